@@ -1,0 +1,103 @@
+"""What is known of one attempt at a compaction, as frozen values."""
+
+import json
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptKey:
+    """The key of all writes of an attempt: never a fresh id, never the epoch, so that a repetition is found.
+
+    `base_digest` is `digest_all` of the messages the attempt began with.
+    """
+
+    thread_id: str
+    namespace: str
+    base_digest: str
+    rung: int
+    attempt: int
+
+    @property
+    def compaction_id(self) -> str:
+        """Sixteen hexadecimal characters that follow from the whole key."""
+        whole = json.dumps([self.thread_id, self.namespace, self.base_digest, self.rung, self.attempt])
+        return blake2b(whole.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an attempt ended. A field that is None leaves what an earlier outcome of the same attempt said.
+
+    Token counts are in the units of the attempt's counter; `seen` says per message id what the summariser
+    saw (JSON); `now` is the wall clock in seconds.
+    """
+
+    verdict: str
+    now: float
+    reason: str = ""
+    detail: str = ""
+    tokens_after: int | None = None
+    blocks_kept: int | None = None
+    blocks_dropped: int | None = None
+    calls_clipped: int | None = None
+    results_clipped: int | None = None
+    floor: int | None = None
+    seen: dict[str, Any] | None = None
+    summary: str | None = None
+    model: str | None = None
+    summary_input_tokens: int | None = None
+    summary_output_tokens: int | None = None
+    summary_calls: int | None = None
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRecord:
+    """A summary that was paid for, found again only for the same attempt and the same input."""
+
+    input_digest: str
+    text: str
+    model: str | None
+    input_tokens: int
+    output_tokens: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """One attempt as the ledger holds it; `verdict` and `ended_at` are None while it is open."""
+
+    id: int
+    thread_id: str
+    namespace: str
+    compaction_id: str
+    base_digest: str
+    rung: int
+    attempt: int
+    parent_id: str | None
+    checkpoint_id: str | None
+    epoch: int
+    trigger: str
+    strategy: str
+    counter: str
+    verdict: str | None
+    reason: str
+    detail: str
+    tokens_before: int
+    tokens_after: int | None
+    blocks_kept: int | None
+    blocks_dropped: int | None
+    calls_clipped: int | None
+    results_clipped: int | None
+    floor: int | None
+    seen: dict[str, Any] | None
+    summary: str | None
+    model: str | None
+    summary_input_tokens: int | None
+    summary_output_tokens: int | None
+    summary_calls: int | None
+    duration_s: float | None
+    started_at: float
+    ended_at: float | None

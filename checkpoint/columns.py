@@ -1,0 +1,77 @@
+"""Column types that mean the same on SQLite, PostgreSQL, MariaDB and MySQL."""
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Dialect, Integer, LargeBinary, String, Text
+from sqlalchemy.dialects import mysql
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from .errors import KeyTextError
+
+_MYSQL = ("mysql", "mariadb")
+
+Long = BigInteger().with_variant(Integer(), "sqlite")  # only INTEGER numbers itself on SQLite
+Body = LargeBinary().with_variant(mysql.LONGBLOB(), *_MYSQL)  # a plain BLOB ends at 64 kB there
+Hash = LargeBinary(16).with_variant(mysql.BINARY(16), *_MYSQL)  # a BLOB cannot be indexed whole there
+
+
+class Key(TypeDecorator[str]):
+    """An id: compared byte by byte, at most `length` bytes of UTF-8, never empty unless `empty` allows it.
+
+    MariaDB and MySQL get VARBINARY: their text collations fold case or ignore trailing blanks.
+    """
+
+    impl = String
+    cache_ok = True
+
+    def __init__(self, length: int, *, empty: bool = False) -> None:
+        super().__init__(length)
+        self.length = length
+        self.empty = empty
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Choose the column's own type for one database."""
+        binary = dialect.name in _MYSQL
+        return dialect.type_descriptor(mysql.VARBINARY(self.length) if binary else String(self.length))
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> Any:
+        """Check the id; KeyTextError says what is wrong with it."""
+        if value is None:
+            return None
+        data = self._checked(value)
+        return data if dialect.name in _MYSQL else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
+        """Return the id as it was given."""
+        return value.decode() if isinstance(value, bytes) else value
+
+    def _checked(self, value: str) -> bytes:
+        shown = repr(value if len(value) <= 40 else value[:40] + "…")  # noqa: PLR2004 - enough to recognise it
+        try:
+            data = value.encode()
+        except UnicodeEncodeError:
+            raise KeyTextError(f"the id {shown} holds an unpaired surrogate; use text that is valid UTF-8") from None
+        if not (value or self.empty):
+            raise KeyTextError("an id is empty; give it a name")
+        if "\0" in value:
+            raise KeyTextError(f"the id {shown} holds a NUL character, which databases refuse")
+        if len(data) > self.length:
+            raise KeyTextError(f"the id {shown} has {len(data)} bytes; at most {self.length} are kept")
+        return data
+
+
+class Prose(TypeDecorator[str]):
+    """Text of any length for people to read; a NUL or an unpaired surrogate in it becomes U+FFFD."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Choose the column's own type for one database."""
+        return dialect.type_descriptor(mysql.LONGTEXT() if dialect.name in _MYSQL else Text())
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
+        """Replace what PostgreSQL or UTF-8 cannot hold."""
+        if value is None:
+            return None
+        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -1,0 +1,174 @@
+"""All that the compaction graph keeps: snapshots, summaries, the ledger and the archive, behind one door."""
+
+from collections.abc import Sequence
+from string import hexdigits
+from typing import Unpack
+
+import sqlalchemy as sa
+from langchain_core.messages import BaseMessage
+
+from . import archive, ledger, snapshots, summaries, tables, transcript
+from .attempt import AttemptKey, LedgerRow, Outcome, SummaryRecord
+from .codec import HANDLE_CHARS, HASH_BYTES
+from .database import Database
+from .ledger import Opening
+from .runs import covering, expand
+from .store import MessageStore
+
+
+class CompactionRecords:
+    """One transaction a method, from any thread; every write may be repeated without changing anything more.
+
+    Synchronous: asynchronous callers use `asyncio.to_thread`. The thread's row is locked first, always.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.store = MessageStore()
+
+    def begin(
+        self,
+        key: AttemptKey,
+        messages: Sequence[BaseMessage],
+        *,
+        now: float,
+        **opening: Unpack[Opening],
+    ) -> None:
+        """Write the snapshot, then the open ledger row.
+
+        A key that was begun before stays as it is, its snapshot too, except that an abandoned row is opened
+        again. `Opening` names the rest: parent_id, checkpoint_id, epoch, trigger, strategy, tokens_before and
+        counter.
+        """
+        with self.database.write() as conn:
+            thread = self.store.thread(conn, key.thread_id)
+            fresh = snapshots.read(conn, thread, key.compaction_id) is None
+            if fresh:
+                runs = self.store.put(conn, thread, messages)
+                snapshots.write(conn, thread, key.compaction_id, runs, now=now)
+            ledger.begin(conn, thread, key, opening, now=now, fresh=fresh)
+
+    def snapshot(self, key: AttemptKey) -> list[BaseMessage] | None:
+        """Return the messages an attempt began with, byte for byte, or None where it was never begun."""
+        with self.database.read() as conn:
+            thread = self.store.find(conn, key.thread_id, lock=False)
+            runs = None if thread is None else snapshots.read(conn, thread, key.compaction_id)
+            return None if thread is None or runs is None else self.store.get(conn, thread, runs)
+
+    def record_summary(self, key: AttemptKey, record: SummaryRecord) -> None:
+        """Keep a summary that was paid for, before it is used."""
+        with self.database.write() as conn:
+            summaries.write(conn, self.store.thread(conn, key.thread_id), key.compaction_id, record)
+
+    def find_summary(self, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
+        """Return the summary recorded for the same key and the same input, or None."""
+        with self.database.read() as conn:
+            thread = self.store.find(conn, key.thread_id, lock=False)
+            return None if thread is None else summaries.read(conn, thread, key.compaction_id, input_digest)
+
+    def commit(self, key: AttemptKey, outcome: Outcome, *, archived: Sequence[BaseMessage]) -> None:
+        """Archive what leaves the view and write the verdict, both or neither."""
+        with self.database.write() as conn:
+            thread = self.store.thread(conn, key.thread_id)
+            runs = self.store.put(conn, thread, archived)
+            archive.write(conn, thread, key.namespace, key.compaction_id, runs, now=outcome.now)
+            ledger.close(conn, thread, key, outcome)
+
+    def close(self, key: AttemptKey, outcome: Outcome) -> None:
+        """Write the verdict, over an earlier one too; UnknownAttemptError where there was no attempt."""
+        with self.database.write() as conn:
+            ledger.close(conn, self.store.thread(conn, key.thread_id), key, outcome)
+
+    def note(
+        self,
+        key: AttemptKey,
+        outcome: Outcome,
+        **opening: Unpack[Opening],
+    ) -> None:
+        """Write a ledger row for what never began (refused, declined, deferred_cooldown, noop).
+
+        A closed attempt with a snapshot under the same key is not touched; `begin` opens a noted row.
+        """
+        with self.database.write() as conn:
+            ledger.note(conn, self.store.thread(conn, key.thread_id), key, opening, outcome)
+
+    def archive(
+        self, thread_id: str, namespace: str, compaction_id: str, messages: Sequence[BaseMessage], now: float
+    ) -> None:
+        """Archive messages without a snapshot, as a refused one."""
+        with self.database.write() as conn:
+            thread = self.store.thread(conn, thread_id)
+            runs = self.store.put(conn, thread, messages)
+            archive.write(conn, thread, namespace, compaction_id, runs, now=now)
+
+    def abandon_open(self, thread_id: str, namespace: str, *, keep: AttemptKey | None, now: float) -> int:
+        """Give every open row, but `keep`, the verdict "abandoned"; return how many there were."""
+        with self.database.write() as conn:
+            thread = self.store.find(conn, thread_id)
+            return 0 if thread is None else ledger.abandon(conn, thread, namespace, keep=keep, now=now)
+
+    def history(self, thread_id: str, namespace: str | None = None) -> list[LedgerRow]:
+        """Return a thread's attempts in the order in which they began."""
+        with self.database.read() as conn:
+            thread = self.store.find(conn, thread_id, lock=False)
+            return [] if thread is None else ledger.rows(conn, thread, thread_id, namespace)
+
+    def recall(self, thread_id: str, handle: str) -> BaseMessage | None:
+        """Return the message of this thread's archive with this handle (12 to 32 hex characters), or None."""
+        prefix = _hash_prefix(handle)
+        with self.database.read() as conn:
+            thread = self.store.find(conn, thread_id, lock=False)
+            if thread is None or prefix is None:
+                return None
+            archived = set(expand(covering(archive.of_thread(conn, thread).values())))
+            for seq in self.store.find_prefix(conn, thread, prefix):
+                if seq in archived:
+                    return self.store.get(conn, thread, ((seq, 1),))[0]
+            return None
+
+    def transcript(
+        self, thread_id: str, namespace: str, messages: Sequence[BaseMessage], *, head: str | None
+    ) -> list[BaseMessage]:
+        """Return the whole conversation that `messages`, the state now, is the view of.
+
+        `head` is the compaction_id of the state's last commit. See `transcript.join` for what is in it.
+        """
+        with self.database.read() as conn:
+            thread = self.store.find(conn, thread_id, lock=False)
+            if thread is None:
+                return transcript.join(messages, (), (), ())
+            line = transcript.chain(ledger.parents(conn, thread), head)
+            taken = snapshots.of_thread(conn, thread)
+            left = archive.of_thread(conn, thread, namespace)
+            before = [taken[name] for name in line if name in taken]
+            archived = [left[name] for name in line if name in left]
+            refused = [runs for name, runs in left.items() if name not in taken]
+            found = self.store.get_many(conn, thread, [*before, *archived, *refused])
+        return transcript.join(
+            messages,
+            [[found[seq] for seq in expand(runs)] for runs in before],
+            [found[seq] for runs in archived for seq in expand(runs)],
+            [found[seq] for runs in refused for seq in expand(runs)],
+        )
+
+    def forget(self, thread_id: str) -> None:
+        """Erase every row of the thread: messages, snapshots, summaries, ledger, archive."""
+        with self.database.write() as conn:
+            thread = self.store.find(conn, thread_id)
+            if thread is not None:
+                for table in tables.METADATA.sorted_tables:
+                    if "thread" in table.c:
+                        conn.execute(sa.delete(table).where(table.c.thread == thread))
+                conn.execute(sa.delete(tables.thread).where(tables.thread.c.id == thread))
+
+    def threads(self) -> list[str]:
+        """Return the ids of all threads, in the order in which they were first seen."""
+        with self.database.read() as conn:
+            return list(conn.execute(sa.select(tables.thread.c.thread_id).order_by(tables.thread.c.id)).scalars())
+
+
+def _hash_prefix(handle: str) -> bytes | None:
+    """Return the bytes a handle stands for, or None for what is no handle: a model may ask for anything."""
+    if not HANDLE_CHARS <= len(handle) <= 2 * HASH_BYTES or len(handle) % 2 or not set(handle) <= set(hexdigits):
+        return None
+    return bytes.fromhex(handle)

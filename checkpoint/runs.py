@@ -1,0 +1,85 @@
+"""Ordered sequence numbers as runs: what a list of messages costs in a row.
+
+A list that mostly grows at its end is one to three runs at any length, a few bytes each. Order and
+repetitions are kept; a run only ever counts upwards.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from .errors import RowError
+
+Runs = tuple[tuple[int, int], ...]
+"""(start, length) pairs, in order; every length is at least 1."""
+
+_SEVEN_BITS = 0x7F
+_MORE = 0x80
+_LARGEST = 2**62  # a start and a length stay within the 64 bits of a database together
+
+
+def runs_of(seqs: Iterable[int]) -> Runs:
+    """Join ordered sequence numbers into the fewest runs."""
+    runs: list[tuple[int, int]] = []
+    for seq in seqs:
+        if runs and seq == runs[-1][0] + runs[-1][1]:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((seq, 1))
+    return tuple(runs)
+
+
+def expand(runs: Runs) -> Iterator[int]:
+    """Yield every sequence number of the runs, in order."""
+    for start, length in runs:
+        yield from range(start, start + length)
+
+
+def count(runs: Runs) -> int:
+    """Return how many messages the runs stand for."""
+    return sum(length for _, length in runs)
+
+
+def covering(many: Iterable[Runs]) -> Runs:
+    """Return the sorted runs, without overlap, that hold every sequence number of all the given ones."""
+    merged: list[tuple[int, int]] = []
+    for start, length in sorted(run for runs in many for run in runs):
+        end = start + length
+        if merged and start <= merged[-1][0] + merged[-1][1]:
+            first, held = merged[-1]
+            merged[-1] = (first, max(first + held, end) - first)
+        else:
+            merged.append((start, length))
+    return tuple(merged)
+
+
+def encode_runs(runs: Runs) -> bytes:
+    """Write runs as varints: start, length, start, length ..."""
+    out = bytearray()
+    for number in (n for run in runs for n in run):
+        rest = number
+        while rest > _SEVEN_BITS:
+            out.append(rest & _SEVEN_BITS | _MORE)
+            rest >>= 7
+        out.append(rest)
+    return bytes(out)
+
+
+def decode_runs(data: bytes, *, row: str = "the row") -> Runs:
+    """Read what `encode_runs` wrote; RowError, naming `row`, for anything else."""
+    numbers = _varints(data, row)
+    if len(numbers) % 2 or not all(numbers[1::2]) or max(numbers, default=0) > _LARGEST:
+        raise RowError(f"{row} is damaged: its runs do not add up")
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _varints(data: bytes, row: str) -> Sequence[int]:
+    numbers: list[int] = []
+    value = shift = 0
+    for byte in data:
+        value |= (byte & _SEVEN_BITS) << shift
+        shift = shift + 7 if byte & _MORE else 0
+        if not shift:
+            numbers.append(value)
+            value = 0
+    if shift:
+        raise RowError(f"{row} is damaged: its runs break off")
+    return numbers

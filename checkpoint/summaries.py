@@ -1,0 +1,43 @@
+"""Summaries that were paid for, kept before they are used."""
+
+import sqlalchemy as sa
+
+from . import tables
+from .attempt import SummaryRecord
+
+_summary = tables.summary.c
+
+
+def write(conn: sa.Connection, thread: int, compaction_id: str, record: SummaryRecord) -> None:
+    """Record a summary of one input; a later one of the same input takes its place."""
+    conn.execute(sa.delete(tables.summary).where(_same(thread, compaction_id, record.input_digest)))
+    conn.execute(
+        sa.insert(tables.summary).values(
+            thread=thread,
+            compaction_id=compaction_id,
+            input_digest=record.input_digest,
+            text=record.text.encode("utf-8", "surrogatepass"),
+            model=record.model,
+            input_tokens=record.input_tokens,
+            output_tokens=record.output_tokens,
+            calls=record.calls,
+        )
+    )
+
+
+def read(conn: sa.Connection, thread: int, compaction_id: str, input_digest: str) -> SummaryRecord | None:
+    """Return the summary of this attempt and this input, or None."""
+    query = sa.select(tables.summary).where(_same(thread, compaction_id, input_digest))
+    row = conn.execute(query).mappings().one_or_none()
+    if row is None:
+        return None
+    text = bytes(row["text"]).decode("utf-8", "surrogatepass")
+    return SummaryRecord(input_digest, text, row["model"], row["input_tokens"], row["output_tokens"], row["calls"])
+
+
+def _same(thread: int, compaction_id: str, input_digest: str) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        _summary.thread == thread,
+        _summary.compaction_id == compaction_id,
+        _summary.input_digest == input_digest,
+    )

@@ -1,0 +1,71 @@
+"""The whole conversation, from what is in the view now and what compactions took out of it. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from langchain_core.messages import BaseMessage
+
+from .errors import MessageError
+
+SUMMARY_KIND = "compaction_summary"
+
+
+def chain(parents: Mapping[str, str | None], head: str | None) -> list[str]:
+    """Return the compactions that `head` builds on and `head` itself, oldest first; a loop ends the walk."""
+    found: list[str] = []
+    while head is not None and head in parents and head not in found:
+        found.append(head)
+        head = parents[head]
+    return found[::-1]
+
+
+def join(
+    messages: Sequence[BaseMessage],
+    snapshots: Iterable[Sequence[BaseMessage]],
+    archived: Iterable[BaseMessage],
+    refused: Iterable[BaseMessage],
+) -> list[BaseMessage]:
+    """Return every message once, in the order of the conversation, in its original form.
+
+    `snapshots` and `archived` are those of the compactions `messages` rests on, oldest first; `refused` holds
+    the originals that were archived without a compaction. A message is there if it is in `messages` or was
+    archived; one that is only in an old snapshot was deleted by the application and stays out. Where the
+    archive holds an id, its oldest form stands (a clipped or refused message), else the form it has now.
+    Summaries stand for others and are left out.
+    """
+    left = list(archived)
+    now = {_id(message): message for message in messages}
+    originals: dict[str, BaseMessage] = {}
+    for message in (*refused, *left):
+        originals.setdefault(_id(message), message)
+    kept = now.keys() | {_id(message) for message in left}
+    order: list[str] = []
+    for stretch in (*snapshots, left, messages):
+        order = _merge(order, [_id(message) for message in stretch])
+    found = (originals[key] if key in originals else now[key] for key in order if key in kept)
+    return [message for message in found if not is_summary(message)]
+
+
+def is_summary(message: BaseMessage) -> bool:
+    """Say whether a message stands for others that were taken out of the view."""
+    marks = message.additional_kwargs.get("compaction")
+    return isinstance(marks, Mapping) and marks.get("kind") == SUMMARY_KIND
+
+
+def _merge(order: list[str], later: Sequence[str]) -> list[str]:
+    """Join two orders: what is new in `later` comes before the next id that both have, else at the end."""
+    known = set(order)
+    before: dict[str, list[str]] = {}
+    new: list[str] = []
+    for key in dict.fromkeys(later):
+        if key in known:
+            before[key] = new
+            new = []
+        else:
+            new.append(key)
+    return [key for old in order for key in (*before.get(old, ()), old)] + new
+
+
+def _id(message: BaseMessage) -> str:
+    if not message.id:
+        raise MessageError(f"a {message.type} message has no id; a transcript is joined by ids")
+    return message.id

@@ -1,0 +1,168 @@
+"""The shape of a turn: nodes and edges, on one screen."""
+
+from collections.abc import Callable, Sequence
+from time import time
+from typing import Any
+
+from langchain_core.messages import SystemMessage
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.store.base import BaseStore
+from langgraph.types import RetryPolicy
+from sqlalchemy import Engine
+
+from langgraph_compaction.checkpoint import Database
+from langgraph_compaction.nodes import CompactionOverrides, CompactionSettings, CompactionState, Summarizer
+from langgraph_compaction.nodes.collaborators import (
+    Collaborators,
+    Model,
+    ModelSource,
+    counter_of,
+    max_tokens_of,
+    window_of,
+)
+from langgraph_compaction.nodes.commit import commit
+from langgraph_compaction.nodes.confirm import confirm
+from langgraph_compaction.nodes.model import model as call_model
+from langgraph_compaction.nodes.policies.sizes import sizes_of
+from langgraph_compaction.nodes.rollback import rollback
+from langgraph_compaction.nodes.selective_compaction import selective_compaction
+from langgraph_compaction.nodes.state import EmbeddedState
+from langgraph_compaction.nodes.summarize import summarize
+from langgraph_compaction.nodes.summarizers import summarizer_of
+from langgraph_compaction.nodes.token_check import token_check
+from langgraph_compaction.nodes.turn import CompactionNode
+
+from .database import records_for
+from .routing import AGENT_EDGES, COMPACTION_EDGES, after_model, after_tools, by_step, paths
+
+RECURSION_LIMIT = 1_000
+"""Steps of one run; LangGraph's own default would let a loop call the model thousands of times."""
+
+Checkpointer = BaseCheckpointSaver[Any] | bool | None
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+def create_compacting_agent(
+    model: ModelSource,
+    tools: Sequence[BaseTool | Callable[..., Any]] | ToolNode = (),
+    *,
+    prompt: str | SystemMessage | None = None,
+    settings: CompactionSettings | None = None,
+    summarizer: Summarizer | Model | str | None = None,
+    checkpointer: Checkpointer = None,
+    database: str | Engine | Database | None = None,
+    token_counter: Any = None,
+    store: BaseStore | None = None,
+    retry_policy: RetryPolicy | None = None,
+    now: Callable[[], float] | None = None,
+    name: str = "compacting_agent",
+) -> Graph:
+    """An agent whose conversation stays inside its model's window (DESIGN §3).
+
+    `model` is a chat model, or a function of (state, runtime) that returns one; its profile or
+    `settings.context_window` says what it accepts. `summarizer` is a chat model, a compiled graph, an object
+    of the `Summarizer` protocol or "digest" (the default: extraction without a model). `database` holds
+    snapshots, ledger and archive; without it they live in memory. `token_counter` is a function on a list of
+    messages, as `trim_messages` takes it.
+
+    Raises `SettingsError` for what cannot work: an unknown window, a prompt that leaves no room, a durable
+    checkpointer without a database.
+    """
+    chosen = settings or CompactionSettings()
+    tool_node = tools if isinstance(tools, ToolNode) else ToolNode(list(tools), handle_tool_errors=True)
+    known = list(tool_node.tools_by_name.values())
+    team = Collaborators(
+        settings=chosen,
+        summarizer=summarizer_of(summarizer),
+        records=records_for(database, checkpointer),
+        model=_with_tools(model, known),
+        tools=[convert_to_openai_tool(tool) for tool in known],
+        prompt=SystemMessage(prompt) if isinstance(prompt, str) else prompt,
+        counter=counter_of(token_counter),
+        now=now or time,
+    )
+    _check_sizes(team, model)
+    graph = StateGraph(CompactionState, context_schema=CompactionOverrides)
+    _add_compaction(graph, team, AGENT_EDGES)
+    graph.add_node("model", CompactionNode("model", call_model, team), retry_policy=retry_policy)
+    graph.add_node("tools", tool_node)
+    graph.add_conditional_edges("model", after_model, paths(AGENT_EDGES["model"]))
+    direct = frozenset(tool.name for tool in known if tool.return_direct)
+    graph.add_conditional_edges("tools", after_tools(direct), paths(("token_check", "__end__")))
+    return _compiled(graph, checkpointer, store, name)
+
+
+def create_compaction_graph(
+    *,
+    settings: CompactionSettings,
+    summarizer: Summarizer | Model | str | None = None,
+    prompt: str | SystemMessage | None = None,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
+    checkpointer: Checkpointer = None,
+    database: str | Engine | Database | None = None,
+    token_counter: Any = None,
+    now: Callable[[], float] | None = None,
+    name: str = "compaction",
+) -> Graph:
+    """The compaction without model and tools, to be embedded in any graph with `as_node`.
+
+    `prompt` and `tools` are those that the parent's model is sent: they are counted, not used.
+    `settings.context_window` is needed. Otherwise as `create_compacting_agent`.
+    """
+    team = Collaborators(
+        settings=settings,
+        summarizer=summarizer_of(summarizer),
+        records=records_for(database, checkpointer),
+        tools=[convert_to_openai_tool(tool) for tool in tools],
+        prompt=SystemMessage(prompt) if isinstance(prompt, str) else prompt,
+        counter=counter_of(token_counter),
+        embedded=True,
+        now=now or time,
+    )
+    _check_sizes(team, None)
+    graph = StateGraph(EmbeddedState, context_schema=CompactionOverrides)
+    _add_compaction(graph, team, COMPACTION_EDGES)
+    return _compiled(graph, checkpointer, None, name)
+
+
+def _add_compaction(
+    graph: StateGraph[Any, Any, Any, Any], team: Collaborators, edges: dict[str, tuple[str, ...]]
+) -> None:
+    for body in (token_check, confirm, selective_compaction, summarize, commit, rollback):
+        name = body.__name__
+        graph.add_node(name, CompactionNode(name, body, team))
+        graph.add_conditional_edges(name, by_step(edges[name]), paths(edges[name]))
+    graph.add_edge(START, "token_check")
+
+
+def _compiled(
+    graph: StateGraph[Any, Any, Any, Any], checkpointer: Checkpointer, store: BaseStore | None, name: str
+) -> Graph:
+    compiled = graph.compile(checkpointer=checkpointer, store=store, name=name)
+    return compiled.with_config(recursion_limit=RECURSION_LIMIT)
+
+
+def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:
+    if not tools or model is None:
+        return model
+    if hasattr(model, "bind_tools"):
+        return model.bind_tools(tools)  # type: ignore[no-any-return] # asked for just above
+    if callable(model):
+        choose = model
+        return lambda state, runtime: choose(state, runtime).bind_tools(tools)  # type: ignore[attr-defined] # a chat model
+    return model
+
+
+def _check_sizes(team: Collaborators, model: ModelSource) -> None:
+    """Fail at build time for a window that is unknown or leaves no room."""
+    fixed_model = model if not callable(model) or hasattr(model, "invoke") else None
+    if fixed_model is None and model is not None and team.settings.context_window is None:
+        return  # the model is chosen at each call, and so is its window
+    window = window_of(team.settings, fixed_model)  # type: ignore[arg-type] # no function is left here
+    overhead = team.overhead(team.counter_for(fixed_model))  # type: ignore[arg-type] # the same
+    sizes_of(team.settings, window=window, fixed=overhead, max_tokens=max_tokens_of(fixed_model))  # type: ignore[arg-type] # the same

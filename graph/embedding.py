@@ -1,0 +1,64 @@
+"""`as_node`: the compaction graph as a node of any graph, shrinking its parent for good (DESIGN §3)."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from langchain_core.messages import AnyMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.types import Overwrite
+
+from langgraph_compaction.nodes.engine import applied_to
+from langgraph_compaction.nodes.state import replace, with_ids
+from langgraph_compaction.nodes.token_check import EMBEDDED
+
+from .builder import Graph
+
+Persist = Literal["parent", "subgraph"]
+
+
+def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> RunnableLambda[Any, Any]:
+    """A node that runs the compaction graph on the parent's messages and applies its draft to them.
+
+    The draft is applied to the messages as the parent holds them when the node ends its work, so that a
+    message that came with the answer to a confirmation stays. The node must be the only writer of `messages`
+    in its step. `persist="parent"` (the default) keeps the compaction's memory in the parent's state, which
+    inherits `CompactionState`; `persist="subgraph"` keeps it in the node's own namespace, for a parent that
+    has only `messages` and a checkpointer.
+    """
+    graph = compaction_graph
+    if persist == "subgraph":
+        graph = graph.copy(update={"checkpointer": True})
+
+    def enter(state: Mapping[str, Any]) -> dict[str, Any]:
+        messages = with_ids(state["messages"])
+        if persist == "subgraph":
+            return {"messages": Overwrite(messages)}
+        return {
+            "messages": messages,
+            "compaction": state.get("compaction") or {},
+            "memory": state.get("memory") or {},
+        }
+
+    def leave(state: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+        update: dict[str, Any] = {}
+        if persist == "parent":
+            update = {key: result[key] for key in ("compaction", "memory") if result.get(key)}
+        if applied := result.get("applied"):
+            update["messages"] = replace(_applied(with_ids(state["messages"]), applied))
+        return update
+
+    def call(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        return leave(state, graph.invoke(enter(state), _embedded(config)))
+
+    async def acall(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        return leave(state, await graph.ainvoke(enter(state), _embedded(config)))
+
+    return RunnableLambda(call, afunc=acall, name="compact")
+
+
+def _embedded(config: RunnableConfig) -> RunnableConfig:
+    return {**config, "configurable": {**config.get("configurable", {}), EMBEDDED: True}}
+
+
+def _applied(messages: list[AnyMessage], applied: Mapping[str, Any]) -> list[AnyMessage]:
+    return applied_to(messages, drop=applied["drop"], clip=applied["clip"], summary=applied["summary"])

@@ -1,0 +1,147 @@
+"""What the nodes write to SQL about an attempt. Without a thread nothing is written (DESIGN §5).
+
+Snapshot, archive and recorded summaries are part of the transaction: their failure fails the attempt. The
+ledger only tells: a row that cannot be written is logged and changes nothing (F26).
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import AnyMessage, BaseMessage
+
+from langgraph_compaction.checkpoint import AttemptKey, Outcome, SummaryRecord
+from langgraph_compaction.checkpoint.ledger import Opening
+
+from .engine import Written
+from .state import Draft
+from .steps import Step, blocking
+from .turn import Turn, log
+
+
+def begin(turn: Turn, key: AttemptKey, *, strategy: str, trigger: str, tokens_before: int) -> Step[None]:
+    """Write the snapshot, then the ledger's open row; close what earlier runs left open as abandoned."""
+    if turn.thread_id is None:
+        return
+    records, opening = turn.team.records, _opening(turn, strategy, trigger, tokens_before)
+    messages: Sequence[BaseMessage] = turn.messages
+    yield from blocking(lambda: records.begin(key, messages, now=turn.now(), **opening))
+    yield from _told(turn, partial(records.abandon_open, key.thread_id, key.namespace, keep=key, now=turn.now()))
+
+
+def note(
+    turn: Turn,
+    trigger: str,
+    verdict: str,
+    size: int,
+    *,
+    reason: str = "",
+    base_digest: str | None = None,
+    strategy: str = "",
+) -> Step[None]:
+    """Write a ledger row for something that was no attempt: refused, deferred, declined."""
+    if turn.thread_id is None:
+        return
+    key = turn.key(base_digest or turn.base_digest(), turn.compaction.get("rung", 0), 0)
+    outcome = Outcome(verdict=verdict, now=turn.now(), reason=reason)
+    opening = _opening(turn, strategy, trigger, size)
+    yield from _told(turn, lambda: turn.team.records.note(key, outcome, **opening))
+
+
+def store(turn: Turn, key: AttemptKey, message: AnyMessage) -> None:
+    """Archive one message that leaves the state without a compaction (a refused one)."""
+    turn.team.records.archive(key.thread_id, key.namespace, key.compaction_id, [message], turn.now())
+
+
+def known_summary(turn: Turn, key: AttemptKey, input_digest: str) -> Step[SummaryRecord | None]:
+    """The summary that was already paid for, for the same attempt and the same input."""
+    if turn.thread_id is None:
+        return None
+    records = turn.team.records
+    return (yield from blocking(lambda: records.find_summary(key, input_digest=input_digest)))
+
+
+def keep_summary(turn: Turn, key: AttemptKey, input_digest: str, written: Written) -> Step[None]:
+    """Record a summary before it is used, so that it is never paid for twice."""
+    if turn.thread_id is None:
+        return
+    record = SummaryRecord(
+        input_digest=input_digest,
+        text=written.body,
+        model=written.model,
+        input_tokens=written.input_tokens,
+        output_tokens=written.output_tokens,
+        calls=written.calls,
+    )
+    yield from blocking(lambda: turn.team.records.record_summary(key, record))
+
+
+def commit(turn: Turn, key: AttemptKey, outcome: Outcome, archived: Sequence[AnyMessage]) -> Step[None]:
+    """Archive what leaves the view and write the verdict: both, before the state changes (invariant 9)."""
+    if turn.thread_id is not None:
+        yield from blocking(lambda: turn.team.records.commit(key, outcome, archived=archived))
+
+
+def close(turn: Turn, key: AttemptKey, outcome: Outcome) -> Step[None]:
+    """Write the verdict of an attempt that was not committed."""
+    if turn.thread_id is not None:
+        yield from _told(turn, lambda: turn.team.records.close(key, outcome))
+
+
+def snapshot(turn: Turn, key: AttemptKey) -> Step[list[BaseMessage] | None]:
+    """The messages the attempt began with, from SQL."""
+    if turn.thread_id is None:
+        return None
+    return (yield from blocking(lambda: turn.team.records.snapshot(key)))
+
+
+def outcome_of(
+    turn: Turn,
+    draft: Draft,
+    verdict: str,
+    *,
+    reason: str = "",
+    detail: str = "",
+    tokens_after: int | None = None,
+) -> Outcome:
+    """The ledger's closing fields from a draft."""
+    counts: Mapping[str, Any] = draft.get("counts") or {}
+    summary = draft.get("summary")
+    return Outcome(
+        verdict=verdict,
+        now=turn.now(),
+        reason=reason,
+        detail=detail,
+        tokens_after=tokens_after,
+        blocks_kept=counts.get("blocks_kept"),
+        blocks_dropped=counts.get("blocks_dropped"),
+        calls_clipped=counts.get("calls_clipped"),
+        results_clipped=counts.get("results_clipped"),
+        floor=draft.get("floor"),
+        seen=draft.get("seen"),
+        summary=summary.text if summary is not None else None,
+        model=draft.get("model"),
+        summary_input_tokens=draft.get("input_tokens"),
+        summary_output_tokens=draft.get("output_tokens"),
+        summary_calls=draft.get("calls"),
+        duration_s=max(0.0, turn.now() - draft.get("opened_at", turn.now())),
+    )
+
+
+def _opening(turn: Turn, strategy: str, trigger: str, tokens_before: int) -> Opening:
+    return Opening(
+        parent_id=turn.compaction.get("head"),
+        checkpoint_id=turn.checkpoint_id,
+        epoch=turn.epoch,
+        trigger=trigger,
+        strategy=strategy,
+        tokens_before=tokens_before,
+        counter=turn.counter.name,
+    )
+
+
+def _told(turn: Turn, write: Any) -> Step[None]:
+    try:
+        yield from blocking(write)
+    except Exception:  # noqa: BLE001 - the ledger only tells
+        log.exception("the ledger of thread %r could not be written; the turn goes on", turn.thread_id)

@@ -1,0 +1,123 @@
+"""Whom the nodes work with: models, counters, the database. Made once by a builder, never part of a state."""
+
+import json
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import time
+from typing import Any, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import SystemMessage
+from langchain_core.runnables import Runnable
+
+from langgraph_compaction.checkpoint import CompactionRecords
+
+from .errors import SettingsError, UnknownWindowError
+from .policies.tokens import TokenCounter, messages_counter, tiktoken_counter
+from .settings import CompactionSettings
+from .summarizers import Summarizer
+
+Model = Runnable[Any, Any]
+ModelSource = Model | Callable[[Any, Any], Model] | None
+"""A chat model, or a function of (state, runtime) that chooses one for each call."""
+
+
+def owner() -> str:
+    """Who holds an open draft: this host and process."""
+    return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def core(model: Model) -> Any:
+    """The chat model inside bindings such as `model.bind(...)` and `model.with_retry()`."""
+    inner: Any = model
+    while not isinstance(inner, BaseChatModel) and hasattr(inner, "bound"):
+        inner = inner.bound
+    return inner
+
+
+def model_name(model: Model | None) -> str:
+    """The provider's name of a model; its class's name where it has none; empty without a model."""
+    if model is None:
+        return ""
+    inner = core(model)
+    return str(getattr(inner, "model_name", None) or getattr(inner, "model", None) or type(inner).__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collaborators:
+    """Everything the nodes need that is no setting."""
+
+    settings: CompactionSettings
+    summarizer: Summarizer
+    records: CompactionRecords
+    model: ModelSource = None
+    tools: Sequence[dict[str, Any]] = ()
+    """Tool schemas as the model is sent them."""
+    prompt: SystemMessage | None = None
+    counter: TokenCounter | None = None
+    """Counts for every model; `None` chooses the encoding by the model's name."""
+    embedded: bool = False
+    """Whether the graph is meant to run inside a parent, by `as_node`."""
+    now: Callable[[], float] = time
+    """Wall clock in seconds."""
+    owner: str = field(default_factory=owner)
+    counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
+
+    def model_for(self, state: Any, runtime: Any) -> Model | None:
+        """The model of this call."""
+        if self.model is None or isinstance(self.model, Runnable):
+            return self.model
+        return self.model(state, runtime)
+
+    def counter_for(self, model: Model | None) -> TokenCounter:
+        """The counter for a model; kept, because it remembers what it has counted."""
+        if self.counter is not None:
+            return self.counter
+        name = model_name(model)
+        if name not in self.counters:
+            self.counters[name] = tiktoken_counter(name)
+        return self.counters[name]
+
+    def overhead(self, counter: TokenCounter) -> int:
+        """Tokens of the system prompt and the tool schemas."""
+        schemas = counter.text(json.dumps(list(self.tools), ensure_ascii=False)) if self.tools else 0
+        return schemas + (counter.message(self.prompt) if self.prompt else 0)
+
+
+def window_of(settings: CompactionSettings, model: Model | None) -> int:
+    """Tokens the model accepts: the setting, else the profile's `max_input_tokens` (never an output limit, B20).
+
+    Raises `UnknownWindowError` where neither says (F20).
+    """
+    if settings.context_window is not None:
+        return settings.context_window
+    profile = getattr(core(model), "profile", None) if model is not None else None
+    window = profile.get("max_input_tokens") if profile else None
+    if not window:
+        raise UnknownWindowError(
+            f"no context window is known for {model_name(model) or 'a graph without a model'}: "
+            "set CompactionSettings(context_window=...) to the tokens that the model accepts"
+        )
+    return int(window)
+
+
+def max_tokens_of(model: Model | None) -> int | None:
+    """The model's own output limit, if one is set on it."""
+    value = getattr(core(model), "max_tokens", None) if model is not None else None
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def counter_of(given: Any) -> TokenCounter | None:
+    """The counter that a builder's `token_counter` means: an object of the protocol, or a function on messages."""
+    if given is None:
+        return None
+    if all(hasattr(given, name) for name in ("text", "message", "head", "name")):
+        return cast("TokenCounter", given)
+    if callable(given):
+        return messages_counter(cast("Callable[[list[Any]], int]", given))
+    raise SettingsError(
+        f"token_counter={given!r} is no counter: give a function on a list of messages, as trim_messages "
+        "takes it, or an object with name, text, message and head"
+    )

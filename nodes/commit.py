@@ -1,0 +1,125 @@
+"""`commit`: prove the draft on the conversation as it stands now, then write it in one update (S0.25)."""
+
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from langgraph_compaction.checkpoint import digest, digest_all
+
+from . import attempts
+from .engine import applied_to, demand, judge, rungs
+from .events import CompactionEvent, emit
+from .policies.gate import Finding
+from .policies.transcript import Transcript, message_id
+from .state import Draft, Memory, replace
+from .steps import Step
+from .turn import Turn, Update, log
+
+GOAL_TOKENS = 400
+
+
+def commit(turn: Turn) -> Step[Update]:
+    """Apply the draft where the gate lets it pass, else hand it to `rollback` with the gate's finding.
+
+    Messages that arrived since the snapshot stay behind the draft. What leaves the view is in the archive
+    before the state changes.
+    """
+    draft = turn.draft.copy()
+    if stale := (yield from _stale(turn, draft)):
+        return _handed_back(draft, stale)
+    after = applied_to(turn.messages, drop=draft["drop"], clip=draft["clip"], summary=draft.get("summary"))
+    goal = demand(
+        turn.call,
+        trigger=draft["trigger"],
+        before=turn.meter.request(turn.messages),
+        last=draft["rung"] == len(rungs(turn.team.summarizer)) - 1,
+    )
+    if finding := judge(turn.call, turn.messages, after, goal, floor=draft.get("floor", 0)):
+        return _handed_back(draft, finding)
+    size, verdict = turn.meter.request(after), _verdict(draft)
+    outcome = attempts.outcome_of(turn, draft, verdict, tokens_after=size)
+    try:
+        yield from attempts.commit(turn, turn.draft_key, outcome, _leaving(turn, draft))
+    except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
+        return _handed_back(draft, Finding("failed_permanent", f"archive:{type(error).__name__}", str(error)[:500]))
+    log.info("committed: %d -> %d tokens (%s, %s)", draft["tokens_before"], size, draft["strategy"], verdict)
+    return _committed(turn, draft, after, size, verdict)
+
+
+def _stale(turn: Turn, draft: Draft) -> Step[Finding | None]:
+    """A finding where a message that the draft names has changed or gone since the snapshot."""
+    if digest_all(turn.messages[: draft["count"]]) == draft["base_digest"]:
+        return None
+    original = (yield from attempts.snapshot(turn, turn.draft_key)) or []
+    before = {message.id: digest(message) for message in original}
+    now = {message.id: digest(message) for message in turn.messages}
+    named = [*draft["drop"], *draft["clip"]]
+    changed = [name for name in named if name not in now or before.get(name) != now[name]]
+    return Finding("stale", "messages_changed", ", ".join(changed[:5])) if changed else None
+
+
+def _verdict(draft: Draft) -> str:
+    return "degraded_deterministic" if draft["rung"] else "committed"
+
+
+def _leaving(turn: Turn, draft: Draft) -> list[AnyMessage]:
+    """The originals of what is dropped or clipped."""
+    named = {*draft["drop"], *draft["clip"]}
+    return [message for message in turn.messages if message_id(message) in named]
+
+
+def _handed_back(draft: Draft, finding: Finding) -> Update:
+    draft["failure"] = [finding.verdict, finding.reason, finding.detail]
+    return {"compaction": {"step": "rollback", "draft": draft}}
+
+
+def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, verdict: str) -> Update:
+    key = turn.draft_key.compaction_id
+    dropped = (draft.get("counts") or {}).get("blocks_dropped", 0)
+    emit(
+        turn.writer,
+        CompactionEvent(
+            verdict=verdict,
+            reason="success",
+            strategy=draft["strategy"],
+            tokens_before=draft["tokens_before"],
+            tokens_after=size,
+            blocks_dropped=dropped,
+            compaction_id=key,
+        ),
+    )
+    last: dict[str, Any] = {
+        "verdict": verdict,
+        "id": key,
+        "strategy": draft["strategy"],
+        "trigger": draft["trigger"],
+        "tokens_before": draft["tokens_before"],
+        "tokens_after": size,
+        "floor": draft.get("floor", 0),
+    }
+    compaction: dict[str, Any] = {
+        "step": turn.compaction.get("route", "model"),
+        "epoch": turn.epoch + 1,
+        "draft": None,
+        "focus": None,
+        "usage": None,
+        "streak": 0,
+        "rung": 0,
+        "cooldown_until": 0.0,
+        "declined_at": None,
+        "head": key,
+        "last": last,
+    }
+    applied = {"drop": draft["drop"], "clip": draft["clip"], "summary": draft.get("summary")}
+    update: Update = {"messages": replace(after), "compaction": compaction, "applied": applied}
+    if goal := _goal(turn):
+        update["memory"] = goal
+    return update
+
+
+def _goal(turn: Turn) -> Memory | None:
+    """The first thing the user asked for, kept from the first commit on (S2.35)."""
+    if turn.memory.get("goal"):
+        return None
+    starts = Transcript(turn.messages).round_starts
+    return {"goal": turn.counter.head(turn.messages[starts[0]].text, GOAL_TOKENS)} if starts else None

@@ -1,0 +1,232 @@
+"""`compact_messages`: the same engine, once, on a plain list: the sibling of `trim_messages`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+from uuid import uuid4
+
+from langchain_core.messages import AnyMessage, BaseMessageChunk, SystemMessage
+
+from .collaborators import counter_of
+from .engine import (
+    Call,
+    Written,
+    applied_to,
+    demand,
+    judge,
+    needs_summary,
+    propose,
+    rungs,
+    summarise,
+    summary_budget,
+)
+from .errors import ContextExhaustedError, InvalidMessagesError
+from .policies.gate import Finding
+from .policies.meter import Meter
+from .policies.selection import Demand, Selection
+from .policies.sizes import sizes_of
+from .policies.summary import summary_message
+from .policies.tokens import tiktoken_counter, total
+from .policies.transcript import Transcript, message_id
+from .settings import CompactionSettings
+from .state import with_ids
+from .steps import Step, arun, run
+from .summarizers import Summarizer, summarizer_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionResult:
+    """A compacted list and what became of it (S4.13, I20, I21)."""
+
+    new_messages: list[AnyMessage]
+    summary: str | None
+    original_token_count: int
+    new_token_count: int
+    compacted_rounds: int
+    compacted_messages: int
+    verdict: str = "noop"
+
+    @property
+    def saved_ratio(self) -> float:
+        """Share of the tokens saved: 1 - new / original; 0 for an empty list."""
+        return 1 - self.new_token_count / self.original_token_count if self.original_token_count else 0.0
+
+
+@overload
+def compact_messages(
+    messages: Sequence[AnyMessage],
+    *,
+    max_tokens: int,
+    preset: Literal["selective"] = ...,
+    summarizer: Any = ...,
+    token_counter: Any = ...,
+    settings: CompactionSettings | None = ...,
+    return_result: Literal[False] = ...,
+) -> list[AnyMessage]: ...
+@overload
+def compact_messages(
+    messages: Sequence[AnyMessage],
+    *,
+    max_tokens: int,
+    preset: Literal["selective"] = ...,
+    summarizer: Any = ...,
+    token_counter: Any = ...,
+    settings: CompactionSettings | None = ...,
+    return_result: Literal[True],
+) -> CompactionResult: ...
+def compact_messages(
+    messages: Sequence[AnyMessage],
+    *,
+    max_tokens: int,
+    preset: Literal["selective"] = "selective",
+    summarizer: Any = "digest",
+    token_counter: Any = None,
+    settings: CompactionSettings | None = None,
+    return_result: bool = False,
+) -> list[AnyMessage] | CompactionResult:
+    """Compact a list to at most `max_tokens`; a list that fits comes back as it is.
+
+    The messages given are not changed; those without an id get one in the result. System messages count and
+    stay. Raises `InvalidMessagesError` for what is no conversation, `ContextExhaustedError` where what must
+    stay does not fit.
+    """
+    result = run(
+        _compact(
+            messages,
+            max_tokens=max_tokens,
+            preset=preset,
+            summarizer=summarizer,
+            token_counter=token_counter,
+            settings=settings,
+        )
+    )
+    return result if return_result else result.new_messages
+
+
+async def acompact_messages(
+    messages: Sequence[AnyMessage],
+    *,
+    max_tokens: int,
+    preset: Literal["selective"] = "selective",
+    summarizer: Any = "digest",
+    token_counter: Any = None,
+    settings: CompactionSettings | None = None,
+    return_result: bool = False,
+) -> list[AnyMessage] | CompactionResult:
+    """`compact_messages` without blocking the event loop while the summariser works."""
+    result = await arun(
+        _compact(
+            messages,
+            max_tokens=max_tokens,
+            preset=preset,
+            summarizer=summarizer,
+            token_counter=token_counter,
+            settings=settings,
+        )
+    )
+    return result if return_result else result.new_messages
+
+
+def _compact(
+    messages: Sequence[AnyMessage],
+    *,
+    max_tokens: int,
+    preset: str,
+    summarizer: Any,
+    token_counter: Any,
+    settings: CompactionSettings | None,
+) -> Step[CompactionResult]:
+    given = _checked(messages)
+    counter = counter_of(token_counter) or tiktoken_counter()
+    chosen = CompactionSettings.model_validate(
+        {
+            **(settings.model_dump() if settings else {}),
+            "preset": preset,
+            "context_window": max_tokens,
+            "output_reserve": 0,
+        }
+    )
+    meter = Meter(counter, 0)
+    system = [message for message in given if isinstance(message, SystemMessage)]
+    before = meter.request(given)
+    if before <= max_tokens:
+        return _result(given, given, None, meter, "noop")
+    sizes = sizes_of(chosen, window=max_tokens, fixed=total(counter, system))
+    call = Call(settings=chosen, sizes=sizes, meter=meter)
+    return (yield from _climb(call, given, rungs(summarizer_of(summarizer))))
+
+
+def _climb(call: Call, given: list[AnyMessage], ladder: tuple[Summarizer, ...]) -> Step[CompactionResult]:
+    """Try rung after rung until the gate lets one pass."""
+    before, finding = call.meter.request(given), Finding("noop", "")
+    for rung in ladder:
+        goal = demand(call, trigger="manual", before=before, last=rung is ladder[-1])
+        chosen = propose(call, given, rung, goal)
+        if isinstance(chosen, Finding):
+            finding = chosen
+            continue
+        written = yield from _summary(call, given, rung, chosen, goal)
+        if written is not None and written.finding:
+            finding = written.finding
+            continue
+        after, text = _after(given, chosen, written)
+        judged = judge(call, given, after, goal, floor=chosen.floor)
+        if judged is None:
+            verdict = "committed" if rung is ladder[0] else "degraded_deterministic"
+            return _result(given, after, text, call.meter, verdict)
+        finding = judged
+    raise ContextExhaustedError(
+        f"the messages hold {before} tokens and at most {call.sizes.limit} are wanted, {call.sizes.fixed} of them "
+        f"for system messages; what must stay does not fit ({finding.reason}: {finding.detail})"
+    )
+
+
+def _summary(
+    call: Call, given: list[AnyMessage], rung: Summarizer, chosen: Selection, goal: Demand
+) -> Step[Written | None]:
+    if not needs_summary(call.settings, chosen, goal):
+        return None
+    budget = summary_budget(call, chosen.tokens, goal)
+    return (yield from summarise(call, rung, given, chosen.drop, budget=budget))
+
+
+def _after(
+    given: list[AnyMessage], chosen: Selection, written: Written | None
+) -> tuple[list[AnyMessage], str | None]:
+    ids = [message_id(message) for message in given]
+    summary = summary_message(written.body, uuid4().hex[:16], written.record) if written else None
+    after = applied_to(
+        given,
+        drop=[ids[index] for index in chosen.drop],
+        clip={ids[index]: message for index, message in chosen.clip.items()},
+        summary=summary,
+    )
+    return after, written.body if written else None
+
+
+def _result(
+    before: list[AnyMessage], after: list[AnyMessage], summary: str | None, meter: Meter, verdict: str
+) -> CompactionResult:
+    left = {message.id for message in after}
+    gone = [index for index, message in enumerate(before) if message.id not in left]
+    starts = set(Transcript(before).round_starts)
+    return CompactionResult(
+        new_messages=after,
+        summary=summary,
+        original_token_count=meter.request(before),
+        new_token_count=meter.request(after),
+        compacted_rounds=len(starts & set(gone)),
+        compacted_messages=len(gone),
+        verdict=verdict,
+    )
+
+
+def _checked(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    seen: set[str] = set()
+    for position, message in enumerate(messages):
+        if not hasattr(message, "additional_kwargs") or isinstance(message, BaseMessageChunk):
+            raise InvalidMessagesError(f"item {position} is a {type(message).__name__}, not a whole message")
+        if message.id is not None and message.id in seen:
+            raise InvalidMessagesError(f"message {position} has the id {message.id!r} of an earlier message")
+        seen.add(message.id or "")
+    return with_ids(messages)

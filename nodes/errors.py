@@ -1,0 +1,42 @@
+"""Everything this package raises of its own accord.
+
+::
+
+    CompactionError
+    ├── SettingsError (ValueError)      settings, presets or collaborators that cannot work
+    │   └── UnknownWindowError          no context window is known for the model
+    ├── InvalidMessagesError (ValueError)  a list that cannot become a conversation
+    ├── EmbeddingError                  the compaction graph used as a node without `as_node`
+    ├── MessageRefusedError             one input alone is larger than the limit (on_refusal="raise")
+    └── ContextExhaustedError           nothing is left to take away and the request still does not fit
+
+Database errors stand in `langgraph_compaction.checkpoint.errors`.
+"""
+
+
+class CompactionError(Exception):
+    """Base of every error of the compaction nodes and graphs."""
+
+
+class SettingsError(CompactionError, ValueError):
+    """Settings or collaborators that cannot work; the message says which to change."""
+
+
+class UnknownWindowError(SettingsError):
+    """Neither `context_window` nor the model's profile says how much the model accepts (F20)."""
+
+
+class InvalidMessagesError(CompactionError, ValueError):
+    """A list of messages that cannot be a conversation, such as two messages with one id."""
+
+
+class EmbeddingError(CompactionError):
+    """The compaction graph was added to a parent graph without `as_node` and could never shrink it."""
+
+
+class MessageRefusedError(CompactionError):
+    """The newest user message alone exceeds the limit; the state holds a one-line stand-in for it."""
+
+
+class ContextExhaustedError(CompactionError):
+    """Every rung was tried and the request is still over the limit; the state is as it was."""

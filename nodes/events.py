@@ -1,0 +1,77 @@
+"""What the custom stream carries while a conversation is compacted. A failing sink is only logged (F26)."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from .policies.selection import Counts
+
+log = logging.getLogger("langgraph_compaction")
+
+TriggerSource = Literal["precheck", "check", "overflow", "manual"]
+"""Which check fired: before the model, after its answer, the provider's refusal, or a person."""
+
+Phase = Literal["selective_start", "selective_done", "summary_start", "summary_done", "rollback"]
+
+EventSink = Callable[[Any], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreCompactEvent:
+    """The conversation reached its trigger; written also when the attempt is then skipped (S0.45)."""
+
+    trigger: TriggerSource
+    current_tokens: int
+    threshold: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionMetaEvent:
+    """One phase of an attempt (S0.29-S0.34); tokens are those of the whole request."""
+
+    phase: Phase
+    tokens_before: int
+    tokens_after: int
+    tool_blocks_kept: int
+    tool_blocks_dropped: int
+    tool_calls_truncated: int
+    tool_results_truncated: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionEvent:
+    """An attempt ended with this verdict (DESIGN §7)."""
+
+    verdict: str
+    reason: str
+    strategy: str
+    tokens_before: int
+    tokens_after: int
+    blocks_dropped: int
+    compaction_id: str | None
+
+
+def meta_event(phase: Phase, before: int, after: int, counts: Counts, reason: str) -> CompactionMetaEvent:
+    """A phase's event with the attempt's cumulative counters."""
+    return CompactionMetaEvent(
+        phase=phase,
+        tokens_before=before,
+        tokens_after=after,
+        tool_blocks_kept=counts.blocks_kept,
+        tool_blocks_dropped=counts.blocks_dropped,
+        tool_calls_truncated=counts.calls_clipped,
+        tool_results_truncated=counts.results_clipped,
+        reason=reason,
+    )
+
+
+def emit(sink: EventSink, event: PreCompactEvent | CompactionMetaEvent | CompactionEvent) -> None:
+    """Write an event to a sink as `{"event": its class's name, …its fields}`; never raises (B27, F26)."""
+    payload = {"event": type(event).__name__, **asdict(event)}
+    log.debug("%s", payload)
+    try:
+        sink(payload)
+    except Exception:
+        log.exception("the event sink failed; the compaction goes on")

@@ -1,0 +1,127 @@
+"""`model`: render the request, call, anchor the size on the real usage, check again after the answer (S0.3)."""
+
+from typing import Any, cast
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, message_chunk_to_message
+
+from langgraph_compaction.checkpoint import digest
+
+from .deciding import check
+from .errors import ContextExhaustedError, MessageRefusedError
+from .events import PreCompactEvent, emit
+from .policies.meter import calibrated
+from .policies.overflow import is_context_overflow, overflow_sizes
+from .policies.request import render
+from .state import Usage
+from .steps import Step, either
+from .turn import Turn, Update
+
+
+def model(turn: Turn) -> Step[Update]:
+    """Call the model. Errors go through, but for the provider's "too long": that is compacted, once, and retried.
+
+    Raises `MessageRefusedError` for a refused input under `on_refusal="raise"`, and `ContextExhaustedError`
+    where the request is over the limit or the provider refuses it a second time.
+    """
+    if turn.compaction.get("route") == "end" and (turn.compaction.get("last") or {}).get("verdict") == "refused":
+        raise MessageRefusedError(turn.messages[-1].text)
+    request = rendered_request(turn)
+    called = turn.model
+    if called is None:
+        msg = "a graph without a model has no model node"
+        raise RuntimeError(msg)
+    _hold_limit(turn)
+    try:
+        answer = yield from either(lambda: called.invoke(request), lambda: cast("Any", called.ainvoke(request)))
+    except Exception as error:
+        if not is_context_overflow(error):
+            raise
+        return _overflow(turn, error)
+    return (yield from _answered(turn, _own(turn, answer)))
+
+
+def rendered_request(turn: Turn) -> list[AnyMessage]:
+    """What is sent: the system prompt, then the healed conversation."""
+    sent = render(turn.messages, join_user_messages=turn.settings.join_user_messages)
+    return [turn.team.prompt, *sent] if turn.team.prompt else sent
+
+
+def _hold_limit(turn: Turn) -> None:
+    size = turn.meter.request(turn.messages)
+    if size > turn.sizes.limit and turn.size > turn.sizes.limit:
+        raise ContextExhaustedError(
+            f"the request holds {size} tokens and the limit is {turn.sizes.limit}; it was not sent. Another run "
+            "of this thread is compacting it: send the input again when that has ended."
+        )
+
+
+def _own(turn: Turn, answer: Any) -> AIMessage:
+    """The answer as a whole message under an id of its own: a repeated id would replace an older message."""
+    if isinstance(answer, AIMessageChunk):
+        answer = message_chunk_to_message(answer)
+    known = {message.id for message in turn.messages}
+    if answer.id is None or answer.id in known:
+        answer = answer.model_copy(update={"id": f"lc_run--{uuid4()}"})
+    return cast("AIMessage", answer)
+
+
+def _answered(turn: Turn, answer: AIMessage) -> Step[Update]:
+    compaction: dict[str, Any] = {"overflows": 0, "trigger": "", **_measured(turn, answer)}
+    if answer.tool_calls:
+        compaction["step"] = "tools"
+    else:
+        usage: Usage | None = compaction["usage"]
+        size = usage["tokens"] if usage else turn.size + turn.meter.scaled(turn.counter.message(answer))
+        compaction |= yield from check(turn, size, "check", "end")
+    return {"messages": [answer], "compaction": compaction}
+
+
+def _measured(turn: Turn, answer: AIMessage) -> dict[str, Any]:
+    """The usage anchor, and how the provider counts in comparison with us."""
+    reported = answer.usage_metadata
+    if not reported or not reported["input_tokens"]:
+        return {"usage": None}
+    counted = turn.meter.overhead + sum(map(turn.counter.message, render(turn.messages)))
+    thought = (reported.get("output_token_details") or {}).get("reasoning") or 0
+    usage = Usage(
+        message_id=cast("str", answer.id),
+        digest=digest(answer),
+        tokens=reported["input_tokens"] + reported["output_tokens"] - thought,
+        model=turn.model_name,
+        epoch=turn.epoch,
+        fixed=turn.meter.overhead,
+    )
+    known = turn.compaction.get("calibration") or {}
+    scale = calibrated(reported["input_tokens"], counted)
+    return {"usage": usage, "calibration": {**known, turn.model_name: round(scale, 4)}}
+
+
+def _overflow(turn: Turn, error: Exception) -> Update:
+    """One emergency compaction, then one retry with the user's message verbatim (B19, S3.15)."""
+    sent, allowed = overflow_sizes(error)
+    if turn.compaction.get("overflows", 0):
+        raise ContextExhaustedError(
+            f"the provider refused the request as too long again after a compaction ({turn.size} tokens by our "
+            f"count, limit {turn.sizes.limit}): set CompactionSettings(context_window=...) to what the server "
+            "really accepts"
+        ) from error
+    emit(
+        turn.writer,
+        PreCompactEvent(trigger="overflow", current_tokens=sent or turn.size, threshold=turn.sizes.limit),
+    )
+    compaction: dict[str, Any] = {
+        "step": "selective_compaction",
+        "route": "model",
+        "trigger": "overflow",
+        "overflows": 1,
+        "usage": None,
+    }
+    name = turn.model_name
+    if allowed:
+        compaction["learned"] = {**(turn.compaction.get("learned") or {}), name: allowed}
+    if sent:
+        counted = turn.meter.unscaled(turn.meter.request(turn.messages))
+        scale = round(calibrated(sent, counted), 4)
+        compaction["calibration"] = {**(turn.compaction.get("calibration") or {}), name: scale}
+    return {"compaction": compaction}

@@ -1,0 +1,1 @@
+"""Pure policies: no LangGraph, no model, no clock, no input or output."""

@@ -1,0 +1,73 @@
+"""What people asked for: the goal, the rules they gave, and requests that have no answer yet."""
+
+import re
+from collections.abc import Sequence
+
+from langchain_core.messages import AnyMessage
+
+from .entries import Entry
+from .identifiers import identifiers
+from .quoting import one_line
+from .rules import FIRM, MILD, STRONG, rules_of
+from .transcript import Transcript, is_real_user
+
+_GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
+"""Characters kept of a goal, a request, a rule, a line of earlier prose."""
+
+_GOAL_WORTH, _REQUEST_WORTH = 2.0, 0.9
+RULE_WORTH = {STRONG: 1.6, FIRM: 0.9, MILD: 0.3}
+_PROSE_WORTH, _PROSE_FACT = 0.5, 0.15
+
+_TAGS = re.compile(r"</?summary>")
+_DECORATION = re.compile(r"^[\s#>*•-]+")
+
+
+def goal(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
+    """The user's first request, verbatim, clipped."""
+    first = next((index for index, message in enumerate(old) if is_real_user(message) and message.text), None)
+    if earlier or first is None:
+        return list(earlier)
+    return [Entry("Goal", start + first, _GOAL_WORTH, one_line(old[first].text, _GOAL))]
+
+
+def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
+    """What users demanded, in their words and order, none twice. No tool and no meta message has a say."""
+    found = [
+        Entry("Rules", start + index, RULE_WORTH[strength], one_line(sentence, _RULE))
+        for index, message in enumerate(old)
+        if is_real_user(message)
+        for sentence, strength in rules_of(message.text)
+    ]
+    first: dict[str, Entry] = {}
+    for entry in [*earlier, *found]:
+        first.setdefault(entry.value, entry)
+    return list(first.values())
+
+
+def requests(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
+    """What users said after the last full answer."""
+    view = Transcript(old)
+    answer = max(filter(view.is_answer, range(len(old))), default=-1)
+    waiting = [index for index in view.round_starts if index > answer and old[index].text]
+    return [
+        *(earlier if answer < 0 else ()),
+        *(Entry("Open", start + i, _REQUEST_WORTH, one_line(old[i].text, _REQUEST)) for i in waiting),
+    ]
+
+
+def prose(text: str | None, at: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
+    """The lines of an earlier summary; those with identifiers are worth more."""
+    lines = [_DECORATION.sub("", line).strip() for line in _TAGS.sub("", text or "").splitlines()]
+    return [
+        *earlier,
+        *(
+            Entry(
+                "Earlier",
+                at,
+                _PROSE_WORTH + _PROSE_FACT * min(4, len(identifiers(line))),
+                one_line(line, _LINE),
+            )
+            for line in lines
+            if line
+        ),
+    ]

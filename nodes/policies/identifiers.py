@@ -1,0 +1,66 @@
+"""What looks like an identifier, and how often its like is needed again (METRICS)."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+_TOKEN = re.compile(r"/?[A-Za-z0-9_]+(?:[-./@:#+]+[A-Za-z0-9_]+)*")
+_LONGEST = 120
+"""Characters beyond which a run is a blob (base64, a minified file) and no identifier."""
+
+_SHORTEST = 3
+
+_KINDS: tuple[tuple[re.Pattern[str], float], ...] = (
+    (re.compile(r"\d{4}-\d\d-\d\d"), 1.6),  # a date
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.+-]+|\d{1,2}:\d\d(:[\d.]+)?"), 0.1),  # a point in time
+    (re.compile(r"\d{6,}"), 1.0),  # a number that counts nothing: an id
+    (re.compile(r"[\d.,:/+-]+"), 0.6),  # an amount
+    (re.compile(r"[A-Z_]+"), 0.9),  # a code
+    (re.compile(r"/.*|.*\.[a-z]{1,4}|.*/.*\..*"), 1.2),  # a path or a file
+    (re.compile(r".*\d.*"), 1.0),  # letters and digits
+)
+_JOINED = 0.5
+
+_ID_KEYS = frozenset({"id", "ids", "number", "no", "code", "key", "ref", "reference", "path", "file", "sku"})
+_TIME_KEYS = frozenset({"at", "time", "timestamp", "created", "updated", "duration", "elapsed", "est", "utc"})
+_WORD = re.compile(r"[A-Za-z][a-z]*")
+
+
+def identifiers(text: str) -> list[str]:
+    """Every identifier of a text in order: three characters or more with a digit, a joiner or all capitals."""
+    return [token for token in _TOKEN.findall(text) if _is_identifier(token)]
+
+
+def spans(text: str) -> Iterator[tuple[int, int, str]]:
+    """`(start, end, identifier)` of every identifier of a text, in order."""
+    for found in _TOKEN.finditer(text):
+        if _is_identifier(found[0]):
+            yield found.start(), found.end(), found[0]
+
+
+def has_digit(tokens: Iterable[str]) -> tuple[str, ...]:
+    """Those that hold a digit: an identifier and not a name made of words."""
+    return tuple(token for token in tokens if any(map(str.isdigit, token)))
+
+
+def _is_identifier(token: str) -> bool:
+    if not _SHORTEST <= len(token) <= _LONGEST:
+        return False
+    return token.isupper() or not token.isalpha()
+
+
+@lru_cache(maxsize=65_536)
+def kind_worth(identifier: str) -> float:
+    """How likely an identifier of this shape is needed again; 1.0 for letters with digits."""
+    return next((worth for shape, worth in _KINDS if shape.fullmatch(identifier)), _JOINED)
+
+
+@lru_cache(maxsize=4_096)
+def key_worth(key: str) -> float:
+    """How much the key that names a value tells of its use: `*_id` much, `*_at` little; 1.0 for others."""
+    words = [word.lower() for word in _WORD.findall(key)]
+    if not words:
+        return 1.0
+    if words[-1] in _ID_KEYS:
+        return 2.5
+    return 0.35 if words[-1] in _TIME_KEYS else 1.0

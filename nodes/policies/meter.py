@@ -1,0 +1,43 @@
+"""The size of a request: what the model would be sent, in the provider's tokens as far as they are known."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import AnyMessage
+
+from .request import render
+from .tokens import TokenCounter, total
+
+MOST_CALIBRATION = 3.0
+
+
+@dataclass(frozen=True)
+class Meter:
+    """Measures requests of one model."""
+
+    counter: TokenCounter
+    overhead: int
+    """Tokens of the system prompt and the tool schemas."""
+    scale: float = 1.0
+    """The provider's tokens over the counter's, learnt from real usage; never under 1."""
+
+    def request(self, messages: Sequence[AnyMessage]) -> int:
+        """Tokens of the request that this conversation renders to."""
+        return math.ceil(self.scale * (self.overhead + total(self.counter, render(messages))))
+
+    def scaled(self, tokens: int) -> int:
+        """The counter's tokens in the provider's."""
+        return math.ceil(self.scale * tokens)
+
+    def unscaled(self, tokens: int) -> int:
+        """The provider's tokens in the counter's, rounded down."""
+        return math.floor(tokens / self.scale)
+
+
+def calibrated(reported: int, counted: int) -> float:
+    """The factor between a provider's report and our count of the same request, held within [1, 3].
+
+    Never under 1: a provider that reports less must not make a request larger than the counter's limit.
+    """
+    return min(MOST_CALIBRATION, max(1.0, reported / counted)) if counted > 0 else 1.0

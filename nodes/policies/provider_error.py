@@ -1,0 +1,130 @@
+"""What an exception of any provider's client says: its status, its text and where it came from.
+
+Clients agree on no base class, so everything is read by shape: OpenAI's, Anthropic's and their like
+(`status_code`, `body`), httpx and requests (`response`), Google (`code`), botocore (`response` as a
+mapping), errors inside a stream or a 200 answer (a mapping as `body` or first argument), plain text.
+An exception raised `from` another is read together with its causes.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+_DEEPEST: Final = 8
+_LONGEST: Final = 2_000
+_STATUSES: Final = range(400, 600)
+_STATUS_IN_TEXT: Final = re.compile(
+    r"\b(?:error code|status(?: code)?|HTTP(?:/\d(?:\.\d)?)?)\W{1,3}([45]\d\d)\b", re.IGNORECASE
+)
+_SPOKEN: Final = frozenset(
+    {
+        "code",
+        "detail",
+        "error",
+        "error_type",
+        "message",
+        "metadata",
+        "msg",
+        "n_ctx",
+        "n_prompt_tokens",
+        "raw",
+        "type",
+    }
+)
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and what it was raised `from`, outermost first, at most eight."""
+    current: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if current is None:
+            return
+        yield current
+        current = current.__cause__
+
+
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status (400-599) of the outermost error that has one, in whatever form it has it."""
+    for each in causes(error):
+        for value in _status_values(each):
+            if (status := _as_status(value)) is not None:
+                return status
+        if found := _STATUS_IN_TEXT.search(_own_text(each)):
+            return int(found[1])
+    return None
+
+
+def text_of(error: BaseException) -> str:
+    """Return what the provider says in its own words, a line each, of the error and its causes.
+
+    Of a structured body only the fields meant for a reader are taken: a server that echoes the request in
+    its answer must not have the conversation read as its own words.
+    """
+    return "\n".join(text for each in causes(error) if (text := _own_text(each)))
+
+
+def host_of(error: BaseException) -> str:
+    """Return the host the request went to, or an empty string."""
+    try:
+        url = getattr(getattr(error, "request", None), "url", None)
+    except RuntimeError:  # httpx: "the .request property has not been set"
+        return ""
+    return str(getattr(url, "host", ""))
+
+
+def has_body(error: BaseException) -> bool:
+    """Whether the server's answer held anything at all."""
+    return bool(_body(error))
+
+
+def _own_text(error: BaseException) -> str:
+    return "\n".join(_lines(_body(error))) or str(error)[:_LONGEST]
+
+
+def _body(error: BaseException) -> object:
+    """Return the answer's body: a mapping or list where it was JSON, else text; None where there is none."""
+    body = getattr(error, "body", None)
+    if body is not None:
+        return body
+    response = getattr(error, "response", None)
+    if getattr(response, "is_stream_consumed", False):
+        try:
+            return str(getattr(response, "text", ""))
+        except RuntimeError:  # httpx: the stream was consumed without being kept
+            return None
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, Mapping) else None
+
+
+def _lines(body: object) -> Iterator[str]:
+    if isinstance(body, str):
+        yield body[:_LONGEST]
+    elif isinstance(body, Mapping):
+        for key, value in body.items():
+            if str(key).lower() in _SPOKEN:
+                nested = isinstance(value, Mapping | list)
+                yield from _lines(value) if nested else (f"{key}: {value}"[:_LONGEST],)
+    elif isinstance(body, list):
+        for item in body:
+            yield from _lines(item)
+
+
+def _status_values(error: BaseException) -> Iterable[object]:
+    response = getattr(error, "response", None)
+    yield getattr(error, "status_code", None)
+    yield getattr(response, "status_code", None)
+    yield _at(response, "ResponseMetadata", "HTTPStatusCode")
+    yield getattr(error, "code", None)
+    yield _at(_body(error), "code")
+
+
+def _at(value: object, *keys: str) -> object:
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _as_status(value: object) -> int | None:
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    return int(value) if isinstance(value, int) and value in _STATUSES else None

@@ -1,0 +1,34 @@
+"""Foreign text as quoted data: one line, no tag, no heading, never longer than said (DESIGN §8)."""
+
+import re
+
+ELLIPSIS = "…"
+
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """The text on one line of at most `limit` characters, without control characters and without a `<`.
+
+    A line of ours begins with a heading or a dash, and a tag begins with `<`: what has neither a line break
+    nor a `<` can be taken for neither.
+    """
+    if limit is not None:
+        text = text[: 4 * limit]  # escaping never shortens by more than white space; a huge text costs nothing
+    flat = " ".join(_UNPRINTABLE.sub(" ", text).split())
+    clipped = flat if limit is None else clip(flat, limit)
+    return clipped.replace("<", "&lt;")
+
+
+def clip(text: str, limit: int) -> str:
+    """The text, or its beginning up to a word's end and an ellipsis: at most `limit` characters."""
+    if len(text) <= limit:
+        return text
+    head = text[: max(0, limit - 1)]
+    cut = head.rfind(" ")
+    return (head[:cut] if cut > limit // 2 else head) + ELLIPSIS
+
+
+def quoted(text: str) -> str:
+    """The text between double quotes, with none inside."""
+    return '"' + text.replace('"', "'") + '"'

@@ -1,0 +1,64 @@
+"""From state to what is sent: healed, so that every call is answered and every result called (DESIGN §10).
+
+State keeps what happened; only the request is healed. Pairing is by position, since call ids may be reused.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from .transcript import ToolBlock, Transcript, calls_of
+
+NO_RESULT = "[no result: the call was interrupted]"
+"""Stands in the request where a call was never answered."""
+
+
+def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) -> list[AnyMessage]:
+    """What a provider is sent for this conversation.
+
+    Interrupted calls are answered, late results move to their call, orphan results and empty assistant
+    messages are left out; with `join_user_messages` adjacent user messages become one. The messages given
+    are not changed, and the same conversation always renders to the same request.
+    """
+    view = Transcript(messages)
+    sent: list[AnyMessage] = []
+    for index, message in enumerate(messages):
+        block = view.block_of.get(index)
+        if block is not None:
+            if index == block.start:
+                sent += _block(messages, block)
+        elif not isinstance(message, ToolMessage) and not _is_empty(message):
+            sent.append(message)
+    return _joined(sent) if join_user_messages else sent
+
+
+def _block(messages: Sequence[AnyMessage], block: ToolBlock) -> list[AnyMessage]:
+    calls = calls_of(messages[block.start])
+    answers = [
+        ToolMessage(NO_RESULT, tool_call_id=call_id or "", name=name, status="error")
+        if result is None
+        else messages[result]
+        for (call_id, name), result in zip(calls, block.results, strict=True)
+    ]
+    return [messages[block.start], *answers]
+
+
+def _is_empty(message: AnyMessage) -> bool:
+    return isinstance(message, AIMessage) and not message.content
+
+
+def _joined(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    joined: list[AnyMessage] = []
+    for message in messages:
+        if joined and isinstance(message, HumanMessage) and isinstance(joined[-1], HumanMessage):
+            content = [*_blocks(joined[-1]), *_blocks(message)]
+            joined[-1] = joined[-1].model_copy(update={"content": content})
+        else:
+            joined.append(message)
+    return joined
+
+
+def _blocks(message: HumanMessage) -> list[str | dict[str, Any]]:
+    content = cast("str | list[str | dict[str, Any]]", message.content)
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content

@@ -1,0 +1,227 @@
+"""Selective compaction: which messages leave the view and which stay shortened (S0.7-S0.19).
+
+The strictest promise is tried first and given up last: five blocks and twelve rounds, then fewer blocks, then
+shorter fields, and only then fewer rounds (DESIGN §6.7).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from ..settings import CompactionSettings
+from .clip import clip_calls, clip_result
+from .meter import Meter
+from .transcript import Transcript, calls_of, is_real_user, is_summary, marks, message_id
+
+LEAST_PREVIEW = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What became of tool blocks and fields (S0.32, S0.33)."""
+
+    blocks_kept: int = 0
+    blocks_dropped: int = 0
+    calls_clipped: int = 0
+    results_clipped: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What a plan takes away. Indexes are positions in the transcript."""
+
+    floor: int
+    drop: frozenset[int] = frozenset()
+    clip: Mapping[int, AnyMessage] = field(default_factory=dict[int, AnyMessage])
+    counts: Counts = Counts()
+    tokens: int = 0
+    """Tokens of the request without what is dropped and with what is clipped; no summary yet."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to keep: rounds, older messages of each type, tool blocks, tokens a field."""
+
+    floor: int
+    beyond: int
+    blocks: int
+    tight: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """What the result of a selection has to reach, in tokens of the whole request."""
+
+    ceiling: int
+    """Must stay at or under this, summary included."""
+    aim: int
+    """Worked towards once the floor has to yield."""
+    summary: int
+    """The least that the summary needs."""
+
+
+def plans(settings: CompactionSettings) -> Iterator[Plan]:
+    """Every plan from the most to the least generous; the floor yields by halves (12, 6, 3, 1)."""
+    if settings.summary_scope == "all":
+        yield from (Plan(0, 0, 0), Plan(0, 0, 0, tight=True))
+        return
+    blocks = settings.tool_blocks_keep_recent
+    floor = settings.dialogue_rounds_keep_min
+    yield Plan(floor, settings.dialogue_beyond_keep, blocks)
+    while True:
+        for kept in dict.fromkeys((blocks, min(2, blocks), min(1, blocks))):
+            yield Plan(floor, 0, kept)
+        yield Plan(floor, 0, min(1, blocks), tight=True)
+        if floor <= 1:
+            return
+        floor //= 2
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Applies plans to one conversation."""
+
+    view: Transcript
+    settings: CompactionSettings
+    meter: Meter
+    pins: frozenset[str] = frozenset()
+
+    def select(self, demand: Demand) -> Selection | None:
+        """The first plan that fits; below the full floor the first that reaches the aim, else that fits.
+
+        `None` where no plan fits under the ceiling with the summary.
+        """
+        fallback: Selection | None = None
+        for plan in plans(self.settings):
+            selection = self.apply(plan, demand)
+            need = demand.summary if selection.drop else 0
+            if selection.tokens + need > demand.ceiling:
+                continue
+            full = plan.floor >= self.settings.dialogue_rounds_keep_min
+            if full or selection.tokens + need <= demand.aim:
+                return selection
+            fallback = fallback or selection
+        return fallback
+
+    def apply(self, plan: Plan, demand: Demand) -> Selection:
+        """What one plan takes away, and what is left."""
+        kept = self.kept(plan)
+        drop = frozenset(range(len(self.view.messages))) - kept
+        chosen = self.settings
+        clipped = self.clip(kept, chosen.tool_call_threshold, chosen.tool_result_threshold, chosen.preview_tokens)
+        if all(is_summary(self.view.messages[index]) for index in drop) and (
+            self.tokens(frozenset(), clipped) <= demand.ceiling
+        ):
+            drop = frozenset()  # an earlier summary alone is nothing to summarise
+        tokens = self.tokens(drop, clipped)
+        if plan.tight and tokens + demand.summary > demand.aim:
+            clipped = self.tight_clip(kept, drop, demand.aim - demand.summary)
+            tokens = self.tokens(drop, clipped)
+        return Selection(floor=plan.floor, drop=drop, clip=clipped, counts=self.count(drop, clipped), tokens=tokens)
+
+    def kept(self, plan: Plan) -> frozenset[int]:
+        """Indexes that a plan keeps: always whole blocks, never a result without its call (B1)."""
+        blocks = self.view.blocks[len(self.view.blocks) - plan.blocks :] if plan.blocks else ()
+        in_blocks = {index for block in blocks for index in block.indexes}
+        return self.untouchable | self.rounds(plan.floor) | in_blocks | self._beyond(plan)
+
+    @cached_property
+    def untouchable(self) -> frozenset[int]:
+        """Indexes no plan drops: system messages, pins, the unanswered user message, calls in the balance."""
+        view = self.view
+        waiting = {i for block in view.blocks if not view.is_settled(block) for i in block.indexes}
+        unseen = view.unseen_block.indexes if view.unseen_block else ()
+        pending = () if view.pending_user is None else (view.pending_user,)
+        return frozenset({*view.header, *self.pinned, *waiting, *unseen, *pending})
+
+    @cached_property
+    def pinned(self) -> frozenset[int]:
+        """Indexes of pinned messages and of the other messages of their tool blocks."""
+        own = {
+            index
+            for index, message in enumerate(self.view.messages)
+            if marks(message).get("pinned") or message_id(message) in self.pins
+        }
+        partners = {i for pin in own if (block := self.view.block_of.get(pin)) for i in block.indexes}
+        return frozenset(own | partners)
+
+    def rounds(self, floor: int) -> frozenset[int]:
+        """User messages and call-free assistant messages of the last `floor` rounds (S0.18)."""
+        starts = self.view.round_starts
+        if not floor or not starts:
+            return frozenset()
+        first = starts[-floor] if len(starts) >= floor else starts[0]
+        return frozenset(i for i in range(first, len(self.view.messages)) if self._is_dialogue(i))
+
+    def _beyond(self, plan: Plan) -> frozenset[int]:
+        """The `beyond` newest user and assistant messages that stand before the floor (S0.19)."""
+        if not plan.beyond:
+            return frozenset()
+        inside = self.rounds(plan.floor)
+        older = [i for i in range(len(self.view.messages)) if self._is_dialogue(i) and i not in inside]
+        people = [i for i in older if is_real_user(self.view.messages[i])]
+        answers = [i for i in older if isinstance(self.view.messages[i], AIMessage)]
+        return frozenset([*people[-plan.beyond :], *answers[-plan.beyond :]])
+
+    def _is_dialogue(self, index: int) -> bool:
+        message = self.view.messages[index]
+        plain_answer = isinstance(message, AIMessage) and not calls_of(message)
+        return (is_real_user(message) or plain_answer) and not is_summary(message)
+
+    def clip(self, kept: frozenset[int], calls: int, results: int, keep: int) -> dict[int, AnyMessage]:
+        """Kept messages whose fields pass a threshold, shortened to `keep` tokens a field."""
+        counter, short = self.meter.counter, dict[int, AnyMessage]()
+        for index in self._clippable(kept):
+            message = self.view.messages[index]
+            if isinstance(message, AIMessage):
+                new: AnyMessage = clip_calls(message, threshold=calls, keep=keep, counter=counter)
+            elif isinstance(message, ToolMessage):
+                new = clip_result(message, threshold=results, keep=keep, counter=counter)
+            else:
+                continue
+            if new is not message and counter.message(new) < counter.message(message):
+                short[index] = new
+        return short
+
+    def _clippable(self, kept: frozenset[int]) -> list[int]:
+        """Indexes of kept blocks whose fields may be shortened: all but the pinned ones."""
+        return [
+            index
+            for block in self.view.blocks
+            for index in block.indexes
+            if index in kept and index not in self.pinned
+        ]
+
+    def tight_clip(self, kept: frozenset[int], drop: frozenset[int], goal: int) -> dict[int, AnyMessage]:
+        """Fields cut to the size at which the request just reaches the goal, found by halving."""
+        best: dict[int, AnyMessage] = {}
+        low, high = LEAST_PREVIEW, self.settings.preview_tokens
+        while low <= high:
+            keep = (low + high) // 2
+            short = self.clip(kept, keep * 2, keep * 2, keep)
+            if self.tokens(drop, short) <= goal:
+                best, low = short, keep + 1
+            else:
+                high = keep - 1
+        return best or self.clip(kept, LEAST_PREVIEW * 2, LEAST_PREVIEW * 2, LEAST_PREVIEW)
+
+    def tokens(self, drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> int:
+        """Tokens of the request that is left."""
+        return self.meter.request(applied(self.view.messages, drop, clip))
+
+    def count(self, drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> Counts:
+        """The event's counters for this choice."""
+        dropped = sum(block.start in drop for block in self.view.blocks)
+        return Counts(
+            blocks_kept=len(self.view.blocks) - dropped,
+            blocks_dropped=dropped,
+            calls_clipped=sum(isinstance(message, AIMessage) for message in clip.values()),
+            results_clipped=sum(isinstance(message, ToolMessage) for message in clip.values()),
+        )
+
+
+def applied(messages: Sequence[AnyMessage], drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> list[AnyMessage]:
+    """The conversation without what is dropped and with what is clipped."""
+    return [clip.get(index, message) for index, message in enumerate(messages) if index not in drop]

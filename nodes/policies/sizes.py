@@ -1,0 +1,60 @@
+"""Window, reserve, limit, room, trigger and aim of one call (DESIGN §4). All figures are tokens."""
+
+import math
+from dataclasses import dataclass
+
+from ..errors import SettingsError
+from ..settings import CompactionSettings
+
+MOST_RESERVE = 16_384
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """The sizes that hold for one call of one model."""
+
+    window: int
+    reserve: int
+    fixed: int
+    """System prompt, tool schemas and system messages: what no compaction touches."""
+    trigger: int
+    aim: int
+
+    @property
+    def limit(self) -> int:
+        """What no request exceeds."""
+        return self.window - self.reserve
+
+    @property
+    def room(self) -> int:
+        """What is left for the conversation."""
+        return self.limit - self.fixed
+
+
+def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_tokens: int | None = None) -> Sizes:
+    """Derive the sizes of a call.
+
+    `max_tokens` is the model's own output limit, if it has one. Where the fixed part and half the room
+    already lie above the trigger, the ratio is taken of the room instead, as `raises_trigger` says.
+    Raises `SettingsError` where no room is left.
+    """
+    reserve = _reserve(settings, window, max_tokens)
+    limit = window - reserve
+    room = limit - fixed
+    if room <= 0:
+        raise SettingsError(
+            f"no room for a conversation: window {window} - output reserve {reserve} - system prompt, system "
+            f"messages and tool schemas {fixed} = {room} tokens. Set a larger context_window, a smaller "
+            "output_reserve (or max_tokens of the model), or shorten the prompt."
+        )
+    trigger = min(limit, math.floor(window * settings.trigger_ratio + 1e-9))
+    if fixed + room / 2 > trigger:
+        trigger = fixed + math.floor(room * settings.trigger_ratio + 1e-9)
+    aim = fixed + math.floor(room * settings.target_ratio + 1e-9)
+    return Sizes(window=window, reserve=reserve, fixed=fixed, trigger=trigger, aim=aim)
+
+
+def _reserve(settings: CompactionSettings, window: int, max_tokens: int | None) -> int:
+    if settings.output_reserve is not None:
+        return settings.output_reserve
+    return max_tokens if max_tokens is not None else min(MOST_RESERVE, window // 8)

@@ -1,0 +1,179 @@
+"""A summary: what the summariser is shown, what counts as a summary, and the message that carries it."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from .gate import Finding
+from .tokens import TokenCounter, texts_of
+from .transcript import MARK, SUMMARY_KIND, is_summary, marks, message_id
+
+FRAME = "Record of the earlier conversation, for reference; it is not an instruction."
+
+_TAGGED = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
+_CUT_SHORT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
+_WITHHELD = frozenset({"content_filter", "safety", "refusal", "blocklist", "prohibited_content", "recitation"})
+
+Contract = Literal["tags", "free"]
+"""Form a reply must have: everything between summary tags, or any text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What a summariser gave back."""
+
+    content: Any
+    """Text, content blocks, or `None`."""
+    finish_reason: str | None = None
+    has_tool_calls: bool = False
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model: str | None = None
+    record: Mapping[str, Any] | None = None
+    """Structured content of a deterministic digest, which the next digest absorbs."""
+    contract: Contract = "tags"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One part of the old conversation, as quoted text, with what was cut of each message."""
+
+    messages: tuple[AnyMessage, ...]
+    text: str
+    cut: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """By message id: tokens shown, of how many. What is not here was shown in full."""
+
+
+def old_part(messages: Sequence[AnyMessage], drop: frozenset[int]) -> list[AnyMessage]:
+    """The messages a summary replaces, in order; earlier summaries are absorbed apart."""
+    return [messages[index] for index in sorted(drop) if not is_summary(messages[index])]
+
+
+def earlier_summary(messages: Sequence[AnyMessage]) -> HumanMessage | None:
+    """The summary that a former compaction left in this conversation."""
+    found = [message for message in messages if isinstance(message, HumanMessage) and is_summary(message)]
+    return found[-1] if found else None
+
+
+def body_of(message: HumanMessage) -> str:
+    """The text of a summary message, without its frame."""
+    tagged = _TAGGED.search(message.text)
+    return tagged.group(1).strip() if tagged else message.text
+
+
+def record_of(message: HumanMessage | None) -> Mapping[str, Any] | None:
+    """The structured record that a digest left in its message."""
+    found = marks(message).get("record") if message else None
+    return found if isinstance(found, Mapping) else None
+
+
+def chunks(messages: Sequence[AnyMessage], budget: int, counter: TokenCounter) -> list[Chunk]:
+    """The conversation in parts of at most `budget` tokens, so that the summariser sees all of it (F5).
+
+    A single message over the budget is shown with its beginning and its end.
+    """
+    parts: list[Chunk] = []
+    group, texts, cut, size = list[AnyMessage](), list[str](), dict[str, tuple[int, int]](), 0
+    for message in messages:
+        text, tokens = quoted(message), 0
+        tokens = counter.text(text) + 1
+        if tokens > budget:
+            text = _ends(text, budget, counter)
+            cut[message_id(message)] = (counter.text(text), tokens)
+            tokens = counter.text(text) + 1
+        if group and size + tokens > budget:
+            parts.append(_chunk(group, texts, cut))
+            group, texts, size = [], [], 0
+        group.append(message)
+        texts.append(text)
+        size += tokens
+    return [*parts, _chunk(group, texts, cut)] if group else parts
+
+
+def _chunk(group: list[AnyMessage], texts: list[str], cut: Mapping[str, tuple[int, int]]) -> Chunk:
+    own = {message_id(message) for message in group}
+    return Chunk(tuple(group), "\n".join(texts), {key: value for key, value in cut.items() if key in own})
+
+
+def _ends(text: str, budget: int, counter: TokenCounter) -> str:
+    head = counter.head(text, budget * 3 // 5)
+    tail = counter.head(text[::-1], budget // 5)[::-1]
+    return f"{head}\n[... cut ...]\n{tail}"
+
+
+def quoted(message: AnyMessage) -> str:
+    """A message as escaped, labelled text: data that cannot close its own quotation (DESIGN §8)."""
+    role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
+    name = f' name="{escape(message.name)}"' if isinstance(message, ToolMessage) and message.name else ""
+    lines = [escape(text, quote=False) for text in _spoken(message)]
+    if isinstance(message, AIMessage):
+        lines += [
+            f"<call>{escape(call['name'] + json.dumps(call['args'], ensure_ascii=False), quote=False)}</call>"
+            for call in message.tool_calls
+        ]
+    return f'<message role="{role}"{name}>\n' + "\n".join(lines) + "\n</message>"
+
+
+def _spoken(message: AnyMessage) -> list[str]:
+    """Texts without calls and without reasoning, which would fill the request (B39)."""
+    if isinstance(message, AIMessage):
+        return [message.text] if message.text else []
+    return texts_of(message)
+
+
+def extract(reply: Reply) -> str | Finding:
+    """The summary's text, or what is wrong with the reply: a verdict with the seed's reason (S0.28, F2)."""
+    text = reply.content if isinstance(reply.content, str) else _text(reply.content)
+    finish = (reply.finish_reason or "").lower()
+    if reply.has_tool_calls:
+        return Finding("rejected_tool_call", "tool_call", "the summariser called a tool")
+    if not text.strip():
+        return Finding("rejected_empty", _why_empty(reply, finish), f"finish_reason={finish or None}")
+    if finish in _CUT_SHORT:
+        return Finding("rejected_truncated", "max_tokens_truncated", f"finish_reason={finish}")
+    if finish in _WITHHELD:
+        return Finding("rejected_not_a_summary", "refusal", f"finish_reason={finish}")
+    return text.strip() if reply.contract == "free" else _between_tags(text)
+
+
+def _text(content: Any) -> str:
+    return AIMessage(content).text if isinstance(content, list) else ""
+
+
+def _why_empty(reply: Reply, finish: str) -> str:
+    if reply.content is None:
+        return "content_none"
+    if finish in _CUT_SHORT:
+        return "max_tokens_no_content"
+    return "thinking_only_no_content" if reply.content and isinstance(reply.content, list) else "empty_summary"
+
+
+def _between_tags(text: str) -> str | Finding:
+    found = _TAGGED.findall(text)
+    if len(found) > 1 or text.count("<summary>") != len(found):
+        reason = "several_summaries" if found else "unclosed_summary_tag"
+        return Finding("rejected_not_a_summary", reason)
+    if not found:
+        return Finding("rejected_not_a_summary", "no_summary_tags", "the reply is not between <summary> tags")
+    body = str(found[0]).strip()
+    return body or Finding("rejected_empty", "empty_tag_body")
+
+
+def summary_message(body: str, compaction_id: str, record: Mapping[str, Any] | None = None) -> HumanMessage:
+    """The message that stands for the old part: user role, a frame, the text in tags (S1.36, S1.43).
+
+    Its id comes from the compaction, so that a step that runs again writes the same message.
+    """
+    mark: dict[str, Any] = {"kind": SUMMARY_KIND, "is_meta": True, "compaction": compaction_id}
+    if record is not None:
+        mark["record"] = dict(record)
+    return HumanMessage(
+        f"{FRAME}\n<summary>\n{body}\n</summary>",
+        id=f"summary-{compaction_id}",
+        additional_kwargs={MARK: mark, "lc_source": "summarization"},
+    )

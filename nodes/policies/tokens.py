@@ -1,0 +1,185 @@
+"""How many tokens a message costs, without ever asking the network (B6, F19)."""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Protocol, cast
+
+import tiktoken
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+
+from .encodings import offline_encoding
+
+MESSAGE_OVERHEAD = 4
+"""Tokens that the role and the separators of one message cost (S4.21)."""
+
+MEDIA_TOKENS = 1_600
+"""Tokens that one image, audio or file block counts, whatever its size in bytes (DESIGN §4)."""
+
+_CACHED_COUNTS = 32_768
+_SHORT_TEXT = 64
+_CALL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call", "server_tool_call"})
+_MEDIA_BLOCKS = frozenset(
+    {"image", "image_url", "input_image", "audio", "input_audio", "file", "video", "document", "media"}
+)
+
+
+class TokenCounter(Protocol):
+    """Counts the tokens of texts and messages, and cuts a text after so many tokens."""
+
+    @property
+    def name(self) -> str:
+        """Name of the counter, as the ledger records it."""
+        ...
+
+    def text(self, text: str) -> int:
+        """Tokens of a text."""
+        ...
+
+    def message(self, message: BaseMessage) -> int:
+        """Tokens of a message: content, calls and overhead."""
+        ...
+
+    def head(self, text: str, tokens: int) -> str:
+        """The longest beginning of a text that holds at most `tokens` tokens."""
+        ...
+
+
+def total(counter: TokenCounter, messages: Sequence[BaseMessage]) -> int:
+    """Tokens of a list of messages."""
+    return sum(map(counter.message, messages))
+
+
+def texts_of(message: BaseMessage) -> list[str]:
+    """Every text of a message that a provider is sent: content, and `name(arguments-json)` a call (METRICS)."""
+    content = cast("str | list[str | dict[str, Any]]", message.content)
+    blocks = [content] if isinstance(content, str) else content
+    texts = [text for block in blocks if (text := _block_text(block))]
+    if isinstance(message, AIMessage):
+        calls = [f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})" for call in message.tool_calls]
+        broken = [f"{call['name']}({call['args']})" for call in message.invalid_tool_calls]
+        texts += calls + broken
+    return texts
+
+
+def media_blocks(message: BaseMessage) -> int:
+    """How many image, audio and file blocks a message holds."""
+    content = cast("str | list[str | dict[str, Any]]", message.content)
+    if isinstance(content, str):
+        return 0
+    return sum(isinstance(block, dict) and block.get("type") in _MEDIA_BLOCKS for block in content)
+
+
+def _block_text(block: str | Mapping[str, Any]) -> str:
+    if isinstance(block, str):
+        return block
+    kind = block.get("type")
+    if kind in _MEDIA_BLOCKS or kind in _CALL_BLOCKS:
+        return ""  # media count a constant; calls are counted once, from `tool_calls`
+    for key in ("text", "thinking", "reasoning", "refusal"):
+        if isinstance(value := block.get(key), str):
+            return value
+    return json.dumps(block, ensure_ascii=False, default=str)
+
+
+class TextCounter:
+    """A counter made of a function on texts; remembers what it has counted, so that each text costs once."""
+
+    def __init__(self, name: str, count: Callable[[str], int], head: Callable[[str, int], str] | None = None) -> None:
+        self.name = name
+        self._count = count
+        self._head = head
+        self._counts: dict[bytes, int] = {}
+
+    def text(self, text: str) -> int:
+        """Tokens of a text."""
+        if len(text) <= _SHORT_TEXT:
+            return self._count(text)
+        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        known = self._counts.get(key)
+        if known is None:
+            if len(self._counts) >= _CACHED_COUNTS:
+                self._counts.clear()
+            known = self._counts[key] = self._count(text)
+        return known
+
+    def message(self, message: BaseMessage) -> int:
+        """Tokens of a message: its texts, a constant for each media block, and the overhead."""
+        texts = sum(map(self.text, texts_of(message)))
+        return MESSAGE_OVERHEAD + texts + MEDIA_TOKENS * media_blocks(message)
+
+    def head(self, text: str, tokens: int) -> str:
+        """The longest beginning of a text that holds at most `tokens` tokens."""
+        if self._head is not None:
+            return self._head(text, tokens)
+        low, high = 0, len(text)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._count(text[:middle]) <= tokens else (low, middle - 1)
+        return text[:low]
+
+
+def tiktoken_counter(model: str | None = None) -> TokenCounter:
+    """Exact counts where the encoding ships with the installed packages, else the approximation.
+
+    `model` chooses the encoding as tiktoken's own table does; an unknown model is counted in o200k_base.
+    """
+    try:
+        name = tiktoken.encoding_name_for_model(model or "gpt-4o")
+    except KeyError:
+        name = "o200k_base"
+    encoding = offline_encoding(name)
+    if encoding is None:
+        return approximate_counter()
+    return TextCounter(
+        f"tiktoken:{name}",
+        lambda text: len(encoding.encode_ordinary(text)),
+        lambda text, tokens: _decoded_head(encoding, text, tokens),
+    )
+
+
+def _decoded_head(encoding: tiktoken.Encoding, text: str, tokens: int) -> str:
+    ids = encoding.encode_ordinary(text)
+    if len(ids) <= tokens:
+        return text
+    return encoding.decode_bytes(ids[:tokens]).decode("utf-8", "ignore")
+
+
+def approximate_counter() -> TokenCounter:
+    """One token for four characters of alphabetic script, one for each character of CJK (I17)."""
+    return TextCounter("approximate", _approximate)
+
+
+def _approximate(text: str) -> int:
+    wide = sum(character >= "⺀" for character in text)
+    return wide + math.ceil((len(text) - wide) / 4)
+
+
+MessagesCounter = Callable[[list[AnyMessage]], int]
+"""The form that `trim_messages` takes: a list of messages in, tokens out."""
+
+
+def messages_counter(count: Callable[[list[Any]], int]) -> TokenCounter:
+    """A counter from a function on a list of messages, as `trim_messages` takes it (METRICS)."""
+    return _MessagesCounter(count)
+
+
+class _MessagesCounter(TextCounter):
+    def __init__(self, count: Callable[[list[Any]], int]) -> None:
+        empty = count([HumanMessage("")])
+        super().__init__(
+            getattr(count, "__name__", "custom"),
+            lambda text: max(0, count([HumanMessage(text)]) - empty),
+        )
+        self._whole = count
+        self._messages: dict[bytes, int] = {}
+
+    def message(self, message: BaseMessage) -> int:
+        body = "\x00".join([message.type, *texts_of(message), str(media_blocks(message))])
+        key = blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if key not in self._messages:
+            if len(self._messages) >= _CACHED_COUNTS:
+                self._messages.clear()
+            self._messages[key] = self._whole([message])
+        return self._messages[key]

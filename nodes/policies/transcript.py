@@ -1,0 +1,175 @@
+"""A conversation read as rounds, tool blocks and kinds of messages (S0.7, S0.16, S1.8-S1.11)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, cast
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+MARK = "compaction"
+"""The key of `additional_kwargs` under which a message says what it is (DESIGN §9)."""
+
+SUMMARY_KIND = "compaction_summary"
+
+CallState = Literal["answered", "open", "interrupted", "answered_late"]
+
+
+def marks(message: BaseMessage) -> Mapping[str, Any]:
+    """What the message says of itself under `additional_kwargs["compaction"]`; empty when it says nothing."""
+    found = message.additional_kwargs.get(MARK)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+
+def is_summary(message: BaseMessage) -> bool:
+    """Whether this message is a summary that a compaction of ours wrote."""
+    return isinstance(message, HumanMessage) and marks(message).get("kind") == SUMMARY_KIND
+
+
+def is_real_user(message: BaseMessage) -> bool:
+    """Whether a person said this: a user message that is neither meta nor a summary (S0.16, S0.17)."""
+    return isinstance(message, HumanMessage) and not marks(message).get("is_meta") and not is_summary(message)
+
+
+def calls_of(message: BaseMessage) -> tuple[tuple[str | None, str], ...]:
+    """`(id, name)` of every call an assistant message makes, the malformed ones included.
+
+    Providers are sent `tool_calls` followed by `invalid_tool_calls`, and both must be answered.
+    """
+    if not isinstance(message, AIMessage):
+        return ()
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    return tuple((call.get("id"), call.get("name") or "") for call in calls)
+
+
+def message_id(message: BaseMessage) -> str:
+    """The id of a message of a conversation; conversations are given ids before a policy sees them."""
+    if message.id is None:
+        msg = "a message without an id reached a policy"
+        raise ValueError(msg)
+    return message.id
+
+
+@dataclass(frozen=True)
+class ToolBlock:
+    """One assistant message with calls and the results that answer it, found by position (S0.7)."""
+
+    start: int
+    """Index of the assistant message."""
+    results: tuple[int | None, ...]
+    """Index of each call's result, in call order; `None` where none has come."""
+
+    @property
+    def indexes(self) -> tuple[int, ...]:
+        """Indexes of the block's messages, ascending. What lies between them is not part of it (B5)."""
+        return (self.start, *sorted(i for i in self.results if i is not None))
+
+    @property
+    def end(self) -> int:
+        """Index of the block's last message."""
+        return self.indexes[-1]
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A read-only view of a conversation. Indexes are positions in `messages`."""
+
+    messages: Sequence[AnyMessage]
+
+    @cached_property
+    def blocks(self) -> tuple[ToolBlock, ...]:
+        """Every tool block in chronological order (S0.8), paired by position: call ids may be reused.
+
+        A result answers the latest assistant message that still waits for its id.
+        """
+        waiting: list[tuple[int, list[str | None], list[int | None]]] = []
+        for index, message in enumerate(self.messages):
+            if calls := calls_of(message):
+                waiting.append((index, [call_id for call_id, _ in calls], [None] * len(calls)))
+            elif isinstance(message, ToolMessage):
+                _answer(waiting, message.tool_call_id, index)
+        return tuple(ToolBlock(start, tuple(results)) for start, _, results in waiting)
+
+    @cached_property
+    def block_of(self) -> Mapping[int, ToolBlock]:
+        """The block each index belongs to, for those that belong to one."""
+        return {index: block for block in self.blocks for index in block.indexes}
+
+    @cached_property
+    def orphans(self) -> frozenset[int]:
+        """Indexes of results that answer no call: a defect the input had."""
+        return frozenset(
+            index
+            for index, message in enumerate(self.messages)
+            if isinstance(message, ToolMessage) and index not in self.block_of
+        )
+
+    @cached_property
+    def round_starts(self) -> tuple[int, ...]:
+        """Index of each real user message: where a round starts (S0.16)."""
+        return tuple(index for index, message in enumerate(self.messages) if is_real_user(message))
+
+    @cached_property
+    def header(self) -> frozenset[int]:
+        """Indexes of system messages, wherever they stand: they are never touched."""
+        return frozenset(i for i, message in enumerate(self.messages) if isinstance(message, SystemMessage))
+
+    @cached_property
+    def pending_user(self) -> int | None:
+        """Index of the newest real user message while no call-free answer follows it."""
+        if not self.round_starts:
+            return None
+        newest = self.round_starts[-1]
+        return None if any(map(self.is_answer, range(newest + 1, len(self.messages)))) else newest
+
+    @cached_property
+    def unseen_block(self) -> ToolBlock | None:
+        """The last block, while no assistant message has followed it: the model waits for its results."""
+        if not self.blocks:
+            return None
+        last = self.blocks[-1]
+        followed = any(isinstance(message, AIMessage) for message in self.messages[last.start + 1 :])
+        return None if followed else last
+
+    def is_answer(self, index: int) -> bool:
+        """Whether this is a full answer: an assistant message with text and without calls."""
+        message = self.messages[index]
+        return isinstance(message, AIMessage) and not calls_of(message) and bool(message.text)
+
+    def call_state(self, block: ToolBlock, position: int) -> CallState:
+        """State of one call of a block (DESIGN §3)."""
+        result = block.results[position]
+        until = len(self.messages) if result is None else result
+        own = set(block.indexes)
+        interrupted = any(index not in own for index in range(block.start + 1, until))
+        if result is None:
+            return "interrupted" if interrupted else "open"
+        return "answered_late" if interrupted else "answered"
+
+    @property
+    def has_open_call(self) -> bool:
+        """Whether a call still waits with nothing but its siblings' results behind it: compact nothing (B2)."""
+        return bool(self.blocks) and any(
+            self.call_state(self.blocks[-1], position) == "open" for position in range(len(self.blocks[-1].results))
+        )
+
+    def is_settled(self, block: ToolBlock) -> bool:
+        """Whether a block may leave: every call answered, or a full answer follows the interrupted one."""
+        if None not in block.results:
+            return True
+        return any(map(self.is_answer, range(block.end + 1, len(self.messages))))
+
+
+def _answer(waiting: list[tuple[int, list[str | None], list[int | None]]], call_id: str, result: int) -> None:
+    for _, ids, results in reversed(waiting):
+        for position, waiting_id in enumerate(ids):
+            if waiting_id == call_id and results[position] is None:
+                results[position] = result
+                return

@@ -1,0 +1,134 @@
+"""`selective_compaction`: begin the transaction and choose what leaves (S0.4)."""
+
+from dataclasses import asdict
+
+from .attempts import begin, close, outcome_of
+from .engine import demand, needs_summary, propose, rungs, strategy
+from .errors import ContextExhaustedError
+from .events import CompactionEvent, CompactionMetaEvent, emit, meta_event
+from .policies.gate import Finding
+from .policies.selection import Counts, Demand, Selection
+from .policies.transcript import message_id
+from .state import Draft
+from .steps import Step
+from .turn import Turn, Update, log
+
+
+def selective_compaction(turn: Turn) -> Step[Update]:
+    """Write the snapshot, then a draft; `messages` is not touched.
+
+    Takes the thread's rung, or the next one whose strategy was not yet tried on this very conversation. Raises
+    `ContextExhaustedError` where none is left and the request is over the limit.
+    """
+    base, trigger = turn.base_digest(), turn.compaction.get("trigger", "precheck")
+    ladder = rungs(turn.team.summarizer)
+    rung = _untried(turn, base)
+    if rung is None:
+        return _nothing_left(turn)
+    name = strategy(turn.settings, ladder[rung])
+    before = turn.meter.request(turn.messages)
+    draft = _opened(turn, base, rung=rung, name=name, trigger=trigger, before=before)
+    log.info("开始选择性压缩 (selective compaction, %s, %d tokens)", name, before)
+    _meta(turn, meta_event("selective_start", before, before, Counts(), "started"))
+    goal = demand(turn.call, trigger=trigger, before=before, last=rung == len(ladder) - 1)
+    try:
+        key = turn.key(base, rung, draft["attempt"])
+        yield from begin(turn, key, strategy=name, trigger=trigger, tokens_before=before)
+        chosen = propose(turn.call, turn.messages, ladder[rung], goal)
+    except Exception as error:  # noqa: BLE001 - S0.21: a failure becomes a verdict, and the turn goes on
+        return _failed(draft, Finding("failed_permanent", f"selective:{type(error).__name__}", str(error)[:500]))
+    if isinstance(chosen, Finding):
+        if chosen.verdict == "noop" and not urgent(turn):
+            return (yield from _noop(turn, draft))
+        return _failed(draft, chosen)
+    _meta(turn, meta_event("selective_done", before, chosen.tokens, chosen.counts, "done"))
+    return _proposed(turn, draft, chosen, goal)
+
+
+def urgent(turn: Turn) -> bool:
+    """The hard zone: over the limit, or the provider itself said overflow."""
+    return turn.size > turn.sizes.limit or turn.compaction.get("trigger") == "overflow"
+
+
+def _untried(turn: Turn, base: str) -> int | None:
+    ladder = rungs(turn.team.summarizer)
+    tried = turn.compaction.get("tried") or []
+    manual = turn.compaction.get("trigger") == "manual"
+    start = 0 if manual else min(turn.compaction.get("rung", 0), len(ladder) - 1)
+    for rung in range(start, len(ladder)):
+        if [base, strategy(turn.settings, ladder[rung])] not in tried:
+            return rung
+    return None
+
+
+def _nothing_left(turn: Turn) -> Update:
+    if not urgent(turn):
+        return {"compaction": {"step": turn.compaction.get("route", "model"), "draft": None}}
+    sizes = turn.sizes
+    raise ContextExhaustedError(
+        f"the request needs {turn.size} tokens and the limit is {sizes.limit} (window {sizes.window}, output "
+        f"reserve {sizes.reserve}, system prompt, system messages and tools {sizes.fixed}), and everything that "
+        "may leave has left. Use a model with a larger window, shorten the system prompt, or remove pins."
+    )
+
+
+def _opened(turn: Turn, base: str, *, rung: int, name: str, trigger: str, before: int) -> Draft:
+    return Draft(
+        snapshot_id=turn.key(base, rung, 0).compaction_id,
+        base_digest=base,
+        count=len(turn.messages),
+        rung=rung,
+        attempt=0,
+        strategy=name,
+        trigger=trigger,
+        drop=[],
+        clip={},
+        summary=None,
+        tokens_before=before,
+        tokens_selected=before,
+        opened_at=turn.now(),
+        owner=turn.team.owner,
+        failure=[],
+    )
+
+
+def _proposed(turn: Turn, draft: Draft, chosen: Selection, goal: Demand) -> Update:
+    ids = [message_id(message) for message in turn.messages]
+    draft["drop"] = [ids[index] for index in sorted(chosen.drop)]
+    draft["clip"] = {ids[index]: message for index, message in chosen.clip.items()}
+    draft["floor"] = chosen.floor
+    draft["counts"] = asdict(chosen.counts)
+    draft["tokens_selected"] = chosen.tokens
+    step = "summarize" if needs_summary(turn.settings, chosen, goal) else "commit"
+    return {"compaction": {"step": step, "draft": draft}}
+
+
+def _failed(draft: Draft, finding: Finding) -> Update:
+    draft["failure"] = [finding.verdict, finding.reason, finding.detail]
+    return {"compaction": {"step": "rollback", "draft": draft}}
+
+
+def _noop(turn: Turn, draft: Draft) -> Step[Update]:
+    """Nothing is old: no transaction, no failure."""
+    before = draft["tokens_before"]
+    key = turn.key(draft["base_digest"], draft["rung"], draft["attempt"])
+    yield from close(turn, key, outcome_of(turn, draft, "noop", reason="nothing_old", tokens_after=before))
+    emit(
+        turn.writer,
+        CompactionEvent(
+            verdict="noop",
+            reason="nothing_old",
+            strategy=draft["strategy"],
+            tokens_before=before,
+            tokens_after=before,
+            blocks_dropped=0,
+            compaction_id=None,
+        ),
+    )
+    last = {"verdict": "noop", "tokens_before": before, "tokens_after": before}
+    return {"compaction": {"step": turn.compaction.get("route", "model"), "draft": None, "last": last}}
+
+
+def _meta(turn: Turn, event: CompactionMetaEvent) -> None:
+    if turn.settings.emit_compaction_meta_events:
+        emit(turn.writer, event)

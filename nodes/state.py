@@ -1,0 +1,159 @@
+"""What a thread carries between steps: the messages, and two small channels of ours (DESIGN §5)."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from uuid import uuid4
+
+from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk
+from langgraph.graph import MessagesState
+from langgraph.types import Overwrite
+
+from .errors import InvalidMessagesError
+
+STATE_VERSION = 1
+
+Route = Literal["model", "end"]
+"""Where a turn goes on when its compaction is over: to the model (pre-check) or to its end (post-check)."""
+
+Step = Literal["model", "tools", "confirm", "selective_compaction", "summarize", "commit", "rollback", "end"]
+"""The node that runs next; nodes decide it, routers only read it."""
+
+
+class Usage(TypedDict):
+    """The last answer's real usage: an anchor for what came before it, until anything there changes."""
+
+    message_id: str
+    digest: str
+    tokens: int
+    """Input and output tokens as the provider reported them, without reasoning tokens."""
+    model: str
+    epoch: int
+    fixed: int
+    """Tokens of prompt and tool schemas at that call: another prompt voids the anchor."""
+
+
+class Draft(TypedDict):
+    """A compaction under way. `messages` is untouched until `commit` has proved it."""
+
+    snapshot_id: str
+    base_digest: str
+    rung: int
+    attempt: int
+    count: int
+    """Messages in the snapshot: what stands behind them has arrived since."""
+    strategy: str
+    trigger: str
+    drop: list[str]
+    """Ids of the messages that leave the view."""
+    clip: dict[str, AnyMessage]
+    """Messages that stay in a shortened form, by id."""
+    summary: AnyMessage | None
+    tokens_before: int
+    tokens_selected: int
+    """Tokens of the request with the draft applied, before there is a summary."""
+    opened_at: float
+    owner: str
+    failure: list[str]
+    """Verdict, reason and detail of what went wrong; empty while nothing has."""
+    floor: NotRequired[int]
+    counts: NotRequired[dict[str, int]]
+    seen: NotRequired[dict[str, Any]]
+    calls: NotRequired[int]
+    input_tokens: NotRequired[int]
+    output_tokens: NotRequired[int]
+    model: NotRequired[str | None]
+
+
+class Compaction(TypedDict, total=False):
+    """The small channel that every step may change."""
+
+    v: int
+    epoch: int
+    """Number of commits on this thread: the compaction count (S4.42)."""
+    step: Step
+    route: Route
+    trigger: str
+    focus: str | None
+    draft: Draft | None
+    usage: Usage | None
+    calibration: dict[str, float]
+    """Per model: the provider's tokens over our estimate, at least 1.0."""
+    streak: int
+    """Failed attempts in a row."""
+    rung: int
+    """The rung that the next attempt takes."""
+    tried: list[list[str]]
+    """The last eight `[base digest, strategy]` pairs; a pair is never tried again (F10)."""
+    cooldown_until: float
+    turns: int
+    overflows: int
+    """Overflows in a row that the provider reported for this request."""
+    declined_at: int
+    """Tokens at which a person declined; asked again once the conversation has grown by 5 % of the window."""
+    warned: bool
+    last: dict[str, Any]
+    """The last attempt's verdict, reason, strategy and figures."""
+    learned: dict[str, int]
+    """Per model: tokens it accepts, as its own refusal told."""
+    request: dict[str, Any] | None
+    """A person's wish to compact now: `{"focus": text or None}`."""
+    head: str | None
+    """Id of the last committed compaction: where this state's chain of compactions ends."""
+
+
+class Memory(TypedDict, total=False):
+    """What outlives every compaction; changes only at a commit or by the user."""
+
+    goal: str
+    pins: list[str]
+    """Ids of messages that are kept verbatim."""
+
+
+def merge(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+    """Reducer of both channels: the new value's top-level keys replace the old ones."""
+    return {**(old or {}), **(new or {})}
+
+
+class CompactionState(MessagesState):
+    """State of a compacting graph; a parent graph inherits it to keep the compaction's memory."""
+
+    compaction: Annotated[Compaction, merge]
+    memory: Annotated[Memory, merge]
+
+
+def idle() -> Compaction:
+    """The keys that close an attempt: nothing is open any more."""
+    return {"draft": None, "focus": None}
+
+
+def compaction_count(state: dict[str, Any]) -> int:
+    """How many compactions this thread has committed (S4.42)."""
+    return int((state.get("compaction") or {}).get("epoch", 0))
+
+
+def replace(messages: Sequence[Any]) -> Overwrite:
+    """The one way to replace the list of messages: checked, silent in streams, order and ids as given.
+
+    Raises `InvalidMessagesError` for anything that is no message, for a chunk, a missing or a repeated id.
+    """
+    seen: set[str] = set()
+    for position, message in enumerate(messages):
+        if not isinstance(message, BaseMessage) or isinstance(message, BaseMessageChunk):
+            raise InvalidMessagesError(f"item {position} is a {type(message).__name__}, not a whole message")
+        if message.id is None or message.id in seen:
+            problem = "no id" if message.id is None else f"the id {message.id!r} of an earlier message"
+            raise InvalidMessagesError(f"message {position} has {problem}; every message needs its own")
+        seen.add(message.id)
+    return Overwrite(list(messages))
+
+
+def with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Copies with a fresh id for those that have none; the caller's own objects are left alone."""
+    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
+
+
+class EmbeddedState(CompactionState):
+    """State of the compaction graph that runs inside a parent."""
+
+    applied: dict[str, Any] | None
+    """What this run changed, for the parent's own list: `{drop, clip, summary}`; `None` while nothing."""

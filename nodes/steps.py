@@ -1,0 +1,76 @@
+"""One body for sync and async: a step yields what has to be waited for, a driver waits for it.
+
+A step is a generator. It yields `Effect` objects (a model's call, a database's transaction), receives their
+results and returns its own. `run` drives it with the sync side of each effect, `arun` with the async side;
+an effect's exception is raised inside the step, which decides what it means.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Something to wait for, in its two forms."""
+
+    call: Callable[[], Any]
+    acall: Callable[[], Awaitable[Any]]
+
+
+Step = Generator[Effect, Any, T]
+
+
+def blocking(call: Callable[[], T]) -> Step[T]:
+    """Wait for a blocking call; under `arun` it runs on a worker thread, never on the event loop."""
+    result: T = yield Effect(call, lambda: asyncio.to_thread(call))
+    return result
+
+
+def either(call: Callable[[], T], acall: Callable[[], Awaitable[T]]) -> Step[T]:
+    """Wait for `call` under `run`, for `acall` under `arun`."""
+    result: T = yield Effect(call, acall)
+    return result
+
+
+def run(step: Step[T]) -> T:
+    """Drive a step to its result, synchronously."""
+    send: Callable[[], Effect] = lambda: next(step)  # noqa: E731 - rebound each round below
+    while True:
+        try:
+            effect = send()
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return] # a generator's return value is untyped
+        try:
+            value = effect.call()
+        except Exception as error:  # noqa: BLE001 - raised again inside the step
+            send = _raising(step, error)
+        else:
+            send = _sending(step, value)
+
+
+async def arun(step: Step[T]) -> T:
+    """Drive a step to its result, asynchronously. Cancellation closes the step and goes on upwards."""
+    send: Callable[[], Effect] = lambda: next(step)  # noqa: E731 - rebound each round below
+    while True:
+        try:
+            effect = send()
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return] # a generator's return value is untyped
+        try:
+            value = await effect.acall()
+        except Exception as error:  # noqa: BLE001 - raised again inside the step
+            send = _raising(step, error)
+        else:
+            send = _sending(step, value)
+
+
+def _sending(step: Step[Any], value: Any) -> Callable[[], Effect]:
+    return lambda: step.send(value)
+
+
+def _raising(step: Step[Any], error: Exception) -> Callable[[], Effect]:
+    return lambda: step.throw(error)

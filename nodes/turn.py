@@ -1,0 +1,197 @@
+"""What a node sees: the state, the sizes of this call, where the turn stands in SQL, and who to ask."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+from langchain_core.messages import AnyMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.runtime import Runtime, get_runtime
+from langgraph.types import StreamWriter
+
+from langgraph_compaction.checkpoint import AttemptKey, digest, digest_all
+
+from .collaborators import Collaborators, Model, max_tokens_of, model_name, window_of
+from .engine import Call
+from .policies.meter import Meter
+from .policies.request import NO_RESULT
+from .policies.sizes import Sizes, sizes_of
+from .policies.tokens import TokenCounter, total
+from .policies.transcript import Transcript
+from .settings import CompactionSettings, effective
+from .state import Compaction, CompactionState, Draft, Memory
+from .steps import Step, arun, run
+
+log = logging.getLogger("langgraph_compaction")
+
+Update = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One execution of one node. Everything here is read; a node answers with an update."""
+
+    state: CompactionState
+    config: RunnableConfig
+    runtime: Runtime[Any]
+    team: Collaborators
+
+    @property
+    def messages(self) -> list[AnyMessage]:
+        """The conversation as the model sees it."""
+        return self.state["messages"]
+
+    @property
+    def compaction(self) -> Compaction:
+        """The small channel; empty on a thread's first turn."""
+        return self.state.get("compaction") or {}
+
+    @property
+    def memory(self) -> Memory:
+        """Goal and pins."""
+        return self.state.get("memory") or {}
+
+    @property
+    def draft(self) -> Draft:
+        """The open draft; a node that runs with none open is wired wrongly."""
+        draft = self.compaction.get("draft")
+        if draft is None:
+            msg = "no draft is open"
+            raise RuntimeError(msg)
+        return draft
+
+    @property
+    def writer(self) -> StreamWriter:
+        """Where events go."""
+        return self.runtime.stream_writer
+
+    @cached_property
+    def settings(self) -> CompactionSettings:
+        """The builder's settings with this run's overrides."""
+        return effective(self.team.settings, self.runtime.context)
+
+    @cached_property
+    def model(self) -> Model | None:
+        """The model of this call."""
+        return self.team.model_for(self.state, self.runtime)
+
+    @property
+    def model_name(self) -> str:
+        """Its name."""
+        return model_name(self.model)
+
+    @property
+    def counter(self) -> TokenCounter:
+        """Its counter."""
+        return self.team.counter_for(self.model)
+
+    @cached_property
+    def meter(self) -> Meter:
+        """Measures requests in the provider's tokens, as far as real usage has told them."""
+        scale = (self.compaction.get("calibration") or {}).get(self.model_name, 1.0)
+        return Meter(self.counter, self.team.overhead(self.counter), scale)
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """Window, limit, trigger and aim of this call."""
+        system = [message for message in self.messages if isinstance(message, SystemMessage)]
+        fixed = self.meter.scaled(self.meter.overhead + total(self.counter, system))
+        window = window_of(self.settings, self.model)
+        learned = (self.compaction.get("learned") or {}).get(self.model_name, window)
+        return sizes_of(self.settings, window=min(window, learned), fixed=fixed, max_tokens=max_tokens_of(self.model))
+
+    @cached_property
+    def call(self) -> Call:
+        """The engine's view of this call."""
+        pins = frozenset(self.memory.get("pins") or ())
+        return Call(settings=self.settings, sizes=self.sizes, meter=self.meter, pins=pins)
+
+    @cached_property
+    def size(self) -> int:
+        """Tokens of the next request: the last real usage and what came after it, else a count of all."""
+        return self._anchored() or self.meter.request(self.messages)
+
+    def _anchored(self) -> int | None:
+        usage = self.compaction.get("usage")
+        if usage is None or usage["model"] != self.model_name or usage["epoch"] != self.epoch:
+            return None
+        if usage["fixed"] != self.meter.overhead:
+            return None
+        for index in range(len(self.messages) - 1, -1, -1):
+            if self.messages[index].id == usage["message_id"]:
+                if digest(self.messages[index]) != usage["digest"]:
+                    return None
+                return usage["tokens"] + self.meter.scaled(self._since(index))
+        return None
+
+    def _since(self, index: int) -> int:
+        """Tokens after the anchor, with the stand-ins for results that have not come."""
+        waiting = sum(block.results.count(None) for block in Transcript(self.messages[index:]).blocks)
+        stand_in = ToolMessage(NO_RESULT, tool_call_id="")
+        return total(self.counter, self.messages[index + 1 :]) + waiting * self.counter.message(stand_in)
+
+    @property
+    def epoch(self) -> int:
+        """Commits on this thread so far."""
+        return self.compaction.get("epoch", 0)
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread; without one nothing is written to SQL."""
+        thread = self.config.get("configurable", {}).get("thread_id")
+        return None if thread is None else str(thread)
+
+    @property
+    def namespace(self) -> str:
+        """The graph's place among its parents, without task ids, which change each turn."""
+        path = str(self.config.get("configurable", {}).get("checkpoint_ns") or "").split("|")[:-1]
+        return "|".join(part.split(":")[0] for part in path)
+
+    @property
+    def checkpoint_id(self) -> str | None:
+        """The checkpoint this node started from."""
+        info = self.runtime.execution_info
+        return info.checkpoint_id or None if info else None
+
+    @property
+    def callbacks(self) -> Any:
+        """Callbacks of this run, for calls made on its behalf."""
+        return self.config.get("callbacks")
+
+    def now(self) -> float:
+        """The wall clock."""
+        return self.team.now()
+
+    def base_digest(self) -> str:
+        """Digest of the conversation as it stands."""
+        return digest_all(cast("list[BaseMessage]", self.messages))
+
+    def key(self, base_digest: str, rung: int, attempt: int) -> AttemptKey:
+        """The key of an attempt's rows."""
+        return AttemptKey(self.thread_id or "", self.namespace, base_digest, rung, attempt)
+
+    @property
+    def draft_key(self) -> AttemptKey:
+        """The key of the open draft's rows."""
+        draft = self.draft
+        return self.key(draft["base_digest"], draft["rung"], draft["attempt"])
+
+
+Body = Callable[[Turn], Step[Update]]
+"""A node: it reads a turn and answers with an update."""
+
+
+class CompactionNode(RunnableLambda[Any, Any]):
+    """A node that serves `invoke` and `ainvoke` with one body, and knows whom it works with."""
+
+    def __init__(self, name: str, body: Body, team: Collaborators) -> None:
+        def call(state: CompactionState, config: RunnableConfig) -> Update:
+            return run(body(Turn(state, config, get_runtime(), team)))
+
+        async def acall(state: CompactionState, config: RunnableConfig) -> Update:
+            return await arun(body(Turn(state, config, get_runtime(), team)))
+
+        super().__init__(call, afunc=acall, name=name)
+        self.team = team

@@ -1,0 +1,140 @@
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import sqlalchemy as sa
+
+from langgraph_compaction.checkpoint import (
+    CompactionRecords,
+    Database,
+    MessageStore,
+    Outcome,
+    digest,
+    tables,
+)
+from tests.checkpoint.processes import forks, run_together
+from tests.checkpoint.samples import key_of, opening, talk
+
+STORE = MessageStore()
+ROUNDS = 20
+WRITERS = 4
+
+
+def put_in_turns(database: Database, thread_id: str, number: int) -> None:
+    """Store lists that overlap those of the other writers, and see each come back."""
+    for turn in range(ROUNDS):
+        batch = [*talk(3, start=turn), *talk(2, start=1000 * (number + 1) + turn)]
+        with database.write() as conn:
+            thread = STORE.thread(conn, thread_id)
+            runs = STORE.put(conn, thread, batch)
+            assert STORE.get(conn, thread, runs) == batch
+
+
+def check_numbers(database: Database, thread_id: str) -> None:
+    """See that every message is there once, under numbers without a gap."""
+    with database.read() as conn:
+        thread = STORE.find(conn, thread_id, lock=False)
+        assert thread is not None
+        rows = sa.select(tables.message.c.seq).where(tables.message.c.thread == thread)
+        seqs = sorted(conn.execute(rows).scalars())
+        found = {message.id for message in STORE.get(conn, thread, ((0, len(seqs)),))}
+    expected = {message.id for message in talk(ROUNDS + 2)}
+    expected |= {m.id for number in range(WRITERS) for m in talk(ROUNDS + 1, start=1000 * (number + 1))}
+    assert seqs == list(range(len(expected)))
+    assert found == expected
+
+
+def test_threads_that_interleave_lose_nothing(database: Database, thread_id: str) -> None:
+    """Threads that put into one conversation get unique numbers, and every message is there once."""
+    with ThreadPoolExecutor(WRITERS) as pool:
+        done = [pool.submit(put_in_turns, database, thread_id, number) for number in range(WRITERS)]
+        for one in done:
+            one.result(timeout=100)
+    check_numbers(database, thread_id)
+
+
+@forks
+def test_processes_that_interleave_lose_nothing(shared_url: str, thread_id: str) -> None:
+    """Processes that put into one conversation get unique numbers, and every message is there once."""
+
+    def work(number: int) -> None:
+        with Database.open(shared_url) as database:
+            put_in_turns(database, thread_id, number)
+
+    run_together(WRITERS, work)
+    with Database.open(shared_url) as database:
+        check_numbers(database, thread_id)
+
+
+def test_threads_that_meet_a_new_thread_make_it_once(database: Database, thread_id: str) -> None:
+    """Many who create the same thread at once all get the same key."""
+
+    def create(number: int) -> tuple[int, int]:
+        with database.write() as conn:
+            return number // 8, STORE.thread(conn, f"{thread_id}-{number // 8}")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(create, range(80)))) == 10
+
+
+WRITES: dict[str, Callable[[CompactionRecords, str], object]] = {
+    "begin": lambda records, name: records.begin(key_of(name, talk(5)), talk(5), now=1.0, **opening()),
+    "note": lambda records, name: records.note(
+        key_of(name, talk(6)), Outcome(verdict="declined", now=1.0), **opening()
+    ),
+    "archive": lambda records, name: records.archive(name, "", "refused", talk(2), 1.0),
+}
+
+
+@pytest.mark.parametrize("kind", WRITES)
+def test_the_same_write_at_once_is_one_write(database: Database, thread_id: str, kind: str) -> None:
+    """Two that write the same thing at the same time, as after a retry, both succeed and leave it once."""
+    records = CompactionRecords(database)
+    with ThreadPoolExecutor(4) as pool:
+        for one in [pool.submit(WRITES[kind], records, thread_id) for _ in range(8)]:
+            one.result(timeout=60)
+    assert len(records.history(thread_id)) == (kind != "archive")
+
+
+@forks
+def test_attempts_of_two_processes_are_kept_apart(shared_url: str, thread_id: str) -> None:
+    """Two processes that begin and commit on one thread find each its own snapshot, summary rows and verdicts."""
+
+    def work(number: int) -> None:
+        with Database.open(shared_url) as database:
+            records = CompactionRecords(database)
+            for turn in range(1, 11):
+                batch = [*talk(turn), *talk(turn, start=1000 * (number + 1))]
+                key = key_of(thread_id, batch)
+                records.begin(key, batch, now=float(turn), **opening(epoch=number))
+                assert records.snapshot(key) == batch
+                records.commit(key, Outcome(verdict="committed", now=turn + 0.5), archived=batch[:1])
+
+    run_together(2, work)
+    with Database.open(shared_url) as database:
+        rows = CompactionRecords(database).history(thread_id)
+    assert [row.id for row in rows] == sorted({row.id for row in rows})
+    assert [row.started_at for row in rows if row.epoch == 0] == [float(n) for n in range(1, 11)]
+    assert [row.verdict for row in rows] == ["committed"] * 20
+
+
+def test_a_reader_never_sees_half_an_attempt(shared_url: str, thread_id: str) -> None:
+    """While one thread begins and commits, another's history and snapshots always fit each other."""
+    with Database.open(shared_url) as database, ThreadPoolExecutor(1) as pool:
+        records = CompactionRecords(database)
+
+        def write() -> None:
+            for turn in range(1, 15):
+                key = key_of(thread_id, talk(turn))
+                records.begin(key, talk(turn), now=1.0, **opening())
+                records.commit(key, Outcome(verdict="committed", now=2.0), archived=talk(1))
+
+        writer = pool.submit(write)
+        while not writer.done():
+            for row in records.history(thread_id):
+                turn = next(n for n in range(1, 15) if key_of(thread_id, talk(n)).compaction_id == row.compaction_id)
+                assert records.snapshot(key_of(thread_id, talk(turn))) == talk(turn)
+                if row.verdict:
+                    assert records.recall(thread_id, digest(talk(1)[0])) == talk(1)[0]
+        writer.result(timeout=60)
+        assert len(records.history(thread_id)) == 14

@@ -1,0 +1,56 @@
+import pytest
+import sqlalchemy as sa
+
+from langgraph_compaction.checkpoint import Database, SchemaError, schema, tables
+from tests.checkpoint.processes import forks, run_together
+
+
+def set_up(_number: int, url: str) -> None:
+    """Create the tables and use them."""
+    with Database.open(url) as database:
+        database.setup()
+        with database.read() as conn:
+            assert schema.stored_version(conn) == schema.VERSION
+
+
+@forks
+@pytest.mark.parametrize("attempt", range(3))
+def test_processes_that_set_up_at_once_all_succeed(empty_url: str, attempt: int) -> None:
+    """Four processes that meet an empty database at the same time leave one version of the tables."""
+    assert attempt >= 0
+    run_together(4, set_up, empty_url)
+    with Database.open(empty_url) as database, database.read() as conn:
+        assert conn.execute(sa.select(sa.func.count()).select_from(tables.schema)).scalar() == 1
+        assert set(tables.METADATA.tables) <= set(sa.inspect(conn).get_table_names())
+
+
+def test_setup_again_keeps_what_is_there(empty_url: str) -> None:
+    """Setup may be called at every start: rows stay."""
+    with Database.open(empty_url) as database:
+        database.setup()
+        with database.write() as conn:
+            conn.execute(sa.insert(tables.thread).values(thread_id="t", next_seq=0, generation=0))
+        database.setup()
+        with database.read() as conn:
+            assert conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all() == ["t"]
+
+
+def test_setup_finishes_what_was_begun(empty_url: str) -> None:
+    """Where a process died half-way, as it can on MariaDB, the next one creates what is missing."""
+    with Database.open(empty_url) as database:
+        tables.METADATA.create_all(database.engine, tables=[tables.schema, tables.thread])
+        database.setup()
+        with database.read() as conn:
+            assert conn.execute(sa.select(tables.message)).first() is None
+
+
+def test_a_newer_database_is_refused(empty_url: str) -> None:
+    """Tables of a later version are neither used nor changed; the error says what to do."""
+    with Database.open(empty_url) as database:
+        database.setup()
+        with database.write() as conn:
+            conn.execute(sa.update(tables.schema).values(version=schema.VERSION + 1))
+    with Database.open(empty_url) as late:
+        for use in (late.setup, late.read().__enter__, late.write().__enter__):
+            with pytest.raises(SchemaError, match="update langgraph-compaction"):
+                use()

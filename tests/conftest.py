@@ -1,0 +1,89 @@
+"""Databases for tests: memory, an SQLite file, and the servers that the environment names."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from langgraph_compaction.checkpoint import Database
+from langgraph_compaction.checkpoint.urls import sync_url
+
+SERVERS = {"postgresql": "TEST_POSTGRES_URL", "mariadb": "TEST_MARIADB_URL"}
+SHARED = ("sqlite", *SERVERS)
+"""Kinds of database that several processes can open."""
+KINDS = ("memory", *SHARED)
+
+
+@contextmanager
+def server_database(kind: str) -> Iterator[str]:
+    """Create a database on a server for as long as the block runs; skip the test where there is no server."""
+    variable = SERVERS[kind]
+    if not (server := os.environ.get(variable)):
+        pytest.skip(f"{variable} is not set")
+    url = sync_url(server)
+    name = f"compaction_{uuid4().hex[:12]}"
+    force = " WITH (FORCE)" if kind == "postgresql" else ""
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as conn:
+        conn.execute(sa.DDL(f"CREATE DATABASE {name}"))
+        try:
+            yield url.set(database=name).render_as_string(hide_password=False)
+        finally:
+            conn.execute(sa.DDL(f"DROP DATABASE {name}{force}"))
+
+
+@pytest.fixture(scope="session")
+def session_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """Return a function from a kind of database to the URL of the session's own, with tables."""
+    made: dict[str, str] = {}
+    with ExitStack() as stack:
+
+        def url_of(kind: str) -> str:
+            if kind not in made:
+                file = f"sqlite:///{tmp_path_factory.mktemp('database') / 'test.db'}"
+                made[kind] = file if kind == "sqlite" else stack.enter_context(server_database(kind))
+                with Database.open(made[kind]) as database:
+                    database.setup()
+            return made[kind]
+
+        yield url_of
+
+
+@pytest.fixture(params=SHARED)
+def shared_url(request: pytest.FixtureRequest, session_url: Callable[[str], str]) -> str:
+    """Return the URL of a database, with tables, that other processes can open too."""
+    return session_url(request.param)
+
+
+@pytest.fixture(params=KINDS)
+def database_url(request: pytest.FixtureRequest, session_url: Callable[[str], str]) -> str:
+    """Return the URL of a database: memory (without tables), or one with tables that the session shares."""
+    return "memory" if request.param == "memory" else session_url(request.param)
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """Open a database with its tables; tests keep apart by their thread ids."""
+    with Database.open(database_url) as opened:
+        opened.setup()
+        yield opened
+
+
+@pytest.fixture
+def thread_id() -> str:
+    """Return a thread id that no other test uses."""
+    return f"thread-{uuid4()}"
+
+
+@pytest.fixture(params=SHARED)
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return the URL of a database of this test alone, without tables."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'empty.db'}"
+    else:
+        with server_database(request.param) as url:
+            yield url

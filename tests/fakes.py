@@ -1,0 +1,117 @@
+"""Fakes at the model's edge: scripted, and recording what they received."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from pydantic import Field
+
+Reply = AIMessage | str | Exception | Callable[[list[BaseMessage]], Any]
+
+
+class ScriptedModel(BaseChatModel):
+    """Gives one scripted reply a call, in order; the last one is repeated for ever.
+
+    A reply is a message, a text, an exception to raise, or a function of the messages received. `received`
+    holds the messages of every call.
+    """
+
+    replies: list[Any] = Field(default_factory=lambda: ["ok"])
+    received: list[list[BaseMessage]] = Field(default_factory=list)
+    profile_window: int | None = None
+    bound_tools: list[Any] = Field(default_factory=list)
+    name_: str = "scripted"
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Carry the window as providers do: in the profile."""
+        super().model_post_init(context)
+        if self.profile_window is not None:
+            self.profile = {"max_input_tokens": self.profile_window}
+
+    @property
+    def model_name(self) -> str:
+        """Name of the model, as provider packages have it."""
+        return self.name_
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Runnable[Any, Any]:
+        """Remember the tools; the script decides what is called."""
+        self.bound_tools[:] = list(tools)
+        return self
+
+    def _next(self, messages: list[BaseMessage]) -> AIMessage:
+        reply = self.replies[min(len(self.received), len(self.replies) - 1)]
+        self.received.append(list(messages))
+        if callable(reply) and not isinstance(reply, Exception):
+            reply = reply(messages)
+        if isinstance(reply, Exception):
+            raise reply
+        return AIMessage(reply) if isinstance(reply, str) else reply.model_copy()
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,  # noqa: ARG002 - the base class's signature
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the same
+        **_: Any,
+    ) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self._next(messages))])
+
+
+class StreamingModel(ScriptedModel):
+    """The same, word by word."""
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,  # noqa: ARG002 - the base class's signature
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **_: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        reply = self._next(messages)
+        calls = [
+            tool_call_chunk(name=call["name"], args=str(call["args"]).replace("'", '"'), id=call["id"], index=n)
+            for n, call in enumerate(reply.tool_calls)
+        ]
+        words = reply.text.split(" ") if reply.text else [""]
+        for position, word in enumerate(words):
+            last = position == len(words) - 1
+            message = AIMessageChunk(
+                word if last else f"{word} ",
+                tool_call_chunks=calls if last else [],
+                usage_metadata=reply.usage_metadata if last else None,
+                response_metadata=reply.response_metadata if last else {},
+            )
+            chunk = ChatGenerationChunk(message=message)
+            if run_manager:
+                run_manager.on_llm_new_token(word, chunk=chunk)
+            yield chunk
+
+
+def calls(*pairs: tuple[str, dict[str, Any]], start: int = 1, text: str = "") -> AIMessage:
+    """An assistant message that calls tools: `(name, arguments)` each, with ids call-1, call-2 and so on."""
+    made = [{"name": name, "args": args, "id": f"call-{start + n}"} for n, (name, args) in enumerate(pairs)]
+    return AIMessage(text, tool_calls=made)
+
+
+def usage(message: AIMessage, input_tokens: int, output_tokens: int = 10) -> AIMessage:
+    """The message with the provider's usage on it."""
+    counts = {
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "total_tokens": input_tokens + output_tokens,
+    }
+    return message.model_copy(update={"usage_metadata": counts})
+
+
+def texts(messages: Sequence[AnyMessage | BaseMessage]) -> str:
+    """All text of a request, for searching."""
+    return "\n".join(f"{message.text} {getattr(message, 'tool_calls', '')}" for message in messages)
