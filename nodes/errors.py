@@ -6,6 +6,7 @@
     ├── SettingsError (ValueError)      settings, presets or collaborators that cannot work
     │   └── UnknownWindowError          no context window is known for the model
     ├── InvalidMessagesError (ValueError)  a list that cannot become a conversation
+    ├── RecordingError (ValueError)     a recorded conversation that cannot be read (graph/cli/recordings)
     ├── EmbeddingError                  the compaction graph used as a node without `as_node`
     ├── MessageRefusedError             one input alone is larger than the limit (on_refusal="raise")
     └── ContextExhaustedError           nothing is left to take away and the request still does not fit
