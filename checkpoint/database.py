@@ -118,10 +118,12 @@ class Database:
             cause = getattr(error, "orig", None)
             if isinstance(cause, CheckpointError):
                 raise cause from None
-            raise DatabaseError(f"{self._place}: {self._text(error)}") from error
+            # further lines of PostgreSQL's show the row
+            raise DatabaseError(f"{self._place}: {self._text(error, lines=1)}") from error
 
-    def _text(self, error: exc.SQLAlchemyError) -> str:
-        text = " ".join(str(getattr(error, "orig", None) or error).split())
+    def _text(self, error: exc.SQLAlchemyError, *, lines: int | None = None) -> str:
+        said = str(getattr(error, "orig", None) or error).strip().splitlines()
+        text = " ".join(line.strip() for line in said[:lines])
         password = self.engine.url.password
         return text.replace(str(password), "***") if password else text
 

@@ -1,12 +1,21 @@
 """What every new connection of our own engines gets, and what it is spared."""
 
 import os
+import sqlite3
+import time
 from typing import Any
+from weakref import WeakSet
 
 import sqlalchemy as sa
-from sqlalchemy import event, exc
+from sqlalchemy import event
+from sqlalchemy.pool import Pool
 
-from .urls import is_memory
+from .urls import BUSY_TIMEOUT_S, is_memory
+
+_PAUSE_S = 0.01
+_PRIMARY = 0xFF  # the rest of an error code says which kind of busy it is
+_ENGINES: WeakSet[sa.Engine] = WeakSet()
+_INHERITED: list[Pool] = []
 
 
 def prepare(engine: sa.Engine) -> None:
@@ -15,21 +24,36 @@ def prepare(engine: sa.Engine) -> None:
         return
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _write_ahead)
-    event.listen(engine, "connect", _remember_process)
-    event.listen(engine, "checkout", _refuse_other_process)
+    _ENGINES.add(engine)
 
 
 def _write_ahead(connection: Any, _record: Any) -> None:
-    """Let readers go on while one writes; the mode stays with the file."""
-    connection.execute("PRAGMA journal_mode=WAL").close()
+    """Let readers go on while one writes; the mode stays with the file.
+
+    SQLite does not wait for others when it changes the mode, as two that open a new file at once find out.
+    """
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & _PRIMARY == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return
 
 
-def _remember_process(_connection: Any, record: Any) -> None:
-    record.info["pid"] = os.getpid()
+def _leave_to_parent() -> None:
+    """Give every engine of a forked child an empty pool.
+
+    The old one is kept: to close its connections would speak to the server, or touch the file, for the parent.
+    """
+    for engine in _ENGINES:
+        _INHERITED.append(engine.pool)
+        engine.dispose(close=False)
 
 
-def _refuse_other_process(_connection: Any, record: Any, proxy: Any) -> None:
-    """Drop a connection inherited over a fork, which the parent still uses; the pool then makes a new one."""
-    if record.info["pid"] != os.getpid():
-        record.dbapi_connection = proxy.dbapi_connection = None
-        raise exc.DisconnectionError("this connection belongs to the parent process")
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

@@ -61,10 +61,10 @@ class CompactionRecords:
             summaries.write(conn, self.store.thread(conn, key.thread_id), key.compaction_id, record)
 
     def find_summary(self, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
-        """Return the summary recorded for the same key and the same input, or None."""
+        """Return the summary recorded for the same input and rung, unless the gate rejected it; or None."""
         with self.database.read() as conn:
             thread = self.store.find(conn, key.thread_id, lock=False)
-            return None if thread is None else summaries.read(conn, thread, key.compaction_id, input_digest)
+            return None if thread is None else summaries.read(conn, thread, key, input_digest)
 
     def commit(self, key: AttemptKey, outcome: Outcome, *, archived: Sequence[BaseMessage]) -> None:
         """Archive what leaves the view and write the verdict, both or neither."""

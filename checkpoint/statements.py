@@ -15,4 +15,5 @@ def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any
             conn.execute(sqlite.insert(table).values(values).on_conflict_do_nothing())
         case _:
             # not INSERT IGNORE: it leaves a shared lock behind, and two that wait would then deadlock
-            conn.execute(mysql.insert(table).values(values).on_duplicate_key_update(values))
+            same = {key.name: key for key in table.primary_key}
+            conn.execute(mysql.insert(table).values(values).on_duplicate_key_update(same))

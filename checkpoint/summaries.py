@@ -3,9 +3,9 @@
 import sqlalchemy as sa
 
 from . import tables
-from .attempt import SummaryRecord
+from .attempt import AttemptKey, SummaryRecord
 
-_summary = tables.summary.c
+_summary, _ledger = tables.summary.c, tables.ledger.c
 
 
 def write(conn: sa.Connection, thread: int, compaction_id: str, record: SummaryRecord) -> None:
@@ -25,9 +25,22 @@ def write(conn: sa.Connection, thread: int, compaction_id: str, record: SummaryR
     )
 
 
-def read(conn: sa.Connection, thread: int, compaction_id: str, input_digest: str) -> SummaryRecord | None:
-    """Return the summary of this attempt and this input, or None."""
-    query = sa.select(tables.summary).where(_same(thread, compaction_id, input_digest))
+def read(conn: sa.Connection, thread: int, key: AttemptKey, input_digest: str) -> SummaryRecord | None:
+    """Return the newest summary of this input by an attempt of the same namespace and rung, or None.
+
+    The attempt may have begun with other messages: one that died is made again with what arrived since, and a
+    fork with what was said there. What the gate rejected is not found.
+    """
+    rejected = sa.func.coalesce(_ledger.verdict, "").like("rejected%")
+    attempt = sa.and_(_ledger.thread == _summary.thread, _ledger.compaction_id == _summary.compaction_id)
+    query = (
+        sa.select(tables.summary)
+        .join(tables.ledger, attempt)
+        .where(_summary.thread == thread, _summary.input_digest == input_digest)
+        .where(_ledger.namespace == key.namespace, _ledger.rung == key.rung, ~rejected)
+        .order_by(_ledger.id.desc())
+        .limit(1)
+    )
     row = conn.execute(query).mappings().one_or_none()
     if row is None:
         return None

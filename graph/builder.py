@@ -5,6 +5,7 @@ from time import time
 from typing import Any
 
 from langchain_core.messages import SystemMessage
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -16,7 +17,13 @@ from langgraph.types import RetryPolicy
 from sqlalchemy import Engine
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.nodes import CompactionOverrides, CompactionSettings, CompactionState, Summarizer
+from langgraph_compaction.nodes import (
+    CompactionOverrides,
+    CompactionSettings,
+    CompactionState,
+    SettingsError,
+    Summarizer,
+)
 from langgraph_compaction.nodes.collaborators import (
     Collaborators,
     Model,
@@ -70,9 +77,10 @@ def create_compacting_agent(
     snapshots, ledger and archive; without it they live in memory. `token_counter` is a function on a list of
     messages, as `trim_messages` takes it.
 
-    Raises `SettingsError` for what cannot work: an unknown window, a prompt that leaves no room, a durable
+    Raises `SettingsError` for what cannot work: no model, an unknown window, a prompt that leaves no room, a durable
     checkpointer without a database.
     """
+    _accept(model)
     chosen = settings or CompactionSettings()
     tool_node = tools if isinstance(tools, ToolNode) else ToolNode(list(tools), handle_tool_errors=True)
     known = list(tool_node.tools_by_name.values())
@@ -145,6 +153,14 @@ def _compiled(
 ) -> Graph:
     compiled = graph.compile(checkpointer=checkpointer, store=store, name=name)
     return compiled.with_config(recursion_limit=RECURSION_LIMIT)
+
+
+def _accept(model: Any) -> None:
+    if not isinstance(model, Runnable) and not callable(model):
+        raise SettingsError(
+            f"model={model!r} is no model: give a chat model, such as init_chat_model(...) returns, or a function "
+            "of (state, runtime) that chooses one"
+        )
 
 
 def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:

@@ -29,8 +29,7 @@ def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> Runnable
     if persist == "subgraph":
         graph = graph.copy(update={"checkpointer": True})
 
-    def enter(state: Mapping[str, Any]) -> dict[str, Any]:
-        messages = with_ids(state["messages"])
+    def enter(state: Mapping[str, Any], messages: list[AnyMessage]) -> dict[str, Any]:
         if persist == "subgraph":
             return {"messages": Overwrite(messages)}
         return {
@@ -39,19 +38,21 @@ def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> Runnable
             "memory": state.get("memory") or {},
         }
 
-    def leave(state: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    def leave(messages: list[AnyMessage], result: Mapping[str, Any]) -> dict[str, Any]:
         update: dict[str, Any] = {}
         if persist == "parent":
             update = {key: result[key] for key in ("compaction", "memory") if result.get(key)}
         if applied := result.get("applied"):
-            update["messages"] = replace(_applied(with_ids(state["messages"]), applied))
+            update["messages"] = replace(_applied(messages, applied))
         return update
 
     def call(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
-        return leave(state, graph.invoke(enter(state), _embedded(config)))
+        messages = with_ids(state["messages"])
+        return leave(messages, graph.invoke(enter(state, messages), _embedded(config)))
 
     async def acall(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
-        return leave(state, await graph.ainvoke(enter(state), _embedded(config)))
+        messages = with_ids(state["messages"])
+        return leave(messages, await graph.ainvoke(enter(state, messages), _embedded(config)))
 
     return RunnableLambda(call, afunc=acall, name="compact")
 

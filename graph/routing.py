@@ -10,7 +10,7 @@ from langgraph.types import Send
 from langgraph_compaction.nodes.state import CompactionState
 
 AGENT_EDGES: dict[str, tuple[str, ...]] = {
-    "token_check": ("model", "confirm", "selective_compaction", "rollback", END),
+    "token_check": ("model", "confirm", "selective_compaction", "summarize", "rollback", END),
     "confirm": ("selective_compaction", "model", END),
     "selective_compaction": ("summarize", "commit", "rollback", "model", END),
     "summarize": ("commit", "rollback"),

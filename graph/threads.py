@@ -4,8 +4,10 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.types import StateSnapshot
 
 from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.turn import CompactionNode
 
 from .builder import Graph
@@ -20,15 +22,28 @@ def records_of(graph: Graph) -> CompactionRecords:
 
 
 def compact_now(graph: Graph, config: RunnableConfig, *, focus: str | None = None) -> dict[str, Any]:
-    """Compact a thread now, whatever its size; `focus` says what to keep above all. Returns the new state."""
+    """Compact a thread now, whatever its size; `focus` says what to keep above all. Returns the new state.
+
+    Raises `CompactionError` while tool calls of the thread wait to be resumed: a new run would abandon them.
+    """
+    _hold_open_calls(graph.get_state(config))
     result: dict[str, Any] = graph.invoke(_wish(focus), config)
     return result
 
 
 async def acompact_now(graph: Graph, config: RunnableConfig, *, focus: str | None = None) -> dict[str, Any]:
     """`compact_now`, asynchronously."""
+    _hold_open_calls(await graph.aget_state(config))
     result: dict[str, Any] = await graph.ainvoke(_wish(focus), config)
     return result
+
+
+def _hold_open_calls(state: StateSnapshot) -> None:
+    if "tools" in state.next:
+        raise CompactionError(
+            "tool calls of this thread are waiting: resume it first, with Command(resume=...) where it asks, else "
+            "with invoke(None)"
+        )
 
 
 def _wish(focus: str | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ ledger only tells: a row that cannot be written is logged and changes nothing (F
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
@@ -14,19 +14,28 @@ from langgraph_compaction.checkpoint import AttemptKey, Outcome, SummaryRecord
 from langgraph_compaction.checkpoint.ledger import Opening
 
 from .engine import Written
+from .events import log
+from .policies.transcript import marks, message_id
 from .state import Draft
 from .steps import Step, blocking
-from .turn import Turn, log
+from .turn import Turn
 
 
 def begin(turn: Turn, key: AttemptKey, *, strategy: str, trigger: str, tokens_before: int) -> Step[None]:
-    """Write the snapshot, then the ledger's open row; close what earlier runs left open as abandoned."""
+    """Write the snapshot, then the ledger's open row; close what earlier runs left open."""
     if turn.thread_id is None:
         return
     records, opening = turn.team.records, _opening(turn, strategy, trigger, tokens_before)
     messages: Sequence[BaseMessage] = turn.messages
     yield from blocking(lambda: records.begin(key, messages, now=turn.now(), **opening))
-    yield from _told(turn, partial(records.abandon_open, key.thread_id, key.namespace, keep=key, now=turn.now()))
+    yield from abandon(turn, keep=key)
+
+
+def abandon(turn: Turn, *, keep: AttemptKey | None = None) -> Step[None]:
+    """Close the rows that runs which died left open, but the one to keep."""
+    if turn.thread_id is not None:
+        close_open, thread = turn.team.records.abandon_open, turn.thread_id
+        yield from _told(turn, partial(close_open, thread, turn.namespace, keep=keep, now=turn.now()))
 
 
 def note(
@@ -88,11 +97,29 @@ def close(turn: Turn, key: AttemptKey, outcome: Outcome) -> Step[None]:
         yield from _told(turn, lambda: turn.team.records.close(key, outcome))
 
 
+def recover(turn: Turn, draft: Draft, outcome: Outcome) -> Step[None]:
+    """Write that an attempt died; what became of it on another branch stands."""
+    if turn.thread_id is not None:
+        opening = _opening(turn, draft["strategy"], draft["trigger"], draft["tokens_before"])
+        yield from _told(turn, lambda: turn.team.records.note(turn.draft_key, outcome, **opening))
+
+
 def snapshot(turn: Turn, key: AttemptKey) -> Step[list[BaseMessage] | None]:
     """The messages the attempt began with, from SQL."""
     if turn.thread_id is None:
         return None
     return (yield from blocking(lambda: turn.team.records.snapshot(key)))
+
+
+def originals_of(turn: Turn, messages: Sequence[AnyMessage]) -> Step[dict[str, AnyMessage]]:
+    """What earlier compactions clipped of these messages, from the archive, by id."""
+    thread = turn.thread_id
+    clipped = {message_id(m): marks(m)["handle"] for m in messages if marks(m).get("clipped")}
+    if thread is None or not clipped:
+        return {}
+    recall = turn.team.records.recall
+    found = yield from blocking(lambda: {name: recall(thread, handle) for name, handle in clipped.items()})
+    return {name: cast("AnyMessage", message) for name, message in found.items() if message is not None}
 
 
 def outcome_of(

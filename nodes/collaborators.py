@@ -62,7 +62,8 @@ class Collaborators:
     """Whether the graph is meant to run inside a parent, by `as_node`."""
     now: Callable[[], float] = time
     """Wall clock in seconds."""
-    owner: str = field(default_factory=owner)
+    owner: Callable[[], str] = owner
+    """Who opens a draft; asked each time, because a server may fork after the graph is built."""
     counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
 
     def model_for(self, state: Any, runtime: Any) -> Model | None:

@@ -7,15 +7,16 @@ from langchain_core.messages import AnyMessage
 from langgraph_compaction.checkpoint import digest, digest_all
 
 from . import attempts
-from .engine import applied_to, demand, judge, rungs
-from .events import CompactionEvent, emit
+from .engine import applied_to, judge
+from .events import CompactionEvent, emit, log
 from .policies.gate import Finding
 from .policies.transcript import Transcript, message_id
 from .state import Draft, Memory, replace
 from .steps import Step
-from .turn import Turn, Update, log
+from .turn import Turn, Update
 
-GOAL_TOKENS = 400
+GOAL_CHARACTERS = 300
+"""Keeps the channel small in any script; the whole message is in the archive."""
 
 
 def commit(turn: Turn) -> Step[Update]:
@@ -28,13 +29,8 @@ def commit(turn: Turn) -> Step[Update]:
     if stale := (yield from _stale(turn, draft)):
         return _handed_back(draft, stale)
     after = applied_to(turn.messages, drop=draft["drop"], clip=draft["clip"], summary=draft.get("summary"))
-    goal = demand(
-        turn.call,
-        trigger=draft["trigger"],
-        before=turn.meter.request(turn.messages),
-        last=draft["rung"] == len(rungs(turn.team.summarizer)) - 1,
-    )
-    if finding := judge(turn.call, turn.messages, after, goal, floor=draft.get("floor", 0)):
+    ceiling, floor = draft.get("ceiling", turn.sizes.limit), draft.get("floor", 0)
+    if finding := judge(turn.call, turn.messages, after, ceiling=ceiling, floor=floor):
         return _handed_back(draft, finding)
     size, verdict = turn.meter.request(after), _verdict(draft)
     outcome = attempts.outcome_of(turn, draft, verdict, tokens_after=size)
@@ -122,4 +118,4 @@ def _goal(turn: Turn) -> Memory | None:
     if turn.memory.get("goal"):
         return None
     starts = Transcript(turn.messages).round_starts
-    return {"goal": turn.counter.head(turn.messages[starts[0]].text, GOAL_TOKENS)} if starts else None
+    return {"goal": turn.messages[starts[0]].text[:GOAL_CHARACTERS]} if starts else None

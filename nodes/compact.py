@@ -1,11 +1,11 @@
 """`compact_messages`: the same engine, once, on a plain list: the sibling of `trim_messages`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 from uuid import uuid4
 
-from langchain_core.messages import AnyMessage, BaseMessageChunk, SystemMessage
+from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk, SystemMessage
 
 from .collaborators import counter_of
 from .engine import (
@@ -13,6 +13,7 @@ from .engine import (
     Written,
     applied_to,
     demand,
+    is_deterministic,
     judge,
     needs_summary,
     propose,
@@ -20,7 +21,7 @@ from .engine import (
     summarise,
     summary_budget,
 )
-from .errors import ContextExhaustedError, InvalidMessagesError
+from .errors import ContextExhaustedError, InvalidMessagesError, SettingsError
 from .policies.gate import Finding
 from .policies.meter import Meter
 from .policies.selection import Demand, Selection
@@ -28,10 +29,18 @@ from .policies.sizes import sizes_of
 from .policies.summary import summary_message
 from .policies.tokens import tiktoken_counter, total
 from .policies.transcript import Transcript, message_id
-from .settings import CompactionSettings
+from .settings import CompactionSettings, effective
 from .state import with_ids
 from .steps import Step, arun, run
 from .summarizers import Summarizer, summarizer_of
+
+SUMMARY_INPUT = 4_000
+"""Tokens that any summariser reads at once, however little the list itself may hold."""
+
+
+DIGEST_SHARE = 0.5
+"""Share of the room that is kept free for a digest: what it extracts is worth more than what it displaces
+(benchmarks/what_survives.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +96,8 @@ def compact_messages(
     """Compact a list to at most `max_tokens`; a list that fits comes back as it is.
 
     The messages given are not changed; those without an id get one in the result. System messages count and
-    stay. Raises `InvalidMessagesError` for what is no conversation, `ContextExhaustedError` where what must
-    stay does not fit.
+    stay. Raises `InvalidMessagesError` for what is no conversation, `SettingsError` where the system messages
+    alone fill `max_tokens`, `ContextExhaustedError` where what must stay does not fit.
     """
     result = run(
         _compact(
@@ -136,16 +145,11 @@ def _compact(
     token_counter: Any,
     settings: CompactionSettings | None,
 ) -> Step[CompactionResult]:
+    if max_tokens < 1:
+        raise SettingsError(f"max_tokens={max_tokens} leaves no room: give the tokens that the result may hold")
     given = _checked(messages)
     counter = counter_of(token_counter) or tiktoken_counter()
-    chosen = CompactionSettings.model_validate(
-        {
-            **(settings.model_dump() if settings else {}),
-            "preset": preset,
-            "context_window": max_tokens,
-            "output_reserve": 0,
-        }
-    )
+    chosen = _chosen(settings or CompactionSettings(), preset, max_tokens)
     meter = Meter(counter, 0)
     system = [message for message in given if isinstance(message, SystemMessage)]
     before = meter.request(given)
@@ -156,11 +160,26 @@ def _compact(
     return (yield from _climb(call, given, rungs(summarizer_of(summarizer))))
 
 
+def _chosen(settings: CompactionSettings, preset: str, max_tokens: int) -> CompactionSettings:
+    """The settings for a list of its own: no answer follows it, so that nothing is kept free."""
+    changed = {
+        "preset": preset,
+        "context_window": max_tokens,
+        "output_reserve": 0,
+        "summary_input_tokens": settings.summary_input_tokens or max(SUMMARY_INPUT, max_tokens // 2),
+        "summary_max_tokens": settings.summary_max_tokens or max(1, max_tokens // 2),
+    }
+    return effective(settings, changed)
+
+
 def _climb(call: Call, given: list[AnyMessage], ladder: tuple[Summarizer, ...]) -> Step[CompactionResult]:
     """Try rung after rung until the gate lets one pass."""
     before, finding = call.meter.request(given), Finding("noop", "")
     for rung in ladder:
         goal = demand(call, trigger="manual", before=before, last=rung is ladder[-1])
+        goal = replace(goal, aim=goal.ceiling)  # nothing is said after it: no room is kept for more
+        if is_deterministic(rung) and rung is not ladder[-1]:
+            goal = replace(goal, summary=max(goal.summary, int(call.sizes.room * DIGEST_SHARE)))
         chosen = propose(call, given, rung, goal)
         if isinstance(chosen, Finding):
             finding = chosen
@@ -170,7 +189,7 @@ def _climb(call: Call, given: list[AnyMessage], ladder: tuple[Summarizer, ...]) 
             finding = written.finding
             continue
         after, text = _after(given, chosen, written)
-        judged = judge(call, given, after, goal, floor=chosen.floor)
+        judged = judge(call, given, after, ceiling=chosen.ceiling, floor=chosen.floor)
         if judged is None:
             verdict = "committed" if rung is ladder[0] else "degraded_deterministic"
             return _result(given, after, text, call.meter, verdict)
@@ -186,8 +205,15 @@ def _summary(
 ) -> Step[Written | None]:
     if not needs_summary(call.settings, chosen, goal):
         return None
-    budget = summary_budget(call, chosen.tokens, goal)
+    budget = summary_budget(_generous(call, rung), rung, goal, tokens=chosen.tokens, ceiling=chosen.ceiling)
     return (yield from summarise(call, rung, given, chosen.drop, budget=budget))
+
+
+def _generous(call: Call, rung: Summarizer) -> Call:
+    """A digest may fill what is left, unless the settings say how much it may hold."""
+    if call.settings.summary_max_tokens or not is_deterministic(rung):
+        return call
+    return replace(call, settings=call.settings.model_copy(update={"summary_max_tokens": call.sizes.room}))
 
 
 def _after(
@@ -224,9 +250,9 @@ def _result(
 def _checked(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     seen: set[str] = set()
     for position, message in enumerate(messages):
-        if not hasattr(message, "additional_kwargs") or isinstance(message, BaseMessageChunk):
+        if not isinstance(message, BaseMessage) or isinstance(message, BaseMessageChunk):  # pyright: ignore[reportUnnecessaryIsInstance] # callers err
             raise InvalidMessagesError(f"item {position} is a {type(message).__name__}, not a whole message")
-        if message.id is not None and message.id in seen:
+        if message.id and message.id in seen:
             raise InvalidMessagesError(f"message {position} has the id {message.id!r} of an earlier message")
         seen.add(message.id or "")
     return with_ids(messages)

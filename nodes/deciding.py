@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from .attempts import note
-from .events import PreCompactEvent, TriggerSource, emit
+from .events import PreCompactEvent, TriggerSource, emit, log
 from .policies.triggers import Standing, decide
 from .state import Route
 from .steps import Step
-from .turn import Turn, log
+from .turn import Turn
 
 ON: Mapping[str, str] = {"compact": "selective_compaction", "confirm": "confirm"}
 
@@ -27,7 +27,7 @@ def check(turn: Turn, size: int, source: TriggerSource, route: Route) -> Step[di
         log.info("冷却中，跳过压缩 (cool-down, %.1f s left)", until - turn.now())
         yield from note(turn, source, "deferred_cooldown", size)
     step = ON.get(decision, route)
-    return {"step": step, "route": route, "trigger": source}
+    return {"step": step, "route": route, "trigger": source, "focus": None}
 
 
 def standing(turn: Turn) -> Standing:

@@ -6,6 +6,7 @@ them differs (snapshots, state, retries over turns).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -19,22 +20,30 @@ from .policies.sizes import Sizes
 from .policies.summary import (
     Chunk,
     Reply,
-    body_of,
+    absorbed,
     chunks,
-    earlier_summary,
     extract,
     old_part,
-    record_of,
     summary_message,
 )
 from .policies.transcript import Transcript, message_id
 from .settings import CompactionSettings
-from .steps import Step, either
-from .summarizers import DigestSummarizer, NoticeSummarizer, Summarizer, SummaryRequest, abounded, bounded
+from .steps import Step
+from .summarizers import (
+    DigestSummarizer,
+    NoticeSummarizer,
+    Summarizer,
+    SummaryRequest,
+    SummaryTimeoutError,
+    called,
+)
 
-LEAST_SUMMARY = 40
+LEAST_SUMMARY = (12, 40)
+"""Tokens of the shortest summary worth planning for: a notice, and a line of facts in a larger room."""
 SMALL_SUMMARY = 1_024
+NO_ORIGINALS: Mapping[str, AnyMessage] = MappingProxyType({})
 DECISIVE = 0.8
+STALLED = "summary_timeout"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +98,12 @@ def demand(call: Call, *, trigger: str, before: int, last: bool) -> Demand:
     if trigger == "overflow":
         ceiling = min(ceiling, int(before * DECISIVE))
     ceiling = min(ceiling, before - 1)
-    return Demand(ceiling=ceiling, aim=min(sizes.aim, ceiling), summary=_frame(call) + _least(call))
+    return Demand(before=before, ceiling=ceiling, aim=min(sizes.aim, ceiling), summary=_frame(call) + _least(call))
 
 
 def _least(call: Call) -> int:
-    return call.meter.scaled(min(LEAST_SUMMARY, max(1, call.sizes.room // 20)))
+    low, high = LEAST_SUMMARY
+    return call.meter.scaled(min(high, max(low, call.sizes.room // 20)))
 
 
 def _frame(call: Call) -> int:
@@ -101,9 +111,16 @@ def _frame(call: Call) -> int:
 
 
 def propose(call: Call, messages: Sequence[AnyMessage], rung: Summarizer, goal: Demand) -> Selection | Finding:
-    """Choose what leaves and what is clipped; a `Finding` where no choice fits or nothing can leave."""
+    """Choose what leaves and what is clipped; a `Finding` where no choice fits or nothing can leave.
+
+    Where what must stay reaches the trigger by itself, the limit is the ceiling: a full summary at the limit
+    is worth more than the last rung's notice.
+    """
     selector = call.selector(messages)
-    chosen = hide(selector, goal) if isinstance(rung, NoticeSummarizer) else selector.select(goal)
+    if isinstance(rung, NoticeSummarizer):
+        chosen: Selection | None = hide(selector, goal)
+    else:
+        chosen = selector.select(goal) or selector.select(_widened(call, goal))
     if chosen is None:
         return Finding("rejected_insufficient", "no_selection_fits", f"ceiling {goal.ceiling} tokens")
     if not chosen.drop and not chosen.clip:
@@ -111,22 +128,32 @@ def propose(call: Call, messages: Sequence[AnyMessage], rung: Summarizer, goal: 
     return chosen
 
 
+def _widened(call: Call, goal: Demand) -> Demand:
+    return replace(goal, ceiling=max(goal.ceiling, min(call.sizes.limit, goal.before - 1)))
+
+
 def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand) -> bool:
-    """Whether a summary is due: something left, and it is always wanted or the aim was missed (S0.5, C7)."""
-    return bool(chosen.drop) and (settings.summary_mode == "always" or chosen.tokens > goal.aim)
+    """Whether a summary is due: something left, and it is always wanted, owed, or the aim was missed (S0.5, C7)."""
+    wanted = settings.summary_mode == "always" or chosen.owes_summary
+    return bool(chosen.drop) and (wanted or chosen.tokens > goal.aim)
 
 
-def summary_budget(call: Call, tokens: int, goal: Demand) -> int:
-    """Most tokens of the summary's text, in the counter's tokens.
+def summary_budget(call: Call, rung: Summarizer, goal: Demand, *, tokens: int, ceiling: int) -> int:
+    """Most tokens of the summary's text, in the counter's tokens, beside `tokens` of a request under `ceiling`.
 
-    `summary_max_tokens`, else 5 % of the window or a quarter of a small room; but it ends at the aim, or
-    takes half of what is left under the ceiling, whichever is more.
+    It ends at the aim, or takes half of what is left under the ceiling, whichever is more, and never passes
+    its cap (`summary_max_tokens`).
     """
-    sizes, taken = call.sizes, tokens + _frame(call)
-    cap = call.settings.summary_max_tokens or max(sizes.window // 20, min(sizes.room // 4, SMALL_SUMMARY))
-    space = goal.ceiling - taken
+    taken, cap = tokens + _frame(call), call.settings.summary_max_tokens or _usual(call, rung)
+    space = ceiling - taken
     wanted = max(goal.aim - taken, space // 2, _least(call))
     return max(1, min(cap, call.meter.unscaled(min(wanted, space))))
+
+
+def _usual(call: Call, rung: Summarizer) -> int:
+    sizes = call.sizes
+    usual = max(sizes.window // 20, min(sizes.room // 4, SMALL_SUMMARY))
+    return usual + int(sizes.room * call.settings.facts_share) if is_deterministic(rung) else usual
 
 
 def summarise(
@@ -136,19 +163,19 @@ def summarise(
     drop: frozenset[int],
     *,
     budget: int,
+    originals: Mapping[str, AnyMessage] = NO_ORIGINALS,
     focus: str | None = None,
     callbacks: Any = None,
 ) -> Step[Written]:
     """Have the old part summarised, chunk by chunk, each chunk updating the summary so far.
 
-    The summariser is shown the originals of everything it replaces (F5). A reply that is no summary is asked
+    The summariser is shown the originals of everything it replaces (F5); `originals` has those of messages that
+    an earlier compaction clipped, by id. A reply that is no summary is asked
     for again with the defect named, `summary_retries` times.
     """
-    earlier = earlier_summary(messages)
-    absorbed = earlier is not None and _index(messages, earlier) in drop
-    body = body_of(earlier) if earlier is not None and absorbed else None
-    written = Written(body=body or "", record=record_of(earlier) if absorbed else None)
-    old = old_part(messages, drop)
+    body, record = absorbed([messages[index] for index in sorted(drop)])
+    written = Written(body=body, record=record)
+    old = [originals.get(message_id(message), message) for message in old_part(messages, drop)]
     parts = _parts(call, rung, old)
     for part in parts:
         request = SummaryRequest(
@@ -167,15 +194,21 @@ def summarise(
     return replace(written, seen=_seen(parts))
 
 
-def _index(messages: Sequence[AnyMessage], message: AnyMessage) -> int:
-    return next(index for index, item in enumerate(messages) if item is message)
-
-
 def _parts(call: Call, rung: Summarizer, old: Sequence[AnyMessage]) -> list[Chunk]:
-    if getattr(rung, "whole", False):
+    if is_deterministic(rung):
         return [Chunk(tuple(old), "")]
     limit = call.settings.summary_input_tokens or call.sizes.window // 2
     return chunks(old, max(1, call.meter.unscaled(limit)), call.meter.counter) or [Chunk((), "")]
+
+
+def shown(call: Call, rung: Summarizer, messages: Sequence[AnyMessage], drop: frozenset[int]) -> dict[str, Any]:
+    """What a summariser sees of an old part, without asking it: for a summary that was recorded before."""
+    return _seen(_parts(call, rung, old_part(messages, drop)))
+
+
+def is_deterministic(rung: Summarizer) -> bool:
+    """Whether it takes the old part whole, and would give the same answer again."""
+    return bool(getattr(rung, "whole", False))
 
 
 def _seen(parts: Sequence[Chunk]) -> dict[str, Any]:
@@ -187,29 +220,29 @@ def _seen(parts: Sequence[Chunk]) -> dict[str, Any]:
 
 def _ask(call: Call, rung: Summarizer, request: SummaryRequest, so_far: Written) -> Step[Written]:
     finding: Finding | None = None
-    for _ in range(call.settings.summary_retries + 1):
-        asked = replace(request, defect=finding.reason if finding else None)
-        outcome = yield from _reply(rung, asked, call.settings.summary_timeout_s)
+    defect: str | None = None
+    tries = 1 if is_deterministic(rung) else call.settings.summary_retries + 1
+    for _ in range(tries):
+        outcome = yield from _reply(rung, replace(request, defect=defect), call.settings.summary_timeout_s)
         so_far = replace(so_far, calls=so_far.calls + 1)
         if isinstance(outcome, Reply):
             so_far = _booked(so_far, outcome)
             text = extract(outcome)
             if isinstance(text, str):
                 return replace(so_far, body=text, record=outcome.record)
-            finding = text
+            finding, defect = text, text.reason
         else:
             finding = outcome
-            if finding.verdict == "failed_permanent":
+            if finding.verdict == "failed_permanent" or finding.reason == STALLED:
                 break
     return replace(so_far, finding=finding)
 
 
 def _reply(rung: Summarizer, request: SummaryRequest, seconds: float) -> Step[Reply | Finding]:
     try:
-        reply: Reply = yield from either(
-            lambda: bounded(lambda: rung.summarize(request), seconds),
-            lambda: abounded(lambda: rung.asummarize(request), seconds),
-        )
+        reply = yield from called(rung, request, seconds)
+    except SummaryTimeoutError as error:  # the next rung is quicker than two more calls that stall
+        return Finding("failed_transient", STALLED, str(error))
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         kind = "failed_transient" if classify(error) == "transient" else "failed_permanent"
         return Finding(kind, f"summary_exception:{type(error).__name__}", str(error)[:500])
@@ -244,11 +277,11 @@ def applied_to(
 
 
 def judge(
-    call: Call, before: Sequence[AnyMessage], after: Sequence[AnyMessage], goal: Demand, *, floor: int
+    call: Call, before: Sequence[AnyMessage], after: Sequence[AnyMessage], *, ceiling: int, floor: int
 ) -> Finding | None:
     """Ask the gate whether `after` may take the place of `before`."""
     selector = call.selector(before)
-    bounds = Bounds(before=call.meter.request(before), ceiling=goal.ceiling)
+    bounds = Bounds(before=call.meter.request(before), ceiling=ceiling)
     return prove(selector, after, bounds, floor=floor)
 
 

@@ -2,12 +2,22 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from .policies.selection import Counts
 
-log = logging.getLogger("langgraph_compaction")
+
+class _Log(logging.LoggerAdapter[logging.Logger]):
+    """The package's logger. A handler that raises does not end a turn (F26)."""
+
+    def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
+        with suppress(Exception):
+            super().log(level, msg, *args, **{**kwargs, "stacklevel": kwargs.get("stacklevel", 1) + 1})
+
+
+log = _Log(logging.getLogger("langgraph_compaction"))
 
 TriggerSource = Literal["precheck", "check", "overflow", "manual"]
 """Which check fired: before the model, after its answer, the provider's refusal, or a person."""

@@ -48,8 +48,10 @@ def rendered_request(turn: Turn) -> list[AnyMessage]:
 
 
 def _hold_limit(turn: Turn) -> None:
+    if turn.size <= turn.sizes.limit:
+        return
     size = turn.meter.request(turn.messages)
-    if size > turn.sizes.limit and turn.size > turn.sizes.limit:
+    if size > turn.sizes.limit:
         raise ContextExhaustedError(
             f"the request holds {size} tokens and the limit is {turn.sizes.limit}; it was not sent. Another run "
             "of this thread is compacting it: send the input again when that has ended."
@@ -70,6 +72,8 @@ def _answered(turn: Turn, answer: AIMessage) -> Step[Update]:
     compaction: dict[str, Any] = {"overflows": 0, "trigger": "", **_measured(turn, answer)}
     if answer.tool_calls:
         compaction["step"] = "tools"
+    elif turn.compaction.get("draft"):
+        compaction |= {"step": "end", "route": "end"}  # another run is compacting this thread
     else:
         usage: Usage | None = compaction["usage"]
         size = usage["tokens"] if usage else turn.size + turn.meter.scaled(turn.counter.message(answer))
@@ -114,6 +118,7 @@ def _overflow(turn: Turn, error: Exception) -> Update:
         "step": "selective_compaction",
         "route": "model",
         "trigger": "overflow",
+        "focus": None,
         "overflows": 1,
         "usage": None,
     }

@@ -7,12 +7,13 @@ from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph_compaction.checkpoint import digest_all
 
 from . import attempts
+from .deciding import check
 from .engine import counts_of, rungs, strategy
-from .events import CompactionEvent, emit, meta_event
+from .events import CompactionEvent, emit, log, meta_event
 from .selective_compaction import urgent
 from .state import Draft, replace
 from .steps import Step
-from .turn import Turn, Update, log
+from .turn import Turn, Update
 
 NO_FAILURE = frozenset({"recovered", "stale"})
 """Verdicts that leave rung and streak as they are."""
@@ -33,12 +34,18 @@ def rollback(turn: Turn) -> Step[Update]:
         update["messages"] = replace(restored)
     log.warning("压缩失败，已回滚 (%s: %s %s)", verdict, reason, detail[:200])
     outcome = attempts.outcome_of(turn, draft, verdict, reason=reason, detail=detail)
-    yield from attempts.close(turn, turn.draft_key, outcome)
+    if verdict == "recovered":
+        yield from attempts.recover(turn, draft, outcome)
+    else:
+        yield from attempts.close(turn, turn.draft_key, outcome)
     _tell(turn, draft, verdict, reason)
     compaction: dict[str, Any] = {"draft": None}
     if verdict not in NO_FAILURE:
         compaction |= _counted(turn, draft)
-    compaction["step"] = _next(turn, verdict, compaction)
+    if verdict == "recovered":
+        compaction |= yield from _decided_anew(turn)
+    else:
+        compaction["step"] = _next(turn, compaction)
     compaction["last"] = {
         "verdict": verdict,
         "reason": reason,
@@ -78,10 +85,16 @@ def _counted(turn: Turn, draft: Draft) -> dict[str, Any]:
     return counted
 
 
-def _next(turn: Turn, verdict: str, counted: dict[str, Any]) -> str:
+def _decided_anew(turn: Turn) -> Step[dict[str, Any]]:
+    """What this turn does, now that the draft of a run that died is gone. Nobody is asked a second time."""
+    if turn.compaction.get("trigger") == "manual":
+        return {"step": "selective_compaction"}
+    decided = yield from check(turn, turn.size, "precheck", "model")
+    return {**decided, "step": "selective_compaction"} if decided["step"] == "confirm" else decided
+
+
+def _next(turn: Turn, counted: dict[str, Any]) -> str:
     """The hard zone and a person's wish go on to the next rung; else one failed attempt is enough (DESIGN §7)."""
-    if verdict == "recovered":
-        return "selective_compaction" if turn.size >= turn.sizes.trigger else "model"
     route = turn.compaction.get("route", "model")
     if urgent(turn):
         return "selective_compaction"

@@ -5,13 +5,13 @@ from dataclasses import asdict
 from .attempts import begin, close, outcome_of
 from .engine import demand, needs_summary, propose, rungs, strategy
 from .errors import ContextExhaustedError
-from .events import CompactionEvent, CompactionMetaEvent, emit, meta_event
+from .events import CompactionEvent, CompactionMetaEvent, emit, log, meta_event
 from .policies.gate import Finding
 from .policies.selection import Counts, Demand, Selection
 from .policies.transcript import message_id
 from .state import Draft
 from .steps import Step
-from .turn import Turn, Update, log
+from .turn import Turn, Update
 
 
 def selective_compaction(turn: Turn) -> Step[Update]:
@@ -38,7 +38,8 @@ def selective_compaction(turn: Turn) -> Step[Update]:
     except Exception as error:  # noqa: BLE001 - S0.21: a failure becomes a verdict, and the turn goes on
         return _failed(draft, Finding("failed_permanent", f"selective:{type(error).__name__}", str(error)[:500]))
     if isinstance(chosen, Finding):
-        if chosen.verdict == "noop" and not urgent(turn):
+        unneeded = chosen.verdict == "noop" or trigger == "manual"  # a wish that nothing can fulfil is no failure
+        if unneeded and not urgent(turn):
             return (yield from _noop(turn, draft))
         return _failed(draft, chosen)
     _meta(turn, meta_event("selective_done", before, chosen.tokens, chosen.counts, "done"))
@@ -87,7 +88,7 @@ def _opened(turn: Turn, base: str, *, rung: int, name: str, trigger: str, before
         tokens_before=before,
         tokens_selected=before,
         opened_at=turn.now(),
-        owner=turn.team.owner,
+        owner=turn.team.owner(),
         failure=[],
     )
 
@@ -96,7 +97,7 @@ def _proposed(turn: Turn, draft: Draft, chosen: Selection, goal: Demand) -> Upda
     ids = [message_id(message) for message in turn.messages]
     draft["drop"] = [ids[index] for index in sorted(chosen.drop)]
     draft["clip"] = {ids[index]: message for index, message in chosen.clip.items()}
-    draft["floor"] = chosen.floor
+    draft["floor"], draft["ceiling"] = chosen.floor, chosen.ceiling
     draft["counts"] = asdict(chosen.counts)
     draft["tokens_selected"] = chosen.tokens
     step = "summarize" if needs_summary(turn.settings, chosen, goal) else "commit"
@@ -111,6 +112,7 @@ def _failed(draft: Draft, finding: Finding) -> Update:
 def _noop(turn: Turn, draft: Draft) -> Step[Update]:
     """Nothing is old: no transaction, no failure."""
     before = draft["tokens_before"]
+    _meta(turn, meta_event("selective_done", before, before, Counts(), "nothing_old"))
     key = turn.key(draft["base_digest"], draft["rung"], draft["attempt"])
     yield from close(turn, key, outcome_of(turn, draft, "noop", reason="nothing_old", tokens_after=before))
     emit(

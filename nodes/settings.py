@@ -40,6 +40,9 @@ class CompactionSettings(BaseModel):
     preview_tokens: PositiveInt = 200
     """Tokens that a clipped field keeps from its beginning (S0.42)."""
 
+    keep_unread_results: bool = True
+    """Leave results that the model has not read yet whole, where five blocks and the floor still fit so."""
+
     dialogue_rounds_keep_min: int = Field(default=12, ge=0)
     """Rounds whose user and assistant messages are not deleted: the round floor (S0.43)."""
 
@@ -56,7 +59,8 @@ class CompactionSettings(BaseModel):
     """Further calls of the summariser after a failed one, within one attempt (S0.26)."""
 
     summary_max_tokens: PositiveInt | None = None
-    """Most tokens of a summary; `None`: 5 % of the window, never under 128."""
+    """Most tokens of a summary; `None`: 5 % of the window, or a quarter of a small room; a digest, which is
+    extracted and not invented, may hold `facts_share` of the room as well."""
 
     summary_input_tokens: PositiveInt | None = None
     """Most tokens of conversation shown to the summariser in one call; `None`: half of the window."""
@@ -65,7 +69,7 @@ class CompactionSettings(BaseModel):
     """Seconds after which a summariser's call counts as failed."""
 
     facts_share: float = Field(default=0.10, ge=0, le=0.5)
-    """Share of the room for facts that are kept verbatim."""
+    """Share of the room for facts that a digest keeps verbatim, beside the usual size of a summary."""
 
     cooldown_s: float = Field(default=8.0, ge=0)
     """Seconds without automatic attempts after repeated failures (S0.47)."""

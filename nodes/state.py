@@ -1,10 +1,16 @@
 """What a thread carries between steps: the messages, and two small channels of ours (DESIGN §5)."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 from uuid import uuid4
 
-from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk
+from langchain_core.messages import (
+    AnyMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    convert_to_messages,
+    message_chunk_to_message,
+)
 from langgraph.graph import MessagesState
 from langgraph.types import Overwrite
 
@@ -56,6 +62,8 @@ class Draft(TypedDict):
     failure: list[str]
     """Verdict, reason and detail of what went wrong; empty while nothing has."""
     floor: NotRequired[int]
+    ceiling: NotRequired[int]
+    """Most tokens that the gate lets pass."""
     counts: NotRequired[dict[str, int]]
     seen: NotRequired[dict[str, Any]]
     calls: NotRequired[int]
@@ -121,11 +129,6 @@ class CompactionState(MessagesState):
     memory: Annotated[Memory, merge]
 
 
-def idle() -> Compaction:
-    """The keys that close an attempt: nothing is open any more."""
-    return {"draft": None, "focus": None}
-
-
 def compaction_count(state: dict[str, Any]) -> int:
     """How many compactions this thread has committed (S4.42)."""
     return int((state.get("compaction") or {}).get("epoch", 0))
@@ -147,9 +150,26 @@ def replace(messages: Sequence[Any]) -> Overwrite:
     return Overwrite(list(messages))
 
 
-def with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Copies with a fresh id for those that have none; the caller's own objects are left alone."""
-    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
+def with_ids(messages: Sequence[Any]) -> list[AnyMessage]:
+    """Whole messages with an id each of its own; the objects given are left alone.
+
+    What another writer left in a state is mended: dicts and chunks become messages, and a missing id or one
+    that an earlier message has is replaced by a fresh one.
+    """
+    taken: set[str] = set()
+    found: list[AnyMessage] = []
+    for given in messages:
+        message = _whole(given)
+        if not message.id or message.id in taken:
+            message = message.model_copy(update={"id": str(uuid4())})
+        taken.add(cast("str", message.id))
+        found.append(message)
+    return found
+
+
+def _whole(given: Any) -> AnyMessage:
+    message = given if isinstance(given, BaseMessage) else convert_to_messages([given])[0]
+    return cast("AnyMessage", message_chunk_to_message(message))
 
 
 class EmbeddedState(CompactionState):

@@ -7,6 +7,7 @@ an effect's exception is raised inside the step, which decides what it means.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -37,40 +38,32 @@ def either(call: Callable[[], T], acall: Callable[[], Awaitable[T]]) -> Step[T]:
 
 
 def run(step: Step[T]) -> T:
-    """Drive a step to its result, synchronously."""
-    send: Callable[[], Effect] = lambda: next(step)  # noqa: E731 - rebound each round below
-    while True:
+    """Drive a step to its result, synchronously. Whatever goes upwards closes the step first."""
+    with closing(step):
         try:
-            effect = send()
+            effect = next(step)
+            while True:
+                try:
+                    value = effect.call()
+                except Exception as error:  # noqa: BLE001 - raised again inside the step
+                    effect = step.throw(error)
+                else:
+                    effect = step.send(value)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return] # a generator's return value is untyped
-        try:
-            value = effect.call()
-        except Exception as error:  # noqa: BLE001 - raised again inside the step
-            send = _raising(step, error)
-        else:
-            send = _sending(step, value)
 
 
 async def arun(step: Step[T]) -> T:
-    """Drive a step to its result, asynchronously. Cancellation closes the step and goes on upwards."""
-    send: Callable[[], Effect] = lambda: next(step)  # noqa: E731 - rebound each round below
-    while True:
+    """Drive a step to its result, asynchronously. Whatever goes upwards, cancellation too, closes the step first."""
+    with closing(step):
         try:
-            effect = send()
+            effect = next(step)
+            while True:
+                try:
+                    value = await effect.acall()
+                except Exception as error:  # noqa: BLE001 - raised again inside the step
+                    effect = step.throw(error)
+                else:
+                    effect = step.send(value)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return] # a generator's return value is untyped
-        try:
-            value = await effect.acall()
-        except Exception as error:  # noqa: BLE001 - raised again inside the step
-            send = _raising(step, error)
-        else:
-            send = _sending(step, value)
-
-
-def _sending(step: Step[Any], value: Any) -> Callable[[], Effect]:
-    return lambda: step.send(value)
-
-
-def _raising(step: Step[Any], error: Exception) -> Callable[[], Effect]:
-    return lambda: step.throw(error)

@@ -1,21 +1,30 @@
 """`summarize`: have the old part summarised; the result waits in the draft for the gate (S0.5, S0.26)."""
 
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
-from langchain_core.messages import AnyMessage
-
 from langgraph_compaction.checkpoint import AttemptKey, digest_all
 
-from .attempts import keep_summary, known_summary
-from .engine import Written, counts_of, demand, rungs, summarise, summary_budget
-from .events import emit, meta_event
+from .attempts import keep_summary, known_summary, originals_of
+from .engine import (
+    Written,
+    applied_to,
+    counts_of,
+    demand,
+    is_deterministic,
+    rungs,
+    shown,
+    summarise,
+    summary_budget,
+)
+from .events import emit, log, meta_event
 from .policies.summary import summary_message
 from .policies.transcript import message_id
 from .state import Draft
 from .steps import Step
 from .summarizers import Summarizer
-from .turn import Turn, Update, log
+from .turn import Turn, Update
 
 
 def summarize(turn: Turn) -> Step[Update]:
@@ -42,21 +51,39 @@ def summarize(turn: Turn) -> Step[Update]:
     return {"compaction": {"step": "commit", "draft": draft}}
 
 
+def is_paid(turn: Turn) -> Step[bool]:
+    """Whether the summary of the open draft was recorded before its run died, and the draft still fits with it."""
+    draft = turn.draft
+    try:
+        known = yield from _known(turn, turn.draft_key, _input(turn, draft)[1])
+    except Exception:  # noqa: BLE001 - a draft whose records cannot be read is dropped
+        log.exception("the summaries of thread %r could not be read", turn.thread_id)
+        return False
+    if draft["failure"] or known is None:
+        return False
+    summary = summary_message(known.body, turn.draft_key.compaction_id)
+    after = applied_to(turn.messages, drop=draft["drop"], clip=draft["clip"], summary=summary)
+    return turn.meter.request(after) <= draft.get("ceiling", turn.sizes.limit)
+
+
 def _written(turn: Turn, draft: Draft, rung: Summarizer) -> Step[Written]:
-    gone = set(draft["drop"])
-    drop = frozenset(i for i, message in enumerate(turn.messages) if message_id(message) in gone)
     focus, key = turn.compaction.get("focus"), turn.draft_key
-    paid = not getattr(rung, "whole", False)
-    name = _input_digest([turn.messages[index] for index in sorted(drop)], draft["strategy"], focus)
+    paid = not is_deterministic(rung)
+    drop, name = _input(turn, draft)
     if paid and (known := (yield from _known(turn, key, name))) is not None:
-        return known
+        log.info("the summary of attempt %s was recorded before; it is not asked for again", key.compaction_id)
+        return replace(known, seen=shown(turn.call, rung, turn.messages, drop))
     goal = demand(turn.call, trigger=draft["trigger"], before=draft["tokens_before"], last=_is_last(turn, draft))
+    originals = yield from originals_of(turn, [turn.messages[index] for index in drop])
     written = yield from summarise(
         turn.call,
         rung,
         turn.messages,
         drop,
-        budget=summary_budget(turn.call, draft["tokens_selected"], goal),
+        budget=summary_budget(
+            turn.call, rung, goal, tokens=draft["tokens_selected"], ceiling=draft.get("ceiling", goal.ceiling)
+        ),
+        originals=originals,
         focus=focus,
         callbacks=turn.callbacks,
     )
@@ -69,7 +96,6 @@ def _known(turn: Turn, key: AttemptKey, name: str) -> Step[Written | None]:
     found = yield from known_summary(turn, key, name)
     if found is None:
         return None
-    log.info("the summary of attempt %s was recorded before; it is not asked for again", key.compaction_id)
     return Written(
         body=found.text,
         calls=found.calls,
@@ -79,8 +105,13 @@ def _known(turn: Turn, key: AttemptKey, name: str) -> Step[Written | None]:
     )
 
 
-def _input_digest(old: list[AnyMessage], strategy: str, focus: str | None) -> str:
-    return blake2b(f"{digest_all(old)}|{strategy}|{focus}".encode(), digest_size=16).hexdigest()
+def _input(turn: Turn, draft: Draft) -> tuple[frozenset[int], str]:
+    """Indexes of the messages that leave, and the name under which their summary is recorded."""
+    gone = set(draft["drop"])
+    drop = [index for index, message in enumerate(turn.messages) if message_id(message) in gone]
+    old = digest_all([turn.messages[index] for index in drop])
+    name = f"{old}|{draft['strategy']}|{turn.compaction.get('focus')}"
+    return frozenset(drop), blake2b(name.encode(), digest_size=16).hexdigest()
 
 
 def _is_last(turn: Turn, draft: Draft) -> bool:

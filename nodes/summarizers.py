@@ -10,12 +10,14 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.constants import TAG_HIDDEN
 
 from .errors import SettingsError
 from .policies.digest import digest
 from .policies.summary import Reply
 from .policies.tokens import TokenCounter
 from .prompts import SYSTEM, user_prompt
+from .steps import Step, blocking, either
 
 T = TypeVar("T")
 TAGS = ["nostream", "compaction"]
@@ -72,6 +74,11 @@ class Summarizer(Protocol):
         ...
 
 
+def notice(request: SummaryRequest) -> str:
+    """The shortest summary there is: that something left."""
+    return f"{len(request.messages)} earlier messages are in the archive."
+
+
 @dataclass(frozen=True)
 class DigestSummarizer:
     """Extracts goal, rules, identifiers, steps and open points. Needs no model and cannot be refused."""
@@ -90,7 +97,8 @@ class DigestSummarizer:
             previous_text=None if request.record else request.earlier,
             focus=request.focus,
         )
-        return Reply(content=made.text, record=made.record, contract="free")
+        text = made.text or notice(request)
+        return Reply(content=text, record=made.record, contract="free")
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Extract on a worker thread: the text may be long."""
@@ -106,10 +114,10 @@ class NoticeSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Write the notice."""
-        notice = f"{len(request.messages)} earlier messages were taken out of view."
-        left = request.max_tokens - request.counter.text(notice) - 2
+        text = notice(request)
+        left = request.max_tokens - request.counter.text(text) - 2
         kept = request.counter.head(request.earlier, left) if request.earlier and left > 0 else ""
-        return Reply(content=f"{notice}\n{kept}".strip(), record=request.record, contract="free")
+        return Reply(content=f"{text}\n{kept}".strip(), record=request.record, contract="free")
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Write the notice."""
@@ -136,7 +144,8 @@ class RunnableSummarizer:
         return {"messages": request.prompt()} if self.is_graph else request.prompt()
 
     def _config(self, request: SummaryRequest) -> RunnableConfig:
-        return RunnableConfig(tags=TAGS, callbacks=request.callbacks, run_name="compaction_summary")
+        tags = [*TAGS, TAG_HIDDEN] if self.is_graph else TAGS  # a graph's nodes would stream their messages
+        return RunnableConfig(tags=tags, callbacks=request.callbacks, run_name="compaction_summary")
 
     def _reply(self, output: Any) -> Reply:
         if isinstance(output, Mapping):
@@ -144,15 +153,30 @@ class RunnableSummarizer:
         if not isinstance(output, AIMessage):
             return Reply(content=output)
         usage, meta = output.usage_metadata, output.response_metadata
-        reason = meta.get("finish_reason") or meta.get("stop_reason") or meta.get("done_reason")
         return Reply(
             content=output.content,
-            finish_reason=reason,
-            has_tool_calls=bool(output.tool_calls),
+            finish_reason=_finish_reason(output),
+            has_tool_calls=bool(output.tool_calls or output.invalid_tool_calls),
             input_tokens=usage["input_tokens"] if usage else 0,
             output_tokens=usage["output_tokens"] if usage else 0,
             model=meta.get("model_name") or meta.get("model"),
         )
+
+
+def _finish_reason(answer: AIMessage) -> str | None:
+    """Why the model stopped, under whatever name its provider's package gives it; a refusal comes first."""
+    if answer.additional_kwargs.get("refusal"):
+        return "refusal"
+    names = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
+    found = (answer.response_metadata.get(name) for name in names)
+    return next((str(reason) for reason in found if reason), None)
+
+
+class SummaryTimeoutError(TimeoutError):
+    """The summariser gave no answer in the time that a call of it may take."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the summariser gave no answer within {seconds} s (summary_timeout_s)")
 
 
 def summarizer_of(given: Any) -> Summarizer:
@@ -171,8 +195,24 @@ def summarizer_of(given: Any) -> Summarizer:
     )
 
 
+def called(summarizer: Summarizer, request: SummaryRequest, seconds: float) -> Step[Reply]:
+    """Ask a summariser, for at most `seconds`; `TypeError` where it gives back what is no reply.
+
+    One that needs nobody's answer has no time-out: on a busy machine too it must come to its end (F11).
+    """
+    if getattr(summarizer, "whole", False):
+        return (yield from blocking(lambda: summarizer.summarize(request)))
+    reply: Any = yield from either(
+        lambda: bounded(lambda: summarizer.summarize(request), seconds),
+        lambda: abounded(lambda: summarizer.asummarize(request), seconds),
+    )
+    if not isinstance(reply, Reply):
+        raise TypeError(f"the summariser {summarizer.name!r} returned a {type(reply).__name__}, not a Reply")
+    return reply
+
+
 def bounded(call: Callable[[], T], seconds: float) -> T:
-    """Run a call on a thread of its own, in an empty context; raise `TimeoutError` after `seconds`.
+    """Run a call on a thread of its own, in an empty context; raise `SummaryTimeoutError` after `seconds`.
 
     A call that has stalled is left behind: it can delay neither the turn nor the end of the process.
     """
@@ -193,12 +233,12 @@ def bounded(call: Callable[[], T], seconds: float) -> T:
     if failure:
         raise failure[0]
     if not outcome:
-        raise TimeoutError(f"the summariser gave no answer within {seconds} s (summary_timeout_s)")
+        raise SummaryTimeoutError(seconds)
     return outcome[0]
 
 
 async def abounded(call: Callable[[], Awaitable[T]], seconds: float) -> T:
-    """Await a call in an empty context; raise `TimeoutError` after `seconds`."""
+    """Await a call in an empty context; raise `SummaryTimeoutError` after `seconds`."""
 
     async def target() -> T:
         return await call()
@@ -210,6 +250,6 @@ async def abounded(call: Callable[[], Awaitable[T]], seconds: float) -> T:
     except TimeoutError:
         if task.done() and not task.cancelled():
             raise  # the summariser's own
-        raise TimeoutError(f"the summariser gave no answer within {seconds} s (summary_timeout_s)") from None
+        raise SummaryTimeoutError(seconds) from None
     finally:
         task.cancel()

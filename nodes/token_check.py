@@ -2,19 +2,20 @@
 
 import os
 import socket
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import handle
 
-from .attempts import note, store
+from .attempts import abandon, note, store
 from .deciding import check
-from .errors import EmbeddingError
+from .errors import EmbeddingError, MessageRefusedError
 from .events import CompactionEvent, PreCompactEvent, emit
 from .policies.transcript import MARK, Transcript, marks
-from .state import STATE_VERSION, Compaction, replace, with_ids
+from .state import STATE_VERSION, Compaction, Route, replace
 from .steps import Step, blocking
+from .summarize import is_paid
 from .turn import Turn, Update
 
 EMBEDDED = "langgraph_compaction_embedded"
@@ -25,25 +26,35 @@ def token_check(turn: Turn) -> Step[Update]:
     """Measure the next request and decide where the turn goes."""
     _refuse_bare_embedding(turn)
     common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(turn), "request": None, "overflows": 0}
-    view = Transcript(turn.messages)
-    if turn.compaction.get("draft"):
-        step = "model" if _someone_else_works(turn) else "rollback"
-        return _update(turn, {**common, "step": step, "route": "model"})
+    view, request = Transcript(turn.messages), turn.compaction.get("request")
+    if turn.compaction.get("step") == "selective_compaction" and not turn.compaction.get("draft"):
+        yield from abandon(turn)  # a run died in that node, before its draft was in the state
     if (oversize := _refused(turn, view)) is not None:
         return (yield from _refuse(turn, common, *oversize))
+    route = _route(turn, view)
     if view.has_open_call:
-        return _update(turn, {**common, "step": "model", "route": "model"})
-    if (request := turn.compaction.get("request")) is not None:
-        return _update(turn, {**common, **_manual(turn, request)})
+        return _update(turn, {**common, "step": route, "route": route})
+    if turn.compaction.get("draft"):
+        step = route if _someone_else_works(turn) else (yield from _recovery(turn))
+        wish = {} if request is None else {"trigger": "manual", "focus": request.get("focus")}
+        return _update(turn, {**common, "trigger": "precheck", **wish, "step": step, "route": route})
+    if request is not None:
+        return _update(turn, {**common, **_manual(turn, request), "route": route})
     decided = yield from check(turn, turn.size, "precheck", "model")
     return _update(turn, {**common, **decided})
 
 
+def _route(turn: Turn, view: Transcript) -> Route:
+    """Where the turn goes on: a wish to compact ends it, unless a message came with it or after it (a run died)."""
+    wish, newly = turn.compaction.get("request"), turn.compaction.get("step", "end") == "end"
+    return "model" if wish is None or (newly and view.pending_user is not None) else "end"
+
+
 def _update(turn: Turn, compaction: dict[str, Any]) -> Update:
-    """The update; messages that another writer left without ids get theirs here."""
+    """The update; messages that another writer left without ids of their own get them here."""
     update: Update = {"compaction": compaction, "applied": None}
-    if any(message.id is None for message in turn.messages):
-        update["messages"] = replace(with_ids(turn.messages))
+    if any(given is not kept for given, kept in zip(turn.state["messages"], turn.messages, strict=True)):
+        update["messages"] = replace(turn.messages)
     return update
 
 
@@ -60,6 +71,12 @@ def _turns(turn: Turn) -> int:
     """Inputs so far: a check after tools belongs to the input before it."""
     last = turn.messages[-1] if turn.messages else None
     return turn.compaction.get("turns", 0) + (not isinstance(last, ToolMessage))
+
+
+def _recovery(turn: Turn) -> Step[Literal["summarize", "rollback"]]:
+    """Where the draft of a run that died goes: on, where its summary is paid for; else it is dropped."""
+    wish = turn.compaction.get("request")
+    return "summarize" if wish is None and (yield from is_paid(turn)) else "rollback"
 
 
 def _someone_else_works(turn: Turn) -> bool:
@@ -91,7 +108,6 @@ def _manual(turn: Turn, request: dict[str, Any]) -> Compaction:
     )
     return {
         "step": "selective_compaction",
-        "route": "end",
         "trigger": "manual",
         "focus": request.get("focus"),
     }
@@ -107,7 +123,10 @@ def _refused(turn: Turn, view: Transcript) -> tuple[AnyMessage, int] | None:
 
 
 def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int) -> Step[Update]:
-    """Archive the message, leave one line in its place, and end the turn (DESIGN §4)."""
+    """Archive the message, leave one line in its place, and end the turn (DESIGN §4).
+
+    Inside a parent under `on_refusal="raise"` raises `MessageRefusedError`: the parent's list stays as it is.
+    """
     name, limit = handle(message), turn.sizes.limit
     line = (
         f"[This message was not sent to the model: with the fixed part it needs {least} tokens and the limit "
@@ -132,9 +151,12 @@ def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int)
             compaction_id=None,
         ),
     )
-    step = "model" if turn.settings.on_refusal == "raise" else "end"
+    raises = turn.settings.on_refusal == "raise"
+    if raises and turn.team.embedded:
+        raise MessageRefusedError(line)  # there is no model node of ours that could
+    step = "model" if raises else "end"
     last = {"verdict": "refused", "reason": "message_over_limit", "tokens_before": least, "limit": limit}
-    kept = [stand_in if item is message else item for item in with_ids(turn.messages)]
+    kept = [stand_in if item is message else item for item in turn.messages]
     return {
         "messages": replace(kept),
         "compaction": {**common, "step": step, "route": "end", "last": last},

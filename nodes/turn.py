@@ -1,6 +1,5 @@
 """What a node sees: the state, the sizes of this call, where the turn stands in SQL, and who to ask."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,11 +19,9 @@ from .policies.request import NO_RESULT
 from .policies.sizes import Sizes, sizes_of
 from .policies.tokens import TokenCounter, total
 from .policies.transcript import Transcript
-from .settings import CompactionSettings, effective
-from .state import Compaction, CompactionState, Draft, Memory
+from .settings import CompactionOverrides, CompactionSettings, effective
+from .state import Compaction, CompactionState, Draft, Memory, with_ids
 from .steps import Step, arun, run
-
-log = logging.getLogger("langgraph_compaction")
 
 Update = dict[str, Any]
 
@@ -38,10 +35,10 @@ class Turn:
     runtime: Runtime[Any]
     team: Collaborators
 
-    @property
+    @cached_property
     def messages(self) -> list[AnyMessage]:
-        """The conversation as the model sees it."""
-        return self.state["messages"]
+        """The conversation as the model sees it; `token_check` writes down what had to be mended here."""
+        return with_ids(self.state["messages"])
 
     @property
     def compaction(self) -> Compaction:
@@ -69,8 +66,9 @@ class Turn:
 
     @cached_property
     def settings(self) -> CompactionSettings:
-        """The builder's settings with this run's overrides."""
-        return effective(self.team.settings, self.runtime.context)
+        """The builder's settings with this run's overrides; any other context is a parent graph's own."""
+        context = self.runtime.context
+        return effective(self.team.settings, context if isinstance(context, CompactionOverrides) else None)
 
     @cached_property
     def model(self) -> Model | None:

@@ -1,7 +1,9 @@
 """Fakes at the model's edge: scripted, and recording what they received."""
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
@@ -10,6 +12,9 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from pydantic import Field
+
+from langgraph_compaction.nodes import Reply as SummaryReply
+from langgraph_compaction.nodes import SummaryRequest
 
 Reply = AIMessage | str | Exception | Callable[[list[BaseMessage]], Any]
 
@@ -48,13 +53,14 @@ class ScriptedModel(BaseChatModel):
         return self
 
     def _next(self, messages: list[BaseMessage]) -> AIMessage:
-        reply = self.replies[min(len(self.received), len(self.replies) - 1)]
+        reply: Any = self.replies[min(len(self.received), len(self.replies) - 1)]
         self.received.append(list(messages))
         if callable(reply) and not isinstance(reply, Exception):
             reply = reply(messages)
         if isinstance(reply, Exception):
             raise reply
-        return AIMessage(reply) if isinstance(reply, str) else reply.model_copy()
+        answer = AIMessage(reply) if isinstance(reply, str) else cast("AIMessage", reply)
+        return answer.model_copy()
 
     def _generate(
         self,
@@ -85,7 +91,7 @@ class StreamingModel(ScriptedModel):
         for position, word in enumerate(words):
             last = position == len(words) - 1
             message = AIMessageChunk(
-                word if last else f"{word} ",
+                content=word if last else f"{word} ",
                 tool_call_chunks=calls if last else [],
                 usage_metadata=reply.usage_metadata if last else None,
                 response_metadata=reply.response_metadata if last else {},
@@ -94,6 +100,60 @@ class StreamingModel(ScriptedModel):
             if run_manager:
                 run_manager.on_llm_new_token(word, chunk=chunk)
             yield chunk
+
+
+class ReplyingSummarizer:
+    """A summariser of the user's own that always gives the same reply, or raises it."""
+
+    name = "own"
+
+    def __init__(self, reply: Any) -> None:
+        self.reply = reply
+        self.requests: list[SummaryRequest] = []
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        """Give the reply."""
+        self.requests.append(request)
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+    async def asummarize(self, request: SummaryRequest) -> Any:
+        """Give the reply, asynchronously."""
+        return self.summarize(request)
+
+
+class StalledSummarizer:
+    """A summariser that gives no answer until it is let go."""
+
+    name = "stalled"
+
+    def __init__(self) -> None:
+        self.entered, self.let_go = threading.Event(), threading.Event()
+        self.calls = 0
+        self.cancelled = False
+
+    def summarize(self, request: SummaryRequest) -> SummaryReply:
+        """Wait."""
+        self.calls += 1
+        self.entered.set()
+        self.let_go.wait()
+        return self._late(request)
+
+    async def asummarize(self, request: SummaryRequest) -> SummaryReply:
+        """Wait to be cancelled, unless it was let go before."""
+        self.calls += 1
+        self.entered.set()
+        try:
+            if not self.let_go.is_set():
+                await asyncio.Future()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return self._late(request)
+
+    def _late(self, request: SummaryRequest) -> SummaryReply:
+        return SummaryReply(content=f"<summary>late: {len(request.messages)} messages</summary>")
 
 
 def calls(*pairs: tuple[str, dict[str, Any]], start: int = 1, text: str = "") -> AIMessage:

@@ -2,6 +2,8 @@
 
 import typer
 
+from .chat import chat
+from .demo import demo
 from .replay import replay
 
 app = typer.Typer(
@@ -17,3 +19,5 @@ def root() -> None:
 
 
 app.command()(replay)
+app.command()(demo)
+app.command()(chat)

@@ -14,8 +14,9 @@ from langchain_core.tools import StructuredTool
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
+from pydantic import Field
 
-from langgraph_compaction.nodes.policies.tokens import TokenCounter, total
+from langgraph_compaction.nodes.policies.tokens import TokenCounter
 from langgraph_compaction.nodes.policies.transcript import Transcript, calls_of
 
 from .recordings import Recording
@@ -99,15 +100,14 @@ def _tool(function: dict[str, Any]) -> StructuredTool:
 
 
 class RecordedModel(BaseChatModel):
-    """Answers with the recording's next assistant message, and shows every request to `on_request`."""
+    """Answers with the recording's next assistant message."""
 
-    playback: Any
-    counter: Any
-    overhead: int = 0
-    """Tokens of the tool schemas that are sent along."""
+    playback: Any = Field(repr=False)  # LangChain traces a model by its repr, and this would be the conversation
+    counter: Any = Field(repr=False)
     bias: float = 1.0
     """Factor between the usage that is reported and our own count."""
-    on_request: Callable[[list[BaseMessage]], None]
+    receive: Callable[[list[BaseMessage]], int] = Field(repr=False)
+    """Is shown every request, and says how many tokens it holds by our own count."""
 
     @property
     def _llm_type(self) -> str:
@@ -118,7 +118,7 @@ class RecordedModel(BaseChatModel):
         """Name of the stand-in."""
         return "recorded"
 
-    def bind_tools(self, tools: Sequence[Any], **_: Any) -> "RecordedModel":  # type: ignore[override] # calls are recorded
+    def bind_tools(self, *_: Any, **__: Any) -> "RecordedModel":
         """The recording has its calls already."""
         return self
 
@@ -129,9 +129,8 @@ class RecordedModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the same
         **_: Any,
     ) -> ChatResult:
-        self.on_request(messages)
+        sent = self.receive(messages)
         _, answer = self.playback.answer()
-        sent = self.overhead + total(self.counter, messages)
         said = self.counter.message(answer)
         answer.usage_metadata = UsageMetadata(
             input_tokens=round(self.bias * sent),

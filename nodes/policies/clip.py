@@ -1,56 +1,76 @@
 """Shorten the fields of a tool block: arguments stay a dict, results keep their beginning (S0.12-S0.15, B3)."""
 
-import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.codec import handle
+from langgraph_compaction.checkpoint.errors import MessageError
 
-from .tokens import TokenCounter, media_blocks, texts_of
+from .tokens import MEDIA_TOKENS, TokenCounter, arguments_json, media_blocks, texts_of
 from .transcript import MARK, marks
 
 M = TypeVar("M", bound=BaseMessage)
 
+_MARKER = re.compile(r"\n\[TRUNCATED original~(\d+) tokens\]\Z")
+_RAW_CALLS = frozenset({"tool_calls", "function_call"})
+_CALL_FIELDS = {"tool_use": ("id", "input"), "tool_call": ("id", "args"), "function_call": ("call_id", "arguments")}
+"""Blocks of content that hold a call once more: where its id and its arguments stand."""
+
+
+def without_marker(text: str) -> str:
+    """The text that was left of a clipped field, without the line that says so."""
+    return _MARKER.sub("", text)
+
 
 def clipped_text(text: str, keep: int, counter: TokenCounter) -> str:
-    """The first `keep` tokens of a text, and a line with its original size (S0.14)."""
-    return f"{counter.head(text, keep)}\n[TRUNCATED original~{counter.text(text)} tokens]"
+    """The first `keep` tokens of a text, and a line with its original size (S0.14), which a second clip keeps."""
+    earlier = _MARKER.search(text)
+    original = int(earlier[1]) if earlier else counter.text(text)
+    body = text[: earlier.start()] if earlier else text
+    return f"{counter.head(body, keep)}\n[TRUNCATED original~{original} tokens]"
 
 
 def clip_result(message: ToolMessage, *, threshold: int, keep: int, counter: TokenCounter) -> ToolMessage:
     """The result with its text cut to `keep` tokens where it holds more than `threshold`, else itself.
 
-    Media blocks stay, unless they alone pass the threshold: then a line says how many there were.
+    Media blocks count with the text; where they pass the threshold, a line says how many there were.
     """
-    media = media_blocks(message)
-    text = "\n".join(texts_of(message))
-    size = counter.message(message)
-    if counter.text(text) <= threshold and (not media or size <= threshold):
+    media, text = media_blocks(message), "\n".join(texts_of(message))
+    size = counter.text(text)
+    if size + MEDIA_TOKENS * media <= threshold:
         return message
-    short = clipped_text(text, keep, counter) if counter.text(text) > threshold else text
-    content: Any = short
-    if media:
-        content = f"{short}\n[{media} media blocks are in the archive]"
-    return _shortened(message, {"content": content})
+    short = clipped_text(text, keep, counter) if size > threshold else text
+    return _shortened(message, {"content": f"[{media} media blocks are in the archive]\n{short}" if media else short})
 
 
 def clip_calls(message: AIMessage, *, threshold: int, keep: int, counter: TokenCounter) -> AIMessage:
     """The message with the arguments of each call over `threshold` tokens cut to about `keep`, else itself."""
-    clipped = [_clip_call(dict(call), threshold, keep, counter) for call in message.tool_calls]
-    if clipped == message.tool_calls:
+    calls = [_clip_call(dict(call), threshold, keep, counter) for call in message.tool_calls]
+    broken = [_clip_broken(dict(call), threshold, keep, counter) for call in message.invalid_tool_calls]
+    if calls == message.tool_calls and broken == message.invalid_tool_calls:
         return message
-    raw = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
-    short = message.model_copy(update={"tool_calls": clipped, "additional_kwargs": raw})
-    short.content = _with_inputs(message.content, {call["id"]: call["args"] for call in clipped})
-    return _shortened(short, {}, original=message)
+    content = _with_arguments(message.content, calls)
+    return _shortened(message, {"tool_calls": calls, "invalid_tool_calls": broken, "content": content})
 
 
-def _shortened(message: M, update: Mapping[str, Any], original: BaseMessage | None = None) -> M:
-    mark = {**marks(message), "clipped": True, "handle": handle(original or message)}
-    kwargs = {**message.additional_kwargs, MARK: mark}
-    return message.model_copy(update={**update, "additional_kwargs": kwargs})
+def _shortened(message: M, update: Mapping[str, Any]) -> M:
+    """The message with these fields, the handle of its original, and no raw copy of its calls."""
+    mark = {**marks(message), "clipped": True}
+    if "handle" not in mark:
+        with suppress(MessageError):  # what cannot be stored is in no archive and has no handle
+            mark["handle"] = handle(message)
+    kwargs = {key: value for key, value in message.additional_kwargs.items() if key not in _RAW_CALLS}
+    return message.model_copy(update={**update, "additional_kwargs": {**kwargs, MARK: mark}})
+
+
+def _clip_broken(call: dict[str, Any], threshold: int, keep: int, counter: TokenCounter) -> dict[str, Any]:
+    """A malformed call; its arguments are a text, if anything."""
+    text = call["args"] or ""
+    return {**call, "args": clipped_text(text, keep, counter)} if counter.text(text) > threshold else call
 
 
 def _clip_call(call: dict[str, Any], threshold: int, keep: int, counter: TokenCounter) -> dict[str, Any]:
@@ -64,12 +84,12 @@ def _clip_call(call: dict[str, Any], threshold: int, keep: int, counter: TokenCo
 
     short = _mapped(arguments, shorten)
     if _size(short, counter) > threshold:  # the bulk is not in text: numbers, keys, nesting
-        short = {"clipped": clipped_text(json.dumps(arguments, ensure_ascii=False), keep, counter)}
+        short = {"clipped": clipped_text(arguments_json(arguments), keep, counter)}
     return {**call, "args": short}
 
 
 def _size(arguments: Mapping[str, Any], counter: TokenCounter) -> int:
-    return counter.text(json.dumps(arguments, ensure_ascii=False))
+    return counter.text(arguments_json(arguments))
 
 
 def _level(sizes: list[int], keep: int) -> int:
@@ -103,12 +123,21 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def _with_inputs(content: Any, arguments: Mapping[str | None, Any]) -> Any:
+def _with_arguments(content: Any, calls: Sequence[dict[str, Any]]) -> Any:
+    """The content with the calls' arguments in those of its blocks that hold a call once more, by position."""
     if isinstance(content, str):
         return content
-    return [
-        {**block, "input": arguments[block["id"]]}
-        if isinstance(block, dict) and block.get("type") == "tool_use" and block.get("id") in arguments
-        else block
-        for block in content
-    ]
+    left = list(calls)
+    return [_call_block(block, left) for block in content]
+
+
+def _call_block(block: Any, left: list[dict[str, Any]]) -> Any:
+    if not isinstance(block, dict) or block.get("type") not in _CALL_FIELDS:
+        return block
+    call_id, arguments = _CALL_FIELDS[block["type"]]
+    call = next((call for call in left if call["id"] == block.get(call_id)), None)
+    if call is None:
+        return block
+    left.remove(call)
+    as_text = isinstance(block.get(arguments), str)
+    return {**block, arguments: arguments_json(call["args"]) if as_text else call["args"]}

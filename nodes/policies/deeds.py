@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from .entries import Entry
-from .quoting import clip, one_line, quoted
+from .quoting import ELLIPSIS, one_line, quoted, worded
 from .sightings import leaves, parsed
 from .tokens import texts_of
 from .transcript import Transcript
 
-_STEP, _ERROR = 96, 140
-"""Characters of a step and of an error."""
+_STEP, _NAME, _VALUE, _ERROR = 100, 48, 60, 140
+"""Characters of a step, of a name and a value in it, and of an error."""
 
-_STEP_WORTH, _ERROR_WORTH = 0.35, 0.7
+_STEP_WORTH, _ERROR_WORTH = 0.15, 0.7
 
 _FAILED = re.compile(
     r"\W*(?:Traceback\b|(?:\w+ ){0,3}\[?(?:[\w.]*Error|[\w.]*Exception|failed|failure|fatal|panic)\b)",
@@ -38,10 +38,15 @@ def steps(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) 
 
 
 def _step(name: str, arguments: object) -> str:
-    given = ", ".join(
-        f"{key} {one_line(str(leaf), _STEP)}" for _, _, key, leaf in leaves(arguments) if leaf not in ("", None)
-    )
-    return one_line(clip(f"{name} {given}".strip(), _STEP))
+    words = [worded(one_line(name, _NAME))]
+    left = _STEP - len(words[0])
+    for _, _, key, leaf in leaves(arguments):
+        given = f"{worded(one_line(key, _NAME))} {worded(one_line(str(leaf), _VALUE))}"
+        left -= len(given) + 2
+        if left < 0:
+            return f"{words[0]} {', '.join([*words[1:], ELLIPSIS])}"
+        words.append(given)
+    return f"{words[0]} {', '.join(words[1:])}".strip()
 
 
 def errors(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
@@ -51,7 +56,7 @@ def errors(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ())
     for index, message in enumerate(old):
         if not isinstance(message, ToolMessage):
             continue
-        name = one_line(_name(view, index, message), _STEP)
+        name = worded(one_line(_name(view, index, message), _NAME))
         standing.pop(name, None)
         if said := _failure(message):
             standing[name] = Entry("Open", start + index, _ERROR_WORTH, quoted(said), name)

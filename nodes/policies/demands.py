@@ -1,5 +1,6 @@
 """What people asked for: the goal, the rules they gave, and requests that have no answer yet."""
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -15,7 +16,10 @@ _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
 """Characters kept of a goal, a request, a rule, a line of earlier prose."""
 
 _GOAL_WORTH, _REQUEST_WORTH = 2.0, 0.9
-RULE_WORTH = {STRONG: 1.6, FIRM: 0.9, MILD: 0.3}
+_RULE_WORTH = {STRONG: 1.6, FIRM: 0.9, MILD: 0.2}
+_FEW = 6
+"""Rules of one message that count in full: who says more may have pasted a manual."""
+
 _PROSE_WORTH, _PROSE_FACT = 0.5, 0.15
 
 _TAGS = re.compile(r"</?summary>")
@@ -32,12 +36,14 @@ def goal(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -
 
 def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
     """What users demanded, in their words and order, none twice. No tool and no meta message has a say."""
-    found = [
-        Entry("Rules", start + index, RULE_WORTH[strength], one_line(sentence, _RULE))
-        for index, message in enumerate(old)
-        if is_real_user(message)
-        for sentence, strength in rules_of(message.text)
-    ]
+    found: list[Entry] = []
+    for index, message in enumerate(old):
+        own = rules_of(message.text) if is_real_user(message) else []
+        bulk = math.sqrt(_FEW / max(_FEW, len(own)))
+        found += [
+            Entry("Rules", start + index, _RULE_WORTH[strength] * bulk, one_line(sentence, _RULE))
+            for sentence, strength in own
+        ]
     first: dict[str, Entry] = {}
     for entry in [*earlier, *found]:
         first.setdefault(entry.value, entry)

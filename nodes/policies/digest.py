@@ -1,6 +1,6 @@
 """A summary without a model: extracted, chosen by worth under a budget, never invented (DESIGN §6, §8)."""
 
-import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,26 +9,20 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from .deeds import errors, steps
-from .demands import RULE_WORTH, goal, prose, requests, rules
-from .entries import VERSION, Entry, Section, unpacked
+from .demands import goal, prose, requests, rules
+from .entries import Entry, Section
 from .facts import facts
 from .page import page
 from .quoting import clip
-from .rules import MILD
-from .tokens import TokenCounter, approximate_counter
-
-RECORD_BYTES = 6
-"""Bytes of a record, as JSON, for each token of the budget."""
-
-RECORD_LEAST = 256
-"""Bytes that a record may always hold."""
+from .record import pack, record_bytes, record_limit, unpack
+from .tokens import TokenCounter
 
 _SHARES: dict[Section, float] = {
     "Goal": 0.15,
     "Rules": 0.3,
     "Earlier": 0.3,
-    "Facts": 1.0,
-    "Steps": 0.15,
+    "Facts": 0.8,
+    "Steps": 0.1,
     "Open": 0.15,
 }
 """Share of the budget that a section may take before the others have had theirs."""
@@ -39,16 +33,17 @@ _AGES: dict[Section, float] = {"Goal": 1, "Rules": 1, "Earlier": 1, "Facts": 3, 
 _FOCUS = 3.0
 """How many times an entry that has to do with the focus outweighs an equal one."""
 
-_LEAST_LINE = 24
-"""Characters that a line may always have."""
+_TELLING = 4
+"""Letters from which a word of the focus tells something."""
+
+_LEAST: dict[Section, int] = {"Goal": 12, "Rules": 24, "Earlier": 24, "Open": 12}
+"""Tokens that a sentence of a section may always have."""
 
 _LAST_TRIES = 40
 """Entries after the first that does not fit which are still tried."""
 
-_ENVELOPE, _SMALLEST = 48, 16
-"""Bytes of a record without entries, and of its smallest entry."""
-
-_COST = approximate_counter()
+_LONG = 4
+"""Part of a record that one line may take whole."""
 
 
 @dataclass(frozen=True)
@@ -75,20 +70,18 @@ def digest(
     `previous` is the record of the digest that this one absorbs; `previous_text` a summary in prose. What has
     to do with `focus` comes first. The same input gives the same digest.
     """
-    start, known = unpacked(previous)
+    start, known = unpack(previous)
     entries = _entries(old, start, known, previous_text)
-    shown = [_clipped(entry, budget) for entry in entries]
-    ranked = _ranked(shown, start + len(old), budget, _words(focus))
-    said = _said_elsewhere(shown)
-    chosen = _fitting(shown, [index for index in ranked if index not in said], budget, counter)
-    kept = _recorded(entries, ranked, budget)
-    record = {"v": VERSION, "count": start + len(old), "entries": kept}
-    return Digest(_page(shown, chosen), record)
-
-
-def record_limit(budget: int) -> int:
-    """The most bytes of JSON that the record of a digest of `budget` tokens holds."""
-    return max(RECORD_LEAST, RECORD_BYTES * budget)
+    shown = [_clipped(entry, budget, counter) for entry in entries]
+    count = start + len(old)
+    ranked = _ranked(shown, count, budget, counter, _words(focus))
+    chosen = _fitting(shown, ranked, budget, counter)
+    limit = record_limit(budget)
+    whole = [
+        full if full is cut or record_bytes(full.value) <= limit // _LONG else cut
+        for full, cut in zip(entries, shown, strict=True)
+    ]
+    return Digest(_page(shown, chosen), pack(whole, [*chosen, *ranked], count, limit))
 
 
 def _entries(old: Sequence[AnyMessage], start: int, known: Sequence[Entry], text: str | None) -> list[Entry]:
@@ -97,7 +90,8 @@ def _entries(old: Sequence[AnyMessage], start: int, known: Sequence[Entry], text
         earlier[entry.section].append(entry)
     failed = [entry for entry in earlier["Open"] if entry.path]
     asked = [entry for entry in earlier["Open"] if not entry.path]
-    aim = goal(old, start, earlier["Goal"])
+    first_is_gone = bool(text or earlier["Earlier"])
+    aim = earlier["Goal"] if first_is_gone else goal(old, start, earlier["Goal"])
     said = {entry.at for entry in aim}
     return [
         *aim,
@@ -110,34 +104,30 @@ def _entries(old: Sequence[AnyMessage], start: int, known: Sequence[Entry], text
     ]
 
 
-def _clipped(entry: Entry, budget: int) -> Entry:
-    """The entry with a line cut to its section's share; a fact is shown whole or not at all."""
-    if entry.section == "Facts":
+def _clipped(entry: Entry, budget: int, counter: TokenCounter) -> Entry:
+    """The entry with a sentence cut to its section's share; facts and steps are shown whole or not at all."""
+    if entry.section not in _LEAST:
         return entry
-    return replace(entry, value=clip(entry.value, max(_LEAST_LINE, int(4 * _SHARES[entry.section] * budget))))
-
-
-def _said_elsewhere(shown: Sequence[Entry]) -> frozenset[int]:
-    """Rules that stand word for word in the goal, and wishes that stand in an open request."""
-    aims = [entry.value for entry in shown if entry.section == "Goal"]
-    asked = [entry.value for entry in shown if entry.section == "Open" and not entry.path]
-    return frozenset(
-        index
-        for index, entry in enumerate(shown)
-        if entry.section == "Rules"
-        and any(entry.value in text for text in (aims if entry.worth > RULE_WORTH[MILD] else [*aims, *asked]))
-    )
+    most = max(_LEAST[entry.section], int(_SHARES[entry.section] * budget))
+    if len(entry.value) <= most or counter.text(entry.value) <= most:
+        return entry
+    return replace(entry, value=clip(entry.value, len(counter.head(entry.value, most))))
 
 
 def _words(focus: str | None) -> list[str]:
-    return [word.lower() for word in (focus or "").split() if len(word) > 1]
+    """The words of a focus that tell something; of a script without spaces, every two characters."""
+    words = (focus or "").lower().split()
+    pairs = [word[i : i + 2] for word in words if not word.isascii() for i in range(len(word) - 1)]
+    return [*(word for word in words if word.isascii() and len(word) >= _TELLING), *pairs]
 
 
-def _ranked(entries: Sequence[Entry], total: int, budget: int, focus: Sequence[str]) -> list[int]:
+def _ranked(
+    entries: Sequence[Entry], total: int, budget: int, counter: TokenCounter, focus: Sequence[str]
+) -> list[int]:
     """Indexes by worth; what goes beyond its section's share comes after all that does not."""
 
     def weight(entry: Entry) -> float:
-        age = _AGES[entry.section] ** ((entry.at + 1) / max(1, total) - 1)
+        age = math.pow(_AGES[entry.section], (entry.at + 1) / max(1, total) - 1)
         text = f"{entry.path} {entry.key} {entry.value}".lower() if focus else ""
         return entry.worth * age * (_FOCUS if any(word in text for word in focus) else 1)
 
@@ -146,13 +136,16 @@ def _ranked(entries: Sequence[Entry], total: int, budget: int, focus: Sequence[s
     within, beyond = list[int](), list[int]()
     for index in order:
         entry = entries[index]
-        spent[entry.section] += _COST.text(entry.value) + 1
-        (within if spent[entry.section] <= _SHARES[entry.section] * budget else beyond).append(index)
+        if spent[entry.section] < _SHARES[entry.section] * budget:
+            spent[entry.section] += counter.text(f"{entry.key} {entry.value}") + 2
+            within.append(index)
+        else:
+            beyond.append(index)
     return [*within, *beyond]
 
 
 def _page(entries: Sequence[Entry], chosen: Iterable[int]) -> str:
-    return page(entries[index] for index in sorted(chosen))
+    return page([entries[index] for index in sorted(chosen)])
 
 
 def _fitting(entries: Sequence[Entry], ranked: Sequence[int], budget: int, counter: TokenCounter) -> list[int]:
@@ -169,22 +162,9 @@ def _fitting(entries: Sequence[Entry], ranked: Sequence[int], budget: int, count
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(ranked[:middle]) else (low, middle - 1)
     chosen = list(ranked[:low])
+    left = budget - counter.text(_page(entries, chosen))
     for index in ranked[low : low + _LAST_TRIES]:
-        if fits([*chosen, index]):
+        if counter.text(entries[index].value) <= left and fits([*chosen, index]):
             chosen.append(index)
-    return chosen if fits(chosen) else []
-
-
-def _recorded(entries: Sequence[Entry], ranked: Iterable[int], budget: int) -> list[list[Any]]:
-    """The entries worth most as JSON, in reading order, within the record's limit."""
-    left = record_limit(budget) - _ENVELOPE
-    kept: dict[int, list[Any]] = {}
-    for index in ranked:
-        packed = entries[index].packed()
-        size = len(json.dumps(packed, ensure_ascii=False).encode("utf-8", "replace")) + 2
-        if size <= left:
-            kept[index] = packed
-            left -= size
-        if left < _SMALLEST:
-            break
-    return [kept[index] for index in sorted(kept)]
+            left = budget - counter.text(_page(entries, chosen))
+    return chosen if left >= 0 else []

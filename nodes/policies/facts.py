@@ -5,9 +5,10 @@ An identifier is worth the more, the likelier a later call needs it: by its shap
 of 500 rows says little with each of them).
 """
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import AnyMessage
 
@@ -19,7 +20,7 @@ from .tokens import approximate_counter
 _USED: dict[Source, tuple[float, int]] = {
     "call": (1.9, 3),
     "assistant": (1.4, 3),
-    "user": (1.3, 2),
+    "user": (1.8, 2),
     "result": (1.1, 4),
 }
 """By who mentions it: the factor of each message that does, and how many messages count."""
@@ -31,74 +32,106 @@ _BULK = 0.4
 _REPEATED = 0.12
 """Worth of an identifier where it stands again, beside the place where it counts."""
 
-_UNUSED = 0.5
-"""Worth of what only the user or the assistant said, and no tool: mostly numbers and names in prose."""
+_PROSE = 0.5
+"""Clarity of a place in prose beside one with keys."""
 
-_GAIN = 2.0
-"""Most by which a carried fact gains when it is mentioned again."""
+_ALONE = 0.5
+"""Worth of what the assistant alone has said, and no user and no tool: mostly numbers of its own."""
+
+_GAIN, _HIGHEST = 2.0, 10.0
+"""Most by which a carried fact gains when it is mentioned again, and the worth at which that ends."""
+
+_EARLIER = -1
 
 _COST = approximate_counter()
 
 
 @dataclass
 class _Mentions:
-    by: Counter[Source]
+    by: Counter[Source] = field(default_factory=Counter[Source])
+
+    @property
+    def gain(self) -> float:
+        """The product of what each mention adds."""
+        return math.prod(factor ** min(self.by[source], most) for source, (factor, most) in _USED.items())
 
     @property
     def factor(self) -> float:
-        product = 1.0
-        for source, (factor, most) in _USED.items():
-            product *= factor ** min(self.by[source], most)
-        return product if self.by["result"] or self.by["call"] else product * _UNUSED
+        """The same, less for what nobody but the assistant has said."""
+        return self.gain * (_ALONE if self.by.keys() == {"assistant"} else 1)
 
 
 def facts(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """The facts of these messages and of an earlier digest, in reading order, none twice.
+    """The facts of an earlier digest and of these messages, in reading order.
 
     `start` is the position of the first message, counted over all digests.
     """
-    seen = list(sightings(old, start))
-    mentions: defaultdict[str, _Mentions] = defaultdict(lambda: _Mentions(Counter()))
-    for _, source, mark in {(s.at, s.source, mark) for s in seen for mark in s.marks}:
-        mentions[mark].by[source] += 1
-    owners = _owners(seen)
-    new = [_scored(index, sighting, mentions, owners) for index, sighting in enumerate(seen)]
-    return [*(_carried(entry, mentions) for entry in earlier), *new]
+    every = list(sightings(old, start))
+    mentions: defaultdict[str, _Mentions] = defaultdict(_Mentions)
+    for sighting, mark in {(s.at, s.source, mark): (s, mark) for s in every for mark in s.marks}.values():
+        mentions[mark].by[sighting.source] += 1
+    seen = list({(s.at, s.path, s.row, s.key, s.value): s for s in every}.values())
+    known = {mark: entry for entry in earlier for mark in identifiers(entry.value)}
+    owners = _owners(seen, known)
+    new = [_scored(index, sighting, mentions, owners, known) for index, sighting in enumerate(seen)]
+    return [*(_carried(entry, mentions, owners) for entry in earlier), *new]
 
 
-def _owners(seen: Sequence[Sighting]) -> dict[str, int]:
-    """Where each value counts: its clearest place, of equals the latest message, and there the first."""
+def _owners(seen: Sequence[Sighting], known: Mapping[str, Entry]) -> dict[str, int]:
+    """Where each value counts: its clearest place, of equals the latest message, and there the first.
+
+    `_EARLIER` where an earlier digest shows it more clearly than any of these.
+    """
     best: dict[str, tuple[float, int, int]] = {}
     for index, sighting in enumerate(seen):
-        place = (_clarity(sighting), sighting.at, -index)
+        place = (_clarity(sighting) * (_PROSE if sighting.is_prose else 1), sighting.at, -index)
         for mark in sighting.marks:
             best[mark] = max(best.get(mark, place), place)
-    return {mark: -index for mark, (_, _, index) in best.items()}
+    owners = {mark: -index for mark, (_, _, index) in best.items()}
+    for mark in owners.keys() & known.keys():
+        here, there = seen[owners[mark]].key, known[mark].key
+        if (bool(here), key_worth(here)) < (bool(there), key_worth(there)):
+            owners[mark] = _EARLIER
+    return owners
 
 
 def _clarity(sighting: Sighting) -> float:
-    bulk = (_SMALL / max(_SMALL, sighting.siblings)) ** _BULK
+    bulk = math.pow(_SMALL / max(_SMALL, sighting.siblings), _BULK)
     return key_worth(sighting.key) * bulk
 
 
-def _scored(index: int, sighting: Sighting, mentions: dict[str, _Mentions], owners: dict[str, int]) -> Entry:
+def _scored(
+    index: int,
+    sighting: Sighting,
+    mentions: Mapping[str, _Mentions],
+    owners: Mapping[str, int],
+    known: Mapping[str, Entry],
+) -> Entry:
+    own = [mark for mark in sighting.marks if owners[mark] == index]
     worth = sum(
-        (sighting.plain or kind_worth(mark)) * mentions[mark].factor * (1.0 if owners[mark] == index else _REPEATED)
+        (sighting.plain or kind_worth(mark)) * (mentions[mark].factor if owners[mark] == index else _REPEATED)
         for mark in sighting.marks
     )
     cost = 1 + _COST.text(sighting.key) + _COST.text(sighting.value)
+    inherited = max((known[mark].worth for mark in own if mark in known), default=0.0)
     return Entry(
-        "Facts",
-        sighting.at,
-        worth * _clarity(sighting) / cost,
-        sighting.value,
-        sighting.path,
-        sighting.row,
-        sighting.key,
+        section="Facts",
+        at=sighting.at,
+        worth=max(inherited, worth * _clarity(sighting) / cost),
+        value=sighting.value,
+        path=sighting.path,
+        row=sighting.row,
+        key=sighting.key,
     )
 
 
-def _carried(entry: Entry, mentions: dict[str, _Mentions]) -> Entry:
-    """A fact of an earlier digest gains by what mentions it again."""
-    factor = max((mentions[m].factor for m in identifiers(entry.value) if m in mentions), default=1.0)
-    return replace(entry, worth=entry.worth * min(factor, _GAIN))
+def _carried(entry: Entry, mentions: Mapping[str, _Mentions], owners: Mapping[str, int]) -> Entry:
+    """A fact of an earlier digest: worth more when it is mentioned again, little when it stands again."""
+    own = identifiers(entry.value)
+    again = [mark for mark in own if mark in owners]
+    if not again:
+        return entry
+    if all(owners.get(mark, _EARLIER) != _EARLIER for mark in own):
+        return replace(entry, worth=entry.worth * _REPEATED)
+    gain = min(_GAIN, max(mentions[mark].gain for mark in again))
+    return replace(entry, worth=max(entry.worth, min(_HIGHEST, entry.worth * gain)))

@@ -41,38 +41,56 @@ def prove(selector: Selector, after: Sequence[AnyMessage], bounds: Bounds, *, fl
 
 
 def _structure(selector: Selector, after: Sequence[AnyMessage], floor: int) -> Finding | None:
-    view, before = Transcript(after), selector.view
-    positions = {message_id(message): index for index, message in enumerate(before.messages)}
+    before, positions = selector.view, {message_id(m): i for i, m in enumerate(selector.view.messages)}
     origin = [positions.get(message_id(message)) for message in after]
     kept = [index for index in origin if index is not None]
     if kept != sorted(set(kept)):
         return Finding("rejected_pairing", "order_changed")
-    if len(view.orphans) > len(before.orphans) or _unanswered(view) > _unanswered(before):
-        return Finding("rejected_pairing", "call_without_result_or_result_without_call")
-    new = [after[place] for place, index in enumerate(origin) if index is None]
-    if any(not is_summary(message) for message in new) or sum(map(is_summary, after)) > 1:
-        return Finding("rejected_pairing", "foreign_message", f"{len(new)} new messages")
-    if any(isinstance(m, HumanMessage) for m in before.messages) and not any(
-        isinstance(message, HumanMessage) for message in after
-    ):
-        return Finding("rejected_pairing", "no_user_message")
-    return _verbatim(selector, {i: m for i, m in zip(origin, after, strict=True) if i is not None}, floor)
+    if not _pairs(Transcript(after)) <= _pairs(before):
+        return Finding("rejected_pairing", "tool_block_broken")
+    new = [message for message, index in zip(after, origin, strict=True) if index is None]
+    return (
+        _summaries(selector, after, new)
+        or _user_message(before.messages, after)
+        or _verbatim(selector, {i: m for i, m in zip(origin, after, strict=True) if i is not None}, floor)
+    )
 
 
-def _unanswered(view: Transcript) -> int:
-    return sum(block.results.count(None) for block in view.blocks)
+def _pairs(view: Transcript) -> set[tuple[str | None, ...]]:
+    """Every block and every result of no call, each as the ids of its messages."""
+    ids = [message_id(message) for message in view.messages]
+    blocks = {(ids[b.start], *(None if i is None else ids[i] for i in b.results)) for b in view.blocks}
+    return blocks | {(ids[index],) for index in view.orphans}
+
+
+def _summaries(selector: Selector, after: Sequence[AnyMessage], new: Sequence[AnyMessage]) -> Finding | None:
+    """Only a summary may be new; it is then the only one, and an earlier one leaves only into it."""
+    pinned = {message_id(selector.view.messages[index]) for index in selector.pinned}
+    left = [message for message in after if is_summary(message) and message_id(message) not in pinned]
+    if not all(map(is_summary, new)) or (new and len(left) > 1):
+        return Finding("rejected_pairing", "foreign_message", f"{len(new)} new messages, {len(left)} summaries")
+    if any(map(is_summary, selector.view.messages)) and not any(map(is_summary, after)):
+        return Finding("rejected_pairing", "summary_lost")
+    return None
+
+
+def _user_message(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> Finding | None:
+    lost = any(isinstance(m, HumanMessage) for m in before) and not any(isinstance(m, HumanMessage) for m in after)
+    return Finding("rejected_pairing", "no_user_message") if lost else None
 
 
 def _verbatim(selector: Selector, left: dict[int, AnyMessage], floor: int) -> Finding | None:
     view = selector.view
     pending = frozenset(() if view.pending_user is None else (view.pending_user,))
+    changed = frozenset(index for index, message in left.items() if message != view.messages[index])
     for indexes, verdict, reason in (
         (view.header, "rejected_pairing", "system_message_changed"),
         (pending, "rejected_pairing", "unanswered_user_message_changed"),
         (selector.pinned, "rejected_pin_lost", "pin_changed"),
         (selector.rounds(floor), "rejected_pairing", "round_floor_broken"),
+        (changed - frozenset(view.block_of), "rejected_pairing", "message_changed"),
     ):
         for index in sorted(indexes):
-            if left.get(index) != view.messages[index]:
+            if index in changed or index not in left:
                 return Finding(verdict, reason, message_id(view.messages[index]))
     return None

@@ -1,33 +1,35 @@
 """The last rung: hide the oldest messages until the request fits. Needs no model and always ends (F11)."""
 
-from langchain_core.messages import AnyMessage
+from bisect import bisect_left
 
 from .selection import Demand, Selection, Selector
+from .transcript import is_summary
 
 
 def hide(selector: Selector, demand: Demand) -> Selection:
     """Drop whole blocks and single messages, oldest first, down to the aim; then shorten what is left.
 
-    The floor does not hold here. System messages, pins, the unanswered user message and the results the
-    model waits for stay; where even that does not fit, the gate will say so.
+    The floor does not hold here, and an earlier summary goes first, into the one that follows. System messages,
+    pins, the unanswered user message and the results the model waits for stay; where even that does not fit,
+    the gate will say so.
     """
-    everything = frozenset(range(len(selector.view.messages)))
+    messages, chosen = selector.view.messages, selector.settings
+    everything = frozenset(range(len(messages)))
     goal = demand.aim - demand.summary
-    drop: frozenset[int] = frozenset()
-    chosen = selector.settings
     clip = selector.clip(everything, chosen.tool_call_threshold, chosen.tool_result_threshold, chosen.preview_tokens)
-    left = selector.tokens(drop, clip)
-    for unit in _units(selector):
-        if left <= goal:
-            break
-        drop |= unit
-        left -= selector.meter.scaled(
-            sum(selector.meter.counter.message(clip.pop(i, selector.view.messages[i])) for i in unit)
-        )
-    clip = _shortened(selector, drop, clip, goal)
-    return Selection(
-        floor=0, drop=drop, clip=clip, counts=selector.count(drop, clip), tokens=selector.tokens(drop, clip)
-    )
+    units = _units(selector)
+    summaries = frozenset(i for unit in units for i in unit if is_summary(messages[i]))
+
+    def oldest(count: int) -> frozenset[int]:
+        return summaries.union(*units[:count]) if count else frozenset()
+
+    def reaches_goal(count: int) -> bool:
+        return selector.tokens(oldest(count), clip) <= goal
+
+    drop = oldest(bisect_left(range(len(units)), 1, key=reaches_goal))
+    if selector.tokens(drop, clip) > goal:
+        clip = selector.tight_clip(everything - drop, drop, goal)
+    return selector.selection(demand, drop, clip, floor=0)
 
 
 def _units(selector: Selector) -> list[frozenset[int]]:
@@ -41,12 +43,3 @@ def _units(selector: Selector) -> list[frozenset[int]]:
         if not unit & selector.untouchable:
             units.append(unit)
     return units
-
-
-def _shortened(
-    selector: Selector, drop: frozenset[int], clip: dict[int, AnyMessage], goal: int
-) -> dict[int, AnyMessage]:
-    if selector.tokens(drop, clip) <= goal:
-        return clip
-    kept = frozenset(range(len(selector.view.messages))) - drop
-    return selector.tight_clip(kept, drop, goal)

@@ -1,7 +1,7 @@
 """What looks like an identifier, and how often its like is needed again (METRICS)."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 _TOKEN = re.compile(r"/?[A-Za-z0-9_]+(?:[-./@:#+]+[A-Za-z0-9_]+)*")
@@ -10,13 +10,18 @@ _LONGEST = 120
 
 _SHORTEST = 3
 
+_EXTENSIONS = (
+    "c|cc|cfg|conf|cpp|cs|css|csv|docx?|go|h|hpp|html?|ini|ipynb|java|jpe?g|jsx?|json|jsonl|kt|lock|md|mjs|pdf|php"
+    "|png|pptx?|py|rb|rs|rst|scss|sh|sql|sqlite|svg|swift|tar|toml|tsx?|txt|vue|xlsx?|xml|ya?ml|zip"
+)
+
 _KINDS: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"\d{4}-\d\d-\d\d"), 1.6),  # a date
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.+-]+|\d{1,2}:\d\d(:[\d.]+)?"), 0.1),  # a point in time
     (re.compile(r"\d{6,}"), 1.0),  # a number that counts nothing: an id
     (re.compile(r"[\d.,:/+-]+"), 0.6),  # an amount
     (re.compile(r"[A-Z_]+"), 0.9),  # a code
-    (re.compile(r"/.*|.*\.[a-z]{1,4}|.*/.*\..*"), 1.2),  # a path or a file
+    (re.compile(rf".*/.*|.+\.(?:{_EXTENSIONS})", re.IGNORECASE), 1.2),  # a path or a file
     (re.compile(r".*\d.*"), 1.0),  # letters and digits
 )
 _JOINED = 0.5
@@ -38,9 +43,10 @@ def spans(text: str) -> Iterator[tuple[int, int, str]]:
             yield found.start(), found.end(), found[0]
 
 
-def has_digit(tokens: Iterable[str]) -> tuple[str, ...]:
-    """Those that hold a digit: an identifier and not a name made of words."""
-    return tuple(token for token in tokens if any(map(str.isdigit, token)))
+@lru_cache(maxsize=4_096)
+def numbered(key: str) -> tuple[str, ...]:
+    """The identifiers in a key that hold a digit, and so are no names made of words."""
+    return tuple(token for token in identifiers(key) if any(map(str.isdigit, token)))
 
 
 def _is_identifier(token: str) -> bool:

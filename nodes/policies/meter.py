@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage
 
-from .request import render
+from .request import parts, render
 from .tokens import TokenCounter, total
+from .transcript import Transcript
 
 MOST_CALIBRATION = 3.0
 
@@ -25,6 +26,14 @@ class Meter:
     def request(self, messages: Sequence[AnyMessage]) -> int:
         """Tokens of the request that this conversation renders to."""
         return math.ceil(self.scale * (self.overhead + total(self.counter, render(messages))))
+
+    def weights(self, view: Transcript) -> list[int]:
+        """Tokens that leave the request with each message; all of a block's stand where it begins.
+
+        In the counter's tokens. As long as blocks leave whole, the request of what stays is scaled(overhead + its
+        weights).
+        """
+        return [total(self.counter, part) for part in parts(view)]
 
     def scaled(self, tokens: int) -> int:
         """The counter's tokens in the provider's."""

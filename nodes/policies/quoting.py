@@ -29,6 +29,11 @@ def clip(text: str, limit: int) -> str:
     return (head[:cut] if cut > limit // 2 else head) + ELLIPSIS
 
 
-def quoted(text: str) -> str:
-    """The text between double quotes, with none inside."""
-    return '"' + text.replace('"', "'") + '"'
+def quoted(line: str) -> str:
+    """A line between double quotes, with none inside."""
+    return '"' + line.replace('"', "'") + '"'
+
+
+def worded(line: str) -> str:
+    """A name or a value as it is where it is one word, else quoted: where it ends must be plain to see."""
+    return quoted(line) if " " in line else line

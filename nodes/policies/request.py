@@ -21,16 +21,22 @@ def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) 
     messages are left out; with `join_user_messages` adjacent user messages become one. The messages given
     are not changed, and the same conversation always renders to the same request.
     """
-    view = Transcript(messages)
-    sent: list[AnyMessage] = []
-    for index, message in enumerate(messages):
-        block = view.block_of.get(index)
-        if block is not None:
-            if index == block.start:
-                sent += _block(messages, block)
-        elif not isinstance(message, ToolMessage) and not _is_empty(message):
-            sent.append(message)
+    sent = [message for part in parts(Transcript(messages)) for message in part]
     return _joined(sent) if join_user_messages else sent
+
+
+def parts(view: Transcript) -> list[list[AnyMessage]]:
+    """What is sent for each message: a whole block where it begins, nothing for its results, orphans and the empty.
+
+    No part depends on another, so that the request without some blocks and messages is the other parts.
+    """
+    return [_part(view, index, message) for index, message in enumerate(view.messages)]
+
+
+def _part(view: Transcript, index: int, message: AnyMessage) -> list[AnyMessage]:
+    if (block := view.block_of.get(index)) is not None:
+        return _block(view.messages, block) if index == block.start else []
+    return [] if isinstance(message, ToolMessage) or _is_empty(message) else [message]
 
 
 def _block(messages: Sequence[AnyMessage], block: ToolBlock) -> list[AnyMessage]:
@@ -45,7 +51,8 @@ def _block(messages: Sequence[AnyMessage], block: ToolBlock) -> list[AnyMessage]
 
 
 def _is_empty(message: AnyMessage) -> bool:
-    return isinstance(message, AIMessage) and not message.content
+    said = message.content.strip() if isinstance(message.content, str) else message.content
+    return isinstance(message, AIMessage) and not said
 
 
 def _joined(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

@@ -9,14 +9,18 @@ _LONGEST = 320
 """Characters of a rule that are kept."""
 
 _QUOTED_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_WRAPPED = re.compile(r"(?<=[a-z,])[ \t]*\n[ \t]*(?=[a-z])")
 _QUOTED_LINE = re.compile(r"^\s*>.*$", re.MULTILINE)
 _BREAK = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)|(?<=[。！？；])|\s*;\s+|\n+|\s+[-*•]\s+")
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)、])\s*")
+_BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+|\d{1,2}、\s*)")
 
 _NO_RULE = re.compile(
     r"\bI (?:do not|don['’]t|can ?not|can['’]t|could ?n[o'’]?t|did ?n[o'’]?t|have never|never|won['’]t)"
     r" (?:\w+ )?(?:remember|recall|know|have|see|find|think|understand|access|get|mind|received?|got|notice)"
     r"|\b(?:don['’]t|do not) (?:worry|mind|have to|need to)\b"
+    r"|\b(?:I|we) must have (?:been|left|lost|made|missed|taken|thought|forgot\w*|mis\w+|mixed)\b"
+    r"|\bI(?:['’]ll| will) (?:make sure|ensure|be sure)\b|\b[Ii]f I need\b|\bshould be (?:all|fine|ok|okay)\b"
+    r"|\bplease (?:go ahead|proceed|continue)\b|\bneed (?:some |your )?help\b"
     r"|\bnot only\b|\bnever ?mind\b|(?:我|还)不?(?:知道|记得|清楚|确定)|不要紧|别客气|没关系",
     re.IGNORECASE,
 )
@@ -32,20 +36,27 @@ _STRONG = re.compile(
     re.IGNORECASE,
 )
 _FIRM = re.compile(
-    r"\b(?:only|prefer\w*|should|avoid|keep|within|maximum|minimum|max|min|up to|limit(?:ed)?|budget|exactly"
-    r"|instead of|rather than|as long as|provided that|except|exclud\w+|strictly|need(?:s)? to be|have to"
-    r"|allergic|vegetarian|vegan|important|remember (?:to|that)|whenever|every time|each time|before you"
-    r"|by default|stick to|no (?:need|changes?)|not (?:want|interested|willing|okay|ok|before|after|on|in)"
+    r"\b(?:only|prefer\w*|should|avoid|keep|within (?:\d+|an?|one|two|three)|maximum|minimum|max|min|up to"
+    r"|limit(?:ed)?|budget|exactly|instead of|rather than|as long as|provided that|except|exclud\w+|strictly"
+    r"|need(?:s)? to be|have to|allergic|vegetarian|vegan|important|remember (?:to|that)|by default|stick to"
+    r"|every ?time|each time|(?:when(?:ever)?|if|before|after|once|while|until) you"
+    r"|(?:every|each|all) of (?:your|the)"
+    r"|(?:every|each|all|your|any) (?:single |future )?(?:repl(?:y|ies)|answers?|responses?|messages?|outputs?)"
+    r"|no (?:need|changes?)|not (?:want|interested|willing|okay|ok|before|after|on|in)"
     r"|(?:would|I['’]d) (?:rather|prefer)|(?:don['’]t|do not|doesn['’]t) (?:want|like|use|care)|hate)\b"
-    r"|只[要用看在做需给改选接想有]|仅限?|应该|应当|需要?先|要求|限制|预算|优先|尽量|偏好|更喜欢|喜欢|不喜欢|不想|不用|最好"
-    r"|除了|以内|之内|之前|以前|先.{1,12}再|每次|默认|统一|记住|保持|按照|请用|改用|以.{1,8}为准|用.{1,10}(?:回答|回复|格式|单位)",
+    r"|,\s*(?:not|no|never) \w+|^no (?!problem|worries|thank|idea|way|one|luck)\w+"
+    r"|只[要用看在做需给改选接想有]|仅限?|应该|应当|需要?先|要求|限制|预算|优先|尽量|偏好|喜欢|不想|不用|最好|除了"
+    r"|以内|之内|之前|以前|先.{1,12}再|每[次个条份封天]|凡是?|一旦|默认|统一|记住|保持|按照|请用|改用|以.{1,8}为[准主]"
+    r"|都[要用得须]|(?:所有|全部).{1,12}[用要须]|用.{1,10}(?:回答|回复|格式|单位)|回[答复].{0,6}[时用要里中]"
+    r"|不(?:接受|吃|喝|写|发|买|选|坐|带|含|提|碰|改|动|加|删)",
     re.IGNORECASE,
 )
 _MILD = re.compile(
     r"^(?:(?:and|also|but|so|then|ok(?:ay)?|yes|no|well|thanks?|finally|first)[,.]?\s+)*(?:please\s+)?"
-    r"(?:use|keep|write|answer|reply|respond|call me|address|treat|follow|include|exclude|skip|ask|confirm|leave"
-    r"|note|remember|stop|give|show|send|add|format|name|put|test|check|run|start|choose|pick|ignore|report"
-    r"|return|refer|speak|explain|wait|notify|tell|let me know|assume|consider)\b"
+    r"(?:add|address|answer|ask|assume|be|begin|call me|check|choose|cite|confirm|consider|convert|do|draft|end"
+    r"|exclude|explain|follow|format|give|group|ignore|include|leave|let me know|list|make|mark|mention|name|note"
+    r"|notify|number|pick|put|quote|refer|remember|remove|reply|report|respond|restate|return|round|run|save|send|set"
+    r"|show|sign|skip|sort|speak|split|start|stop|store|switch|tell|test|translate|treat|try|turn|use|wait|wrap|write)\b"
     r"|\bI(?:['’]d like| would like| want| need|['’]m looking)\b|\bplease\b|\bwe (?:use|don['’]t|do not|want|need)\b"
     r"|请|我要|我想|希望|麻烦|需要",
     re.IGNORECASE,
@@ -58,10 +69,10 @@ def rules_of(text: str) -> list[tuple[str, int]]:
     Quoted code and quoted lines are someone else's words (DESIGN §8). Which text is a user's is for the
     caller to know.
     """
-    own = _QUOTED_LINE.sub("\n", _QUOTED_CODE.sub("\n", text))
+    own = _WRAPPED.sub(" ", _QUOTED_LINE.sub("\n", _QUOTED_CODE.sub("\n", text)))
     sentences = (_BULLET.sub("", sentence).strip() for sentence in _BREAK.split(own))
-    found = ((sentence, _strength(sentence)) for sentence in sentences if sentence)
-    return [(sentence[:_LONGEST], strength) for sentence, strength in found if strength]
+    found = ((kept, _strength(kept)) for sentence in sentences if (kept := sentence[:_LONGEST]))
+    return [(sentence, strength) for sentence, strength in found if strength]
 
 
 def _strength(sentence: str) -> int:

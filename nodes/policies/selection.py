@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from ..settings import CompactionSettings
 from .clip import clip_calls, clip_result
 from .meter import Meter
-from .transcript import Transcript, calls_of, is_real_user, is_summary, marks, message_id
+from .transcript import Transcript, all_calls, calls_of, is_real_user, is_summary, marks, message_id
 
 LEAST_PREVIEW = 8
 
@@ -36,8 +36,12 @@ class Selection:
     drop: frozenset[int] = frozenset()
     clip: Mapping[int, AnyMessage] = field(default_factory=dict[int, AnyMessage])
     counts: Counts = Counts()
+    ceiling: int = 0
+    """What the result may hold at most; the gate holds it to that."""
     tokens: int = 0
     """Tokens of the request without what is dropped and with what is clipped; no summary yet."""
+    owes_summary: bool = False
+    """Whether an earlier summary leaves, or the last user message: something must stand in their place."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,16 @@ class Plan:
     beyond: int
     blocks: int
     tight: bool = False
+    spare: bool = False
+    """Results that the model has not read yet stay whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
     """What the result of a selection has to reach, in tokens of the whole request."""
 
+    before: int
+    """What the request holds now."""
     ceiling: int
     """Must stay at or under this, summary included."""
     aim: int
@@ -61,14 +69,22 @@ class Demand:
     summary: int
     """The least that the summary needs."""
 
+    @property
+    def roomy(self) -> int:
+        """What a result with the full floor must not exceed, or the next turn would compact again (F12)."""
+        return self.ceiling - (self.ceiling - self.aim) // 3
+
 
 def plans(settings: CompactionSettings) -> Iterator[Plan]:
     """Every plan from the most to the least generous; the floor yields by halves (12, 6, 3, 1)."""
+    spare = settings.keep_unread_results
     if settings.summary_scope == "all":
-        yield from (Plan(0, 0, 0), Plan(0, 0, 0, tight=True))
+        yield from dict.fromkeys((Plan(0, 0, 0, spare=spare), Plan(0, 0, 0), Plan(0, 0, 0, tight=True)))
         return
-    blocks = settings.tool_blocks_keep_recent
-    floor = settings.dialogue_rounds_keep_min
+    blocks, floor = settings.tool_blocks_keep_recent, settings.dialogue_rounds_keep_min
+    if spare:
+        yield Plan(floor, settings.dialogue_beyond_keep, blocks, spare=True)
+        yield Plan(floor, 0, blocks, spare=True)
     yield Plan(floor, settings.dialogue_beyond_keep, blocks)
     while True:
         for kept in dict.fromkeys((blocks, min(2, blocks), min(1, blocks))):
@@ -89,9 +105,9 @@ class Selector:
     pins: frozenset[str] = frozenset()
 
     def select(self, demand: Demand) -> Selection | None:
-        """The first plan that fits; below the full floor the first that reaches the aim, else that fits.
+        """The first plan that leaves some room; below the full floor the first that reaches the aim.
 
-        `None` where no plan fits under the ceiling with the summary.
+        Else the first that fits, and `None` where no plan fits under the ceiling with the summary.
         """
         fallback: Selection | None = None
         for plan in plans(self.settings):
@@ -100,7 +116,7 @@ class Selector:
             if selection.tokens + need > demand.ceiling:
                 continue
             full = plan.floor >= self.settings.dialogue_rounds_keep_min
-            if full or selection.tokens + need <= demand.aim:
+            if selection.tokens + need <= (demand.roomy if full else demand.aim):
                 return selection
             fallback = fallback or selection
         return fallback
@@ -110,20 +126,36 @@ class Selector:
         kept = self.kept(plan)
         drop = frozenset(range(len(self.view.messages))) - kept
         chosen = self.settings
-        clipped = self.clip(kept, chosen.tool_call_threshold, chosen.tool_result_threshold, chosen.preview_tokens)
+        within = kept - self.view.unseen if plan.spare else kept
+        clipped = self.clip(within, chosen.tool_call_threshold, chosen.tool_result_threshold, chosen.preview_tokens)
         if all(is_summary(self.view.messages[index]) for index in drop) and (
             self.tokens(frozenset(), clipped) <= demand.ceiling
         ):
             drop = frozenset()  # an earlier summary alone is nothing to summarise
-        tokens = self.tokens(drop, clipped)
-        if plan.tight and tokens + demand.summary > demand.aim:
+        if plan.tight and self.tokens(drop, clipped) + demand.summary > demand.aim:
             clipped = self.tight_clip(kept, drop, demand.aim - demand.summary)
-            tokens = self.tokens(drop, clipped)
-        return Selection(floor=plan.floor, drop=drop, clip=clipped, counts=self.count(drop, clipped), tokens=tokens)
+        return self.selection(demand, drop, clipped, floor=plan.floor)
+
+    def selection(
+        self, demand: Demand, drop: frozenset[int], clip: Mapping[int, AnyMessage], *, floor: int
+    ) -> Selection:
+        """The choice of what is dropped and clipped, with what follows from it."""
+        messages = self.view.messages
+        clip = {index: message for index, message in clip.items() if index not in drop}
+        no_user = all(index in drop for index, message in enumerate(messages) if isinstance(message, HumanMessage))
+        return Selection(
+            floor=floor,
+            ceiling=demand.ceiling,
+            drop=drop,
+            clip=clip,
+            counts=self.count(drop, clip),
+            tokens=self.tokens(drop, clip),
+            owes_summary=no_user or any(is_summary(messages[index]) for index in drop),
+        )
 
     def kept(self, plan: Plan) -> frozenset[int]:
         """Indexes that a plan keeps: always whole blocks, never a result without its call (B1)."""
-        blocks = self.view.blocks[len(self.view.blocks) - plan.blocks :] if plan.blocks else ()
+        blocks = self.view.blocks[-plan.blocks :] if plan.blocks else ()
         in_blocks = {index for block in blocks for index in block.indexes}
         return self.untouchable | self.rounds(plan.floor) | in_blocks | self._beyond(plan)
 
@@ -132,9 +164,8 @@ class Selector:
         """Indexes no plan drops: system messages, pins, the unanswered user message, calls in the balance."""
         view = self.view
         waiting = {i for block in view.blocks if not view.is_settled(block) for i in block.indexes}
-        unseen = view.unseen_block.indexes if view.unseen_block else ()
         pending = () if view.pending_user is None else (view.pending_user,)
-        return frozenset({*view.header, *self.pinned, *waiting, *unseen, *pending})
+        return frozenset({*view.header, *self.pinned, *waiting, *view.unseen, *pending})
 
     @cached_property
     def pinned(self) -> frozenset[int]:
@@ -148,7 +179,7 @@ class Selector:
         return frozenset(own | partners)
 
     def rounds(self, floor: int) -> frozenset[int]:
-        """User messages and call-free assistant messages of the last `floor` rounds (S0.18)."""
+        """User messages, meta ones too, and call-free assistant messages of the last `floor` rounds (S0.18, B5)."""
         starts = self.view.round_starts
         if not floor or not starts:
             return frozenset()
@@ -167,8 +198,7 @@ class Selector:
 
     def _is_dialogue(self, index: int) -> bool:
         message = self.view.messages[index]
-        plain_answer = isinstance(message, AIMessage) and not calls_of(message)
-        return (is_real_user(message) or plain_answer) and not is_summary(message)
+        return isinstance(message, HumanMessage | AIMessage) and not calls_of(message) and not is_summary(message)
 
     def clip(self, kept: frozenset[int], calls: int, results: int, keep: int) -> dict[int, AnyMessage]:
         """Kept messages whose fields pass a threshold, shortened to `keep` tokens a field."""
@@ -208,18 +238,31 @@ class Selector:
         return best or self.clip(kept, LEAST_PREVIEW * 2, LEAST_PREVIEW * 2, LEAST_PREVIEW)
 
     def tokens(self, drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> int:
-        """Tokens of the request that is left."""
-        return self.meter.request(applied(self.view.messages, drop, clip))
+        """Tokens of the request that is left when whole blocks and single messages are dropped."""
+        count = self.meter.counter.message
+        left = sum(weight for index, weight in enumerate(self._weights) if index not in drop)
+        saved = sum(count(self.view.messages[i]) - count(new) for i, new in clip.items() if i not in drop)
+        return self.meter.scaled(self.meter.overhead + left - saved)
+
+    @cached_property
+    def _weights(self) -> list[int]:
+        return self.meter.weights(self.view)
 
     def count(self, drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> Counts:
         """The event's counters for this choice."""
         dropped = sum(block.start in drop for block in self.view.blocks)
+        calls = [(self.view.messages[index], new) for index, new in clip.items() if isinstance(new, AIMessage)]
         return Counts(
             blocks_kept=len(self.view.blocks) - dropped,
             blocks_dropped=dropped,
-            calls_clipped=sum(isinstance(message, AIMessage) for message in clip.values()),
+            calls_clipped=sum(_changed(old, new) for old, new in calls),
             results_clipped=sum(isinstance(message, ToolMessage) for message in clip.values()),
         )
+
+
+def _changed(old: AnyMessage, new: AIMessage) -> int:
+    """How many calls of a message have other arguments than before."""
+    return sum(a.get("args") != b.get("args") for a, b in zip(all_calls(old), all_calls(new), strict=True))
 
 
 def applied(messages: Sequence[AnyMessage], drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> list[AnyMessage]:

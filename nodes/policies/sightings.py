@@ -7,10 +7,11 @@ from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 
-from .identifiers import has_digit, identifiers, spans
-from .quoting import one_line, quoted
+from .clip import without_marker
+from .identifiers import identifiers, numbered, spans
+from .quoting import one_line, quoted, worded
 from .tokens import texts_of
-from .transcript import Transcript
+from .transcript import Transcript, is_real_user
 
 Source = Literal["user", "assistant", "call", "result"]
 
@@ -51,6 +52,11 @@ class Sighting:
     siblings: int = 1
     """Values that its message holds."""
 
+    @property
+    def is_prose(self) -> bool:
+        """Whether this is a quotation and no value with a key."""
+        return not self.key and self.value.startswith('"')
+
 
 def sightings(messages: Sequence[AnyMessage], start: int = 0) -> Iterator[Sighting]:
     """Every value, and every quotation with an identifier, in order. `start`: position of the first message."""
@@ -64,7 +70,8 @@ def sightings(messages: Sequence[AnyMessage], start: int = 0) -> Iterator[Sighti
             yield from _together(_prose(message.text, "assistant", at, "assistant"))
             yield from _together(_unanswered(view, index, at))
         elif not isinstance(message, SystemMessage):
-            yield from _together(_prose(message.text, "user", at, "user"))
+            label = "user" if is_real_user(message) else "meta"
+            yield from _together(_prose(message.text, "user", at, label))
 
 
 def _together(found: Iterator[Sighting]) -> Iterator[Sighting]:
@@ -97,7 +104,7 @@ def _result(message: ToolMessage, at: int) -> Iterator[Sighting]:
     if isinstance(value, (dict, list)):
         yield from _json(value, "result", at)
     else:
-        yield from _prose(text, "result", at, message.name or "tool")
+        yield from _prose(text, "result", at, worded(one_line(message.name or "tool", _KEY)))
 
 
 def parsed(text: str) -> Any:
@@ -112,13 +119,14 @@ def parsed(text: str) -> Any:
 
 def _json(value: Any, source: Source, at: int) -> Iterator[Sighting]:
     for path, row, key, leaf in leaves(value):
-        where = Sighting(source, at, "", one_line(path, _KEY), row, one_line(key, _KEY))
+        where = Sighting(source, at, "", worded(one_line(path, _KEY)), row, worded(one_line(key, _KEY)))
         if isinstance(leaf, str) and (len(leaf) > _VALUE or "\n" in leaf):
             label = where.path + ("." if path and key else "") + where.key
-            yield from _prose(leaf, source, at, label, row)
+            written = "assistant" if source == "call" else source
+            yield from _prose(leaf, written, at, label, row)
         elif (text := one_line(_shown(leaf))) and leaf is not None:
-            shown = quoted(text) if " " in text else text
-            if marks := (*identifiers(text), *has_digit(identifiers(key))):
+            shown = worded(text)
+            if marks := (*identifiers(text), *numbered(key)):
                 yield replace(where, value=shown, marks=marks)
             else:
                 plain = _plain(where.key, leaf)
@@ -134,11 +142,11 @@ def leaves(
         return
     inner = _dotted(path, key)
     if isinstance(value, list):
-        for index, item in enumerate(cast("list[Any]", value)):
+        for index, item in enumerate(value):
             yield from leaves(item, inner, _dotted(row, str(index)), "", depth + 1)
         return
     for name, item in cast("dict[str, Any]", value).items():
-        if isinstance(item, (dict, list)) and has_digit(identifiers(name)):
+        if isinstance(item, (dict, list)) and numbered(name):
             yield inner, _dotted(row, name), "", name
             yield from leaves(item, inner, _dotted(row, name), "", depth + 1)
         else:
@@ -161,10 +169,10 @@ def _plain(key: str, leaf: Any) -> float:
 
 def _prose(text: str, source: Source, at: int, label: str, row: str = "") -> Iterator[Sighting]:
     """A quotation around each group of identifiers that stand close together."""
-    for line in text.splitlines():
+    for line in without_marker(text).splitlines():
         for start, end, marks in _groups(line):
             snippet = one_line(line[start:end])
-            yield Sighting(source, at, quoted(snippet), one_line(label, _KEY), row, marks=marks)
+            yield Sighting(source, at, quoted(snippet), label, row, marks=marks)
 
 
 def _groups(line: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:

@@ -34,9 +34,9 @@ class Sizes:
 def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_tokens: int | None = None) -> Sizes:
     """Derive the sizes of a call.
 
-    `max_tokens` is the model's own output limit, if it has one. Where the fixed part and half the room
-    already lie above the trigger, the ratio is taken of the room instead, as `raises_trigger` says.
-    Raises `SettingsError` where no room is left.
+    `max_tokens` is the model's own output limit, if it has one. Where the fixed part and half the room, or the
+    aim, already lie above the trigger, it is raised: the ratio is then taken of the room. Raises
+    `SettingsError` where no room is left.
     """
     reserve = _reserve(settings, window, max_tokens)
     limit = window - reserve
@@ -47,11 +47,15 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
             f"messages and tool schemas {fixed} = {room} tokens. Set a larger context_window, a smaller "
             "output_reserve (or max_tokens of the model), or shorten the prompt."
         )
-    trigger = min(limit, math.floor(window * settings.trigger_ratio + 1e-9))
-    if fixed + room / 2 > trigger:
-        trigger = fixed + math.floor(room * settings.trigger_ratio + 1e-9)
-    aim = fixed + math.floor(room * settings.target_ratio + 1e-9)
+    trigger = min(limit, _share(window, settings.trigger_ratio))
+    if fixed + room * max(0.5, settings.target_ratio) > trigger:
+        trigger = max(trigger, fixed + _share(room, settings.trigger_ratio))
+    aim = fixed + _share(room, settings.target_ratio)
     return Sizes(window=window, reserve=reserve, fixed=fixed, trigger=trigger, aim=aim)
+
+
+def _share(tokens: int, ratio: float) -> int:
+    return math.floor(tokens * ratio + 1e-9)  # 1,000 x 0.29 is 290, whatever the float says
 
 
 def _reserve(settings: CompactionSettings, window: int, max_tokens: int | None) -> int:

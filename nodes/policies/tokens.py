@@ -18,10 +18,10 @@ MEDIA_TOKENS = 1_600
 """Tokens that one image, audio or file block counts, whatever its size in bytes (DESIGN §4)."""
 
 _CACHED_COUNTS = 32_768
-_SHORT_TEXT = 64
-_CALL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call", "server_tool_call"})
+_COUNTED_FIELDS = ("type", "name", "content", "tool_calls", "invalid_tool_calls", "tool_call_id")
+_CALL_BLOCKS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call", "custom_tool_call"})
 _MEDIA_BLOCKS = frozenset(
-    {"image", "image_url", "input_image", "audio", "input_audio", "file", "video", "document", "media"}
+    {"image", "image_url", "input_image", "audio", "input_audio", "file", "input_file", "video", "document", "media"}
 )
 
 
@@ -57,10 +57,19 @@ def texts_of(message: BaseMessage) -> list[str]:
     blocks = [content] if isinstance(content, str) else content
     texts = [text for block in blocks if (text := _block_text(block))]
     if isinstance(message, AIMessage):
-        calls = [f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})" for call in message.tool_calls]
-        broken = [f"{call['name']}({call['args']})" for call in message.invalid_tool_calls]
-        texts += calls + broken
+        texts += call_texts(message)
     return texts
+
+
+def call_texts(message: AIMessage) -> list[str]:
+    """Every call of a message as `name(arguments-json)`; a malformed one with what stands in place of JSON."""
+    calls = [f"{call['name']}({arguments_json(call['args'])})" for call in message.tool_calls]
+    return calls + [f"{call['name']}({call['args']})" for call in message.invalid_tool_calls]
+
+
+def arguments_json(arguments: Mapping[str, Any]) -> str:
+    """The arguments of a call as JSON; what JSON does not know, such as a date, as its text."""
+    return json.dumps(arguments, ensure_ascii=False, default=str)
 
 
 def media_blocks(message: BaseMessage) -> int:
@@ -94,9 +103,7 @@ class TextCounter:
 
     def text(self, text: str) -> int:
         """Tokens of a text."""
-        if len(text) <= _SHORT_TEXT:
-            return self._count(text)
-        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        key = _key(text)
         known = self._counts.get(key)
         if known is None:
             if len(self._counts) >= _CACHED_COUNTS:
@@ -176,10 +183,13 @@ class _MessagesCounter(TextCounter):
         self._messages: dict[bytes, int] = {}
 
     def message(self, message: BaseMessage) -> int:
-        body = "\x00".join([message.type, *texts_of(message), str(media_blocks(message))])
-        key = blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        key = _key(repr([getattr(message, name, None) for name in _COUNTED_FIELDS]))
         if key not in self._messages:
             if len(self._messages) >= _CACHED_COUNTS:
                 self._messages.clear()
             self._messages[key] = self._whole([message])
         return self._messages[key]
+
+
+def _key(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

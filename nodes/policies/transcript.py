@@ -10,7 +10,9 @@ from langchain_core.messages import (
     AnyMessage,
     BaseMessage,
     HumanMessage,
+    InvalidToolCall,
     SystemMessage,
+    ToolCall,
     ToolMessage,
 )
 
@@ -38,15 +40,14 @@ def is_real_user(message: BaseMessage) -> bool:
     return isinstance(message, HumanMessage) and not marks(message).get("is_meta") and not is_summary(message)
 
 
-def calls_of(message: BaseMessage) -> tuple[tuple[str | None, str], ...]:
-    """`(id, name)` of every call an assistant message makes, the malformed ones included.
+def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
+    """Every call an assistant message makes, as providers are sent them: malformed ones last, to be answered too."""
+    return (*message.tool_calls, *message.invalid_tool_calls) if isinstance(message, AIMessage) else ()
 
-    Providers are sent `tool_calls` followed by `invalid_tool_calls`, and both must be answered.
-    """
-    if not isinstance(message, AIMessage):
-        return ()
-    calls = [*message.tool_calls, *message.invalid_tool_calls]
-    return tuple((call.get("id"), call.get("name") or "") for call in calls)
+
+def calls_of(message: BaseMessage) -> tuple[tuple[str | None, str], ...]:
+    """`(id, name)` of every call an assistant message makes."""
+    return tuple((call.get("id"), call.get("name") or "") for call in all_calls(message))
 
 
 def message_id(message: BaseMessage) -> str:
@@ -130,27 +131,25 @@ class Transcript:
         return None if any(map(self.is_answer, range(newest + 1, len(self.messages)))) else newest
 
     @cached_property
-    def unseen_block(self) -> ToolBlock | None:
-        """The last block, while no assistant message has followed it: the model waits for its results."""
-        if not self.blocks:
-            return None
-        last = self.blocks[-1]
-        followed = any(isinstance(message, AIMessage) for message in self.messages[last.start + 1 :])
-        return None if followed else last
+    def unseen(self) -> frozenset[int]:
+        """Indexes of blocks with a result, or a call, that no assistant message follows: the model waits for them."""
+        last = max((i for i, message in enumerate(self.messages) if isinstance(message, AIMessage)), default=-1)
+        return frozenset(index for block in self.blocks if block.end >= last for index in block.indexes)
 
     def is_answer(self, index: int) -> bool:
         """Whether this is a full answer: an assistant message with text and without calls."""
         message = self.messages[index]
-        return isinstance(message, AIMessage) and not calls_of(message) and bool(message.text)
+        return isinstance(message, AIMessage) and not calls_of(message) and bool(message.text.strip())
 
     def call_state(self, block: ToolBlock, position: int) -> CallState:
-        """State of one call of a block (DESIGN §3)."""
+        """State of one call of a block (DESIGN §3). A malformed call runs no tool and is interrupted at once."""
         result = block.results[position]
         until = len(self.messages) if result is None else result
         own = set(block.indexes)
         interrupted = any(index not in own for index in range(block.start + 1, until))
         if result is None:
-            return "interrupted" if interrupted else "open"
+            malformed = position >= len(cast("AIMessage", self.messages[block.start]).tool_calls)
+            return "interrupted" if interrupted or malformed else "open"
         return "answered_late" if interrupted else "answered"
 
     @property

@@ -17,7 +17,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langgraph_compaction.checkpoint import AttemptKey, digest_all
+from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, Outcome, SummaryRecord, digest_all
 from langgraph_compaction.checkpoint.ledger import Opening
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -73,6 +73,28 @@ EVERY_KIND: dict[str, BaseMessage] = {
 }
 
 
+COMMITTED = Outcome(
+    verdict="committed",
+    now=20.0,
+    reason="success",
+    detail="as planned",
+    tokens_after=400,
+    blocks_kept=5,
+    blocks_dropped=3,
+    calls_clipped=1,
+    results_clipped=2,
+    floor=12,
+    seen={"m0": "full", "m1": "cut(1 of 2)"},
+    summary="What happened: 世界 \U0001f600",
+    model="gpt-4o",
+    summary_input_tokens=900,
+    summary_output_tokens=80,
+    summary_calls=2,
+    duration_s=1.25,
+)
+SUMMARY = SummaryRecord("ab" * 16, "a \0 summary \ud800", "gpt-4o", 900, 80, 1)
+
+
 def talk(count: int, *, start: int = 0) -> list[BaseMessage]:
     """Return messages number `start` to `start + count`, user and assistant in turn, with ids m0, m1 ..."""
     kinds: tuple[type[BaseMessage], ...] = (HumanMessage, AIMessage)
@@ -96,3 +118,10 @@ def opening(**changes: Any) -> Opening:
         counter="tiktoken:o200k_base",
     )
     return usual | changes  # type: ignore[return-value] # a TypedDict merged with its own fields
+
+
+def begin(records: CompactionRecords, thread_id: str, count: int = 5, **changes: object) -> AttemptKey:
+    """Begin an attempt on that many messages at time 10."""
+    key = key_of(thread_id, talk(count))
+    records.begin(key, talk(count), now=10.0, **opening(**changes))
+    return key

@@ -32,6 +32,19 @@ def test_every_kind_comes_back_byte_for_byte(kind: str) -> None:
     prove(message, dumps(message))
 
 
+FIRST_VERSION = bytes.fromhex(
+    "c79f0594bd6c616e67636861696e5f636f72652e6d657373616765732e68756d616eac48756d616e4d65737361676586a763"
+    "6f6e74656e74a568656c6c6fb16164646974696f6e616c5f6b776172677381aa636f6d70616374696f6e81a670696e6e6564"
+    "c3b1726573706f6e73655f6d6574616461746180a474797065a568756d616ea46e616d65c0a26964a131b36d6f64656c5f76"
+    "616c69646174655f6a736f6e"
+)
+
+
+def test_a_row_of_the_first_version_still_reads() -> None:
+    """Bytes as version 0.1 wrote them are read by every later version."""
+    assert loads(FIRST_VERSION) == HumanMessage("hello", id="1", additional_kwargs={"compaction": {"pinned": True}})
+
+
 @given(
     text=st.text(),
     arguments=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats()),

@@ -1,19 +1,22 @@
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Barrier
 
 import pytest
 import sqlalchemy as sa
+from langchain_core.messages import BaseMessage
 
 from langgraph_compaction.checkpoint import (
     CompactionRecords,
     Database,
     MessageStore,
     Outcome,
+    Runs,
     digest,
     tables,
 )
 from tests.checkpoint.processes import forks, run_together
-from tests.checkpoint.samples import key_of, opening, talk
+from tests.checkpoint.samples import begin, key_of, opening, talk
 
 STORE = MessageStore()
 ROUNDS = 20
@@ -88,12 +91,61 @@ WRITES: dict[str, Callable[[CompactionRecords, str], object]] = {
 
 @pytest.mark.parametrize("kind", WRITES)
 def test_the_same_write_at_once_is_one_write(database: Database, thread_id: str, kind: str) -> None:
-    """Two that write the same thing at the same time, as after a retry, both succeed and leave it once."""
+    """Some that write the same thing at the same time, as after a retry, all succeed and leave it once."""
     records = CompactionRecords(database)
+    gate = Barrier(4)
+
+    def write(_number: int) -> None:
+        for turn in range(5):
+            gate.wait(timeout=30)
+            WRITES[kind](records, f"{thread_id}-{turn}")
+
+    begin(records, f"{thread_id}-0", 1)  # one of the threads is there before
     with ThreadPoolExecutor(4) as pool:
-        for one in [pool.submit(WRITES[kind], records, thread_id) for _ in range(8)]:
-            one.result(timeout=60)
-    assert len(records.history(thread_id)) == (kind != "archive")
+        list(pool.map(write, range(4)))
+    rows = [len(records.history(f"{thread_id}-{turn}")) for turn in range(5)]
+    assert rows == ([1, 0, 0, 0, 0] if kind == "archive" else [2, 1, 1, 1, 1])
+
+
+def test_the_lock_of_a_thread_is_held_to_the_end(shared_url: str, thread_id: str) -> None:
+    """A second writer of a thread gets its key only when the first has committed, and then sees what it wrote."""
+    with Database.open(shared_url) as database, ThreadPoolExecutor(1) as pool:
+        put_of(database, thread_id, talk(1))
+
+        def second() -> Runs:
+            with database.write() as conn:
+                return STORE.put(conn, STORE.thread(conn, thread_id), talk(4))
+
+        with database.write() as conn:
+            thread = STORE.thread(conn, thread_id)
+            waiting = pool.submit(second)
+            assert wait([waiting], timeout=0.2).not_done
+            STORE.put(conn, thread, talk(3))
+        assert waiting.result(timeout=30) == ((0, 4),)
+
+
+def test_numbers_are_given_out_under_the_lock_even_to_who_did_not_take_it(database: Database, thread_id: str) -> None:
+    """Writers that know the thread's key from before and put at once still get numbers of their own."""
+    put_of(database, thread_id, talk(1))
+    with database.read() as conn:
+        thread = STORE.find(conn, thread_id, lock=False)
+        assert thread is not None
+    gate = Barrier(4)
+
+    def work(number: int) -> Runs:
+        gate.wait(timeout=30)
+        with database.write() as conn:
+            return STORE.put(conn, thread, talk(5, start=100 * (number + 1)))
+
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(work, range(4)))
+    assert sorted(runs) == [((1 + 5 * n, 5),) for n in range(4)]
+
+
+def put_of(database: Database, thread_id: str, batch: list[BaseMessage]) -> Runs:
+    """Store messages in a transaction of their own."""
+    with database.write() as conn:
+        return STORE.put(conn, STORE.thread(conn, thread_id), batch)
 
 
 @forks

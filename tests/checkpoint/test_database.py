@@ -8,6 +8,7 @@ from sqlalchemy.pool import StaticPool
 
 from langgraph_compaction.checkpoint import (
     CheckpointError,
+    CompactionRecords,
     Database,
     DatabaseError,
     KeyTextError,
@@ -17,7 +18,7 @@ from langgraph_compaction.checkpoint import (
     urls,
 )
 from tests.checkpoint.processes import forks, run_together
-from tests.checkpoint.samples import talk
+from tests.checkpoint.samples import begin, talk
 
 STORE = MessageStore()
 
@@ -167,12 +168,17 @@ def test_an_sqlite_writer_takes_its_lock_at_once(tmp_path: Path) -> None:
 
 
 def test_sql_errors_show_neither_statement_nor_values(database: Database, thread_id: str) -> None:
-    """What a database refuses is a DatabaseError that names the place and none of the data."""
-    row = {"thread": 1, "seq": 1, "hash": b"\1" * 16, "body": thread_id.encode()}
-    with pytest.raises(DatabaseError) as caught, database.write() as conn:
-        conn.execute(sa.insert(tables.message), [row, row])
-    assert urls.place(database.engine.url) in str(caught.value)
-    assert thread_id not in f"{caught.value} {caught.value.__cause__}"
+    """What a database refuses is a DatabaseError that names the place and nothing of what was to be written."""
+    begin(CompactionRecords(database), thread_id, strategy="secret plan")
+    query = sa.select(tables.ledger).where(tables.ledger.c.strategy == "secret plan").limit(1)
+    with database.read() as conn:
+        row = {**conn.execute(query).mappings().one()}
+    for change in ({"id": row["id"] + 1_000_000}, {"compaction_id": "other", "reason": None}):
+        with pytest.raises(DatabaseError) as caught, database.write() as conn:
+            conn.execute(sa.insert(tables.ledger).values({**row, **change}))
+        assert urls.place(database.engine.url) in str(caught.value)
+        assert "secret plan" not in str(caught.value)
+        assert "[parameters:" not in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize(
@@ -198,15 +204,19 @@ def test_ids_are_compared_byte_by_byte(database: Database, thread_id: str) -> No
 def test_a_forked_child_does_not_use_its_parents_connections(shared_url: str, thread_id: str) -> None:
     """A database opened before a fork serves parent and children, each on connections of its own."""
     with Database.open(shared_url) as database:
-        create_thread(database, thread_id)
+        with database.read() as conn, database.read() as other:
+            parents = [conn.connection.driver_connection, other.connection.driver_connection]
 
         def work(number: int) -> None:
+            with database.read() as conn, database.read() as other:
+                assert conn.connection.driver_connection not in parents
+                assert other.connection.driver_connection not in parents
             for n in range(10):
                 create_thread(database, f"{thread_id}-{number}-{n}")
 
         run_together(2, work)
         create_thread(database, f"{thread_id}-parent")
-        assert len({name for name in threads_of(database) if name.startswith(thread_id)}) == 22
+        assert len({name for name in threads_of(database) if name.startswith(thread_id)}) == 21
 
 
 def test_every_error_is_one_of_this_package() -> None:

@@ -1,9 +1,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 
 import pytest
 import sqlalchemy as sa
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import (
     Database,
@@ -16,6 +17,7 @@ from langgraph_compaction.checkpoint import (
     tables,
 )
 from langgraph_compaction.checkpoint.codec import content_hash
+from langgraph_compaction.checkpoint.statements import insert_if_absent
 from tests.checkpoint.samples import EVERY_KIND, talk
 
 STORE = MessageStore()
@@ -139,12 +141,32 @@ def test_a_message_without_an_id_is_refused_before_anything_is_written(
     assert put(database, thread_id, talk(1)) == ((0, 1),)
 
 
+def test_a_message_that_could_not_be_read_is_refused_before_anything_is_written(
+    database: Database, thread_id: str
+) -> None:
+    """A value that strict reading refuses is found when the message is stored, and nothing of the list is stored."""
+    with pytest.raises(MessageError, match=r"'odd' holds .*E, which"):
+        put(database, thread_id, [*talk(3), ToolMessage("x", id="odd", tool_call_id="1", artifact=Enum("E", "A").A)])
+    assert put(database, thread_id, talk(1)) == ((0, 1),)
+
+
 def test_a_thread_that_is_unknown_is_not_made_by_looking(database: Database, thread_id: str) -> None:
     """`find` returns None for a thread that nobody wrote to; `thread` makes it and returns the same key again."""
     with database.write() as conn:
         assert STORE.find(conn, thread_id) is None
         key = STORE.thread(conn, thread_id)
         assert STORE.thread(conn, thread_id) == STORE.find(conn, thread_id) == key
+
+
+def test_making_a_thread_that_another_made_meanwhile_resets_nothing(database: Database, thread_id: str) -> None:
+    """Whoever loses the race to create a thread leaves the winner's row, and the numbers it gave out, alone."""
+    put(database, thread_id, talk(3))
+    with database.write() as conn:
+        late = {"thread_id": thread_id, "next_seq": 0, "generation": 9}
+        insert_if_absent(conn, tables.thread, late)
+        columns = tables.thread.c
+        row = sa.select(columns.next_seq, columns.generation).where(columns.thread_id == thread_id)
+        assert conn.execute(row).one() == (3, 0)
 
 
 def test_a_put_into_no_thread_is_an_error(database: Database) -> None:

@@ -1,0 +1,145 @@
+"""Ways to bring a conversation under a cap, as text and tokens; each gets the same messages and the same cap."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, trim_messages
+from survival import identifiers, text_of
+
+from langgraph_compaction.nodes import ContextExhaustedError, compact_messages
+from langgraph_compaction.nodes.policies.digest import digest
+from langgraph_compaction.nodes.policies.sightings import leaves, parsed
+from langgraph_compaction.nodes.policies.summary import summary_message
+from langgraph_compaction.nodes.policies.tokens import MESSAGE_OVERHEAD, tiktoken_counter, total
+
+COUNTER = tiktoken_counter()
+
+Policy = Callable[[Sequence[AnyMessage], int], Sequence[BaseMessage]]
+"""From the messages before the cut and a cap in tokens to the context."""
+
+SEEDS = range(5)
+
+
+def count(messages: Sequence[BaseMessage]) -> int:
+    """Tokens of messages, as METRICS counts them: the form that `trim_messages` takes."""
+    return total(COUNTER, messages)
+
+
+def trimmed(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
+    """langchain-core's `trim_messages`, newest first."""
+    return trim_messages(list(old), max_tokens=cap, token_counter=count, strategy="last")
+
+
+def trimmed_to_human(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
+    """`trim_messages` that starts at a user message, as its documentation recommends."""
+    return trim_messages(list(old), max_tokens=cap, token_counter=count, strategy="last", start_on="human")
+
+
+def random_exchanges(seed: int) -> Policy:
+    """Whole exchanges in random order, as long as they fit."""
+
+    def policy(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
+        exchanges = _exchanges(old)
+        order = random.Random(seed).sample(range(len(exchanges)), len(exchanges))  # noqa: S311 - a baseline
+        kept, left = set[int](), cap
+        for index in order:
+            size = count(exchanges[index])
+            if size <= left:
+                kept.add(index)
+                left -= size
+        return [message for index in sorted(kept) for message in exchanges[index]]
+
+    return policy
+
+
+def exact_tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
+    """The end of the text, to the token."""
+    text = text_of(old)
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if COUNTER.text(text[middle:]) + MESSAGE_OVERHEAD <= cap else (middle + 1, high)
+    return [HumanMessage(text[low:])]
+
+
+def ledger_and_tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
+    """Whole messages in half of the cap; then `key.path: value` of the others, newest first, each value once."""
+    kept = tail(old, cap // 2)
+    lines, left = dict[str, str](), cap - count(kept) - MESSAGE_OVERHEAD
+    for path, value in reversed(list(_pairs(old[: len(old) - len(kept)]))):
+        line = f"{path}: {value}"
+        if value in lines or not identifiers(value) or COUNTER.text(line) + 1 > left:
+            continue
+        lines[value] = line
+        left -= COUNTER.text(line) + 1
+    return [HumanMessage("\n".join(lines.values())), *kept]
+
+
+def digest_and_tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
+    """Whole messages in half of the cap, and the digest of the others in what is left."""
+    return _digested(old, tail(old, cap // 2), cap)
+
+
+def digest_alone(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
+    """The digest, and no message."""
+    return _digested(old, [], cap)
+
+
+def compacted(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
+    """Our engine on a plain list; nothing where it says that what must stay does not fit."""
+    try:
+        return compact_messages(old, max_tokens=cap, token_counter=count)
+    except ContextExhaustedError:
+        return []
+
+
+POLICIES: Mapping[str, Policy] = {
+    "trim_messages, start_on human": trimmed_to_human,
+    "trim_messages": trimmed,
+    "token-exact tail": exact_tail,
+    **{f"random exchanges {seed}": random_exchanges(seed) for seed in SEEDS},
+    "plain ledger half + tail half": ledger_and_tail,
+    "digest half + tail half": digest_and_tail,
+    "digest alone": digest_alone,
+    "compact_messages": compacted,
+}
+
+
+def tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
+    """The newest exchanges that fit; a call and its results stay together."""
+    kept, left = list[list[AnyMessage]](), cap
+    for exchange in reversed(_exchanges(old)):
+        left -= count(exchange)
+        if left < 0:
+            break
+        kept.append(exchange)
+    return [message for exchange in reversed(kept) for message in exchange]
+
+
+def _digested(old: Sequence[AnyMessage], kept: list[AnyMessage], cap: int) -> list[AnyMessage]:
+    frame = count([summary_message("", "")])
+    made = digest(old[: len(old) - len(kept)], budget=cap - count(kept) - frame, counter=COUNTER)
+    return [summary_message(made.text, ""), *kept] if made.text else kept
+
+
+def _exchanges(old: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
+    """One message each, results with their call."""
+    exchanges: list[list[AnyMessage]] = []
+    for message in old:
+        if isinstance(message, ToolMessage) and exchanges:
+            exchanges[-1].append(message)
+        else:
+            exchanges.append([message])
+    return exchanges
+
+
+def _pairs(old: Sequence[AnyMessage]) -> Iterator[tuple[str, str]]:
+    for message in old:
+        values: list[Any] = []
+        if isinstance(message, AIMessage):
+            values = [call["args"] for call in message.tool_calls]
+        elif isinstance(message, ToolMessage):
+            values = [parsed(message.text)]
+        for path, _, key, leaf in (leaf for value in values for leaf in leaves(value)):
+            yield ".".join(name for name in (path, key) if name), str(leaf)

@@ -1,0 +1,143 @@
+"""`chat`: talk to an agent whose conversation stays inside its window."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from langgraph_compaction.checkpoint import CheckpointError
+from langgraph_compaction.graph.builder import Graph, create_compacting_agent
+from langgraph_compaction.nodes import CompactionError, CompactionSettings, UnknownWindowError
+from langgraph_compaction.nodes.collaborators import model_name
+
+from .chatting import agent_model, has_key
+from .conversation import Conversation, Happening
+from .failures import explained
+from .json_lines import JsonLines
+from .library import library_tools
+from .storage import Storage, storage
+from .terminal import Terminal
+
+Screen = Terminal | JsonLines
+
+ECHO_ROUNDS = 2
+"""The round floor with the echo: even a short conversation can be compacted."""
+
+HELP = "/compact FOCUS (or nothing), /status, /quit; an empty line tries a failed turn again."
+
+
+def chat(
+    *,
+    thread: Annotated[str, typer.Option(help="The conversation's name, to take it up again with --db.")] = "chat",
+    window: Annotated[int | None, typer.Option(min=1, help="Tokens the model accepts, if it does not say.")] = None,
+    tools: Annotated[bool, typer.Option("--tools", help="Let it read Python's standard library.")] = False,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Be asked before a compaction.")] = False,
+    db: Annotated[str | None, typer.Option(help="SQLite URL to keep it; else it ends with the command.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines instead of a terminal.")] = False,
+) -> None:
+    """Talk to an agent in the terminal, and watch its window.
+
+    With OPENAI_API_KEY the model is real (OPENAI_MODEL, OPENAI_BASE_URL), else a scripted echo. Inside the chat:
+    /compact FOCUS, /status, /quit.
+    """
+    logging.getLogger("langgraph_compaction").addHandler(logging.NullHandler())  # the screen tells of rollbacks
+    screen: Screen = JsonLines() if as_json else Terminal()
+    try:
+        with storage(db) as kept:
+            graph = _graph(screen, kept, window=window, tools=tools, confirm=confirm)
+            with contextlib.suppress(EOFError, KeyboardInterrupt):
+                _talk(screen, Conversation(graph, thread))
+            screen.note(f"Bye. The conversation is kept as {thread} in {db}." if db else "Bye.")
+    except UnknownWindowError as error:
+        screen.error(f"{error}; here: --window TOKENS")
+        raise typer.Exit(1) from error
+    except (CompactionError, CheckpointError) as error:
+        screen.error(str(error))
+        raise typer.Exit(1) from error
+
+
+def _graph(screen: Screen, kept: Storage, *, window: int | None, tools: bool, confirm: bool) -> Graph:
+    """The agent, after a first line that says who it is."""
+    (model, known), real = agent_model(), has_key()
+    if real:
+        screen.note(f"You talk to {model_name(model)} at {os.environ.get('OPENAI_BASE_URL', 'OpenAI')}. {HELP}")
+    else:
+        screen.note("This model is scripted: it only repeats what you say. With OPENAI_API_KEY set it is a real one.")
+        screen.note(HELP)
+    settings = CompactionSettings(context_window=window or known, require_confirmation=confirm)
+    if not real:
+        few = {"dialogue_rounds_keep_min": ECHO_ROUNDS, "dialogue_beyond_keep": 0}
+        settings = settings.model_copy(update=few)
+    return create_compacting_agent(
+        model,
+        library_tools() if tools else (),
+        settings=settings,
+        summarizer=model if real else "digest",
+        checkpointer=kept.checkpointer,
+        database=kept.database,
+    )
+
+
+def _talk(screen: Screen, conversation: Conversation) -> None:
+    """Read and answer until `/quit`; raises `EOFError` or `KeyboardInterrupt` where the person left otherwise."""
+    if before := conversation.status().messages:
+        screen.note(f"Taking up {conversation.thread}: {before} messages.")
+        screen.gauge(conversation.standing)
+    _turn(screen, conversation, iter(()))
+    while True:
+        line = screen.read("you> ").strip()
+        command, _, rest = line.partition(" ")
+        if command == "/quit":
+            return
+        if command == "/status":
+            screen.status(conversation.status())
+        elif command == "/compact":
+            _turn(screen, conversation, conversation.compact(rest.strip() or None))
+        elif command.startswith("/"):
+            screen.note(f"There is no {command}: {HELP}")
+        elif line:
+            _turn(screen, conversation, conversation.say(line))
+        elif conversation.unfinished:
+            _turn(screen, conversation, conversation.go_on())
+
+
+def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happening]) -> None:
+    """Show a turn to its end, with the questions that come up; a failure is one line, and the chat goes on."""
+    try:
+        shown = _show(screen, happenings)
+        while (question := conversation.question) is not None:
+            shown = _show(screen, conversation.answer(_understood(screen.ask(question)))) or shown
+    except (EOFError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the chat goes on
+        retry = " An empty line tries again." if conversation.unfinished else ""
+        screen.error(f"{explained(error)}.{retry}")
+        return
+    if shown:
+        screen.gauge(conversation.standing)
+
+
+def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:
+    """Show what happens; whether anything did."""
+    shown = False
+    for happening in happenings:
+        shown = True
+        if happening[0] == "token":
+            screen.token(happening[1])
+        elif happening[0] == "event":
+            screen.event(happening[1])
+        else:
+            screen.note(f"→ {happening[1]}")
+    screen.end_answer()
+    return shown
+
+
+def _understood(answer: str) -> object:
+    """What `confirm` takes: yes, no, or a focus."""
+    said = answer.strip()
+    if said.lower() in {"", "y", "yes"}:
+        return True
+    return False if said.lower() in {"n", "no"} else {"accept": True, "focus": said}

@@ -1,0 +1,88 @@
+"""Python's standard library as an agent's tools: list, search and read, and nothing outside of it."""
+
+import re
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+from langchain_core.tools import BaseTool, tool
+
+ROOT = Path(sysconfig.get_path("stdlib")).resolve()
+"""The folder that every path is relative to."""
+
+PART_CHARS = 20_000
+"""Characters of a part, about 4,500 tokens; a part ends with a line."""
+
+MOST_FILES = 60
+"""Files that a search names."""
+
+_LEFT_OUT = frozenset({"site-packages", "dist-packages", "__pycache__", "lib-dynload"})
+
+
+def library_tools() -> list[BaseTool]:
+    """The three tools, as agents take them; what they raise is for the model to read."""
+    return [list_folder, search, read_file]
+
+
+@tool
+def list_folder(path: str = ".") -> str:
+    """List the Python files and folders of a folder of the standard library, with their sizes in bytes."""
+    found = sorted(item for item in _inside(path).iterdir() if item.suffix == ".py" or _is_folder(item))
+    return "\n".join(f"{_name(item)}/" if item.is_dir() else f"{_name(item)} {item.stat().st_size}" for item in found)
+
+
+@tool
+def search(pattern: str, folder: str = ".") -> str:
+    """Search the Python files of a folder for a regular expression: matches, parts and path a file, most first."""
+    wanted = re.compile(pattern.encode())
+    hits = [(len(wanted.findall(path.read_bytes())), path) for path in _files(_inside(folder))]
+    found = sorted((hit for hit in hits if hit[0]), key=lambda hit: (-hit[0], _name(hit[1])))
+    lines = [f"{count} matches, {len(parts_of(path))} parts: {_name(path)}" for count, path in found[:MOST_FILES]]
+    return "\n".join([f"{len(found)} files match {pattern}", *lines])
+
+
+@tool
+def read_file(path: str, part: int = 1) -> str:
+    """Read one part of a file of the standard library; its first line says which of how many, and which lines."""
+    file = _inside(path)
+    parts = parts_of(file)
+    if not 1 <= part <= len(parts):
+        raise ValueError(f"{path} has the parts 1 to {len(parts)}")
+    start = 1 + sum(text.count("\n") for text in parts[: part - 1])
+    text = parts[part - 1]
+    return f"{_name(file)}, part {part} of {len(parts)}, from line {start}\n{text}"
+
+
+def parts_of(file: Path) -> list[str]:
+    """The text of a file in parts of at least `PART_CHARS` characters, but for the last; one for an empty file."""
+    parts = [""]
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
+        if len(parts[-1]) >= PART_CHARS:
+            parts.append("")
+        parts[-1] += line
+    return parts
+
+
+def _inside(path: str) -> Path:
+    found = (ROOT / path).resolve()
+    if not found.is_relative_to(ROOT) or not _LEFT_OUT.isdisjoint(found.relative_to(ROOT).parts):
+        raise ValueError(f"{path} is not in the standard library: give a path relative to its folder")
+    if not found.exists():
+        raise FileNotFoundError(f"the standard library has no {path}")
+    return found
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and path.name not in _LEFT_OUT
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for item in sorted(folder.iterdir()):
+        if _is_folder(item):
+            yield from _files(item)
+        elif item.suffix == ".py":
+            yield item
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()

@@ -1,0 +1,64 @@
+"""What became of a recorded conversation: the figures, as they are printed and as `--json` writes them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langgraph_compaction.checkpoint import LedgerRow
+
+_CONVERSATION = (
+    "file",
+    "turns",
+    "requests",
+    "limit",
+    "max_request_tokens",
+    "invalid_requests",
+    "over_window_requests",
+    "refused_turns",
+    "lost_messages",
+)
+_COMPACTION = ("trigger", "strategy", "verdict", "reason", "tokens_before", "tokens_after", "blocks_dropped")
+
+
+@dataclass(kw_only=True)
+class Report:
+    """One conversation's figures. Tokens are o200k."""
+
+    file: str
+    thread: str
+    turns: int = 0
+    """Recorded user inputs."""
+    requests: int = 0
+    limit: int = 0
+    max_request_tokens: int = 0
+    invalid_requests: int = 0
+    over_window_requests: int = 0
+    lost_messages: int = 0
+    """Recorded messages, by content, that are at the end neither in the state nor in the archive."""
+    messages: int = 0
+    """Messages in the state at the end."""
+    archived: int = 0
+    """Messages that only the archive holds."""
+    attempts: Sequence[LedgerRow] = field(default_factory=list[LedgerRow])
+    """The thread's ledger."""
+
+    @property
+    def refused_turns(self) -> int:
+        """Inputs that alone were over the limit."""
+        return sum(row.verdict == "refused" for row in self.attempts)
+
+    @property
+    def flawless(self) -> bool:
+        """Whether every request was valid and within the limit, and nothing was lost."""
+        return not (self.invalid_requests or self.over_window_requests or self.lost_messages)
+
+    def as_json(self) -> str:
+        """The figures as one line."""
+        figures = {name: getattr(self, name) for name in _CONVERSATION}
+        return json.dumps({**figures, "compactions": self.compactions()}, ensure_ascii=False)
+
+    def compactions(self) -> list[dict[str, Any]]:
+        """The attempts as plain data."""
+        rows = [{name: getattr(row, name) for name in _COMPACTION} for row in self.attempts]
+        return [{**row, "blocks_dropped": row["blocks_dropped"] or 0} for row in rows]

@@ -1,0 +1,90 @@
+import pytest
+import sqlalchemy as sa
+from langchain_core.messages import BaseMessage, HumanMessage
+
+from langgraph_compaction.checkpoint import CompactionRecords, Database, Outcome, runs_of, tables
+from tests.checkpoint.samples import key_of, opening, talk
+
+LONG = "a sentence of the usual length, said in the course of a conversation; " * 14
+
+
+def long_talk(count: int) -> list[BaseMessage]:
+    """Return messages of about a thousand characters."""
+    return [message.model_copy(update={"content": f"{message.content} {LONG}"}) for message in talk(count)]
+
+
+def row_bytes(database: Database, table: sa.Table, compaction_id: str) -> int:
+    """Return the bytes of the values in one row: of texts and runs their length, of numbers eight."""
+    with database.read() as conn:
+        row = conn.execute(sa.select(table).where(table.c.compaction_id == compaction_id)).one()
+    return sum(len(value) if isinstance(value, bytes | str) else 8 for value in row)
+
+
+def body_bytes(database: Database, thread_id: str) -> int:
+    """Return the bytes of all messages of a thread."""
+    size = sa.func.coalesce(sa.func.sum(sa.func.length(tables.message.c.body)), 0)
+    query = sa.select(size).join_from(tables.message, tables.thread, tables.thread.c.id == tables.message.c.thread)
+    with database.read() as conn:
+        return int(conn.execute(query.where(tables.thread.c.thread_id == thread_id)).scalar_one())
+
+
+@pytest.mark.parametrize("count", [10, 4000])
+def test_a_snapshot_costs_the_same_at_any_length(database: Database, thread_id: str, count: int) -> None:
+    """The snapshot row of 10 messages and that of 4,000 are both under 50 bytes, the ledger row under 350."""
+    records = CompactionRecords(database)
+    key = key_of(thread_id, talk(count))
+    records.begin(key, talk(count), now=1.0, **opening())
+    assert row_bytes(database, tables.snapshot, key.compaction_id) <= 50
+    assert row_bytes(database, tables.ledger, key.compaction_id) <= 350
+
+
+def test_beginning_on_a_long_thread_rewrites_no_message(database: Database, thread_id: str) -> None:
+    """With 4,000 messages stored, an attempt on them and one more writes that one and no other body."""
+    records = CompactionRecords(database)
+    batch = long_talk(4000)
+    records.begin(key_of(thread_id, batch), batch, now=1.0, **opening())
+    before = body_bytes(database, thread_id)
+    assert before > 4_000_000
+    batch.append(HumanMessage("one more", id="more"))
+    written: list[int] = []
+
+    def collect(
+        _conn: object, _cursor: object, text: str, values: list[object], _context: object, many: bool
+    ) -> None:
+        if text.startswith("INSERT INTO compaction_message"):
+            written.append(len(values) if many else 1)
+
+    sa.event.listen(database.engine, "before_cursor_execute", collect)
+    records.begin(key_of(thread_id, batch), batch, now=1.0, **opening())
+    sa.event.remove(database.engine, "before_cursor_execute", collect)
+    assert written == [1]
+    assert 0 < body_bytes(database, thread_id) - before < 400
+
+
+def test_a_commit_and_a_rollback_cost_a_few_hundred_bytes(database: Database, thread_id: str) -> None:
+    """Archiving 3,900 of 4,000 messages, and closing an attempt on them as failed, copy no message."""
+    records = CompactionRecords(database)
+    key = key_of(thread_id, talk(4000))
+    records.begin(key, talk(4000), now=1.0, **opening())
+    before = body_bytes(database, thread_id)
+    records.close(key, Outcome(verdict="rejected_empty", now=2.0, reason="empty_summary"))
+    assert records.snapshot(key) == talk(4000)
+    records.commit(key, Outcome(verdict="committed", now=3.0), archived=talk(3900))
+    assert body_bytes(database, thread_id) == before
+    assert row_bytes(database, tables.archive, key.compaction_id) <= 50
+    assert row_bytes(database, tables.ledger, key.compaction_id) <= 400
+
+
+def test_runs_stay_few_over_a_life_of_compactions(database: Database, thread_id: str) -> None:
+    """A view that grows, loses its old part to a summary and grows again is at most 4 runs at any time."""
+    records = CompactionRecords(database)
+    view: list[BaseMessage] = talk(1)
+    sizes: list[int] = []
+    for turn in range(100):
+        view += talk(8, start=1 + 8 * turn)
+        with database.write() as conn:
+            sizes.append(len(records.store.put(conn, records.store.thread(conn, thread_id), view)))
+        if turn % 5 == 4:
+            view = [view[0], HumanMessage(f"summary {turn}", id=f"s{turn}"), *view[-6:]]
+    assert max(sizes) <= 4
+    assert len(runs_of(range(4000))) == 1

@@ -1,0 +1,104 @@
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+
+from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, Outcome, archive, ledger, tables
+from tests.checkpoint.samples import COMMITTED, SUMMARY, begin, key_of, opening, talk
+
+
+def everything(records: CompactionRecords) -> dict[str, list[tuple[object, ...]]]:
+    """Return the content of every table."""
+    with records.database.read() as conn:
+        return {
+            name: sorted((tuple(row) for row in conn.execute(sa.select(table))), key=repr)
+            for name, table in tables.METADATA.tables.items()
+        }
+
+
+WRITES: dict[str, Callable[[CompactionRecords, AttemptKey], object]] = {
+    "begin": lambda records, key: records.begin(key, talk(5), now=11.0, **opening(epoch=9)),
+    "record_summary": lambda records, key: records.record_summary(key, SUMMARY),
+    "commit": lambda records, key: records.commit(key, COMMITTED, archived=talk(3)),
+    "close": lambda records, key: records.close(key, Outcome(verdict="rejected_empty", now=12.0)),
+    "note": lambda records, key: records.note(
+        AttemptKey(key.thread_id, "", key.base_digest, 7, 0), Outcome(verdict="declined", now=12.0), **opening()
+    ),
+    "archive": lambda records, key: records.archive(key.thread_id, "", "f" * 16, talk(2), 12.0),
+    "abandon_open": lambda records, key: records.abandon_open(key.thread_id, "", keep=None, now=12.0),
+    "forget": lambda records, key: records.forget(key.thread_id),
+}
+
+
+@pytest.mark.parametrize("kind", WRITES)
+def test_a_write_that_is_repeated_changes_nothing_more(records: CompactionRecords, thread_id: str, kind: str) -> None:
+    """A node that runs again after a crash repeats its write without effect."""
+    key = begin(records, thread_id)
+    WRITES[kind](records, key)
+    once = everything(records)
+    WRITES[kind](records, key)
+    if kind == "abandon_open":
+        assert records.history(thread_id)[0].verdict == "abandoned"
+    assert everything(records) == once
+
+
+STEPS = {
+    "begin": (ledger, "begin"),
+    "commit": (ledger, "close"),
+    "archive": (archive, "write"),
+    "note": (ledger, "_insert"),
+}
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_an_error_in_the_middle_leaves_nothing(
+    records: CompactionRecords, thread_id: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the last step of a write fails, no message, snapshot, archive or ledger row of it is there."""
+    key = key_of(thread_id, talk(8)) if kind == "begin" else begin(records, thread_id)
+    before = everything(records)
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*STEPS[kind], fail)
+        with pytest.raises(ZeroDivisionError):
+            WRITES[kind](records, key)
+    assert everything(records) == before
+    WRITES[kind](records, key)
+    assert everything(records) != before
+
+
+def test_the_snapshot_is_written_before_the_ledger(records: CompactionRecords, thread_id: str) -> None:
+    """Whoever sees the open row can rely on its snapshot, in the order of the statements too."""
+    order: list[str] = []
+
+    def collect(_conn: object, _cursor: object, text: str, *_: object) -> None:
+        order.extend(name for name in ("snapshot", "ledger") if f"INSERT INTO compaction_{name} " in text)
+
+    sa.event.listen(records.database.engine, "before_cursor_execute", collect)
+    begin(records, thread_id)
+    sa.event.remove(records.database.engine, "before_cursor_execute", collect)
+    assert order == ["snapshot", "ledger"]
+
+
+def test_beginning_again_keeps_the_first_snapshot(records: CompactionRecords, thread_id: str) -> None:
+    """The same key with other messages, as when one arrived meanwhile, leaves row and snapshot as they are."""
+    key = begin(records, thread_id)
+    before = everything(records)
+    records.begin(key, talk(9), now=99.0, **opening(epoch=5))
+    assert records.snapshot(key) == talk(5)
+    assert everything(records) == before
+
+
+def test_forgetting_erases_every_row_of_one_thread(records: CompactionRecords, thread_id: str) -> None:
+    """After forget no table holds a row of the thread, its text is gone, and other threads are untouched."""
+    before = everything(records)
+    key = begin(records, thread_id)
+    for write in WRITES.values():
+        write(records, key)
+    begin(records, thread_id)
+    records.forget(thread_id)
+    assert everything(records) == before
+    records.forget("nobody")

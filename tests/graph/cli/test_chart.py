@@ -1,0 +1,43 @@
+"""Gauge and chart: text that shows sizes truly."""
+
+import pytest
+from rich.text import Text
+
+from langgraph_compaction.graph.cli.chart import chart, gauge
+from langgraph_compaction.graph.cli.standing import Standing
+
+
+def at(tokens: int) -> Standing:
+    """Return a thread of this size in round figures."""
+    return Standing(tokens=tokens, trigger=80, limit=100, window=120)
+
+
+@pytest.mark.requirement("S2.56", "S4.37")
+@pytest.mark.parametrize(
+    ("tokens", "bar"),
+    [(0, "········│·"), (30, "███·····│·"), (80, "████████│·"), (100, "██████████"), (130, "██████████")],
+)
+def test_the_gauge_shows_size_trigger_and_what_is_left(tokens: int, bar: str) -> None:
+    """A bar up to the limit with a mark at the trigger, and the figures in words."""
+    left = max(0, 100 - tokens)
+    assert gauge(at(tokens), 10).plain == f"{bar} {tokens} of 100 tokens (trigger 80), {left} left"
+
+
+def test_a_bar_is_as_high_as_its_request() -> None:
+    """Half the limit fills half the rows, and the limit itself every row below its line."""
+    columns = list(zip(*_bars(chart([50, 100, 0], at(0), 80)), strict=True))
+    assert [sum(cell == "█" for cell in column) for column in columns] == [4, 8, 0]
+    assert all(column[0] == "┄" for column in columns)
+
+
+def test_many_requests_share_a_column_and_its_largest_counts() -> None:
+    """A chart narrower than its requests hides no peak."""
+    sizes = [10] * 999 + [100]
+    bars = _bars(chart(sizes, at(0), 40))
+    assert {len(row) for row in bars} == {40 - len("trigger 80 ")}
+    assert [cell for cell in bars[1] if cell == "█"] == ["█"]
+
+
+def _bars(text: Text) -> list[str]:
+    margin = len("trigger 80 ")
+    return [line[margin:] for line in text.plain.splitlines()]

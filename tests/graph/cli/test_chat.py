@@ -1,0 +1,281 @@
+"""`chat`: what a person types, and what comes back."""
+
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+from typer.testing import CliRunner, Result
+
+from langgraph_compaction.graph.cli.failures import explained
+from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.nodes import SettingsError
+from tests.graph.cli.provider import ENDLESS, provider
+
+STORY = "It is a long story about ships and ports. " * 40
+"""About 400 tokens: an eighth of the echo's window, told once and repeated in part."""
+
+NO_MODEL = {"OPENAI_API_KEY": None, "OPENAI_BASE_URL": None, "OPENAI_MODEL": None}
+
+
+def talk(*lines: str, args: Sequence[str] = (), env: dict[str, Any] | None = None) -> Result:
+    """Type lines into a chat, then end its input."""
+    return CliRunner().invoke(app, ["chat", *args], input="".join(f"{line}\n" for line in lines), env=env or NO_MODEL)
+
+
+def heard(*lines: str, args: Sequence[str] = (), env: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return what a machine hears."""
+    result = talk(*lines, args=["--json", *args], env=env)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def of_kind(said: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """Return the objects of one type."""
+    return [each for each in said if each["type"] == kind]
+
+
+def test_without_a_key_the_echo_says_what_it_is() -> None:
+    """The first line and every answer say that the model is scripted."""
+    said = heard("Hello, ship.", "/quit")
+    assert "scripted" in said[0]["text"]
+    assert said[0]["text"].count("OPENAI_API_KEY")
+    assert [each["text"] for each in of_kind(said, "answer")] == [
+        "(a scripted echo; it sees 1 of your messages) Hello, ship."
+    ]
+
+
+def test_a_person_sees_the_answer_and_the_gauge() -> None:
+    """In a terminal's place stand plain lines: the answer, then size, trigger and limit."""
+    lines = talk("Hello, ship.").output.splitlines()
+    assert "you> (a scripted echo; it sees 1 of your messages) Hello, ship." in lines
+    assert "of 3,500 tokens (trigger 3,200)" in lines[-3]
+
+
+@pytest.mark.parametrize("last", ["/quit", ""])
+def test_the_end_is_polite(last: str) -> None:
+    """Both `/quit` and the end of the input end the chat with a word and without an error."""
+    result = talk("Hello.", last)
+    assert result.exit_code == 0
+    assert result.output.splitlines()[-1].endswith("Bye.")
+
+
+@pytest.mark.requirement("S2.56", "S4.37")
+def test_a_compaction_is_a_line_of_its_own() -> None:
+    """A conversation that outgrows the window is compacted: trigger and outcome are shown, and the gauge falls."""
+    said = heard(*[f"Story {n}. {STORY}" for n in range(8)])
+    fired, closed = of_kind(said, "event")[:2]
+    assert (fired["event"], closed["event"], closed["verdict"]) == ("PreCompactEvent", "CompactionEvent", "committed")
+    sizes = [each["tokens"] for each in of_kind(said, "gauge")]
+    assert any(after < before for before, after in pairwise(sizes))
+    assert all(size <= gauge["limit"] for size, gauge in zip(sizes, of_kind(said, "gauge"), strict=True))
+    assert "⟳ compacted: " in talk(*[f"Story {n}. {STORY}" for n in range(8)]).output
+
+
+@pytest.mark.requirement("S2.56")
+def test_compact_works_at_any_size() -> None:
+    """`/compact` with a focus makes a short conversation shorter, and the echo then sees a summary."""
+    said = heard(*[f"Order {n}. {STORY}" for n in range(4)], "/compact the orders", "And now?")
+    (event,) = of_kind(said, "event")
+    assert (event["verdict"], event["strategy"]) == ("committed", "selective+digest")
+    assert event["tokens_after"] < event["tokens_before"]
+    assert "a summary of what came before" in of_kind(said, "answer")[-1]["text"]
+
+
+def test_compact_with_nothing_to_do_says_so() -> None:
+    """On a thread that is empty or all new, `/compact` is no failure."""
+    assert talk("/compact", "Hello.", "/compact").output.count("nothing to compact") == 2
+
+
+def test_status_tells_how_the_thread_stands() -> None:
+    """`/status` holds sizes, epoch, last verdict and the ledger's last rows."""
+    said = heard(*[f"Order {n}. {STORY}" for n in range(4)], "/compact", "/status")
+    (status,) = of_kind(said, "status")
+    assert (status["epoch"], status["last"], status["said"]) == (1, "committed", 8)
+    assert status["messages"] < status["said"]
+    assert [row["verdict"] for row in status["rows"]] == ["committed"]
+    assert status["standing"]["limit"] == 3_500
+
+
+def test_an_unknown_command_is_not_sent_to_the_model() -> None:
+    """A mistyped command is named, with those that there are."""
+    said = heard("/stat")
+    assert "no /stat" in said[2]["text"]
+    assert of_kind(said, "answer") == []
+
+
+def test_a_conversation_is_taken_up_again(tmp_path: Path) -> None:
+    """With --db the same thread goes on where it ended, and another one is new."""
+    db = ["--db", f"sqlite:///{tmp_path / 'chat.db'}"]
+    heard("My name is Ada.", args=[*db, "--thread", "a"])
+    again = heard("Hello.", args=[*db, "--thread", "a"])
+    other = heard("Hello.", args=[*db, "--thread", "b"])
+    assert "it sees 2 of your messages" in of_kind(again, "answer")[0]["text"]
+    assert "Taking up a: 2 messages." in [each["text"] for each in of_kind(again, "note")]
+    assert "it sees 1 of your messages" in of_kind(other, "answer")[0]["text"]
+
+
+def full() -> list[str]:
+    """Return lines that bring the echo's window between trigger and limit."""
+    return [f"Story {n}. {STORY}" for n in range(6)] + ["And then? " + "Tell me of the ships. " * 40]
+
+
+@pytest.mark.requirement("S4.23")
+@pytest.mark.parametrize(
+    ("answer", "verdict"), [("", "committed"), ("yes", "committed"), ("the ships", "committed"), ("no", "declined")]
+)
+def test_a_confirmation_is_asked_in_the_chat(answer: str, verdict: str) -> None:
+    """With --confirm the person is asked first; yes or a focus compacts, no goes on without."""
+    said = heard(*full(), answer, "/status", args=["--confirm"])
+    (question,) = of_kind(said, "question")
+    assert question["max_tokens"] == 3_500
+    (status,) = of_kind(said, "status")
+    assert status["last"] == verdict
+    assert len(of_kind(said, "answer")) == len(full())
+
+
+def test_a_question_left_open_is_asked_again(tmp_path: Path) -> None:
+    """Who leaves at the question finds it at the next start, and the turn is then finished."""
+    args = ["--confirm", "--db", f"sqlite:///{tmp_path / 'chat.db'}"]
+    left = heard(*full(), args=args)
+    assert len(of_kind(left, "answer")) == len(full()) - 1
+    back = heard("no", args=args)
+    assert len(of_kind(back, "question")) == 1
+    assert "And then?" in of_kind(back, "answer")[0]["text"]
+
+
+def test_a_message_over_the_limit_is_refused_and_the_next_one_works() -> None:
+    """The person is told the sizes; the chat goes on."""
+    output = talk(STORY * 10, "Hello.").output
+    assert "your message was not sent: it needs 4,0" in output
+    assert "it sees 2 of your messages) Hello." in output
+
+
+def test_a_real_model_streams_through_the_agent() -> None:
+    """With a key the provider's words are shown, and its window and usage count."""
+    with provider("Good day to you.") as script:
+        said = heard("Hello.", args=["--window", "5000"], env=script.env)
+    assert "gpt-4o-mini" in said[0]["text"]
+    assert of_kind(said, "answer")[0]["text"].strip() == "Good day to you."
+    assert of_kind(said, "gauge")[0] == {
+        "type": "gauge",
+        "tokens": 23,
+        "trigger": 4000,
+        "limit": 4375,
+        "window": 5000,
+    }
+    assert script.requests[0]["stream"]
+
+
+def test_a_tool_call_is_a_line_and_its_result_is_not_an_answer() -> None:
+    """With --tools the model may read the standard library; the person sees what it asks, and its answer."""
+    with provider({"name": "list_folder", "arguments": '{"path": "json"}'}, "Four modules.") as script:
+        said = heard("What is in json?", args=["--tools"], env=script.env)
+    assert "→ list_folder(path='json')" in [each["text"] for each in of_kind(said, "note")]
+    assert [each["text"].strip() for each in of_kind(said, "answer")] == ["Four modules."]
+    assert "decoder.py" in script.requests[-1]["messages"][-1]["content"]
+
+
+def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
+    """The model writes the summary of `/compact` too, and its words stay out of the chat."""
+    turns = 20
+    replies = [*["Yes."] * turns, "<summary>The person counted.</summary>", "Well."]
+    with provider(*replies) as script:
+        said = heard(*[f"{n}. {STORY}" for n in range(turns)], "/compact", "And?", env=script.env)
+    (event,) = of_kind(said, "event")
+    assert (event["verdict"], event["strategy"]) == ("committed", "selective+model")
+    assert [each["text"].strip() for each in of_kind(said, "answer")] == [*["Yes."] * turns, "Well."]
+    assert "The person counted." in json.dumps(script.requests[-1])
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"), [(401, "OPENAI_API_KEY"), (404, "OPENAI_MODEL"), (429, "rate limit"), (500, "failed")]
+)
+def test_a_models_error_is_one_line_and_the_chat_goes_on(status: int, advice: str) -> None:
+    """The line says what to do; an empty line tries the same message again."""
+    with provider(status, "Here I am.") as script:
+        said = heard("Hello.", "", env=script.env)
+    (error,) = of_kind(said, "error")
+    assert advice in error["text"]
+    assert str(status) in error["text"]
+    assert "\n" not in error["text"]
+    assert of_kind(said, "answer")[0]["text"].strip() == "Here I am."
+    assert [message["content"] for message in script.requests[-1]["messages"]] == ["Hello."]
+
+
+def test_a_provider_that_cannot_be_reached_is_one_line() -> None:
+    """Without a server the address is named as what to check."""
+    with provider() as script:
+        gone = script.env
+    said = heard("Hello.", env={**gone, "OPENAI_MAX_RETRIES": "0"})
+    (error,) = of_kind(said, "error")
+    assert "cannot be reached: check the network and OPENAI_BASE_URL" in error["text"]
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "said"),
+    [
+        (["--window", "-5"], {}, "--window"),
+        (["--window", "9", "--tools"], {}, "no room for a conversation"),
+        (["--db", "nonsense"], {}, "no database URL"),
+        ([], {"OPENAI_API_KEY": "x", "OPENAI_MODEL": "my-own-model"}, "--window TOKENS"),
+    ],
+)
+def test_what_cannot_work_is_said_clearly(args: list[str], env: dict[str, str], said: str) -> None:
+    """A wrong option ends the command at once, with what to change and no traceback."""
+    result = talk("Hello.", args=args, env={**NO_MODEL, **env})
+    assert result.exit_code != 0
+    assert said in result.output
+    assert isinstance(result.exception, SystemExit)
+
+
+def test_our_own_errors_are_shown_as_they_are() -> None:
+    """They say what to do already; long ones are cut."""
+    assert explained(SettingsError("set a larger\nwindow")) == "set a larger window"
+    assert len(explained(ValueError("x" * 5_000))) < 300
+
+
+COMMAND = "from langgraph_compaction.graph.cli.main import app; app(['chat'])"
+
+
+def terminal(env: dict[str, str]) -> "pexpect.spawn[str]":
+    """Start a chat in a terminal of 100 columns."""
+    clean = {"PATH": "/usr/bin:/bin", "TERM": "xterm", "LANG": "C.UTF-8", **env}
+    return pexpect.spawn(
+        sys.executable, ["-c", COMMAND], env=clean, encoding="utf-8", dimensions=(40, 100), timeout=30
+    )
+
+
+def test_in_a_terminal_ctrl_c_at_the_prompt_ends_politely() -> None:
+    """A real terminal shows prompt, answer and gauge; Ctrl-C ends the chat with exit code 0."""
+    child = terminal({})
+    child.expect("you> ")
+    child.sendline("Ahoy.")
+    child.expect(r"a scripted echo; it sees 1 of your messages\) Ahoy\.")
+    child.expect(r"of 3,500 tokens \(trigger 3,200\)")
+    child.expect("you> ")
+    child.sendintr()
+    child.expect("Bye.")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+def test_ctrl_c_does_not_await_the_rest_of_an_answer() -> None:
+    """During an answer that would never end, Ctrl-C ends it, the request and the chat."""
+    with provider(ENDLESS) as script:
+        child = terminal(script.env)
+        child.expect("you> ")
+        child.sendline("Count.")
+        child.expect("41 42 43")
+        child.kill(signal.SIGINT)
+        child.expect("Bye.")
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == 0
+        assert script.deserted.wait(10)

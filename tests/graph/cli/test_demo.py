@@ -1,0 +1,208 @@
+"""`demo`: the whole investigation once, and what it must say when something is wrong."""
+
+import json
+import platform
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from typer.testing import CliRunner, Result
+
+from langgraph_compaction.graph.cli import findings, investigation
+from langgraph_compaction.graph.cli.findings import Fact, Findings
+from langgraph_compaction.graph.cli.investigation import Investigation, Rollback, fingerprint
+from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.cli.questions import QUESTIONS
+from langgraph_compaction.nodes import rollback
+
+
+def run(*args: str, env: dict[str, str | None] | None = None) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(app, ["demo", *args], env=env)
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, Any]:
+    """Run the command once as a machine would, and return its figures."""
+    result = run("--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut the investigation to its first two questions: too short for a rollback, and for its promise."""
+    monkeypatch.setattr(investigation, "QUESTIONS", QUESTIONS[:2])
+
+
+def test_the_investigation_is_several_windows_long(whole: dict[str, Any]) -> None:
+    """At least 60 tool calls bring at least 300,000 tokens into a window of 32,000, over several turns."""
+    assert whole["tool_calls"] >= 60
+    assert whole["tool_tokens"] >= 300_000
+    assert whole["window"] == 32_000
+    assert whole["turns"] > 10
+
+
+def test_no_request_is_over_the_limit(whole: dict[str, Any]) -> None:
+    """The largest of all requests lies under the limit."""
+    assert whole["over_limit_requests"] == 0
+    assert 0 < whole["max_request_tokens"] <= whole["limit"] < whole["window"]
+
+
+def test_nothing_that_was_said_is_lost(whole: dict[str, Any]) -> None:
+    """The transcript holds every message in its order, though the state holds only a few."""
+    assert whole["lost_messages"] == 0
+    assert whole["in_order"]
+    assert whole["messages_in_state"] + whole["messages_in_archive"] >= whole["messages_said"]
+    assert whole["messages_in_state"] < whole["messages_said"] / 3
+
+
+@pytest.mark.requirement("S0.6", "S0.27")
+def test_one_summary_fails_and_the_conversation_is_as_it_was(whole: dict[str, Any]) -> None:
+    """One attempt is rejected and rolled back to the same bytes; the next one takes the next rung."""
+    verdicts = [row["verdict"] for row in whole["compactions"]]
+    failed = verdicts.index("rejected_empty")
+    assert verdicts[failed + 1] == "degraded_deterministic"
+    assert set(verdicts[:failed] + verdicts[failed + 2 :]) == {"committed"}
+    assert whole["rollback"]["identical"]
+    assert whole["rollback"]["before"] == whole["rollback"]["after"]
+
+
+def test_each_commit_is_smaller_and_under_the_trigger(whole: dict[str, Any]) -> None:
+    """Every committed compaction says what it dropped and where it ended."""
+    committed = [row for row in whole["compactions"] if row["verdict"] == "committed"]
+    assert len(committed) >= 5
+    for row in committed:
+        assert row["tokens_after"] < whole["trigger"] <= row["tokens_before"]
+        assert row["blocks_dropped"] > 0
+
+
+def test_what_the_user_said_first_still_counts(whole: dict[str, Any]) -> None:
+    """Rules and ticket of the first turn stand in the last request, by then in the summary, and are obeyed."""
+    assert [fact["where"] for fact in whole["facts"]] == ["in the summary"] * 3
+    assert whole["answer"].startswith("STD-4711 is done. Modules found: ")
+    assert "test" not in whole["answer"]
+
+
+@pytest.mark.usefixtures("short")
+def test_the_first_line_says_that_the_model_is_scripted() -> None:
+    """Nobody takes the demonstration's model for a real one; output without a terminal is plain."""
+    output = run().output
+    assert "scripted" in output.splitlines()[0]
+    assert platform.python_version() in output
+    assert "\x1b" not in output
+
+
+@pytest.mark.usefixtures("short")
+def test_a_promise_that_is_not_kept_fails_the_command() -> None:
+    """Too little work and no rollback: the command says so and exits with 1."""
+    result = run()
+    assert result.exit_code == 1
+    assert "tool calls were made" in result.output
+    assert "no rollback could be shown" in result.output
+
+
+@pytest.mark.usefixtures("short")
+def test_the_same_work_gives_the_same_figures() -> None:
+    """Two runs differ in nothing but their thread and their time."""
+    figures = [json.loads(run("--json").stdout) for _ in range(2)]
+    for each in figures:
+        del each["thread"], each["seconds"]
+    assert figures[0] == figures[1]
+
+
+@pytest.mark.usefixtures("short")
+def test_a_database_keeps_the_thread(tmp_path: Any) -> None:
+    """With --db checkpoints and records stay, and the command names the thread they are under."""
+    url = f"sqlite:///{tmp_path / 'kept.db'}"
+    output = run("--db", url).output
+    assert "It is thread demo-" in output
+    assert {path.name for path in tmp_path.iterdir()} >= {"kept.db", "kept.checkpoints.db"}
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--summarizer", "model"), "OPENAI_API_KEY"),
+        (("--summarizer", "magic"), "magic"),
+        (("--db", "oracle://x/y"), "oracle"),
+        (("--db", "postgresql://x/y"), "sqlite:///agent.db"),
+        (("--db", "sqlite:////no/such/folder/x.db"), "/no/such/folder/x.db"),
+    ],
+)
+def test_what_cannot_work_is_said_clearly(args: tuple[str, ...], said: str) -> None:
+    """A wrong option ends the command at once, with what is wrong and no traceback."""
+    result = run(*args, env={"OPENAI_API_KEY": None})
+    assert result.exit_code != 0
+    assert said in result.output
+    assert isinstance(result.exception, SystemExit)
+
+
+def good(whole: dict[str, Any]) -> Findings:
+    """Return the figures of the run as an object."""
+    fields = {key: whole[key] for key in Findings.__dataclass_fields__}
+    rollback = Rollback(before="a", after="a")
+    facts = [Fact(**fact) for fact in whole["facts"]]
+    return Findings(**{**fields, "rollback": rollback, "facts": facts})
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"tool_calls": 59}, "59 tool calls"),
+        ({"tool_tokens": 299_999}, "299,999 tokens"),
+        ({"over_limit_requests": 1}, "1 requests were over"),
+        ({"lost_messages": 2}, "2 messages are lost"),
+        ({"in_order": False}, "order"),
+        ({"rollback": None}, "no rollback"),
+        ({"rollback": Rollback(before="a", after="b")}, "changed the conversation"),
+    ],
+)
+def test_every_promise_is_checked(whole: dict[str, Any], change: dict[str, Any], problem: str) -> None:
+    """Each figure that is out of bounds is a problem of its own."""
+    assert good(whole).problems() == []
+    (said,) = replace(good(whole), **change).problems()
+    assert problem in said
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        AIMessage("Hello", id="b"),
+        AIMessage("Hello!", id="a"),
+        AIMessage("Hello", id="a", response_metadata={"x": 1}),
+        HumanMessage("Hello", id="a"),
+    ],
+    ids=["id", "text", "metadata", "type"],
+)
+def test_the_fingerprint_sees_every_change(changed: BaseMessage) -> None:
+    """Another id, text, metadata or type is another fingerprint."""
+    message = AIMessage("Hello", id="a")
+    assert fingerprint([message]) == fingerprint([message.model_copy()])
+    assert fingerprint([changed]) != fingerprint([message])
+
+
+@pytest.mark.usefixtures("short")
+def test_a_rollback_that_changes_something_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison reads the checkpoints: a rollback that loses a message fails the command."""
+
+    def forgetful(turn: Any, _: Any) -> Any:
+        yield from ()
+        return turn.messages[1:]
+
+    monkeypatch.setattr(investigation, "FAIL_AFTER", 0)
+    assert "is identical" in run().output
+    monkeypatch.setattr(rollback, "_restored", forgetful)
+    output = run().output
+    assert "is DIFFERENT" in output
+    assert "the rollback changed the conversation" in output
+
+
+@pytest.mark.usefixtures("short")
+def test_a_message_that_is_not_in_the_transcript_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check against the transcript is a real one: a transcript with a gap fails the command."""
+    monkeypatch.setattr(findings, "LEAST_CALLS", 1)
+    read = Investigation.transcript
+    monkeypatch.setattr(Investigation, "transcript", lambda self: read(self)[1:])
+    assert "1 messages are lost" in run().output

@@ -1,0 +1,144 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from langgraph_compaction.checkpoint import DatabaseError
+from langgraph_compaction.graph import (
+    CompactionError,
+    CompactionSettings,
+    SettingsError,
+    UnknownWindowError,
+    create_compacting_agent,
+    create_compaction_graph,
+    records_of,
+)
+from tests.fakes import ScriptedModel
+from tests.graph.harness import CONFIG, Drive, agent, filler, said, values
+
+KNOWN = CompactionSettings(context_window=1_000)
+
+
+def built(model: Any = None, **options: Any) -> Any:
+    """Build an agent from exactly these."""
+    return create_compacting_agent(model or ScriptedModel(), **options)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"context_window": -5}, "context_window"),
+        ({"context_window": 0}, "context_window"),
+        ({"context_window": "large"}, "context_window"),
+        ({"preset": "nope"}, "selective"),
+        ({"output_reserve": -1}, "output_reserve"),
+        ({"trigger_ratio": 1.5}, "trigger_ratio"),
+        ({"target_ratio": 0.9}, "target_ratio"),
+        ({"summary_retries": -1}, "summary_retries"),
+        ({"on_refusal": "shrug"}, "on_refusal"),
+        ({"contextwindow": 5}, "contextwindow"),
+    ],
+)
+def test_impossible_settings_name_the_field(wrong: dict[str, Any], named: str) -> None:
+    """Settings are refused where they are made, as a `ValueError` that names what to change."""
+    with pytest.raises(ValueError, match=named):
+        CompactionSettings(**wrong)
+
+
+BUILDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "an unknown window": (built, UnknownWindowError, "context_window"),
+    "no settings for a graph without a model": (
+        lambda: create_compaction_graph(settings=CompactionSettings()),
+        UnknownWindowError,
+        "context_window",
+    ),
+    "a reserve larger than the window": (
+        lambda: built(settings=CompactionSettings(context_window=100, output_reserve=200)),
+        SettingsError,
+        "output_reserve",
+    ),
+    "a prompt larger than the window": (
+        lambda: built(settings=KNOWN, prompt=filler(2_000)),
+        SettingsError,
+        "shorten the prompt",
+    ),
+    "a summariser that is none": (lambda: built(settings=KNOWN, summarizer=42), SettingsError, "42"),
+    "an unknown summariser": (lambda: built(settings=KNOWN, summarizer="magic"), SettingsError, "digest"),
+    "a counter that is none": (lambda: built(settings=KNOWN, token_counter=42), SettingsError, "trim_messages"),
+    "a model that is none": (lambda: built(42, settings=KNOWN), SettingsError, "chat model"),
+    "no model": (lambda: create_compacting_agent(None, settings=KNOWN), SettingsError, "chat model"),
+    "a model's name": (lambda: built("gpt-4o", settings=KNOWN), SettingsError, "chat model"),
+    "an unknown kind of database": (lambda: built(settings=KNOWN, database="nosql://x"), DatabaseError, "nosql"),
+    "an unreadable URL": (lambda: built(settings=KNOWN, database="not a url"), DatabaseError, "no database URL"),
+    "a folder that is not there": (
+        lambda: built(settings=KNOWN, database="sqlite:////no/such/folder/x.db"),
+        DatabaseError,
+        "folder",
+    ),
+    "a server that does not answer": (
+        lambda: built(settings=KNOWN, database="postgresql://user:secret@127.0.0.1:1/x"),
+        DatabaseError,
+        "127.0.0.1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BUILDS)
+def test_what_cannot_work_is_refused_when_the_graph_is_built(case: str) -> None:
+    """Each is a clear error before any turn, and none of them shows a password."""
+    build, kind, named = BUILDS[case]
+    with pytest.raises(kind, match=named) as caught:
+        build()
+    assert "secret" not in str(caught.value)
+    assert issubclass(kind, CompactionError | DatabaseError)
+
+
+def test_a_durable_saver_without_a_database_is_refused(tmp_path: Path) -> None:
+    """Threads would outlive their snapshots: the error names both ways out, and both work."""
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
+        with pytest.raises(SettingsError, match=r'database="sqlite:.*database="memory"'):
+            built(settings=KNOWN, checkpointer=saver)
+        for database in ("memory", f"sqlite:///{tmp_path / 'ours.db'}"):
+            built(settings=KNOWN, checkpointer=saver, database=database).invoke(said("hello"), CONFIG)
+
+
+@pytest.mark.parametrize(
+    "checkpointer", [None, True, False, InMemorySaver()], ids=["none", "inherited", "off", "memory"]
+)
+def test_a_thread_that_ends_with_the_process_needs_no_database(checkpointer: Any) -> None:
+    """Neither given: all is kept in memory."""
+    assert records_of(built(settings=KNOWN, checkpointer=checkpointer)).database.durable is False
+
+
+def test_the_window_comes_from_the_model_where_it_says_so() -> None:
+    """A profile with `max_input_tokens` is enough."""
+    built(ScriptedModel(profile_window=1_000))
+
+
+async def test_two_inputs_with_one_id_are_one_message(go: Drive) -> None:
+    """As everywhere in LangGraph: the later message with an id replaces the earlier one in its place."""
+    graph = agent()
+    await go.invoke(graph, said("first", "same"))
+    await go.invoke(graph, said("second", "same"))
+    assert [message.text for message in values(graph)["messages"]] == ["second", "ok", "ok"]
+
+
+async def test_an_input_without_messages_is_a_turn_without_a_question(go: Drive) -> None:
+    """An empty list reaches the model as it is; nothing breaks."""
+    model = ScriptedModel()
+    await go.invoke(agent(model), {"messages": []})
+    assert model.received == [[]]
+
+
+@pytest.mark.parametrize("content", ["", [], [{"type": "text", "text": ""}]])
+async def test_empty_answers_break_nothing(go: Drive, content: Any) -> None:
+    """A model that says nothing ends its turn; the empty message is not sent back to it."""
+    model = ScriptedModel(replies=[AIMessage(content), "better"])
+    graph = agent(model)
+    await go.invoke(graph, said("hello"))
+    await go.invoke(graph, {"messages": [HumanMessage("well?")]})
+    assert values(graph)["messages"][-1].text == "better"

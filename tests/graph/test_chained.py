@@ -1,0 +1,102 @@
+import json
+import re
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+
+from langgraph_compaction.checkpoint import handle
+from langgraph_compaction.graph import records_of, transcript
+from langgraph_compaction.nodes.policies.transcript import is_summary
+from tests.fakes import ScriptedModel, texts
+from tests.graph.harness import CONFIG, Drive, agent, filler, frozen, full, said, standing, values
+
+
+def copying(messages: list[BaseMessage]) -> str:
+    """A summariser that keeps every sentinel it is shown and nothing else."""
+    found = dict.fromkeys(re.findall(r"SENTINEL-\d+", texts(messages)))
+    return f"<summary>{' '.join(found)}</summary>"
+
+
+def summaries(messages: list[Any]) -> list[AnyMessage]:
+    """The summaries among messages."""
+    return [message for message in messages if is_summary(message)]
+
+
+@pytest.mark.parametrize("summarizer", ["digest", "model"])
+async def test_the_next_request_contains_the_summary(go: Drive, summarizer: str) -> None:
+    """What a commit wrote is what the model reads next (B29)."""
+    model = ScriptedModel()
+    graph = agent(model, "digest" if summarizer == "digest" else ScriptedModel(replies=["<summary>GIST</summary>"]))
+    await go.invoke(graph, full())
+    (summary,) = summaries(values(graph)["messages"])
+    assert summary in model.received[0]
+    await go.invoke(graph, said("next"))
+    assert summary in model.received[1]
+    assert summarizer == "digest" or "GIST" in summary.text
+
+
+async def test_facts_survive_three_compactions_in_one_summary(go: Drive) -> None:
+    """Each compaction absorbs the summary before it, and what one kept the next does not lose (B33)."""
+    model, summarizer = ScriptedModel(), ScriptedModel(replies=[copying])
+    graph = agent(model, summarizer)
+    spoken: list[str] = []
+    while standing_epoch(graph) < 4:
+        turn = len(spoken)
+        spoken.append(f"SENTINEL-{turn} {filler(100, f'turn{turn}-')}")
+        await go.invoke(graph, said(spoken[-1], f"user-{turn}"))
+        held = values(graph)["messages"]
+        assert len(summaries(held)) == min(1, standing_epoch(graph))
+        whole = transcript(graph, CONFIG)
+        assert [message.text for message in whole if isinstance(message, HumanMessage)] == spoken
+        assert [message.type for message in whole] == ["human", "ai"] * len(spoken)
+    found = re.findall(r"SENTINEL-\d+", texts(model.received[-1]))
+    assert sorted(set(found)) == sorted(f"SENTINEL-{n}" for n in range(len(spoken)))
+
+
+def standing_epoch(graph: Any) -> int:
+    """Commits so far; 0 before the first turn."""
+    return int((values(graph).get("compaction") or {}).get("epoch", 0))
+
+
+async def test_the_transcript_has_the_originals_byte_for_byte(go: Drive) -> None:
+    """What left the view comes back as it was given: ids, metadata and order."""
+    graph, given = agent(), full()
+    given["messages"][1] = AIMessage("seen", id="r-answer-0", response_metadata={"a": {"b": [1]}}, name="ann")
+    await go.invoke(graph, given)
+    assert standing(graph)["epoch"] == 1
+    assert frozen(transcript(graph, CONFIG)[:-1]) == frozen(given["messages"])
+    assert all(records_of(graph).recall("thread", name) for name in handles(graph))
+
+
+def handles(graph: Any) -> list[str]:
+    """Handles of all that a thread's compactions archived."""
+    held = {message.id for message in values(graph)["messages"]}
+    found = [handle(message) for message in transcript(graph, CONFIG) if message.id not in held]
+    assert found
+    return found
+
+
+async def test_nothing_is_done_twice_at_the_same_size(go: Drive) -> None:
+    """A conversation just compacted is not compacted again (invariant 10)."""
+    graph = agent()
+    await go.invoke(graph, full())
+    for number in range(2):
+        await go.invoke(graph, said(f"short {number}"))
+    assert standing(graph)["epoch"] == 1
+
+
+@pytest.mark.parametrize("wish", ["the-very-first-wish-", "第一个愿望"])
+def test_state_stays_small_over_three_hundred_turns(wish: str) -> None:
+    """However long a thread grows, what compaction keeps in its state stays under two kilobytes."""
+    replies = (["<summary>gist</summary>"] * 3 + [""] * 3) * 50
+    summarizer = ScriptedModel(replies=replies)
+    graph = agent(ScriptedModel(replies=[filler(60)]), summarizer, checkpointer=None)
+    state: dict[str, Any] = {"messages": [HumanMessage(filler(700, wish))]}
+    for turn in range(300):
+        state["messages"] = [*state["messages"], HumanMessage(filler(100, f"t{turn}-"))]
+        state = graph.invoke(state)
+    assert state["compaction"]["turns"] == 300
+    assert state["compaction"]["epoch"] > 50
+    kept = json.dumps([state["compaction"], state["memory"]], ensure_ascii=False)
+    assert len(kept.encode()) < 2_048

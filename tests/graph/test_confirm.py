@@ -1,0 +1,146 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.types import Command
+
+from tests.fakes import ScriptedModel, texts
+from tests.graph.harness import (
+    CONFIG,
+    SUMMARY,
+    Drive,
+    agent,
+    events,
+    filler,
+    full,
+    ledger,
+    rounds,
+    said,
+    standing,
+    steps,
+    values,
+    verdicts,
+)
+
+
+def asking(model: Any = None, summarizer: Any = None, **options: Any) -> Any:
+    """An agent that asks before it compacts."""
+    return agent(model, summarizer, require_confirmation=True, **options)
+
+
+def question(graph: Any) -> dict[str, Any]:
+    """What the person is asked."""
+    (interrupt,) = graph.get_state(CONFIG).interrupts
+    found: dict[str, Any] = interrupt.value
+    return found
+
+
+async def test_the_question_says_what_would_happen(go: Drive) -> None:
+    """A person is told the sizes now, how much would go and about what is left; nothing has happened yet."""
+    graph = asking()
+    await go.invoke(graph, full())
+    asked = question(graph)
+    assert (asked["current_tokens"], asked["max_tokens"]) == (870, 1_000)
+    assert asked["messages_leaving"] == 14
+    assert asked["tokens_after_about"] < 500
+    assert graph.get_state(CONFIG).next == ("confirm",)
+    assert ledger(graph) == []
+    assert len(values(graph)["messages"]) == 17
+
+
+@pytest.mark.parametrize("answer", [True, "accept", "Yes", {"accept": True}, {"focus": "the price"}])
+async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:
+    """Any clear yes goes on to the compaction."""
+    graph = asking()
+    await go.invoke(graph, full())
+    chunks = await go.stream(graph, Command(resume=answer))
+    assert [step for step in steps(chunks) if not step.startswith("__")] == [
+        "confirm",
+        "selective_compaction",
+        "summarize",
+        "commit",
+        "model",
+    ]
+
+
+@pytest.mark.parametrize("answer", [False, "decline", "", "what?", {"accept": False, "focus": "x"}, 7, []])
+async def test_anything_else_declines(go: Drive, answer: Any) -> None:
+    """The turn is answered on the whole conversation, and the ledger says who decided."""
+    model = ScriptedModel()
+    graph = asking(model)
+    await go.invoke(graph, full())
+    await go.invoke(graph, Command(resume=answer))
+    assert len(model.received[0]) == 17
+    assert verdicts(graph) == ["declined"]
+    assert standing(graph)["last"]["verdict"] == "declined"
+    assert standing(graph).get("streak", 0) == 0
+
+
+async def test_a_decline_holds_until_the_conversation_has_grown(go: Drive) -> None:
+    """The question comes back once five per cent of the window have been said since."""
+    graph = asking()
+    await go.invoke(graph, full())
+    await go.invoke(graph, Command(resume=False))
+    chunks = await go.stream(graph, said(filler(10)), stream_mode=["updates", "custom"])
+    assert steps(chunks) == ["token_check", "model"]
+    assert events(chunks, "PreCompactEvent"), "the event is written also when the attempt is skipped"
+    await go.invoke(graph, said(filler(40)))
+    assert question(graph)["current_tokens"] >= 870 + 50
+
+
+async def test_the_focus_reaches_the_summariser_once(go: Drive) -> None:
+    """What the person wants kept is asked of this summary and of no later one."""
+    summarizer = ScriptedModel(replies=[SUMMARY])
+    graph = asking(summarizer=summarizer)
+    await go.invoke(graph, full())
+    await go.invoke(graph, Command(resume={"accept": True, "focus": "the price of eggs"}))
+    assert "the price of eggs" in texts(summarizer.received[0])
+    await go.invoke(graph, {"messages": rounds(7, tag="later")})
+    await go.invoke(graph, Command(resume=True))
+    assert "the price of eggs" not in texts(summarizer.received[1])
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_message_sent_with_the_answer_is_kept(go: Drive, answer: bool) -> None:
+    """`Command(resume, update)` may bring a message; it stays and the model reads it."""
+    model = ScriptedModel()
+    graph = asking(model)
+    await go.invoke(graph, full())
+    late = HumanMessage("and be quick", id="late")
+    await go.invoke(graph, Command(resume=answer, update={"messages": [late]}))
+    assert model.received[0][-1] == late
+    assert late in values(graph)["messages"]
+    assert standing(graph).get("epoch", 0) == int(answer)
+
+
+async def test_a_new_input_instead_of_an_answer_asks_again(go: Drive) -> None:
+    """Nothing is rolled back, nothing is lost: the question counts the new message too."""
+    graph = asking()
+    await go.invoke(graph, full())
+    chunks = await go.stream(graph, said("are you there?", "second"))
+    assert steps(chunks) == ["token_check", "__interrupt__"]
+    assert question(graph)["current_tokens"] == 870 + 7
+    await go.invoke(graph, Command(resume=True))
+    assert verdicts(graph) == ["committed"]
+    assert {"question", "second"} <= {message.id for message in values(graph)["messages"]}
+
+
+async def test_over_the_limit_nobody_is_asked(go: Drive) -> None:
+    """In the hard zone there is nothing to choose."""
+    graph = asking()
+    await go.invoke(graph, {"messages": [*rounds(12), HumanMessage("and now?")]})
+    assert graph.get_state(CONFIG).interrupts == ()
+    assert verdicts(graph) == ["committed"]
+
+
+async def test_an_answer_may_be_followed_by_the_question(go: Drive) -> None:
+    """After the model's answer the person is asked too; either way the turn then ends."""
+    model = ScriptedModel(replies=[filler(60)])
+    graph = asking(model)
+    await go.invoke(graph, {"messages": [*rounds(7)[:-1], HumanMessage(filler(40))]})
+    assert len(model.received) == 1
+    assert graph.get_state(CONFIG).next == ("confirm",)
+    await go.invoke(graph, Command(resume=True))
+    assert len(model.received) == 1
+    assert graph.get_state(CONFIG).next == ()
+    assert verdicts(graph) == ["committed"]

@@ -1,0 +1,191 @@
+import logging
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langgraph_compaction.graph import records_of
+from langgraph_compaction.nodes.turn import Turn
+from tests.fakes import ScriptedModel
+from tests.graph.harness import (
+    SUMMARY,
+    Drive,
+    agent,
+    events,
+    filler,
+    frozen,
+    ledger,
+    standing,
+    tool_block,
+    values,
+    verdicts,
+)
+from tests.graph.test_rollback import calm
+
+COUNTERS = ("tool_blocks_kept", "tool_blocks_dropped", "tool_calls_truncated", "tool_results_truncated")
+BLOCKS: dict[str, Any] = {
+    "messages": [
+        HumanMessage("look around", id="u"),
+        *(message for number in range(7) for message in tool_block(number, 100)),
+        *tool_block(7, 130),
+        AIMessage("seen", id="seen"),
+        HumanMessage("and now?", id="question"),
+    ]
+}
+"""Eight tool blocks that the model has read, the last of which is clipped at a threshold of 120 tokens."""
+
+
+def telling(summarizer: Any = None, **options: Any) -> Any:
+    """An agent that tells each phase."""
+    options.setdefault("emit_compaction_meta_events", True)
+    return agent(calm(), summarizer, tool_result_threshold=120, preview_tokens=10, **options)
+
+
+async def told(go: Drive, graph: Any, given: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+    """The events of one turn."""
+    return events(await go.stream(graph, given, stream_mode=["custom"], **options))
+
+
+@pytest.mark.requirement("S0.45", "S0.37", "S0.30")
+async def test_the_sequence_of_a_commit(go: Drive) -> None:
+    """The trigger, four phases in order, and the verdict."""
+    found = await told(go, telling(), BLOCKS)
+    assert [event["event"] for event in found] == ["PreCompactEvent", *["CompactionMetaEvent"] * 4, "CompactionEvent"]
+    assert [event["phase"] for event in found[1:-1]] == [
+        "selective_start",
+        "selective_done",
+        "summary_start",
+        "summary_done",
+    ]
+    assert found[-1]["verdict"] == "committed"
+
+
+FAILURES: dict[str, tuple[Any, list[str]]] = {
+    "the summary": ("", ["selective_start", "selective_done", "summary_start", "rollback"]),
+    "the gate": (
+        f"<summary>{filler(900)}</summary>",
+        ["selective_start", "selective_done", "summary_start", "summary_done", "rollback"],
+    ),
+    "the snapshot": (SUMMARY, ["selective_start", "rollback"]),
+}
+
+
+@pytest.mark.requirement("S0.30", "S0.34")
+@pytest.mark.parametrize("failing", FAILURES)
+async def test_the_sequence_of_a_failure(go: Drive, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    """Every attempt that started ends with one `rollback` phase that names the reason."""
+    reply, phases = FAILURES[failing]
+    graph = telling(ScriptedModel(replies=[reply]))
+    if failing == "the snapshot":
+        monkeypatch.setattr(records_of(graph), "begin", raising)
+    found = await told(go, graph, BLOCKS)
+    meta = [event for event in found if event["event"] == "CompactionMetaEvent"]
+    assert [event["phase"] for event in meta] == phases
+    assert meta[-1]["reason"] == found[-1]["reason"] == standing(graph)["last"]["reason"] != ""
+    assert meta[-1]["tokens_after"] == meta[0]["tokens_before"]
+
+
+@pytest.mark.requirement("S0.31", "S0.32", "S0.33")
+@pytest.mark.parametrize("reply", [SUMMARY, ""])
+async def test_counters_and_sizes_run_on_from_phase_to_phase(go: Drive, reply: str) -> None:
+    """Once selection is done, every later phase carries its counters; each starts at the size it was left at."""
+    meta = [
+        event
+        for event in await told(go, telling(ScriptedModel(replies=[reply])), BLOCKS)
+        if event["event"] == "CompactionMetaEvent"
+    ]
+    assert [meta[0][name] for name in COUNTERS] == [0, 0, 0, 0]
+    assert [[event[name] for name in COUNTERS] for event in meta[1:]] == [[5, 3, 0, 1]] * (len(meta) - 1)
+    for earlier, later in pairwise(meta):
+        if later["phase"] != "rollback":
+            assert later["tokens_before"] == earlier["tokens_after"]
+    assert meta[1]["tokens_after"] < meta[0]["tokens_after"]
+
+
+@pytest.mark.requirement("S0.29", "S0.35")
+async def test_phases_are_told_only_when_switched_on(go: Drive) -> None:
+    """By default the stream carries the trigger and the verdict alone."""
+    found = await told(go, telling(emit_compaction_meta_events=False), BLOCKS)
+    assert [event["event"] for event in found] == ["PreCompactEvent", "CompactionEvent"]
+
+
+@pytest.mark.requirement("S0.36")
+@pytest.mark.parametrize("built", [True, False])
+async def test_a_run_can_switch_the_phases(go: Drive, built: bool) -> None:
+    """A run's own context beats what the graph was built with."""
+    graph = telling(emit_compaction_meta_events=built)
+    found = await told(go, graph, BLOCKS, context={"emit_compaction_meta_events": not built})
+    assert any(event["event"] == "CompactionMetaEvent" for event in found) is not built
+
+
+@pytest.mark.requirement("S0.38", "S0.46")
+async def test_a_call_that_does_not_stream_only_logs(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
+    """The state returned is the same with and without events; what happened stands in the log."""
+    with caplog.at_level(logging.DEBUG, "langgraph_compaction"):
+        loud = await go.invoke(telling(), BLOCKS)
+    assert "开始选择性压缩" in caplog.text
+    assert "执行 LLM Summary" in caplog.text
+    assert "压缩失败，已回滚" not in caplog.text
+    assert "'phase': 'summary_done'" in caplog.text
+    quiet = await go.invoke(telling(emit_compaction_meta_events=False), BLOCKS)
+    assert frozen(loud["messages"]) == frozen(quiet["messages"])
+    assert loud.keys() == quiet.keys() == {"messages", "compaction", "memory"}
+
+
+@pytest.mark.requirement("S0.46")
+async def test_a_rollback_is_logged(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever greps the log finds what was rolled back, and why."""
+    await go.invoke(telling(ScriptedModel(replies=[""])), BLOCKS)
+    (record,) = [record for record in caplog.records if "压缩失败，已回滚" in record.message]
+    assert (record.levelno, record.filename) == (logging.WARNING, "rollback.py")
+    assert "empty_summary" in record.message
+
+
+def raising(*_: Any, **__: Any) -> None:
+    """Fail, whatever is asked."""
+    raise OSError("no space left")
+
+
+class Failing(logging.Handler):
+    """A log handler that raises instead of writing."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Fail."""
+        raise OSError(record.levelname)
+
+
+@pytest.fixture(params=["event sink", "ledger", "log handler"])
+def observer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Break one of those who only watch."""
+    log, handler = logging.getLogger("langgraph_compaction"), Failing()
+    if request.param == "event sink":
+        monkeypatch.setattr(Turn, "writer", property(lambda _: raising))
+    if request.param == "log handler":
+        log.addHandler(handler)
+        log.setLevel(logging.DEBUG)
+    yield request.param
+    log.removeHandler(handler)
+    log.setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize(
+    ("replies", "expected"),
+    [([SUMMARY], "committed"), ([""], "rejected_empty"), ([ValueError("down")], "failed_permanent")],
+)
+async def test_who_only_watches_changes_nothing(
+    go: Drive, monkeypatch: pytest.MonkeyPatch, observer: str, replies: list[Any], expected: str
+) -> None:
+    """An event sink, a ledger or a log handler that raises neither ends the turn nor changes its verdict (F26)."""
+    graph = telling(ScriptedModel(replies=replies))
+    if observer == "ledger":
+        for method in ("close", "note", "abandon_open"):
+            monkeypatch.setattr(records_of(graph), method, raising)
+    await go.invoke(graph, BLOCKS)
+    assert standing(graph)["last"]["verdict"] == expected
+    assert values(graph)["messages"][-1].text == "answered"
+    if observer != "ledger":
+        assert verdicts(graph) == [expected]
+    else:
+        assert len(ledger(graph)) == 1

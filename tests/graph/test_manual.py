@@ -1,0 +1,150 @@
+from typing import Any
+
+import pytest
+from langchain_core.tools import tool
+from langgraph.types import Command, interrupt
+
+from langgraph_compaction.graph import CompactionError, acompact_now, compact_now
+from tests.fakes import ScriptedModel, calls, texts
+from tests.graph.harness import (
+    CONFIG,
+    SUMMARY,
+    Asynchronous,
+    Clock,
+    Drive,
+    agent,
+    events,
+    filler,
+    full,
+    ledger,
+    rounds,
+    said,
+    standing,
+    steps,
+    values,
+    verdicts,
+)
+
+
+async def compact(go: Drive, graph: Any, **options: Any) -> dict[str, Any]:
+    """Compact now, in the way of the drive."""
+    if isinstance(go, Asynchronous):
+        return await acompact_now(graph, CONFIG, **options)
+    return compact_now(graph, CONFIG, **options)
+
+
+async def test_a_thread_is_compacted_whatever_its_size(go: Drive) -> None:
+    """A person's wish compacts far below the trigger, and calls no model."""
+    model, summarizer = ScriptedModel(), ScriptedModel(replies=[SUMMARY])
+    graph = agent(model, summarizer)
+    await go.invoke(graph, {"messages": rounds(5)})
+    result = await compact(go, graph, focus="the price of eggs")
+    assert len(model.received) == 1
+    assert verdicts(graph) == ["committed"]
+    assert ledger(graph)[0].trigger == "manual"
+    assert "the price of eggs" in texts(summarizer.received[0])
+    assert result["messages"] == values(graph)["messages"]
+    assert len(result["messages"]) < 11
+
+
+async def test_with_nothing_old_it_does_nothing(go: Drive) -> None:
+    """A short thread stays as it is, and nothing failed."""
+    graph = agent()
+    await go.invoke(graph, said("hello"))
+    before = values(graph)["messages"]
+    await compact(go, graph)
+    assert values(graph)["messages"] == before
+    assert verdicts(graph) == ["noop"]
+    assert standing(graph).get("streak", 0) == 0
+
+
+async def test_a_wish_holds_for_one_run(go: Drive) -> None:
+    """The next turn is a turn like any other, without the focus."""
+    summarizer = ScriptedModel(replies=[SUMMARY])
+    graph = agent(ScriptedModel(), summarizer)
+    await go.invoke(graph, said("hello"))
+    await compact(go, graph, focus="the price of eggs")
+    assert steps(await go.stream(graph, said("more"))) == ["token_check", "model"]
+    await go.invoke(graph, full())
+    assert verdicts(graph) == ["noop", "committed"]
+    assert "the price of eggs" not in texts(summarizer.received[0])
+
+
+async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) -> None:
+    """Who wishes it has confirmed it, and does not wait for a cool-down."""
+    graph = agent(require_confirmation=True, now=clock)
+    await go.invoke(graph, {"messages": rounds(5)})
+    graph.update_state(CONFIG, {"compaction": {"streak": 3, "cooldown_until": clock.time + 5}}, as_node="model")
+    await compact(go, graph)
+    assert verdicts(graph) == ["committed"]
+    assert standing(graph)["streak"] == 0
+
+
+async def test_a_dead_summariser_gives_way_to_the_digest_at_once(go: Drive) -> None:
+    """The person waits for a result: the rungs run on within the run."""
+    graph = agent(ScriptedModel(), ScriptedModel(replies=[ValueError("down")]))
+    await go.invoke(graph, {"messages": rounds(5)})
+    await compact(go, graph)
+    assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
+    assert graph.get_state(CONFIG).next == ()
+
+
+async def test_a_wish_is_told_as_manual(go: Drive) -> None:
+    """The event names the person as the trigger."""
+    graph = agent()
+    await go.invoke(graph, {"messages": rounds(5)})
+    given = {"messages": [], "compaction": {"request": {"focus": None}}}
+    chunks = await go.stream(graph, given, stream_mode=["custom"])
+    assert events(chunks, "PreCompactEvent")[0]["trigger"] == "manual"
+
+
+async def test_a_wish_without_effect_is_told_to_its_end(go: Drive) -> None:
+    """Nothing old: the one phase that began ends, and the verdict is `noop`."""
+    graph = agent(emit_compaction_meta_events=True)
+    await go.invoke(graph, said("hello"))
+    given = {"messages": [], "compaction": {"request": {"focus": None}}}
+    found = events(await go.stream(graph, given, stream_mode=["custom"]))
+    assert [event.get("phase") or event.get("verdict") for event in found] == [
+        None,
+        "selective_start",
+        "selective_done",
+        "noop",
+    ]
+
+
+@tool
+def ask() -> str:
+    """Ask the user."""
+    return f"they said {interrupt('which one?')}"
+
+
+async def test_a_waiting_tool_is_not_abandoned(go: Drive) -> None:
+    """While a tool waits for an answer the wish is refused, and the answer still reaches it (F23)."""
+    graph = agent(ScriptedModel(replies=[calls(("ask", {})), "done"]), tools=[ask])
+    await go.invoke(graph, {"messages": [*rounds(4), *said("go")["messages"]]})
+    with pytest.raises(CompactionError, match="resume"):
+        await compact(go, graph)
+    await go.invoke(graph, Command(resume="the left one"))
+    assert values(graph)["messages"][-1].text == "done"
+
+
+async def test_an_unanswered_question_stays_last(go: Drive) -> None:
+    """A wish between a failed call of the model and its retry keeps the question word for word."""
+    graph = agent(ScriptedModel(replies=[RuntimeError("down"), "here"]))
+    with pytest.raises(RuntimeError, match="down"):
+        await go.invoke(graph, {"messages": [*rounds(4), *said(filler(30), "question")["messages"]]})
+    await compact(go, graph)
+    assert verdicts(graph) == ["committed"]
+    assert values(graph)["messages"][-1].text == filler(30)
+
+
+async def test_a_draft_left_open_gives_way_to_the_wish(go: Drive, clock: Clock) -> None:
+    """A run that died is rolled back first; then the wish is fulfilled, and no model is called."""
+    model, summarizer = ScriptedModel(), ScriptedModel(replies=[SUMMARY])
+    graph = agent(model, summarizer, now=clock)
+    await go.invoke(graph, full(), interrupt_before=["summarize"])
+    clock.time += 100
+    await compact(go, graph, focus="the price of eggs")
+    assert model.received == []
+    assert standing(graph)["last"]["verdict"] == "committed"
+    assert "the price of eggs" in texts(summarizer.received[0])

@@ -1,0 +1,149 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.types import Overwrite
+
+from langgraph_compaction.graph import MessageRefusedError, records_of, transcript
+from tests.fakes import ScriptedModel
+from tests.graph.harness import (
+    CONFIG,
+    Drive,
+    agent,
+    events,
+    filler,
+    frozen,
+    ledger,
+    request_tokens,
+    rounds,
+    said,
+    standing,
+    steps,
+    values,
+    verdicts,
+)
+
+HUGE = HumanMessage(filler(1_200, "huge-"), id="huge", name="ann")
+
+
+def huge() -> dict[str, Any]:
+    """An input that no compaction can make fit."""
+    return {"messages": [HUGE.model_copy()]}
+
+
+async def test_an_input_larger_than_the_window_is_refused(go: Drive) -> None:
+    """It ends the turn: one line stands in its place, with its id, the sizes and a handle."""
+    model = ScriptedModel()
+    graph = agent(model)
+    await go.invoke(graph, said("hello"))
+    chunks = await go.stream(graph, huge(), stream_mode=["updates", "custom"])
+    assert steps(chunks) == ["token_check"]
+    assert len(model.received) == 1
+    stand_in = values(graph)["messages"][-1]
+    assert (stand_in.id, stand_in.type, stand_in.name) == ("huge", "human", "ann")
+    assert "\n" not in stand_in.text
+    assert "1204" in stand_in.text
+    assert "1000" in stand_in.text
+    handle = stand_in.additional_kwargs["compaction"]["handle"]
+    assert handle in stand_in.text
+    assert records_of(graph).recall("thread", handle) == HUGE
+    assert standing(graph)["last"]["verdict"] == ledger(graph)[-1].verdict == "refused"
+    assert [event["verdict"] for event in events(chunks, "CompactionEvent")] == ["refused"]
+
+
+async def test_the_next_small_input_works(go: Drive) -> None:
+    """A refused input poisons nothing; the model reads the line in its place."""
+    model = ScriptedModel()
+    graph = agent(model)
+    await go.invoke(graph, huge())
+    assert steps(await go.stream(graph, said("hello"))) == ["token_check", "model"]
+    assert [message.text[:20] for message in model.received[0]] == ["[This message was no", "hello"]
+
+
+async def test_the_transcript_keeps_what_was_said(go: Drive) -> None:
+    """The whole conversation holds the refused message as it was."""
+    graph = agent()
+    await go.invoke(graph, said("hello", "first"))
+    await go.invoke(graph, huge())
+    await go.invoke(graph, said("again", "last"))
+    found = transcript(graph, CONFIG)
+    assert [m.id for m in found if m.type == "human"] == ["first", "huge", "last"]
+    assert HUGE in found
+
+
+async def test_a_refusal_may_raise(go: Drive) -> None:
+    """With `on_refusal="raise"` the state is the same, and the caller is told by an error."""
+    graph = agent(on_refusal="raise")
+    with pytest.raises(MessageRefusedError, match="1204"):
+        await go.invoke(graph, huge())
+    assert verdicts(graph) == ["refused"]
+    assert values(graph)["messages"][-1].text.startswith("[This message was not sent")
+    await go.invoke(graph, said("hello"))
+    assert values(graph)["messages"][-1].text == "ok"
+
+
+async def test_a_message_that_just_fits_is_not_refused(go: Drive) -> None:
+    """The limit itself can be sent: what is older goes."""
+    model = ScriptedModel()
+    graph = agent(model)
+    await go.invoke(graph, {"messages": [*rounds(4), HumanMessage(filler(970), id="large")]})
+    assert model.received[0][-1].id == "large"
+    assert "refused" not in verdicts(graph)
+
+
+@pytest.mark.parametrize("prompt_words", [0, 300])
+async def test_the_fixed_part_counts(go: Drive, prompt_words: int) -> None:
+    """What the system prompt takes is not there for the message."""
+    graph = agent(prompt=filler(prompt_words) or None)
+    await go.invoke(graph, said(filler(800)))
+    assert (verdicts(graph) == ["refused"]) == bool(prompt_words)
+
+
+def defective() -> list[Any]:
+    """A long thread as other programs leave it: over the window, with every defect we know."""
+    call = {"name": "read", "args": {}, "id": "c1"}
+    return [
+        ToolMessage("nobody asked", tool_call_id="gone", id="orphan"),
+        *rounds(6),
+        AIMessage("", tool_calls=[call], id="interrupted"),
+        HumanMessage("never mind", id="interruption"),
+        AIMessage("fine", id="fine"),
+        AIMessage("", tool_calls=[call], id="again"),
+        ToolMessage(filler(60), tool_call_id="c1", id="reused-call-id"),
+        ToolMessage(filler(60), tool_call_id="c1", id="answered-twice"),
+        HumanMessage("this id", id="twice"),
+        AIMessage("that id", id="twice"),
+        HumanMessage(filler(60, "no-id")),
+        {"role": "assistant", "content": filler(60, "a-dict")},
+        *rounds(6, tag="later"),
+    ]
+
+
+async def test_a_long_thread_with_defects_is_compacted_on_its_first_turn(go: Drive) -> None:
+    """An adopted thread over the window is compacted before its first call, and nothing of it is lost."""
+    model = ScriptedModel()
+    graph = agent(model)
+    graph.update_state(CONFIG, {"messages": Overwrite(defective())}, as_node="model")
+    await go.invoke(graph, said("and now?"))
+    assert verdicts(graph)[0] == "committed"
+    assert len(model.received) == 1
+    assert request_tokens(model.received[0]) <= 1_000
+    assert model.received[0][-1].text == "and now?"
+    held = values(graph)["messages"]
+    assert len({message.id for message in held}) == len(held)
+    said_then = [m["content"] if isinstance(m, dict) else m.text for m in defective()]
+    assert [message.text for message in transcript(graph, CONFIG)[: len(said_then)]] == said_then
+
+
+async def test_defects_below_the_trigger_stay_as_they_are(go: Drive) -> None:
+    """State keeps what happened: only ids are given where they were missing or taken."""
+    graph = agent()
+    short: list[Any] = [
+        message for message in defective() if isinstance(message, dict) or len(message.text.split()) < 40
+    ]
+    graph.update_state(CONFIG, {"messages": Overwrite(short)}, as_node="model")
+    await go.invoke(graph, said("and now?"))
+    held = values(graph)["messages"]
+    assert frozen(held[:2]) == frozen(short[:2])
+    assert len(held) == len(short) + 2
+    assert len({message.id for message in held}) == len(held)

@@ -1,0 +1,245 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.types import Overwrite
+
+from langgraph_compaction.graph import records_of, transcript
+from langgraph_compaction.nodes import Reply
+from tests.fakes import ReplyingSummarizer, ScriptedModel, texts, usage
+from tests.graph.harness import (
+    CONFIG,
+    SUMMARY,
+    Drive,
+    agent,
+    events,
+    filler,
+    frozen,
+    full,
+    ledger,
+    rounds,
+    said,
+    standing,
+    steps,
+    values,
+    verdicts,
+)
+
+CUT = {"finish_reason": "length"}
+REPLIES: dict[str, tuple[Any, str, str, int]] = {
+    "transient error": (ConnectionError("reset"), "failed_transient", "summary_exception:ConnectionError", 3),
+    "permanent error": (ValueError("no such key"), "failed_permanent", "summary_exception:ValueError", 1),
+    "empty": ("", "rejected_empty", "empty_summary", 3),
+    "blank": (" \n ", "rejected_empty", "empty_summary", 3),
+    "thinking only": (
+        AIMessage([{"type": "thinking", "thinking": "let me see"}]),
+        "rejected_empty",
+        "thinking_only_no_content",
+        3,
+    ),
+    "nothing before the output limit": (
+        AIMessage("", response_metadata=CUT),
+        "rejected_empty",
+        "max_tokens_no_content",
+        3,
+    ),
+    "cut off": (AIMessage(SUMMARY, response_metadata=CUT), "rejected_truncated", "max_tokens_truncated", 3),
+    "a tool call": (
+        AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": "c"}]),
+        "rejected_tool_call",
+        "tool_call",
+        3,
+    ),
+    "withheld": (
+        AIMessage(SUMMARY, response_metadata={"finish_reason": "content_filter"}),
+        "rejected_not_a_summary",
+        "refusal",
+        3,
+    ),
+    "no tags": ("I have done what you asked.", "rejected_not_a_summary", "no_summary_tags", 3),
+    "empty tags": ("<summary> </summary>", "rejected_empty", "empty_tag_body", 3),
+    "too long": (f"<summary>{filler(900)}</summary>", "rejected_inflated", "not_smaller", 1),
+    "over the ceiling": (f"<summary>{filler(700)}</summary>", "rejected_insufficient", "over_ceiling", 1),
+}
+"""Reply of the summariser -> verdict, reason and number of calls."""
+
+RICH = [
+    HumanMessage([{"type": "text", "text": "see", "cache_control": {"type": "ephemeral"}}], id="i", name="ann"),
+    AIMessage(
+        "seen", id="j", response_metadata={"model_name": "m", "nested": {"a": [1]}}, additional_kwargs={"x": 1}
+    ),
+]
+"""Messages with all that a careless copy would lose."""
+
+
+def calm(text: str = "answered") -> ScriptedModel:
+    """A model whose real usage is small, so that nothing is compacted after its answer."""
+    return ScriptedModel(replies=[usage(AIMessage(text, id="the-answer"), 100)])
+
+
+@pytest.mark.requirement("S0.22", "S0.23", "S0.24")
+@pytest.mark.parametrize("case", REPLIES)
+async def test_a_failing_summariser_is_rolled_back_and_the_turn_is_answered(go: Drive, case: str) -> None:
+    """Whatever comes back in place of a summary: a verdict, the seed's reason, and the thread as it was."""
+    reply, verdict, reason, called = REPLIES[case]
+    summarizer = ScriptedModel(replies=[reply])
+    graph = agent(calm(), summarizer)
+    given = {"messages": [*RICH, *rounds(9), HumanMessage("and now?", id="q")]}
+    before = frozen(given["messages"])
+    chunks = await go.stream(graph, given, stream_mode=["updates", "custom"])
+    assert steps(chunks)[-2:] == ["rollback", "model"]
+    assert frozen(values(graph)["messages"][:-1]) == before
+    assert values(graph)["messages"][-1].id == "the-answer"
+    last, (row,), (event,) = standing(graph)["last"], ledger(graph), events(chunks, "CompactionEvent")
+    assert (last["verdict"], last["reason"]) == (row.verdict, row.reason) == (verdict, reason)
+    assert (event["verdict"], event["reason"]) == (verdict, reason)
+    assert row.summary_calls == len(summarizer.received) == called
+    assert standing(graph)["draft"] is None
+
+
+@pytest.mark.requirement("S0.28")
+async def test_no_content_at_all_is_named(go: Drive) -> None:
+    """A summariser of the user's own that gives `None` is rejected as `content_none`."""
+    graph = agent(calm(), ReplyingSummarizer(Reply(content=None)))
+    await go.invoke(graph, full())
+    assert ledger(graph)[0].reason == "content_none"
+
+
+@pytest.mark.requirement("S0.26", "S0.27")
+async def test_a_bad_reply_is_asked_for_again_with_its_defect_named(go: Drive) -> None:
+    """Only the third bad reply ends the attempt; a good one before that commits."""
+    summarizer = ScriptedModel(replies=["nothing", "", SUMMARY])
+    graph = agent(calm(), summarizer)
+    await go.invoke(graph, full())
+    assert verdicts(graph) == ["committed"]
+    first, second, third = map(texts, summarizer.received)
+    assert "rejected" not in first
+    assert "no_summary_tags" in second
+    assert "empty_summary" in third
+
+
+@pytest.mark.parametrize("retries", [0, 4])
+async def test_the_number_of_retries_is_a_setting(go: Drive, retries: int) -> None:
+    """`summary_retries` further calls are made, no more."""
+    summarizer = ScriptedModel(replies=[""])
+    await go.invoke(agent(calm(), summarizer, summary_retries=retries), full())
+    assert len(summarizer.received) == retries + 1
+
+
+@pytest.mark.requirement("S0.21")
+@pytest.mark.parametrize(
+    ("method", "reason"), [("begin", "selective:RuntimeError"), ("commit", "archive:RuntimeError")]
+)
+async def test_without_snapshot_or_archive_nothing_is_compacted(
+    go: Drive, monkeypatch: pytest.MonkeyPatch, method: str, reason: str
+) -> None:
+    """Where the database refuses the snapshot or the archive, the messages stay and the turn is answered."""
+    graph = agent(calm())
+    monkeypatch.setattr(records_of(graph), method, raising(RuntimeError("disk full")))
+    given = full()
+    await go.invoke(graph, given)
+    assert standing(graph)["last"]["verdict"] == "failed_permanent"
+    assert standing(graph)["last"]["reason"] == reason
+    assert frozen(values(graph)["messages"][:-1]) == frozen(given["messages"])
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    """A function that raises."""
+
+    def raise_it(*_: Any, **__: Any) -> None:
+        raise error
+
+    return raise_it
+
+
+async def test_a_commit_archives_before_the_messages_change(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the archive is written the thread still holds all that is about to leave (invariant 9)."""
+    graph = agent(calm())
+    records, seen = records_of(graph), list[set[str]]()
+    commit = records.commit
+
+    def watched(key: Any, outcome: Any, *, archived: Any) -> None:
+        held = {message.id for message in values(graph)["messages"]}
+        seen.append({message.id for message in archived} - held)
+        commit(key, outcome, archived=archived)
+
+    monkeypatch.setattr(records, "commit", watched)
+    await go.invoke(graph, full())
+    assert seen == [set()]
+    assert standing(graph)["epoch"] == 1
+
+
+async def pause(go: Drive, graph: Any, node: str) -> None:
+    """Run into a compaction and stop before one of its nodes."""
+    await go.invoke(graph, full(), interrupt_before=[node])
+    assert graph.get_state(CONFIG).next == (node,)
+
+
+async def test_rollback_restores_the_snapshot_where_another_writer_was(go: Drive) -> None:
+    """Messages that someone dropped or edited meanwhile come back from SQL; those that arrived stay behind."""
+    graph = agent(calm(), ScriptedModel(replies=[""]))
+    await pause(go, graph, "rollback")
+    held = values(graph)["messages"]
+    damaged = [held[2].model_copy(update={"content": "edited"}), *held[5:], HumanMessage("meanwhile", id="new")]
+    graph.update_state(CONFIG, {"messages": Overwrite(damaged)}, as_node="summarize")
+    await go.invoke(graph, None)
+    assert frozen(values(graph)["messages"][:-1]) == frozen([*held, damaged[-1]])
+    assert standing(graph)["last"]["restored"] is True
+
+
+async def test_a_message_that_arrived_during_the_summary_stays_behind_it(go: Drive) -> None:
+    """The draft is applied to the conversation as it stands, so that nothing said meanwhile is lost (B41)."""
+    graph = agent(calm())
+    await pause(go, graph, "commit")
+    graph.update_state(CONFIG, {"messages": [HumanMessage("one more thing", id="new")]}, as_node="summarize")
+    await go.invoke(graph, None)
+    assert verdicts(graph) == ["committed"]
+    assert [m.id for m in values(graph)["messages"]][-3:] == ["question", "new", "the-answer"]
+
+
+async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
+    """What another writer changed is neither dropped unseen nor undone; it is no failure of the summariser."""
+    graph = agent(calm())
+    await pause(go, graph, "commit")
+    edited = HumanMessage("I never said that", id="r-user-0")
+    graph.update_state(CONFIG, {"messages": [edited]}, as_node="summarize")
+    await go.invoke(graph, None)
+    assert verdicts(graph) == ["stale"]
+    assert edited in values(graph)["messages"]
+    assert standing(graph).get("streak", 0) == 0
+
+
+async def test_the_next_attempt_takes_the_next_rung(go: Drive) -> None:
+    """After a failed summary the digest, which needs no model, compacts what is still too large (F10)."""
+    summarizer = ScriptedModel(replies=[RuntimeError("down")])
+    graph = agent(ScriptedModel(), summarizer)
+    chunks = await go.stream(graph, full())
+    assert steps(chunks)[3:] == ["rollback", "model", "selective_compaction", "summarize", "commit"]
+    assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
+    assert [row.strategy for row in ledger(graph)] == ["selective+model", "selective+digest"]
+    assert len(summarizer.received) == 1
+    assert (standing(graph)["rung"], standing(graph)["streak"]) == (0, 0)
+
+
+async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive) -> None:
+    """In the hard zone nothing waits: the model is called once, on what the next rung made."""
+    model = ScriptedModel()
+    graph = agent(model, ScriptedModel(replies=[""]))
+    chunks = await go.stream(graph, {"messages": [*rounds(12), HumanMessage("and now?")]})
+    assert steps(chunks).count("rollback") == 1
+    assert verdicts(graph) == ["rejected_empty", "degraded_deterministic"]
+    assert len(model.received) == 1
+
+
+async def test_turns_with_a_dead_summariser_are_answered_and_lose_nothing(go: Drive) -> None:
+    """A summariser that always fails costs three calls an attempt, no answer and no message (F1)."""
+    model, summarizer = ScriptedModel(), ScriptedModel(replies=[ConnectionError("reset")])
+    graph = agent(model, summarizer)
+    for turn in range(12):
+        await go.invoke(graph, said(filler(150, f"turn{turn}-")))
+    found = verdicts(graph)
+    assert found == ["failed_transient", "degraded_deterministic"] * (len(found) // 2)
+    assert len(summarizer.received) == 3 * found.count("failed_transient") > 0
+    assert len(model.received) == 12
+    assert len(transcript(graph, CONFIG)) == 24

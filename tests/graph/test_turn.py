@@ -1,0 +1,146 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from tests.fakes import ScriptedModel, calls, usage
+from tests.graph.harness import (
+    CONFIG,
+    SUMMARY,
+    Drive,
+    agent,
+    events,
+    filler,
+    full,
+    request_tokens,
+    rounds,
+    said,
+    standing,
+    steps,
+    values,
+)
+
+
+@tool
+def read(words: int) -> str:
+    """Read so many words."""
+    return filler(words, "read")
+
+
+def two_reads(first: int, second: int, answer: AIMessage | str = "done") -> ScriptedModel:
+    """A model that reads twice at once and then answers."""
+    return ScriptedModel(replies=[calls(("read", {"words": first}), ("read", {"words": second})), answer])
+
+
+async def test_a_plain_turn_is_two_steps(go: Drive) -> None:
+    """A turn without tools and below the trigger is one check and one call of the model."""
+    assert steps(await go.stream(agent(), said("hello"))) == ["token_check", "model"]
+
+
+@pytest.mark.requirement("S0.2")
+async def test_after_parallel_tools_there_is_one_check_of_all_results(go: Drive) -> None:
+    """However many calls run at once, the check after them runs once and sees every result."""
+    graph = agent(two_reads(350, 450), tools=[read])
+    chunks = await go.stream(graph, said("go"), stream_mode=["updates", "custom"])
+    assert steps(chunks)[:5] == ["token_check", "model", "tools", "tools", "token_check"]
+    (event,) = events(chunks, "PreCompactEvent")[:1]
+    assert event["trigger"] == "precheck"
+    assert event["current_tokens"] > 350 + 450
+
+
+@pytest.mark.requirement("S0.1", "S0.3")
+async def test_the_check_after_an_answer_uses_the_real_usage(go: Drive) -> None:
+    """The provider's figure decides after an answer, and a turn already answered is not answered twice."""
+    model = ScriptedModel(replies=[usage(AIMessage("fine"), 900)])
+    graph = agent(model)
+    given = {"messages": [*rounds(6), HumanMessage("and now?")]}
+    chunks = await go.stream(graph, given, stream_mode=["updates", "custom"])
+    assert steps(chunks) == ["token_check", "model", "selective_compaction", "summarize", "commit"]
+    (event,) = events(chunks, "PreCompactEvent")
+    assert event == {"event": "PreCompactEvent", "trigger": "check", "current_tokens": 910, "threshold": 800}
+    assert len(model.received) == 1
+
+
+@pytest.mark.requirement("S0.4", "S0.5", "S0.25")
+async def test_selection_comes_first_then_always_the_summary_then_the_commit(go: Drive) -> None:
+    """A pre-check over the trigger compacts in order, and the model is called on the result."""
+    model = ScriptedModel()
+    graph = agent(model)
+    assert steps(await go.stream(graph, full())) == [
+        "token_check",
+        "selective_compaction",
+        "summarize",
+        "commit",
+        "model",
+    ]
+    assert len(model.received) == 1
+    assert standing(graph)["last"]["verdict"] == "committed"
+
+
+@pytest.mark.parametrize(("size", "expected"), [(799, "model"), (800, "selective_compaction")])
+async def test_the_trigger_itself_counts_as_reached(go: Drive, size: int, expected: str) -> None:
+    """At 800 of 1,000 tokens a compaction starts; one token earlier it does not."""
+    given = {"messages": [*rounds(3), HumanMessage(filler(size - 3 * 108 - 4))]}
+    assert steps(await go.stream(agent(), given))[1] == expected
+
+
+async def test_stale_usage_does_not_trigger_again_after_a_commit(go: Drive) -> None:
+    """Messages kept by a compaction still carry the usage of the larger prompt; nobody believes it (B32)."""
+    model = ScriptedModel(replies=[usage(AIMessage("big"), 900), "small"])
+    graph = agent(model)
+    await go.invoke(graph, {"messages": [*rounds(6), HumanMessage("and now?")]})
+    assert any(m.usage_metadata for m in values(graph)["messages"] if isinstance(m, AIMessage))
+    assert steps(await go.stream(graph, said("next"))) == ["token_check", "model"]
+    assert standing(graph)["epoch"] == 1
+
+
+async def test_a_failing_model_after_a_commit_costs_no_second_summary(go: Drive) -> None:
+    """Resuming after the model failed calls the model alone, and the answer comes (F9)."""
+    summarizer = ScriptedModel(replies=[SUMMARY])
+    graph = agent(ScriptedModel(replies=[RuntimeError("down"), "here"]), summarizer)
+    with pytest.raises(RuntimeError, match="down"):
+        await go.invoke(graph, full())
+    assert steps(await go.stream(graph, None)) == ["model"]
+    assert values(graph)["messages"][-1].text == "here"
+    paid = len(summarizer.received)
+    await go.invoke(graph, said("next"))
+    assert len(summarizer.received) == paid
+
+
+BEFORE = {"messages": [*rounds(2), HumanMessage("and now?")]}
+ANCHOR = usage(AIMessage("fine", id="answer"), 2 * 108 + 6, 500)
+"""An answer whose real usage lies far above what its text tells."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "current"), [("nothing", [722 + 100]), ("model", []), ("prompt", []), ("message", [])]
+)
+async def test_usage_is_the_anchor_until_what_it_measured_changes(
+    go: Drive, changed: str, current: list[int]
+) -> None:
+    """The next request is the last usage and what came since; another model, prompt or answer voids it (B42)."""
+    saver = InMemorySaver()
+    await go.invoke(agent(ScriptedModel(replies=[ANCHOR], name_="first"), checkpointer=saver), BEFORE)
+    model = ScriptedModel(name_="second" if changed == "model" else "first")
+    later = agent(model, checkpointer=saver, prompt="be brief" if changed == "prompt" else None)
+    if changed == "message":
+        later.update_state(CONFIG, {"messages": [AIMessage("edited", id="answer")]})
+    chunks = await go.stream(later, said(filler(96)), stream_mode=["updates", "custom"])
+    assert [event["current_tokens"] for event in events(chunks, "PreCompactEvent")][:1] == current
+
+
+async def test_a_smaller_model_compacts_before_its_first_call(go: Drive) -> None:
+    """The window follows the model of this call: a switch to a smaller one compacts first."""
+    small = ScriptedModel(profile_window=400, name_="small")
+    large = ScriptedModel(profile_window=2_000, name_="large")
+
+    def choose(state: dict[str, Any], _: Any) -> ScriptedModel:
+        return small if "small" in state["messages"][-1].text else large
+
+    graph = agent(choose, context_window=None)
+    await go.invoke(graph, {"messages": [*rounds(8), HumanMessage("go on")]})
+    assert "selective_compaction" in steps(await go.stream(graph, said("now small")))
+    assert len(small.received) == 1
+    assert request_tokens(small.received[0]) <= 400

@@ -1,0 +1,122 @@
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage
+
+from tests.fakes import ScriptedModel, StalledSummarizer
+from tests.graph.harness import (
+    CONFIG,
+    SUMMARY,
+    Clock,
+    Drive,
+    agent,
+    events,
+    frozen,
+    full,
+    ledger,
+    said,
+    standing,
+    steps,
+    values,
+    verdicts,
+)
+
+
+@pytest.fixture
+def stalled() -> Iterator[StalledSummarizer]:
+    """Return a summariser that waits, and let it go in the end."""
+    summarizer = StalledSummarizer()
+    yield summarizer
+    summarizer.let_go.set()
+
+
+async def test_a_stalled_summariser_ends_at_its_time_out(go: Drive, stalled: StalledSummarizer) -> None:
+    """The turn goes on without it, once: two more calls would stall as well. The digest takes over."""
+    graph = agent(ScriptedModel(), stalled, summary_timeout_s=0.05)
+    await go.invoke(graph, full())
+    first = ledger(graph)[0]
+    assert (first.verdict, first.reason) == ("failed_transient", "summary_timeout")
+    assert "summary_timeout_s" in first.detail
+    assert stalled.calls == 1
+    assert verdicts(graph)[1:] == ["degraded_deterministic"]
+    assert values(graph)["messages"][-1].text == "ok"
+
+
+async def test_a_stalled_chat_model_ends_too(go: Drive, stalled: StalledSummarizer) -> None:
+    """Whatever the summariser is, also a model that knows only blocking calls."""
+
+    def hang(_: list[BaseMessage]) -> str:
+        stalled.entered.set()
+        stalled.let_go.wait()
+        return SUMMARY
+
+    graph = agent(ScriptedModel(), ScriptedModel(replies=[hang]), summary_timeout_s=0.05)
+    try:
+        await go.invoke(graph, full())
+    finally:
+        stalled.let_go.set()  # or the event loop would wait for the model's thread
+    assert ledger(graph)[0].reason == "summary_timeout"
+    assert stalled.entered.is_set()
+
+
+async def test_the_summarisers_own_time_out_is_retried(go: Drive) -> None:
+    """A time-out that the client raises is a failure that may pass."""
+    summarizer = ScriptedModel(replies=[TimeoutError("read timed out"), SUMMARY])
+    graph = agent(ScriptedModel(), summarizer)
+    await go.invoke(graph, full())
+    assert verdicts(graph) == ["committed"]
+
+
+async def cancelled_in_summarize(graph: Any, stalled: StalledSummarizer) -> None:
+    """Start a turn and cancel it while the summariser works."""
+    task = asyncio.create_task(graph.ainvoke(full(), CONFIG))
+    await asyncio.to_thread(stalled.entered.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_cancellation_leaves_the_messages_alone(stalled: StalledSummarizer) -> None:
+    """The summariser is cancelled with its turn; the thread holds what it held, and the draft."""
+    graph = agent(ScriptedModel(), stalled)
+    await cancelled_in_summarize(graph, stalled)
+    assert stalled.cancelled
+    assert frozen(values(graph)["messages"]) == frozen(full()["messages"])
+    assert graph.get_state(CONFIG).next == ("summarize",)
+    assert verdicts(graph) == [None]
+
+
+async def test_after_a_cancellation_the_next_input_is_answered(stalled: StalledSummarizer, clock: Clock) -> None:
+    """While the cancelled run could still be at work it is let be; later its draft is dropped and made anew."""
+    model = ScriptedModel()
+    graph = agent(model, stalled, now=clock)
+    await cancelled_in_summarize(graph, stalled)
+    stalled.let_go.set()
+    chunks = [chunk async for chunk in graph.astream(said("hello?"), CONFIG)]
+    assert steps(chunks) == ["token_check", "model"]
+    assert model.received[0][-1].text == "hello?"
+    clock.time += 61
+    assert steps([chunk async for chunk in graph.astream(said("still there?"), CONFIG)]) == [
+        "token_check",
+        "rollback",
+        "selective_compaction",
+        "summarize",
+        "commit",
+        "model",
+    ]
+    assert verdicts(graph) == ["recovered", "committed"]
+    assert standing(graph)["draft"] is None
+    assert {"hello?", "still there?"} <= {message.text for message in values(graph)["messages"]}
+
+
+async def test_a_cancelled_turn_can_be_resumed(stalled: StalledSummarizer) -> None:
+    """`invoke(None)` goes on with the draft and answers the question."""
+    graph = agent(ScriptedModel(), stalled)
+    await cancelled_in_summarize(graph, stalled)
+    stalled.let_go.set()
+    chunks = [chunk async for chunk in graph.astream(None, CONFIG, stream_mode=["updates", "custom"])]
+    assert steps(chunks) == ["summarize", "commit", "model"]
+    assert [event["verdict"] for event in events(chunks, "CompactionEvent")] == ["committed"]
+    assert values(graph)["messages"][-1].text == "ok"

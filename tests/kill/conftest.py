@@ -1,0 +1,44 @@
+"""Conversations that lead up to a compaction, played once a session."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.kill.scenarios import SCENARIOS, TEMPLATES, Scenario, Worlds, act, play
+from tests.kill.sight import Around, Sight, look_at
+from tests.kill.world import World
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
+    """Return the conversations before the crucial turn."""
+    folder = tmp_path_factory.mktemp("templates")
+    return {name: play(folder / name, turns) for name, turns in TEMPLATES.items()}
+
+
+@pytest.fixture
+def world_of(templates: dict[str, World], tmp_path: Path) -> Worlds:
+    """Return a function from a scenario to its world, in a folder of this test's own."""
+
+    def make(scenario: Scenario, name: str = "world") -> World:
+        return scenario.world(templates[scenario.template].copied(tmp_path / name))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def around(templates: dict[str, World], tmp_path_factory: pytest.TempPathFactory) -> Around:
+    """Return a function from a scenario's name to the thread before and after its turn, when nobody kills it."""
+    known: dict[str, tuple[Sight, Sight]] = {}
+
+    def find(name: str) -> tuple[Sight, Sight]:
+        if name not in known:
+            scenario = SCENARIOS[name]
+            world = scenario.world(templates[scenario.template].copied(tmp_path_factory.mktemp("calm") / name))
+            before = look_at(world)
+            with world.opened() as graph:
+                act(graph, scenario)
+            known[name] = before, look_at(world)
+        return known[name]
+
+    return find

@@ -1,0 +1,69 @@
+"""Going on after a kill, and what must hold then."""
+
+from typing import Any
+
+from tests.kill.scenarios import CRUCIAL, Scenario, agree
+from tests.kill.sight import Sight, look_at, sight
+from tests.kill.world import CONFIG, World, tell
+
+COMMITS = {"committed", "degraded_deterministic"}
+
+
+def recover(world: World, name: str = "next") -> Sight:
+    """Go on with the next input."""
+    with world.opened() as graph:
+        tell(graph, "go on", name)
+        agree(graph)
+        return sight(graph, world)
+
+
+def resume(world: World) -> Sight:
+    """Go on with what was under way."""
+    with world.opened() as graph:
+        graph.invoke(None, CONFIG, durability="sync")
+        agree(graph)
+    return look_at(world)
+
+
+def check_recovered(scenario: Scenario, before: Sight, left: Sight, after: Sight, name: str = "next") -> None:
+    """The next input was answered, and the thread is whole."""
+    check_whole(after)
+    check_kept(before, left, after)
+    assert [(m.id, m.text) for m in after.messages[-2:]] == [(name, "go on"), (f"a-{name}", "noted")]
+    acknowledged = any(given == CRUCIAL for given, _, _ in left.acknowledged)
+    grown = after.epoch - before.epoch
+    assert grown == 1 if scenario.due and acknowledged else grown in (0, 1)
+
+
+def check_resumed(before: Sight, left: Sight, after: Sight, calm: Sight) -> None:
+    """The thread ended as if nobody had killed it, or stayed as it was where the input had not arrived."""
+    check_whole(after)
+    check_kept(before, left, after)
+    started = left.following or (left.messages, left.compaction) != (before.messages, before.compaction)
+    assert lasting(after) == lasting(calm if started else before)
+
+
+def check_whole(found: Sight) -> None:
+    """Every message said is there in order, no attempt is open, and the chain of commits is in the ledger."""
+    assert found.transcript == found.acknowledged
+    assert found.following == ()
+    assert found.compaction.get("draft") is None
+    assert found.open_rows == []
+    assert len(found.chain) == found.epoch
+    assert {row.verdict for row in found.chain} <= COMMITS
+
+
+def check_kept(before: Sight, left: Sight, after: Sight) -> None:
+    """What was acknowledged is still there, and a summary recorded by the run that died was not asked for again."""
+    assert set(left.acknowledged) <= set(after.transcript)
+    if left.recorded > before.recorded:
+        assert after.calls == left.calls
+
+
+def lasting(found: Sight) -> dict[str, Any]:
+    """What of a thread does not depend on how often it was begun."""
+    rows = [
+        {name: getattr(row, name) for name in row.__slots__ if name not in {"id", "checkpoint_id"}}
+        for row in found.ledger
+    ]
+    return {"messages": found.messages, "compaction": found.compaction, "ledger": rows}

@@ -1,0 +1,66 @@
+import pytest
+from langchain_core.messages import HumanMessage, RemoveMessage
+
+from tests.kill.children import is_killed
+from tests.kill.fuse import Fuse
+from tests.kill.recovery import check_whole, recover, resume
+from tests.kill.scenarios import SCENARIOS, Worlds, fused
+from tests.kill.sight import look_at
+from tests.kill.world import CONFIG, World
+
+PRECHECK = SCENARIOS["precheck"]
+DEATHS = {
+    "put to selective_compaction:after": "token_check",
+    "put to summarize:after": "selective_compaction",
+    "sql record_summary:after": "selective_compaction",
+    "put to commit:after": "summarize",
+    "sql commit:after": "summarize",
+    "put to model:after": "commit",
+}
+"""Where the process died, and the node whose checkpoint is the last."""
+
+
+def update(world: World, message: HumanMessage | RemoveMessage, node: str) -> None:
+    """Change the thread while nobody runs it."""
+    with world.opened() as graph:
+        graph.update_state(CONFIG, {"messages": [message]}, as_node=node)
+
+
+@pytest.mark.parametrize("place", DEATHS)
+def test_a_message_sent_meanwhile_is_there(world_of: Worlds, place: str) -> None:
+    """What arrives between death and recovery stays behind what was said before, whichever way the thread goes on."""
+    world = world_of(PRECHECK)
+    assert is_killed(lambda: fused(world, PRECHECK, Fuse(place)))
+    update(world, HumanMessage("and this", id="meanwhile"), DEATHS[place])
+    again = world.copied(world.folder.with_name("again"))
+    for after, last in (
+        (recover(world), ["meanwhile", "next", "a-next"]),
+        (resume(again), ["meanwhile", "a-meanwhile"]),
+    ):
+        check_whole(after)
+        assert [message.id for message in after.messages][-len(last) :] == last
+        assert [name for name, _, _ in after.transcript][-len(last) :] == last
+        assert after.epoch == 1
+
+
+@pytest.mark.parametrize("place", ["put to commit:after", "sql commit:after"])
+def test_a_draft_that_names_a_deleted_message_is_stale(world_of: Worlds, place: str) -> None:
+    """What the application deletes while the process is dead stays deleted, and that draft compacts nothing."""
+    world = world_of(PRECHECK)
+    assert is_killed(lambda: fused(world, PRECHECK, Fuse(place)))
+    named = look_at(world).compaction["draft"]["drop"][0]
+    update(world, RemoveMessage(named), "summarize")
+    after = resume(world)
+    assert after.ledger[0].verdict == "stale"
+    assert named not in [name for name, _, _ in after.transcript]
+
+
+def test_a_message_deleted_before_a_compaction_stays_deleted(world_of: Worlds) -> None:
+    """Ids, not positions: nothing shifts, and a kill in the compaction that follows does not bring it back (F15)."""
+    world = world_of(PRECHECK)
+    update(world, RemoveMessage("a-t-call-h0"), "model")
+    assert is_killed(lambda: fused(world, PRECHECK, Fuse("sql commit:after")))
+    after = recover(world)
+    expected = [entry for entry in after.acknowledged if entry[0] != "a-t-call-h0"]
+    assert after.transcript == expected
+    assert (after.epoch, after.open_rows) == (1, [])

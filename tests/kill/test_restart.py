@@ -1,0 +1,50 @@
+from dataclasses import replace
+
+from tests.kill.children import is_killed
+from tests.kill.fuse import Fuse
+from tests.kill.recovery import recover
+from tests.kill.scenarios import SCENARIOS, Worlds, fused
+from tests.kill.sight import look_at
+
+COOLED = replace(SCENARIOS["failing"], settings={"cooldown_after": 1})
+"""One failure starts the cool-down: 8 s from 1,000.0 on."""
+
+
+def test_streak_and_rung_outlive_the_process(world_of: Worlds) -> None:
+    """After a failed attempt and a kill the next process goes on with the next rung, not with the first again."""
+    world = world_of(COOLED)
+    assert is_killed(lambda: fused(world, COOLED, Fuse("model:enter")))
+    left = look_at(world)
+    assert (left.compaction["streak"], left.compaction["rung"], left.verdicts) == (1, 1, ["failed_permanent"])
+    after = recover(replace(world, now=1_009.0))
+    assert after.verdicts == ["failed_permanent", "degraded_deterministic"]
+    assert after.calls == left.calls
+    assert (after.compaction["streak"], after.compaction["rung"]) == (0, 0)
+
+
+def test_the_cool_down_outlives_the_process(world_of: Worlds) -> None:
+    """Seconds after the failure a new process still waits, answers the turn, and says so in the ledger."""
+    world = world_of(COOLED)
+    assert is_killed(lambda: fused(world, COOLED, Fuse("model:enter")))
+    after = recover(replace(world, now=1_007.9))
+    assert set(after.verdicts[1:]) == {"deferred_cooldown"}
+    assert (after.epoch, after.messages[-1].id) == (0, "a-next")
+    assert after.compaction["streak"] == 1
+
+
+def test_a_clock_set_back_ends_the_cool_down(world_of: Worlds) -> None:
+    """A process that starts with an earlier clock does not wait for a time that is further away than 8 s."""
+    world = world_of(COOLED)
+    assert is_killed(lambda: fused(world, COOLED, Fuse("model:enter")))
+    after = recover(replace(world, now=400.0))
+    assert after.verdicts == ["failed_permanent", "degraded_deterministic"]
+
+
+def test_the_epoch_outlives_the_process(world_of: Worlds) -> None:
+    """A second compaction, killed right after its commit, counts as the second one of the thread."""
+    scenario = SCENARIOS["second"]
+    world = world_of(scenario)
+    assert is_killed(lambda: fused(world, scenario, Fuse("model:enter")))
+    after = recover(world)
+    assert (after.epoch, [row.epoch for row in after.ledger], after.verdicts) == (2, [0, 1], ["committed"] * 2)
+    assert len(after.chain) == 2

@@ -1,0 +1,145 @@
+"""A conversation on disk that any process can open: LangGraph's SQLite saver, our database, a scripted agent.
+
+Tokens are words: limit 550, trigger 480. Ids and clock are fixed, so that two runs of one script end alike.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import InjectedToolCallId, tool
+
+from langgraph_compaction.checkpoint import Database
+from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
+from langgraph_compaction.nodes import Reply, SummaryRequest
+from langgraph_compaction.nodes.policies.tokens import TextCounter
+from tests.fakes import ScriptedModel
+from tests.kill.fuse import Fuse, FusedSaver
+
+WORDS = TextCounter("words", lambda text: len(text.split()))
+CONFIG: RunnableConfig = {"configurable": {"thread_id": "t"}}
+SETTINGS: dict[str, Any] = {
+    "context_window": 600,
+    "output_reserve": 50,
+    "tool_blocks_keep_recent": 2,
+    "dialogue_rounds_keep_min": 3,
+    "dialogue_beyond_keep": 1,
+    "summary_input_tokens": 2_000,
+}
+CALLS = "calls.txt"
+
+
+@tool
+def look(words: int, tool_call_id: Annotated[str, InjectedToolCallId]) -> ToolMessage:
+    """Give back so many words."""
+    return ToolMessage(filler(words), tool_call_id=tool_call_id, id=f"t-{tool_call_id}", name="look")
+
+
+def answer(messages: list[BaseMessage]) -> AIMessage:
+    """Do what the newest message says: "look" at something, "say" so many words, else answer shortly."""
+    last = messages[-1]
+    name = str(last.id)
+    verb, _, number = last.text.partition(" ")
+    if isinstance(last, HumanMessage) and verb == "look":
+        call = {"name": "look", "args": {"words": 60}, "id": f"call-{name}"}
+        return AIMessage("", id=f"c-{name}", tool_calls=[call])
+    return AIMessage(filler(int(number)) if verb == "say" else "noted", id=f"a-{name}")
+
+
+def filler(words: int) -> str:
+    """So many words."""
+    return " ".join(f"w{number}" for number in range(words))
+
+
+@dataclass(frozen=True)
+class Scribe:
+    """A summariser that writes each of its calls into a file, whoever asks; a broken one then raises."""
+
+    file: Path
+    broken: bool = False
+    name: str = "scripted"
+
+    def summarize(self, request: SummaryRequest) -> Reply:
+        """Note what was asked for, and give a summary of fixed length."""
+        shown = ",".join(str(message.id) for message in request.messages)
+        with self.file.open("a") as calls:
+            calls.write(f"{shown}\n")
+            calls.flush()
+            os.fsync(calls.fileno())
+        if self.broken:
+            raise ValueError("the summariser is out of order")
+        return Reply(content=f"<summary>what {len(request.messages)} messages said</summary>", model="scribe")
+
+    async def asummarize(self, request: SummaryRequest) -> Reply:
+        """Answer as `summarize` does."""
+        return self.summarize(request)
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Where a conversation lies, and how the agent that holds it is set up."""
+
+    folder: Path
+    url: str | None = None
+    """Our database; without it a second SQLite file in the folder."""
+    now: float = 1_000.0
+    broken: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def calls(self) -> list[str]:
+        """Calls of the summariser so far, each as the ids it was shown."""
+        file = self.folder / CALLS
+        return file.read_text().splitlines() if file.exists() else []
+
+    def copied(self, folder: Path) -> "World":
+        """The same conversation once more, to be gone on with in another way."""
+        shutil.copytree(self.folder, folder)
+        return replace(self, folder=folder)
+
+    @contextmanager
+    def saver(self, fuse: Fuse | None = None) -> Generator[FusedSaver]:
+        """Open LangGraph's file."""
+        with closing(sqlite3.connect(self.folder / "checkpoints.db", check_same_thread=False)) as connection:
+            yield FusedSaver(connection, fuse or Fuse())
+
+    @contextmanager
+    def opened(self, fuse: Fuse | None = None) -> Generator[Any]:
+        """Open both files anew and build the agent; `fuse` is told of every place that a run then passes."""
+        with self.saver(fuse) as saver, self.records() as database:
+            yield self.agent(saver, database)
+
+    def records(self) -> Database:
+        """Open our database."""
+        return Database.open(self.url or f"sqlite:///{self.folder / 'compaction.db'}")
+
+    def agent(self, saver: Any, database: Database | str) -> Any:
+        """The agent of this conversation."""
+        return create_compacting_agent(
+            ScriptedModel(replies=[answer]),
+            [look],
+            settings=CompactionSettings(**{**SETTINGS, **self.settings}),
+            summarizer=Scribe(self.folder / CALLS, self.broken),
+            checkpointer=saver,
+            database=database,
+            token_counter=WORDS,
+            now=lambda: self.now,
+        )
+
+
+def said(text: str, name: str) -> dict[str, Any]:
+    """The input of a user who says this, under this id."""
+    return {"messages": [HumanMessage(text, id=name)]}
+
+
+def tell(graph: Any, text: str, name: str, config: RunnableConfig = CONFIG) -> dict[str, Any]:
+    """Run one turn to its end, every step on disk before the next begins."""
+    ended: dict[str, Any] = graph.invoke(said(text, name), config, durability="sync")
+    return ended

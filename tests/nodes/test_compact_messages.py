@@ -1,0 +1,192 @@
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, trim_messages
+from langchain_core.messages.utils import count_tokens_approximately
+
+from langgraph_compaction.checkpoint.codec import digest_all
+from langgraph_compaction.nodes import (
+    CompactionSettings,
+    ContextExhaustedError,
+    InvalidMessagesError,
+    SettingsError,
+    acompact_messages,
+    compact_messages,
+    render,
+)
+from tests.histories import asks, numbered, pinned, result, text_rounds, tool_blocks, user
+from tests.invariants import check_request, is_summary, pairs
+from tests.nodes.compacting import LONG, Compact, both, compacted, count
+
+
+@both
+def test_a_list_that_fits_comes_back_as_it_is(compact: Compact) -> None:
+    """The very same messages, no summary, nothing saved."""
+    messages = numbered(text_rounds(3))
+    size = count(messages)
+    found = compact(messages, max_tokens=size)
+    assert found.new_messages == messages
+    assert all(new is old for new, old in zip(found.new_messages, messages, strict=True))
+    assert (found.verdict, found.summary, found.saved_ratio) == ("noop", None, 0.0)
+    assert (found.original_token_count, found.new_token_count) == (size, size)
+    assert compact([], max_tokens=1).new_messages == []
+    assert compact([], max_tokens=1).saved_ratio == 0.0
+
+
+@both
+@pytest.mark.requirement("S4.13")
+def test_one_token_too_many_is_compacted(compact: Compact) -> None:
+    """The result says what became of the list."""
+    messages = numbered(text_rounds(30, say=LONG))
+    size = count(messages)
+    found = compact(messages, max_tokens=size - 1)
+    assert found.verdict == "committed"
+    assert found.new_token_count == count(found.new_messages) < found.original_token_count == size
+    assert found.saved_ratio == 1 - found.new_token_count / size
+    left = {message.id for message in found.new_messages}
+    gone = [message for message in messages if message.id not in left]
+    assert found.compacted_messages == len(gone) > 0
+    assert found.compacted_rounds == sum(isinstance(message, HumanMessage) for message in gone)
+    summary = next(filter(is_summary, found.new_messages))
+    assert found.summary
+    assert found.summary in summary.text
+
+
+def test_a_list_is_returned_unless_the_result_is_asked_for() -> None:
+    """As `trim_messages` does."""
+    messages = numbered(text_rounds(30, say=LONG))
+    plain = compact_messages(messages, max_tokens=1_000)
+    assert isinstance(plain, list)
+    assert count(plain) <= 1_000
+    assert isinstance(asyncio.run(acompact_messages(messages, max_tokens=1_000)), list)
+
+
+def test_messages_without_ids_get_one_and_yours_are_not_changed() -> None:
+    """Everything else stays as it was given, in kept messages and in dropped ones."""
+    messages = [*text_rounds(20, say=LONG), user("u"), *tool_blocks(2, content=LONG * 9), AIMessage("done")]
+    before = digest_all(messages)
+    found = compact_messages(messages, max_tokens=1_500)
+    assert digest_all(messages) == before
+    assert all(message.id for message in found)
+    assert len({message.id for message in found}) == len(found)
+    again = compact_messages(found, max_tokens=1_500)
+    assert again == found
+
+
+@pytest.mark.requirement("B1")
+@pytest.mark.parametrize(("blocks", "rounds"), [(5, 12), (8, 15)])
+def test_the_seeds_own_numbers_leave_no_orphan(blocks: int, rounds: int) -> None:
+    """At every size at which something has to go."""
+    messages = [user("task"), *tool_blocks(blocks, content=LONG), AIMessage("found it"), *text_rounds(rounds)]
+    settings = CompactionSettings(tool_blocks_keep_recent=blocks, dialogue_rounds_keep_min=rounds)
+    size = count(numbered(messages))
+    for max_tokens in range(100, size, 50):
+        compacted(messages, max_tokens, settings=settings)
+
+
+@pytest.mark.requirement("B2")
+def test_an_open_call_waits_for_its_results() -> None:
+    """Between the first result and the second nothing of the block goes, and the second finds its call (F8)."""
+    messages = [*text_rounds(20, say=LONG), user("u"), asks("a", "b"), result("a")]
+    found = compacted(messages, 1_000)
+    later = [*found.new_messages, result("b", id="later")]
+    assert pairs(later)[1] == []
+    check_request(render(later))
+
+
+@pytest.mark.requirement("B3")
+def test_clipped_arguments_stay_a_dict() -> None:
+    """Providers parse them again (F22)."""
+    messages = [user("u"), asks("a", code=LONG * 30, path="app.py"), result("a"), user("next")]
+    found = compacted(messages, 600)
+    call = next(m for m in found.new_messages if isinstance(m, AIMessage)).tool_calls[0]
+    assert call["args"]["path"] == "app.py"
+    assert "[TRUNCATED original~3000 tokens]" in call["args"]["code"]
+
+
+def test_a_system_message_inside_the_conversation_stays() -> None:
+    """Byte for byte, in its place (F24)."""
+    rule = SystemMessage("Never delete anything.")
+    messages = [SystemMessage("s"), *text_rounds(10, say=LONG), rule, *text_rounds(10, say=LONG)]
+    kept = [m.text for m in compacted(messages, 800).new_messages if isinstance(m, SystemMessage)]
+    assert kept == ["s", "Never delete anything."]
+
+
+@pytest.mark.requirement("B9")
+def test_the_summary_stands_where_the_first_dropped_message_stood() -> None:
+    """Between what is older and what is newer than it."""
+    messages = [pinned("pinned"), *text_rounds(20, say=LONG), user("newest")]
+    new = compacted(messages, 1_000).new_messages
+    assert [is_summary(message) for message in new[:2]] == [False, True]
+    assert (new[0].text, new[-1].text) == ("pinned", "newest")
+
+
+INVALID: list[tuple[Any, str]] = [
+    ([{"role": "user", "content": "u"}], "item 0 is a dict"),
+    ([user("u"), ("human", "v")], "item 1 is a tuple"),
+    ([user("u"), AIMessageChunk(content="half")], "item 1 is a AIMessageChunk"),
+    ([user("u", id="x"), user("v", id="x")], "message 1 has the id 'x'"),
+]
+
+
+@pytest.mark.parametrize(("messages", "words"), INVALID)
+def test_what_is_no_conversation_is_refused(messages: Any, words: str) -> None:
+    """At once, whatever its size, and the error says which item it is."""
+    with pytest.raises(InvalidMessagesError, match=words):
+        compact_messages(messages, max_tokens=10**6)
+
+
+def test_missing_ids_are_no_repeated_ids() -> None:
+    """Neither None nor an empty text is an id."""
+    found = compact_messages([user("u"), user("v", id=""), user("w", id=""), user("x")], max_tokens=100)
+    assert len({message.id for message in found}) == 4
+
+
+@pytest.mark.parametrize("max_tokens", [0, -1])
+def test_a_size_of_nothing_is_refused(max_tokens: int) -> None:
+    """By name, before anything is done."""
+    with pytest.raises(SettingsError, match="max_tokens"):
+        compact_messages([user("u")], max_tokens=max_tokens)
+
+
+def test_system_messages_that_fill_the_size_are_an_error() -> None:
+    """No compaction can help."""
+    with pytest.raises(SettingsError, match="no room"):
+        compact_messages([SystemMessage(LONG), user("u")], max_tokens=100)
+
+
+def test_what_must_stay_and_does_not_fit_is_an_error() -> None:
+    """It names the sizes and what stood in the way."""
+    with pytest.raises(ContextExhaustedError, match=r"hold 104 tokens and at most 100 are wanted"):
+        compact_messages([user(LONG)], max_tokens=100)
+    with pytest.raises(ContextExhaustedError):
+        compact_messages([pinned(LONG), AIMessage("a"), user("u")], max_tokens=100)
+
+
+def test_the_counter_is_that_of_trim_messages() -> None:
+    """The same function serves both, and judges the result."""
+    messages = numbered(text_rounds(30, say=LONG))
+    found = compact_messages(messages, max_tokens=1_000, token_counter=count_tokens_approximately)
+    assert count_tokens_approximately(found) <= 1_000
+    assert trim_messages(messages, max_tokens=1_000, token_counter=count_tokens_approximately)
+    with pytest.raises(SettingsError, match="token_counter"):
+        compact_messages(messages, max_tokens=1_000, token_counter=3)
+
+
+def test_each_message_is_counted_once() -> None:
+    """However often the list is measured while plans are tried."""
+    counted: list[tuple[str, str]] = []
+
+    def mine(messages: list[Any]) -> int:
+        counted.extend((message.id, message.text) for message in messages if message.id)
+        return sum(len(message.text) // 4 + 4 for message in messages)
+
+    given = [*text_rounds(40, say=LONG), user("u"), *tool_blocks(9, content=LONG), AIMessage("done")]
+    messages = numbered([m.model_copy(update={"content": f"{i}{m.content}"}) for i, m in enumerate(given)])
+    found = compact_messages(messages, max_tokens=800, token_counter=mine)
+    assert len(set(counted)) == len(counted), "a message, or a clipped form of one, was counted twice"
+    assert {(message.id, message.text) for message in messages} <= set(counted)
+    counted.clear()
+    compact_messages(found, max_tokens=800, token_counter=mine)
+    assert sorted(counted) == sorted((message.id, message.text) for message in found if message.id)

@@ -1,0 +1,164 @@
+from collections.abc import Sequence
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
+
+from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest, compact_messages
+from tests.fakes import ReplyingSummarizer, ScriptedModel, texts
+from tests.histories import asks, numbered, result, text_rounds, tool_blocks, user
+from tests.invariants import check_transition, is_summary
+from tests.nodes.compacting import COUNTER, LONG, Compact, both, compacted, count
+
+
+class NeedleSummarizer:
+    """Copies every needle it is shown, and counts what it is asked."""
+
+    name = "needles"
+
+    def __init__(self, needles: Sequence[str]) -> None:
+        self.needles = needles
+        self.requests: list[SummaryRequest] = []
+
+    def summarize(self, request: SummaryRequest) -> Reply:
+        """Answer with the needles of conversation and earlier summary."""
+        self.requests.append(request)
+        shown = f"{request.earlier}\n{request.conversation}"
+        return Reply(content=f"<summary>{' '.join(n for n in self.needles if n in shown)}</summary>")
+
+    async def asummarize(self, request: SummaryRequest) -> Reply:
+        """The same."""
+        return self.summarize(request)
+
+
+@both
+def test_a_fact_that_the_summariser_was_shown_survives(compact: Compact) -> None:
+    """Chunk by chunk it is shown everything it replaces, each chunk with the record so far (F5)."""
+    needles = [f"needle-{n}" for n in range(40)]
+    messages = numbered([m for n in needles for m in (user(f"{n}{LONG}"), AIMessage(f"ok{LONG}"))])
+    summarizer = NeedleSummarizer(needles)
+    settings = CompactionSettings(summary_input_tokens=2_000)
+    found = compact(messages, max_tokens=4_000, summarizer=summarizer, settings=settings)
+    assert [needle for needle in needles if needle not in texts(found.new_messages)] == []
+    assert len(summarizer.requests) == 3
+    assert all(COUNTER.text(request.conversation) <= 2_000 for request in summarizer.requests)
+    shown = [message.id for request in summarizer.requests for message in request.messages]
+    left = {message.id for message in found.new_messages}
+    assert shown == [message.id for message in messages if message.id not in left]
+
+
+@pytest.mark.requirement("B33")
+def test_facts_survive_one_compaction_after_another() -> None:
+    """A new summary absorbs the old: one at a time, no bigger each time, nothing dropped on the way (F25)."""
+    needles = [f"needle-{n}" for n in range(26)]
+    summarizer = NeedleSummarizer(needles)
+    messages: list[AnyMessage] = []
+    sizes: list[int] = []
+    for turn, needle in enumerate(needles):
+        said = [user(f"{needle}{LONG * 3}", id=f"u{turn}"), AIMessage(f"ok{LONG * 3}", id=f"a{turn}")]
+        before = [*messages, *said]
+        found = compact_messages(before, max_tokens=2_500, summarizer=summarizer, return_result=True)
+        messages = found.new_messages
+        check_transition(before, messages)
+        assert sum(map(is_summary, messages)) <= 1
+        assert [n for n in needles[: turn + 1] if n not in texts(messages)] == []
+        sizes.append(found.new_token_count)
+    assert max(sizes) <= 2_500
+    assert len(summarizer.requests) > 3
+
+
+@both
+@pytest.mark.requirement("S0.26", "S0.27")
+def test_a_bad_reply_is_asked_for_again_with_the_defect_named(compact: Compact) -> None:
+    """Three attempts at most, then the digest takes over: the bad text is never committed (F2, F4)."""
+    messages = numbered(text_rounds(30, say=LONG))
+    model = ScriptedModel(replies=["Sure, what next?", "", "<summary>good</summary>"])
+    found = compact(messages, max_tokens=1_500, summarizer=model)
+    assert (found.summary, found.verdict) == ("good", "committed")
+    assert "no_summary_tags" in model.received[1][1].text
+    assert "empty_summary" in model.received[2][1].text
+    stubborn = ScriptedModel(replies=["Sure, what next?"])
+    found = compact(messages, max_tokens=1_500, summarizer=stubborn)
+    assert found.verdict == "degraded_deterministic"
+    assert len(stubborn.received) == 3
+    assert "what next" not in texts(found.new_messages)
+
+
+@both
+@pytest.mark.requirement("S0.22", "B17")
+def test_a_summariser_that_raises_is_replaced_by_the_digest(compact: Compact) -> None:
+    """A passing failure is tried again, a lasting one is not; an error is never anybody's summary (F1)."""
+    messages = numbered(text_rounds(30, say=LONG))
+    for error, asked in ((TimeoutError("late"), 3), (ValueError("bad key"), 1)):
+        summarizer = ReplyingSummarizer(error)
+        found = compact(messages, max_tokens=1_500, summarizer=summarizer)
+        assert found.verdict == "degraded_deterministic"
+        assert len(summarizer.requests) == asked
+        assert [request.defect for request in summarizer.requests] == [None] * asked
+        assert str(error) not in texts(found.new_messages)
+
+
+@both
+def test_a_summariser_of_the_wrong_form_is_replaced_by_the_digest(compact: Compact) -> None:
+    """One that returns plain text breaks the protocol, not the compaction."""
+    found = compact(numbered(text_rounds(30, say=LONG)), max_tokens=1_500, summarizer=ReplyingSummarizer("text"))
+    assert found.verdict == "degraded_deterministic"
+
+
+@both
+@pytest.mark.requirement("B8")
+def test_a_summary_longer_than_what_it_replaces_is_not_taken(compact: Compact) -> None:
+    """The digest is (F3)."""
+    summarizer = ReplyingSummarizer(Reply(content=f"<summary>{LONG * 100}</summary>"))
+    found = compact(numbered(text_rounds(30, say=LONG)), max_tokens=1_500, summarizer=summarizer)
+    assert found.verdict == "degraded_deterministic"
+    assert found.new_token_count <= 1_500
+
+
+def test_a_kept_tail_over_the_limit_is_shrunk() -> None:
+    """The floor yields, and the summariser is asked once (F6)."""
+    summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
+    found = compacted(text_rounds(12, say=LONG * 3), 1_000, summarizer=summarizer)
+    assert len(summarizer.requests) == 1
+    assert found.summary == "what was said"
+
+
+def test_a_result_larger_than_the_window_is_clipped() -> None:
+    """Its beginning stays, a line says how long it was, and nobody has to summarise anything (F7)."""
+    summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
+    messages = [user("u"), asks("a"), result("a", "START" + LONG * 100)]
+    found = compacted(messages, 800, summarizer=summarizer)
+    assert found.summary is None
+    assert summarizer.requests == []
+    assert str(found.new_messages[2].content).startswith("START one one")
+    assert "[TRUNCATED original~10001 tokens]" in str(found.new_messages[2].content)
+
+
+@pytest.mark.requirement("C9")
+def test_the_scope_all_leaves_one_summary_and_what_may_not_go() -> None:
+    """The seed read literally."""
+    messages = [SystemMessage("s"), *text_rounds(20, say=LONG), user("newest")]
+    settings = CompactionSettings(summary_scope="all")
+    new = compacted(messages, 1_500, settings=settings).new_messages
+    assert [message.type for message in new] == ["system", "human", "human"]
+
+
+@pytest.mark.requirement("C7")
+def test_the_summary_may_be_left_out_where_nothing_is_owed_to_it() -> None:
+    """`if_needed`: what selective compaction alone brings under the size is not summarised."""
+    messages = [*text_rounds(2), user("u"), *tool_blocks(9, content=LONG), AIMessage("done")]
+    size = count(numbered(messages))
+    assert compacted(messages, size - 1, settings=CompactionSettings(summary_mode="if_needed")).summary is None
+    assert compacted(messages, size - 1).summary is not None
+
+
+def test_an_earlier_summary_is_never_dropped_without_a_new_one() -> None:
+    """Not even where no new one would be needed for its size."""
+    settings = CompactionSettings(summary_mode="if_needed", dialogue_rounds_keep_min=1, dialogue_beyond_keep=0)
+    messages = numbered(text_rounds(20, say=LONG))
+    once = compact_messages(messages, max_tokens=600, settings=CompactionSettings())
+    more = [*once, *numbered(text_rounds(9, say=LONG))]
+    for position, message in enumerate(more):
+        message.id = f"x{position}"
+    twice = compact_messages(more, max_tokens=900, settings=settings)
+    check_transition(more, twice)
+    assert sum(map(is_summary, twice)) == 1

@@ -1,0 +1,161 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import AnyMessage
+
+from langgraph_compaction.nodes import CompactionSettings, Reply
+from langgraph_compaction.nodes.engine import (
+    Call,
+    applied_to,
+    demand,
+    judge,
+    needs_summary,
+    propose,
+    rungs,
+    strategy,
+    summary_budget,
+)
+from langgraph_compaction.nodes.policies.gate import Finding
+from langgraph_compaction.nodes.policies.meter import Meter
+from langgraph_compaction.nodes.policies.selection import Selection
+from langgraph_compaction.nodes.policies.sizes import sizes_of
+from langgraph_compaction.nodes.policies.summary import summary_message
+from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
+from langgraph_compaction.nodes.summarizers import DigestSummarizer, NoticeSummarizer
+from tests.fakes import ReplyingSummarizer
+from tests.histories import numbered, text_rounds, user
+
+OWN = ReplyingSummarizer(Reply(content="<summary>text</summary>"))
+DIGEST, NOTICE = DigestSummarizer(), NoticeSummarizer()
+LONG = " one" * 100
+
+
+def call(window: int = 10_000, scale: float = 1.0, **chosen: Any) -> Call:
+    """Return a call of a model with this window and nothing kept free."""
+    settings = CompactionSettings.model_validate({"output_reserve": 0, **chosen})
+    return Call(
+        settings=settings,
+        sizes=sizes_of(settings, window=window, fixed=0),
+        meter=Meter(tiktoken_counter(), 0, scale),
+    )
+
+
+def test_the_ladder_ends_without_a_model() -> None:
+    """The configured summariser, the digest, the notice; the digest stands there once."""
+    assert rungs(OWN) == (OWN, DIGEST, NOTICE)
+    assert rungs(DIGEST) == (DIGEST, NOTICE)
+
+
+def test_a_strategy_is_named_by_preset_scope_and_rung() -> None:
+    """The last rung is what it is under every preset."""
+    whole = CompactionSettings(summary_scope="all")
+    assert [strategy(CompactionSettings(), rung) for rung in rungs(OWN)] == [
+        "selective+own",
+        "selective+digest",
+        "hide",
+    ]
+    assert [strategy(whole, rung) for rung in rungs(DIGEST)] == ["selective-all+digest", "hide"]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "last", "before", "ceiling"),
+    [
+        ("precheck", False, 9_000, 7_999),
+        ("check", False, 9_000, 7_999),
+        ("precheck", True, 9_000, 8_999),
+        ("precheck", True, 12_000, 10_000),
+        ("manual", False, 12_000, 10_000),
+        ("manual", False, 3_000, 2_999),
+        ("overflow", False, 9_000, 7_200),
+        ("overflow", True, 9_000, 7_200),
+        ("overflow", False, 90_000, 10_000),
+    ],
+)
+def test_the_ceiling_follows_the_trigger(trigger: str, *, last: bool, before: int, ceiling: int) -> None:
+    """Below the trigger for a token trigger, else the limit, and always fewer tokens than before."""
+    found = demand(call(), trigger=trigger, before=before, last=last)
+    assert (found.before, found.ceiling) == (before, ceiling)
+    assert found.aim == min(5_000, ceiling)
+
+
+def test_a_provider_that_counts_more_needs_more_for_the_summary() -> None:
+    """Everything is in the provider's tokens."""
+    plain = demand(call(), trigger="manual", before=9_000, last=False).summary
+    scaled = demand(call(scale=2.0), trigger="manual", before=9_000, last=False).summary
+    assert 2 * plain - 2 <= scaled <= 2 * plain
+
+
+def test_a_summary_fits_between_what_stays_and_the_ceiling() -> None:
+    """Its cap, the aim and the ceiling bound it, in the counter's tokens."""
+    plain = call()
+    goal = demand(plain, trigger="precheck", before=9_000, last=False)
+    assert summary_budget(plain, OWN, goal, tokens=1_000, ceiling=7_999) == 1_024
+    assert summary_budget(call(summary_max_tokens=300), OWN, goal, tokens=1_000, ceiling=7_999) == 300
+    tight = summary_budget(plain, OWN, goal, tokens=7_900, ceiling=7_999)
+    assert 40 <= tight <= 99
+    assert summary_budget(plain, OWN, goal, tokens=7_999, ceiling=7_999) == 1
+    assert summary_budget(call(scale=2.0), OWN, goal, tokens=7_000, ceiling=7_999) < 500
+    assert summary_budget(plain, DIGEST, goal, tokens=1_000, ceiling=7_999) == 1_024 + 1_000
+
+
+@pytest.mark.requirement("S0.5", "S0.44", "C7")
+def test_a_summary_is_due_when_something_left() -> None:
+    """Always; or, where it is only wanted if needed, when the aim was missed or it is owed."""
+    goal = demand(call(), trigger="precheck", before=9_000, last=False)
+    always, if_needed = CompactionSettings(), CompactionSettings(summary_mode="if_needed")
+    gone = frozenset({1})
+    assert needs_summary(always, Selection(floor=1, drop=gone, tokens=10), goal)
+    assert not needs_summary(always, Selection(floor=1, tokens=9_000), goal)
+    assert not needs_summary(if_needed, Selection(floor=1, drop=gone, tokens=goal.aim), goal)
+    assert needs_summary(if_needed, Selection(floor=1, drop=gone, tokens=goal.aim + 1), goal)
+    assert needs_summary(if_needed, Selection(floor=1, drop=gone, tokens=10, owes_summary=True), goal)
+
+
+def test_a_proposal_is_a_choice_or_says_why_there_is_none() -> None:
+    """Nothing old is no failure; what must stay over the limit is one."""
+    rounds = numbered(text_rounds(3))
+    goal = demand(call(), trigger="manual", before=9_000, last=False)
+    assert propose(call(), rounds, OWN, goal) == Finding("noop", "nothing_old")
+    large: list[AnyMessage] = numbered([user(LONG * 9)])
+    small = call(window=500)
+    tight = demand(small, trigger="manual", before=904, last=False)
+    found = propose(small, large, OWN, tight)
+    assert isinstance(found, Finding)
+    assert (found.verdict, found.reason) == ("rejected_insufficient", "no_selection_fits")
+    assert propose(small, large, NOTICE, tight) == Finding("noop", "nothing_old")
+
+
+def test_what_must_stay_may_reach_up_to_the_limit() -> None:
+    """Where it alone passes the trigger, the limit is the ceiling."""
+    messages = numbered([*text_rounds(1, say=LONG), user(LONG * 8 + LONG)])
+    tight = call(window=1_000)
+    goal = demand(tight, trigger="precheck", before=1_015, last=False)
+    assert goal.ceiling == 799
+    found = propose(tight, messages, OWN, goal)
+    assert isinstance(found, Selection)
+    assert found.ceiling == 1_000
+    assert found.drop == {0, 1}
+
+
+@pytest.mark.requirement("B9")
+def test_a_draft_is_applied_with_the_summary_in_the_first_gap() -> None:
+    """What is named leaves or is exchanged; all else stays in order, what arrived since behind it."""
+    messages = numbered([user("a"), user("b"), user("c"), user("d")])
+    summary, short = summary_message("s", "one"), user("C", id="m2")
+    after = applied_to(messages, drop=["m1", "m3"], clip={"m2": short}, summary=summary)
+    assert after == [messages[0], summary, short]
+    assert applied_to(messages, drop=["m1"], clip={}, summary=None) == [messages[0], *messages[2:]]
+    assert applied_to(messages, drop=[], clip={}, summary=summary) == messages
+    assert applied_to(messages, drop=["gone"], clip={"gone": short}, summary=None) == messages
+
+
+def test_the_gate_is_asked_with_the_choices_own_ceiling() -> None:
+    """And with the size before."""
+    messages = numbered(text_rounds(3))
+    plain = call()
+    after = [summary_message("s", "one"), *messages[2:]]
+    size = plain.meter.request(messages)
+    assert judge(plain, messages, messages[2:], ceiling=size, floor=1) is None
+    found = judge(plain, messages, after, ceiling=size * 2, floor=1)
+    assert found is not None
+    assert found.verdict == "rejected_inflated"

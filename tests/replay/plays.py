@@ -1,0 +1,148 @@
+"""Every recorded conversation, played through the real graph under watch."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from langchain_core.messages import BaseMessage, SystemMessage
+
+from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.graph.cli.playing import Options, Player
+from langgraph_compaction.graph.cli.recordings import Recording, read_recordings
+from langgraph_compaction.graph.cli.report import Report
+from langgraph_compaction.graph.threads import transcript
+from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
+from tests.recount import text_tokens
+from tests.replay.watcher import Watcher
+from tests.replay.wire import Wire, tokens
+from tests.shared_data import shared_data
+
+TAU_BENCH = "tau-bench-airline/gpt-4o-airline-tasks-00-24.json"
+PI = "pi-session/large-session.jsonl"
+OPENHANDS = "openhands/multi_swe_bench_output.jsonl"
+SWE_AGENT = tuple(
+    f"swe-agent/{name}.traj"
+    for name in (
+        "function-calling-from-source",
+        "function-calling-replace",
+        "function-calling-simple",
+        "function-calling",
+        "humanevalfix-0",
+        "pydicom-1458",
+        "test-repo-1c2844",
+        "text-cursors",
+        "text-window",
+        "xml-cursors",
+        "xml-window",
+    )
+)
+SIZES = {TAU_BENCH: 100, PI: 1, OPENHANDS: 3, **dict.fromkeys(SWE_AGENT, 1)}
+"""How many conversations each file holds."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One conversation and the window it is played in."""
+
+    file: str
+    number: int
+    share: int
+    """Percent of the conversation that fits."""
+    biased: bool = False
+
+    @property
+    def id(self) -> str:
+        """A short name."""
+        file = self.file.split("/")
+        name = file[1].removesuffix(".traj") if self.file in SWE_AGENT else f"{file[0]}-{self.number}"
+        return f"{name}-{self.share}%{'-biased' if self.biased else ''}"
+
+
+@dataclass(frozen=True)
+class Play:
+    """A conversation that was played to its end."""
+
+    recording: Recording
+    report: Report
+    wire: Wire
+    watcher: Watcher
+    lost: list[str]
+    """What was recorded and is not in the transcript, or the other way round."""
+    in_order: bool
+    """Whether the transcript is the recording, message by message."""
+
+    @property
+    def floors(self) -> Counter[int | None]:
+        """How often each round floor was committed."""
+        return Counter(row.floor for row in self.report.attempts if row.verdict == "committed")
+
+    def defects(self) -> list[str]:
+        """Everything that was wrong, the first of each kind of evidence first."""
+        report, wire = self.report, self.wire
+        found = [*wire.defects, *self.watcher.defects, *self.watcher.check_ledger(report.attempts), *self.lost]
+        figures = (report.invalid_requests, report.over_window_requests, report.lost_messages)
+        if figures != (0, 0, 0):
+            found.append(f"the report counts (invalid, over, lost) = {figures}")
+        if (report.requests, report.limit) != (wire.requests, wire.limit):
+            found.append(f"the report tells {report.requests} requests under {report.limit} tokens")
+        if report.refused_turns != (expected := wire.unavoidable()):
+            found.append(f"{report.refused_turns} inputs were refused, {expected} could not be sent")
+        return found
+
+
+@cache
+def recordings(file: str) -> list[Recording]:
+    """Read a file of the shared data."""
+    return read_recordings(shared_data(file))
+
+
+def play(case: Case, database: Database) -> Play:
+    """Play a conversation to its end."""
+    recording = recordings(case.file)[case.number]
+    wire = Wire(recording, limit(recording, case.share))
+    options = Options(
+        window=f"{case.share}%", usage_bias=case.biased, database=database, counter=tiktoken_counter()
+    )
+    player = Player(recording, options, on_request=wire)
+    watcher = Watcher(CompactionRecords(database), player.report.thread, _counted)
+    watcher.overhead = tokens((), recording.tools)
+    player.observe, wire.playback = watcher, player.playback
+    report = player.play()
+    whole = [_content(message) for message in transcript(player.graph, player.config)]
+    said = [_content(message) for message in recording.messages]
+    lost = (Counter(said) - Counter(whole)).elements(), (Counter(whole) - Counter(said)).elements()
+    return Play(
+        recording,
+        report,
+        wire,
+        watcher,
+        [*(f"lost: {text[:80]}" for text in lost[0]), *(f"never said: {text[:80]}" for text in lost[1])],
+        in_order=said == whole,
+    )
+
+
+def limit(recording: Recording, share: int) -> int:
+    """System prompt and tool schemas, and the share of the tokens of the rest, rounded up."""
+    system = [message for message in recording.messages if isinstance(message, SystemMessage)]
+    fixed = tokens(system, recording.tools)
+    rest = tokens(recording.messages) - tokens(system) + sum(map(_thought, recording.messages))
+    return fixed + math.ceil(rest * share / 100)
+
+
+def _thought(message: BaseMessage) -> int:
+    """Tokens of a model's thinking, which was said and is not sent."""
+    parts: list[Any] = [] if isinstance(message.content, str) else message.content
+    return sum(text_tokens(part["thinking"]) for part in parts if "thinking" in part)
+
+
+def _counted(messages: Any) -> int:
+    """Tokens of those messages of a state that say something."""
+    return tokens([message for message in messages if message.type != "ai" or message.content or message.tool_calls])
+
+
+def _content(message: BaseMessage) -> str:
+    """A message as it was said: role, content, calls with their ids, and the call that it answers."""
+    data = message.model_dump(include={"type", "content", "tool_calls", "tool_call_id"})
+    return str([data[key] for key in ("type", "content")] + [data.get("tool_calls"), data.get("tool_call_id")])

@@ -1,0 +1,157 @@
+"""What is seen of the states of one conversation: the invariants of DESIGN §6, after every step."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+
+from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, LedgerRow, archive, dumps
+from tests.invariants import check_transition, is_summary
+
+State = dict[str, Any]
+COMMITTED = {"committed", "degraded_deterministic"}
+NO_DRAFT = {"refused", "declined", "deferred_cooldown", "noop"}
+"""Verdicts of what was never opened."""
+MOST_BYTES = 2_048
+
+
+class Watcher:
+    """Receives the state after every step of a `Player`; `defects` says which step broke which promise."""
+
+    def __init__(self, records: CompactionRecords, thread: str, count: Callable[[Sequence[AnyMessage]], int]) -> None:
+        self.records = records
+        self.thread = thread
+        self.count = count
+        self.overhead = 0
+        """Tokens of the tool schemas."""
+        self.state: State = {"messages": []}
+        self.defects: list[str] = []
+        self.steps = 0
+        self.closed: list[dict[str, Any]] = []
+        """What the state said of every attempt that was closed, in order."""
+        self._known: dict[str, bytes] = {}
+        """Every message as it was first seen, in the order in which they came."""
+        self._order: dict[str, int] = {}
+        self._opened: list[AnyMessage] = []
+        self._committed: list[str] = []
+
+    def __call__(self, state: State) -> None:
+        before, self.state = self.state, state
+        self.steps += 1
+        for check in (self._always, self._transition, self._draft):
+            try:
+                check(before, state)
+            except AssertionError as error:
+                step = _channel(before).get("step", "start")
+                self.defects.append(f"step {self.steps}, {step}: {str(error).splitlines()[0]}")
+
+    def _always(self, before: State, state: State) -> None:
+        """Whatever has happened: order, system messages, one summary, the unanswered message, small channels."""
+        messages = state["messages"]
+        for message in messages:
+            if message.id not in self._known:
+                self._known[message.id] = dumps(message)
+                self._order[message.id] = len(self._order)
+        places = [self._order[message.id] for message in messages if not is_summary(message)]
+        assert places == sorted(places), "the order has changed"
+        assert sum(map(is_summary, messages)) <= 1, "there is more than one summary"
+        system = [m for m in messages if isinstance(m, SystemMessage)]
+        assert [dumps(m) for m in system] == [self._known[m.id or ""] for m in system], "a system message has changed"
+        there = {message.id for message in messages}
+        lost = [m for m in before["messages"] if isinstance(m, SystemMessage) and m.id not in there]
+        assert not lost, "a system message is gone"
+        small = {key: value for key, value in _channel(state).items() if key != "draft"}
+        assert len(json.dumps([small, state.get("memory")])) < MOST_BYTES, "the channels have grown"
+
+    def _transition(self, before: State, state: State) -> None:
+        epochs = _channel(before).get("epoch", 0), _channel(state).get("epoch", 0)
+        if epochs[0] == epochs[1]:
+            self._untouched(before["messages"], state["messages"])
+        else:
+            assert epochs[1] == epochs[0] + 1, "an epoch was left out"
+            self._check_commit(before, state)
+
+    def _untouched(self, before: list[AnyMessage], now: list[AnyMessage]) -> None:
+        """Without a commit a conversation only grows; a refused message leaves a line, and is in the archive."""
+        assert len(now) >= len(before), "messages are gone without a commit"
+        for old, new in zip(before, now, strict=False):
+            if new is not old and new != old:
+                mark = new.additional_kwargs.get("compaction", {})
+                assert mark.get("refused"), f"{old.id} has changed without a commit"
+                kept = self.records.recall(self.thread, mark["handle"])
+                assert kept is not None, "the refused message is not in the archive"
+                assert dumps(kept) == self._known[old.id or ""], "the archive holds another message"
+
+    def _draft(self, before: State, state: State) -> None:
+        """The snapshot stands in SQL while a draft is open; without a commit the conversation is it again."""
+        was, now = _channel(before).get("draft"), _channel(state).get("draft")
+        if now and not was:
+            self._opened = list(state["messages"])
+            assert self._snapshot(now) == list(map(dumps, self._opened)), "the snapshot is another conversation"
+        if was and not now:
+            last = _channel(state)["last"]
+            self.closed.append(last)
+            if last["verdict"] not in COMMITTED:
+                left = state["messages"][: len(self._opened)]
+                assert list(map(dumps, left)) == self._snapshot(was), "the rollback is not the snapshot"
+
+    def _snapshot(self, draft: dict[str, Any]) -> list[bytes]:
+        key = AttemptKey(self.thread, "", draft["base_digest"], draft["rung"], draft["attempt"])
+        assert key.compaction_id == draft["snapshot_id"], "the draft names another snapshot"
+        return list(map(dumps, self.records.snapshot(key) or []))
+
+    def _check_commit(self, before: State, state: State) -> None:
+        draft, last, channel = _channel(before)["draft"], _channel(state)["last"], _channel(before)
+        old, new = before["messages"], state["messages"]
+        assert last["verdict"] in COMMITTED, f"committed as {last['verdict']}"
+        check_transition(old, new, count=self.count)
+        scale = channel["calibration"]["recorded"]
+        assert math.ceil(scale * (self.overhead + self.count(new))) <= draft["ceiling"], "over the ceiling"
+        assert [m.id for m in old] != self._committed, "compacted again with nothing new"
+        self._committed = [message.id for message in new]
+        _check_floor(old, new, last["floor"])
+        self._check_archived(last["id"], old, new)
+
+    def _check_archived(self, compaction: str, old: list[AnyMessage], new: list[AnyMessage]) -> None:
+        there = {message.id: message for message in new}
+        left = {dumps(m) for m in old if there.get(m.id) != m}
+        with self.records.database.read() as conn:
+            thread = self.records.store.find(conn, self.thread, lock=False)
+            assert thread is not None, "the thread is not known"
+            runs = archive.of_thread(conn, thread, "").get(compaction, ())
+            kept = set(map(dumps, self.records.store.get(conn, thread, runs)))
+        assert left <= kept, f"{len(left - kept)} messages left without being archived"
+
+    def check_ledger(self, rows: Sequence[LedgerRow]) -> list[str]:
+        """What the ledger says otherwise than the states did."""
+        attempts = [row for row in rows if row.verdict not in NO_DRAFT]
+        told = [(row.verdict, row.strategy, row.tokens_before) for row in attempts]
+        seen = [(last["verdict"], last["strategy"], last["tokens_before"]) for last in self.closed]
+        found = [] if told == seen else [f"the ledger tells {told}, the states {seen}"]
+        for row, last in zip(attempts, self.closed, strict=False):
+            if row.verdict in COMMITTED and (row.floor, row.tokens_after) != (last["floor"], last["tokens_after"]):
+                found.append(f"attempt {row.id}: floor {row.floor}, {row.tokens_after} tokens, the state {last}")
+        return found + [f"attempt {row.id} is still open" for row in rows if row.verdict is None]
+
+
+def _check_floor(old: list[AnyMessage], new: list[AnyMessage], floor: int) -> None:
+    """What was said without calls in the last `floor` rounds stands verbatim."""
+    starts = [i for i, m in enumerate(old) if isinstance(m, HumanMessage) and not _is_meta(m)]
+    if not floor or not starts:
+        return
+    left = {message.id: message for message in new}
+    for message in old[starts[-floor:][0] :]:
+        dialogue = message.type in ("human", "ai") and not getattr(message, "tool_calls", None)
+        if dialogue and not is_summary(message):
+            assert left.get(message.id) == message, f"{message.id} stood in the last {floor} rounds"
+
+
+def _is_meta(message: AnyMessage) -> bool:
+    return is_summary(message) or bool(message.additional_kwargs.get("compaction", {}).get("is_meta"))
+
+
+def _channel(state: State) -> dict[str, Any]:
+    channel: dict[str, Any] = state.get("compaction") or {}
+    return channel
