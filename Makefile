@@ -49,7 +49,7 @@ bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/turn_cost.py
 
 soak: $(STAMPS)/dev
-	COMPACTION_SOAK=$${COMPACTION_SOAK:-300} $(BIN)/pytest tests/kill
+	COMPACTION_SOAK=$${COMPACTION_SOAK:-300} $(BIN)/pytest -s tests/kill/test_soak.py
 
 studio: $(STAMPS)/dev
 	$(BIN)/langgraph dev

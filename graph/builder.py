@@ -34,6 +34,7 @@ from langgraph_compaction.nodes.collaborators import (
 )
 from langgraph_compaction.nodes.commit import commit
 from langgraph_compaction.nodes.confirm import confirm
+from langgraph_compaction.nodes.events import log
 from langgraph_compaction.nodes.model import model as call_model
 from langgraph_compaction.nodes.policies.sizes import sizes_of
 from langgraph_compaction.nodes.rollback import rollback
@@ -175,10 +176,19 @@ def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:
 
 
 def _check_sizes(team: Collaborators, model: ModelSource) -> None:
-    """Fail at build time for a window that is unknown or leaves no room."""
+    """Fail at build time for a window that is unknown or leaves no room; say where the trigger is raised."""
     fixed_model = model if not callable(model) or hasattr(model, "invoke") else None
     if fixed_model is None and model is not None and team.settings.context_window is None:
         return  # the model is chosen at each call, and so is its window
     window = window_of(team.settings, fixed_model)  # type: ignore[arg-type] # no function is left here
     overhead = team.overhead(team.counter_for(fixed_model))  # type: ignore[arg-type] # the same
-    sizes_of(team.settings, window=window, fixed=overhead, max_tokens=max_tokens_of(fixed_model))  # type: ignore[arg-type] # the same
+    sizes = sizes_of(team.settings, window=window, fixed=overhead, max_tokens=max_tokens_of(fixed_model))  # type: ignore[arg-type] # the same
+    if sizes.raised:
+        log.warning(
+            "system prompt and tool schemas take %d of %d tokens: trigger_ratio is taken of the %d that are left, "
+            "and a compaction starts at %d",
+            sizes.fixed,
+            sizes.limit,
+            sizes.room,
+            sizes.trigger,
+        )

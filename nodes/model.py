@@ -53,8 +53,8 @@ def _hold_limit(turn: Turn) -> None:
     size = turn.meter.request(turn.messages)
     if size > turn.sizes.limit:
         raise ContextExhaustedError(
-            f"the request holds {size} tokens and the limit is {turn.sizes.limit}; it was not sent. Another run "
-            "of this thread is compacting it: send the input again when that has ended."
+            f"the request holds {size} tokens and the limit is {turn.sizes.limit}; it was not sent. Nothing is "
+            "compacted while a tool call waits for its result: give the missing results, or a new message instead."
         )
 
 
@@ -69,7 +69,7 @@ def _own(turn: Turn, answer: Any) -> AIMessage:
 
 
 def _answered(turn: Turn, answer: AIMessage) -> Step[Update]:
-    compaction: dict[str, Any] = {"overflows": 0, "trigger": "", **_measured(turn, answer)}
+    compaction: dict[str, Any] = {"trigger": "", **_measured(turn, answer)}
     if answer.tool_calls:
         compaction["step"] = "tools"
     elif turn.compaction.get("draft"):

@@ -38,17 +38,19 @@ def selective_compaction(turn: Turn) -> Step[Update]:
     except Exception as error:  # noqa: BLE001 - S0.21: a failure becomes a verdict, and the turn goes on
         return _failed(draft, Finding("failed_permanent", f"selective:{type(error).__name__}", str(error)[:500]))
     if isinstance(chosen, Finding):
-        unneeded = chosen.verdict == "noop" or trigger == "manual"  # a wish that nothing can fulfil is no failure
-        if unneeded and not urgent(turn):
-            return (yield from _noop(turn, draft))
-        return _failed(draft, chosen)
+        # in the soft zone nothing to gain now is no failure: the next turn may have more to leave
+        return _failed(draft, chosen) if urgent(turn) else (yield from _noop(turn, draft, chosen.reason))
     _meta(turn, meta_event("selective_done", before, chosen.tokens, chosen.counts, "done"))
     return _proposed(turn, draft, chosen, goal)
 
 
 def urgent(turn: Turn) -> bool:
-    """The hard zone: over the limit, or the provider itself said overflow."""
-    return turn.size > turn.sizes.limit or turn.compaction.get("trigger") == "overflow"
+    """The hard zone: the model is to be called and the request is over the limit, or the provider said overflow.
+
+    After the answer nothing is urgent: with the next input the answered round is old, and can be summarised.
+    """
+    called_next = turn.compaction.get("route", "model") == "model"
+    return (called_next and turn.size > turn.sizes.limit) or turn.compaction.get("trigger") == "overflow"
 
 
 def _untried(turn: Turn, base: str) -> int | None:
@@ -109,17 +111,17 @@ def _failed(draft: Draft, finding: Finding) -> Update:
     return {"compaction": {"step": "rollback", "draft": draft}}
 
 
-def _noop(turn: Turn, draft: Draft) -> Step[Update]:
-    """Nothing is old: no transaction, no failure."""
+def _noop(turn: Turn, draft: Draft, reason: str) -> Step[Update]:
+    """Nothing can be gained now: no transaction, no failure."""
     before = draft["tokens_before"]
-    _meta(turn, meta_event("selective_done", before, before, Counts(), "nothing_old"))
+    _meta(turn, meta_event("selective_done", before, before, Counts(), reason))
     key = turn.key(draft["base_digest"], draft["rung"], draft["attempt"])
-    yield from close(turn, key, outcome_of(turn, draft, "noop", reason="nothing_old", tokens_after=before))
+    yield from close(turn, key, outcome_of(turn, draft, "noop", reason=reason, tokens_after=before))
     emit(
         turn.writer,
         CompactionEvent(
             verdict="noop",
-            reason="nothing_old",
+            reason=reason,
             strategy=draft["strategy"],
             tokens_before=before,
             tokens_after=before,

@@ -98,7 +98,6 @@ class Compaction(TypedDict, total=False):
     """Overflows in a row that the provider reported for this request."""
     declined_at: int
     """Tokens at which a person declined; asked again once the conversation has grown by 5 % of the window."""
-    warned: bool
     last: dict[str, Any]
     """The last attempt's verdict, reason, strategy and figures."""
     learned: dict[str, int]

@@ -76,7 +76,7 @@ class Summarizer(Protocol):
 
 def notice(request: SummaryRequest) -> str:
     """The shortest summary there is: that something left."""
-    return f"{len(request.messages)} earlier messages are in the archive."
+    return f"{len(request.messages)} earlier messages are no longer in view."
 
 
 @dataclass(frozen=True)

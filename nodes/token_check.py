@@ -127,6 +127,8 @@ def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int)
 
     Inside a parent under `on_refusal="raise"` raises `MessageRefusedError`: the parent's list stays as it is.
     """
+    if marks(message).get("refused"):
+        return _update(turn, {**common, "step": "end", "route": "end"})  # even its line is too long for this limit
     name, limit = handle(message), turn.sizes.limit
     line = (
         f"[This message was not sent to the model: with the fixed part it needs {least} tokens and the limit "
@@ -138,7 +140,7 @@ def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int)
     base = turn.base_digest()
     if turn.thread_id is not None:
         yield from blocking(lambda: store(turn, turn.key(base, 0, 0), message))
-    yield from note(turn, "precheck", "refused", least, base_digest=base)
+    yield from note(turn, "precheck", "refused", least, reason="message_over_limit", base_digest=base)
     emit(
         turn.writer,
         CompactionEvent(

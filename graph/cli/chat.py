@@ -1,7 +1,6 @@
 """`chat`: talk to an agent whose conversation stays inside its window."""
 
 import contextlib
-import logging
 import os
 from collections.abc import Iterator
 from typing import Annotated
@@ -43,7 +42,6 @@ def chat(
     With OPENAI_API_KEY the model is real (OPENAI_MODEL, OPENAI_BASE_URL), else a scripted echo. Inside the chat:
     /compact FOCUS, /status, /quit.
     """
-    logging.getLogger("langgraph_compaction").addHandler(logging.NullHandler())  # the screen tells of rollbacks
     screen: Screen = JsonLines() if as_json else Terminal()
     try:
         with storage(db) as kept:

@@ -1,7 +1,6 @@
 """`demo`: the main job, without any input of the user's."""
 
 import json
-import logging
 import platform
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -41,7 +40,6 @@ def demo(
     Exits with 1 where anything did not come out as it must.
     """
     console = Console(quiet=as_json, highlight=False)
-    logging.getLogger("langgraph_compaction").addHandler(logging.NullHandler())  # the page tells of rollbacks
     try:
         chosen = summarizer_of(chat_model() if summarizer == "model" else "digest")
         shown = _run(console, chosen, db)

@@ -1,5 +1,7 @@
 """The command line `langgraph-compaction`."""
 
+import logging
+
 import typer
 
 from .chat import chat
@@ -9,6 +11,7 @@ from .replay import replay
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Keeps a long conversation inside its model's window: compaction as a transaction, nothing lost.",
 )
 
@@ -16,6 +19,7 @@ app = typer.Typer(
 @app.callback()
 def root() -> None:
     """Commands stand below; each has --help."""
+    logging.getLogger("langgraph_compaction").addHandler(logging.NullHandler())  # the pages tell of rollbacks
 
 
 app.command()(replay)

@@ -42,14 +42,14 @@ class Options:
 
 
 def limit_of(window: str, *, fixed: int, rest: int) -> int:
-    """The limit that `--window` means for so many tokens; raises `SettingsError` for what is no window."""
+    """The limit that `window` means for so many tokens; raises `SettingsError` for what is no window."""
     number = window.removesuffix("%")
     try:
         value = float(number) if window.endswith("%") else int(number)
     except ValueError:
         value = 0
     if not value > 0 or not math.isfinite(value):
-        raise SettingsError(f"--window {window!r} is neither a number of tokens nor a share: 32000 or 25%")
+        raise SettingsError(f"{window!r} is neither a number of tokens nor a share: 32000 or 25%")
     # 55 % of 100 tokens is 55, whatever the float says
     return fixed + math.ceil(rest * value / 100 - 1e-9) if window.endswith("%") else int(value)
 
@@ -74,7 +74,8 @@ class Player:
         system = total(counter, [message for message in messages if isinstance(message, SystemMessage)])
         rest = total(counter, messages) - system
         self.bias = bias_of(self.recording, counter) if self.options.usage_bias else 1.0
-        self.report = Report(file=self.recording.name, thread=f"{self.recording.name}-{uuid4().hex[:8]}")
+        name = self.recording.name
+        self.report = Report(file=name, thread=f"{name}-{uuid4().hex[:8]}", recorded=len(messages))
         self.report.limit = limit_of(self.options.window, fixed=system + self.overhead, rest=rest)
         self.graph = self._graph()
         self.config: RunnableConfig = {"configurable": {"thread_id": self.report.thread}}
@@ -109,10 +110,12 @@ class Player:
         # the thread knows how the model counts, as one that has talked to it before
         known: dict[str, Any] = {"compaction": {"calibration": {"recorded": max(1.0, self.bias)}}}
         while not self.playback.over:
-            inputs = self.playback.inputs()
+            inputs, place = self.playback.inputs(), self.playback.cursor
             self.report.turns += sum(is_real_user(message) for message in inputs)
             self._turn({"messages": inputs, **known})
             known = {}
+            if not inputs and self.playback.cursor == place:  # even the line of a refused input does not fit
+                self.graph.update_state(self.config, {"messages": self.playback.unasked()}, as_node="model")
             yield self.playback.cursor
         self._take_stock()
 

@@ -27,6 +27,8 @@ class Report:
 
     file: str
     thread: str
+    recorded: int = 0
+    """Messages of the recording."""
     turns: int = 0
     """Recorded user inputs."""
     requests: int = 0

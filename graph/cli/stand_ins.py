@@ -55,6 +55,13 @@ class Playback:
         said = [*strays, *messages[start : self.cursor]]
         return [message.model_copy() for message in said]
 
+    def unasked(self) -> list[BaseMessage]:
+        """The next answer and the results behind it, as copies: said all the same where the graph asks for none."""
+        start = self.cursor
+        self.answer()
+        self.strays = []
+        return [message.model_copy() for message in self.recording.messages[start : self.cursor]]
+
     def answer(self) -> tuple[int, AIMessage]:
         """The next recorded answer and its index; raises `RecordingEndedError` where none was recorded."""
         index = self.cursor

@@ -19,6 +19,8 @@ class Sizes:
     """System prompt, tool schemas and system messages: what no compaction touches."""
     trigger: int
     aim: int
+    raised: bool = False
+    """Whether the fixed part takes so much that the trigger's ratio is taken of the room."""
 
     @property
     def limit(self) -> int:
@@ -48,10 +50,11 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
             "output_reserve (or max_tokens of the model), or shorten the prompt."
         )
     trigger = min(limit, _share(window, settings.trigger_ratio))
-    if fixed + room * max(0.5, settings.target_ratio) > trigger:
+    raised = fixed + room * max(0.5, settings.target_ratio) > trigger
+    if raised:
         trigger = max(trigger, fixed + _share(room, settings.trigger_ratio))
     aim = fixed + _share(room, settings.target_ratio)
-    return Sizes(window=window, reserve=reserve, fixed=fixed, trigger=trigger, aim=aim)
+    return Sizes(window=window, reserve=reserve, fixed=fixed, trigger=trigger, aim=aim, raised=raised)
 
 
 def _share(tokens: int, ratio: float) -> int:

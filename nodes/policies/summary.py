@@ -91,7 +91,7 @@ def chunks(messages: Sequence[AnyMessage], budget: int, counter: TokenCounter) -
 def _shown(message: AnyMessage, budget: int, counter: TokenCounter) -> Chunk:
     text = quoted(message)
     tokens = counter.text(text)
-    if tokens < budget:
+    if tokens <= budget:
         return Chunk((message,), text)
     short = _ends(text, budget, counter)
     return Chunk((message,), short, {message_id(message): (counter.text(short), tokens)})

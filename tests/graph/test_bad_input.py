@@ -142,3 +142,14 @@ async def test_empty_answers_break_nothing(go: Drive, content: Any) -> None:
     await go.invoke(graph, said("hello"))
     await go.invoke(graph, {"messages": [HumanMessage("well?")]})
     assert values(graph)["messages"][-1].text == "better"
+
+
+def test_a_prompt_that_fills_the_window_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Where prompt and tools leave little room the trigger is taken of the room, and the builder says so."""
+    settings = CompactionSettings(context_window=1_000, output_reserve=0)
+    prompt = "word " * 800
+    with caplog.at_level("WARNING", logger="langgraph_compaction"):
+        create_compacting_agent(ScriptedModel(), prompt=prompt, settings=settings)
+        create_compacting_agent(ScriptedModel(), prompt="short", settings=settings)
+    (told,) = caplog.records
+    assert "trigger_ratio" in told.getMessage()

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import AnyMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, Overwrite
@@ -29,6 +29,7 @@ from tests.graph.harness import (
     request_tokens,
     rounds,
     said,
+    tool_block,
     values,
 )
 from tests.graph.test_chained import copying, summaries
@@ -132,6 +133,19 @@ async def test_a_message_the_parent_deleted_stays_deleted(go: Drive, persist: st
     head = world.ledger[-1].compaction_id
     whole = records_of(world.inner).transcript(THREAD, "compact", world.messages, head=head)
     assert [m.id for m in whole if m.type == "human"] == [f"user-{turn}" for turn in (0, 2, 3, 4, 5, 7)]
+
+
+@PERSIST
+async def test_a_message_the_parent_edited_stays_edited(go: Drive, persist: str) -> None:
+    """A message that a compaction clipped is the parent's to change: the next turn does not clip it again."""
+    world = World(persist, model=ScriptedModel(), tool_result_threshold=120, preview_tokens=10)
+    given = [*rounds(6), HumanMessage("look", id="look"), *tool_block(1, 130), AIMessage("seen", id="seen")]
+    await go.invoke(world.graph, {"messages": [*given, HumanMessage("and now?")]})
+    assert "TRUNCATED" in texts(world.messages)
+    edited = ToolMessage("all of it", tool_call_id="call-1", id="result-1", name="read")
+    world.graph.update_state(CONFIG, {"messages": [edited]}, as_node="answer")
+    await go.invoke(world.graph, said("more"))
+    assert edited in world.messages
 
 
 @PERSIST

@@ -58,7 +58,7 @@ OVERFLOWS: dict[str, Callable[[], Exception]] = {
 async def test_an_overflow_is_compacted_once_and_retried_once(go: Drive, kind: str) -> None:
     """The provider's "too long" compacts what we thought would fit; the retry ends with the same message (B19)."""
     model = ScriptedModel(replies=[OVERFLOWS[kind](), "twelve"])
-    graph = agent(model)
+    graph = agent(model, dialogue_rounds_keep_min=5)  # alone would leave 84 % of what was refused
     chunks = await go.stream(graph, adopted(), stream_mode=["updates", "custom"])
     assert steps(chunks) == ["token_check", "model", "selective_compaction", "summarize", "commit", "model"]
     assert [event["trigger"] for event in events(chunks, "PreCompactEvent")] == ["overflow"]

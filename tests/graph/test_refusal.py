@@ -82,6 +82,16 @@ async def test_a_refusal_may_raise(go: Drive) -> None:
     assert values(graph)["messages"][-1].text == "ok"
 
 
+async def test_a_refused_input_is_refused_once(go: Drive) -> None:
+    """Where even its line does not fit, running again changes nothing: the handle stays that of the original."""
+    graph = agent(prompt=filler(980))
+    await go.invoke(graph, huge())
+    held = frozen(values(graph)["messages"])
+    assert steps(await go.stream(graph, {"messages": []})) == ["token_check"]
+    assert frozen(values(graph)["messages"]) == held
+    assert verdicts(graph) == ["refused"]
+
+
 async def test_a_message_that_just_fits_is_not_refused(go: Drive) -> None:
     """The limit itself can be sent: what is older goes."""
     model = ScriptedModel()

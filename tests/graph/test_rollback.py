@@ -176,6 +176,7 @@ async def pause(go: Drive, graph: Any, node: str) -> None:
     assert graph.get_state(CONFIG).next == (node,)
 
 
+@pytest.mark.requirement("S0.6", "S0.20")
 async def test_rollback_restores_the_snapshot_where_another_writer_was(go: Drive) -> None:
     """Messages that someone dropped or edited meanwhile come back from SQL; those that arrived stay behind."""
     graph = agent(calm(), ScriptedModel(replies=[""]))

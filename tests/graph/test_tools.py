@@ -8,6 +8,7 @@ from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, interrupt
 
+from langgraph_compaction.graph import ContextExhaustedError
 from tests.fakes import ScriptedModel, calls, usage
 from tests.graph.harness import CONFIG, Drive, agent, filler, ledger, rounds, said, standing, steps, values, verdicts
 
@@ -164,6 +165,20 @@ async def test_a_user_between_two_results_breaks_no_request(go: Drive, results_f
     sent = model.received[0]
     assert [message.type for message in sent] == ["human", "ai", "tool", "tool", "human"]
     assert [message.tool_call_id for message in sent if isinstance(message, ToolMessage)] == ["call-1", "call-2"]
+
+
+async def test_nothing_is_compacted_while_a_result_is_missing(go: Drive) -> None:
+    """Results that a client sends one by one: over the limit the request is not sent, and the last one frees it."""
+    made = calls(("theirs", {}), ("theirs", {}))
+    made.id = "calls"
+    one, two = (ToolMessage(filler(300), tool_call_id=f"call-{n}", id=f"r{n}") for n in (1, 2))
+    graph, model = working("done", keep_unread_results=False)
+    with pytest.raises(ContextExhaustedError, match="waits for its result"):
+        await go.invoke(graph, {"messages": [*rounds(7), HumanMessage("go"), made, one]})
+    assert ledger(graph) == []
+    await go.invoke(graph, {"messages": [two]})
+    assert verdicts(graph)[0] == "committed"
+    assert [message.type for message in model.received[0]][-3:] == ["ai", "tool", "tool"]
 
 
 async def test_a_call_id_used_again_is_paired_by_position(go: Drive) -> None:

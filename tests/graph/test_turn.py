@@ -79,6 +79,17 @@ async def test_selection_comes_first_then_always_the_summary_then_the_commit(go:
     assert standing(graph)["last"]["verdict"] == "committed"
 
 
+@pytest.mark.requirement("S0.44")
+@pytest.mark.parametrize(("mode", "asked"), [("always", 1), ("if_needed", 0)])
+async def test_the_summary_runs_although_selection_freed_enough(go: Drive, mode: str, asked: int) -> None:
+    """By default always; the other mode asks nobody where the aim is reached without."""
+    summarizer = ScriptedModel(replies=[SUMMARY])
+    graph = agent(ScriptedModel(), summarizer, summary_mode=mode)
+    await go.invoke(graph, full())
+    assert standing(graph)["last"]["verdict"] == "committed"
+    assert len(summarizer.received) == asked
+
+
 @pytest.mark.parametrize(("size", "expected"), [(799, "model"), (800, "selective_compaction")])
 async def test_the_trigger_itself_counts_as_reached(go: Drive, size: int, expected: str) -> None:
     """At 800 of 1,000 tokens a compaction starts; one token earlier it does not."""

@@ -69,6 +69,13 @@ async def test_the_summarisers_own_time_out_is_retried(go: Drive) -> None:
     assert verdicts(graph) == ["committed"]
 
 
+async def test_what_needs_nobodys_answer_has_no_time_out(go: Drive) -> None:
+    """The digest comes to its end on a busy machine too (F11)."""
+    graph = agent(ScriptedModel(), "digest", summary_timeout_s=1e-9)
+    await go.invoke(graph, full())
+    assert verdicts(graph) == ["committed"]
+
+
 async def cancelled_in_summarize(graph: Any, stalled: StalledSummarizer) -> None:
     """Start a turn and cancel it while the summariser works."""
     task = asyncio.create_task(graph.ainvoke(full(), CONFIG))

@@ -17,7 +17,7 @@ from tests.kill.world import CONFIG, World, answer, tell
 
 SCENARIO = SCENARIOS["precheck"]
 NODES = ("token_check", "selective_compaction", "summarize", "commit", "model")
-PLACES = [f"{node}:{moment}" for node in NODES for moment in ("enter", "leave")]
+PLACES = [f"{node}:leave" for node in NODES]
 PATIENCE_S = 30
 
 PACES = (("sync", "landed"), ("async", "landed"), ("async", "stalled"), ("exit", "stalled"))

@@ -1,5 +1,9 @@
-"""Which places of which turn are killed at: all of them for the plain one, those of its own for every other."""
+"""Which places of which turn are killed at: those of the plain one, and of every other those of its own.
 
+In a soak the plain turn is killed at all of its places, also at those that leave the files as a neighbour does.
+"""
+
+import os
 from collections.abc import Iterator
 
 SQL = {
@@ -29,54 +33,45 @@ def along(*nodes: str) -> Iterator[str]:
         yield from around(f"put to {following}", "before", "after")
 
 
-def steps(*nodes: str) -> Iterator[str]:
-    """After each node's body, and after its checkpoint."""
-    for node, following in zip(nodes, (*nodes[1:], "end"), strict=True):
-        yield f"{node}:leave"
-        yield f"put to {following}:after"
+def leaves_the_same(place: str) -> bool:
+    """Whether a death here leaves the files as one at the place before it does: nothing was written in between."""
+    if place.endswith(":before"):
+        return not place.startswith("put ")
+    return place.endswith(":enter") or place == "sql abandon_open:inside"
 
 
 PLAIN = tuple(along("token_check", "selective_compaction", "summarize", "commit", "model"))
+"""Every place of the plain turn."""
 
 PLACES: dict[str, tuple[str, ...]] = {
-    "precheck": PLAIN,
+    "precheck": PLAIN if "COMPACTION_SOAK" in os.environ else tuple(p for p in PLAIN if not leaves_the_same(p)),
     "check": (
-        *steps("model", "selective_compaction", "summarize", "commit"),
+        "model:leave",
+        "put to selective_compaction:after",
         *around("sql begin", "after"),
         *around("sql record_summary", "after"),
-        *around("sql commit", "inside", "after"),
-    ),
-    "tools": (
-        *around("put to tools", "before", "after"),
-        *around("put to token_check", "before#2", "after#2"),
-        *around("sql begin", "after"),
-        "summarize:leave",
         *around("sql commit", "after"),
+        "put to end:after",
     ),
-    "second": ("sql begin:after", "summarize:enter", "sql record_summary:after", "sql commit:after", "commit:leave"),
+    "tools": (*around("put to tools", "before", "after"), "put to token_check:after#2", "sql commit:after"),
+    "second": ("sql begin:after", "sql record_summary:after", "sql commit:after", "commit:leave"),
     "failing": (
-        *steps("summarize", "rollback"),
-        *around("sql close", "before", "inside", "after"),
+        "summarize:leave",
+        *around("sql close", "inside", "after"),
         "put to model:after",
         "sql begin:after#2",
         "summarize:leave#2",
         "sql commit:after",
     ),
-    "hard": (
-        *around("sql close", "before", "after"),
-        "put to selective_compaction:after#2",
-        "sql begin:after#2",
-        "put to commit:after",
-        "sql commit:after",
-    ),
+    "hard": ("sql close:after", "put to selective_compaction:after#2", "sql begin:after#2", "sql commit:after"),
     "manual": (
         "put to token_check:after",
         "put to selective_compaction:after",
         "sql begin:after",
         "sql commit:after",
     ),
-    "confirmed": ("confirm:enter", "confirm:leave", "put to selective_compaction:after", "sql commit:after"),
-    "refused": (*around("sql archive", "before", "after"), "sql note:after", "token_check:leave", "put to end:after"),
+    "confirmed": ("confirm:leave", "put to selective_compaction:after", "sql commit:after"),
+    "refused": ("sql archive:after", "sql note:after", "token_check:leave", "put to end:after"),
 }
 
 KILLS = [(scenario, place) for scenario, places in PLACES.items() for place in places]

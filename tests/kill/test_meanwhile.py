@@ -41,6 +41,7 @@ def test_a_message_sent_meanwhile_is_there(world_of: Worlds, place: str) -> None
         assert [message.id for message in after.messages][-len(last) :] == last
         assert [name for name, _, _ in after.transcript][-len(last) :] == last
         assert after.epoch == 1
+        assert set(after.verdicts) <= {"recovered", "abandoned", "committed"}
 
 
 @pytest.mark.parametrize("place", ["put to commit:after", "sql commit:after"])

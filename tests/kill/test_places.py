@@ -10,8 +10,8 @@ from tests.kill.scenarios import SCENARIOS, Worlds, fused
 from tests.kill.sight import Around, look_at
 
 
-def test_the_plain_turn_is_killed_at_every_place_it_passes(world_of: Worlds, tmp_path: Path) -> None:
-    """The table leaves out no node boundary, no SQL write and no checkpoint of a compaction."""
+def test_the_list_of_places_is_complete(world_of: Worlds, tmp_path: Path) -> None:
+    """The plain turn passes these places and no others: node boundaries, SQL writes, checkpoints and their writes."""
     scenario, log = SCENARIOS["precheck"], tmp_path / "places"
 
     def note(place: str) -> None:

@@ -49,7 +49,9 @@ def is_new(found: Said, after: Said) -> bool:
 def test_no_reader_ever_sees_half_a_compaction(world_of: Worlds, around: Around, name: str) -> None:
     """At every place of a turn another process sees the list before the compaction or the one after it."""
     scenario, world = SCENARIOS[name], world_of(SCENARIOS[name])
-    before, after = (plain(sight.messages) for sight in around(name))
+    old, new = around(name)
+    before, after = plain(old.messages), plain(new.messages)
+    assert (new.epoch, len(after) < len(before)) == (old.epoch + 1, True)
     with reader(world) as other:
 
         def look(_place: str) -> None:

@@ -16,7 +16,7 @@ from tests.kill.scenarios import SCENARIOS, fused, fused_recovery
 from tests.kill.sight import Around, look_at
 from tests.kill.world import World
 
-KILLS = int(os.environ.get("COMPACTION_SOAK", "6"))
+KILLS = int(os.environ.get("COMPACTION_SOAK", "4"))
 SEED = int(os.environ.get("COMPACTION_SEED", "11"))
 
 

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
@@ -95,6 +96,16 @@ def test_a_summariser_that_raises_is_replaced_by_the_digest(compact: Compact) ->
         assert len(summarizer.requests) == asked
         assert [request.defect for request in summarizer.requests] == [None] * asked
         assert str(error) not in texts(found.new_messages)
+
+
+def test_a_deterministic_summariser_is_asked_once() -> None:
+    """It takes the old part whole, and would give the same bad answer again."""
+    summarizer: Any = ReplyingSummarizer(Reply(content=""))
+    summarizer.whole = True
+    found = compacted(text_rounds(30, say=LONG), 1_500, summarizer=summarizer)
+    assert found.verdict == "degraded_deterministic"
+    assert len(summarizer.requests) == 1
+    assert len(summarizer.requests[0].messages) == found.compacted_messages
 
 
 @both

@@ -187,18 +187,18 @@ def test_the_digest_extracts_under_the_budget(ask: Ask) -> None:
 @both
 def test_a_digest_without_room_is_a_notice(ask: Ask) -> None:
     """It is never empty."""
-    assert ask(DigestSummarizer(), request(max_tokens=1)).content == "6 earlier messages are in the archive."
+    assert ask(DigestSummarizer(), request(max_tokens=1)).content == "6 earlier messages are no longer in view."
 
 
 @both
 def test_the_notice_keeps_what_fits_of_the_earlier_summary(ask: Ask) -> None:
     """And hands its record on."""
     reply = ask(NoticeSummarizer(), request(earlier=" one" * 500, record={"v": 1}))
-    assert str(reply.content).startswith("6 earlier messages are in the archive.\n one one")
+    assert str(reply.content).startswith("6 earlier messages are no longer in view.\n one one")
     assert 95 <= COUNTER.text(str(reply.content)) <= 100
     assert reply.record == {"v": 1}
     bare = ask(NoticeSummarizer(), request(earlier=" one" * 500, max_tokens=3))
-    assert bare.content == "6 earlier messages are in the archive."
+    assert bare.content == "6 earlier messages are no longer in view."
 
 
 def test_a_bounded_call_returns_or_raises_what_the_call_does() -> None:

@@ -2,9 +2,10 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
@@ -14,8 +15,9 @@ from langgraph_compaction.graph.cli.recordings import Recording, read_recordings
 from langgraph_compaction.graph.cli.report import Report
 from langgraph_compaction.graph.threads import transcript
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
+from tests.fakes import ReplyingSummarizer
 from tests.recount import text_tokens
-from tests.replay.watcher import Watcher
+from tests.replay.watcher import State, Watcher
 from tests.replay.wire import Wire, tokens
 from tests.shared_data import shared_data
 
@@ -50,14 +52,15 @@ class Case:
     number: int
     share: int
     """Percent of the conversation that fits."""
-    biased: bool = False
+    kind: Literal["", "-biased", "-failing"] = ""
+    """Whether the model counts otherwise than we do, or every summary fails."""
 
     @property
     def id(self) -> str:
         """A short name."""
         file = self.file.split("/")
         name = file[1].removesuffix(".traj") if self.file in SWE_AGENT else f"{file[0]}-{self.number}"
-        return f"{name}-{self.share}%{'-biased' if self.biased else ''}"
+        return f"{name}-{self.share}%{self.kind}"
 
 
 @dataclass(frozen=True)
@@ -98,17 +101,21 @@ def recordings(file: str) -> list[Recording]:
     return read_recordings(shared_data(file))
 
 
-def play(case: Case, database: Database) -> Play:
-    """Play a conversation to its end."""
+def play(case: Case, database: Database, tamper: Callable[[State], State] = lambda state: state) -> Play:
+    """Play a conversation to its end; the watcher sees the states as `tamper` returns them."""
     recording = recordings(case.file)[case.number]
     wire = Wire(recording, limit(recording, case.share))
     options = Options(
-        window=f"{case.share}%", usage_bias=case.biased, database=database, counter=tiktoken_counter()
+        window=f"{case.share}%",
+        usage_bias=case.kind == "-biased",
+        summarizer=ReplyingSummarizer(ConnectionError("down")) if case.kind == "-failing" else "digest",
+        database=database,
+        counter=tiktoken_counter(),
     )
     player = Player(recording, options, on_request=wire)
     watcher = Watcher(CompactionRecords(database), player.report.thread, _counted)
     watcher.overhead = tokens((), recording.tools)
-    player.observe, wire.playback = watcher, player.playback
+    player.observe, wire.playback = (lambda state: watcher(tamper(state))), player.playback
     report = player.play()
     whole = [_content(message) for message in transcript(player.graph, player.config)]
     said = [_content(message) for message in recording.messages]

@@ -38,6 +38,7 @@ class Watcher:
         self._committed: list[str] = []
 
     def __call__(self, state: State) -> None:
+        """Look at the state after a step."""
         before, self.state = self.state, state
         self.steps += 1
         for check in (self._always, self._transition, self._draft):
@@ -75,7 +76,8 @@ class Watcher:
 
     def _untouched(self, before: list[AnyMessage], now: list[AnyMessage]) -> None:
         """Without a commit a conversation only grows; a refused message leaves a line, and is in the archive."""
-        assert len(now) >= len(before), "messages are gone without a commit"
+        names = [message.id for message in before]
+        assert [message.id for message in now[: len(before)]] == names, "messages are gone without a commit"
         for old, new in zip(before, now, strict=False):
             if new is not old and new != old:
                 mark = new.additional_kwargs.get("compaction", {})
@@ -112,6 +114,7 @@ class Watcher:
         assert [m.id for m in old] != self._committed, "compacted again with nothing new"
         self._committed = [message.id for message in new]
         _check_floor(old, new, last["floor"])
+        _check_place(old, new)
         self._check_archived(last["id"], old, new)
 
     def _check_archived(self, compaction: str, old: list[AnyMessage], new: list[AnyMessage]) -> None:
@@ -146,6 +149,14 @@ def _check_floor(old: list[AnyMessage], new: list[AnyMessage], floor: int) -> No
         dialogue = message.type in ("human", "ai") and not getattr(message, "tool_calls", None)
         if dialogue and not is_summary(message):
             assert left.get(message.id) == message, f"{message.id} stood in the last {floor} rounds"
+
+
+def _check_place(old: list[AnyMessage], new: list[AnyMessage]) -> None:
+    """A summary stands where the first of those messages stood for which it stands (B9)."""
+    before, after = {message.id for message in old}, {message.id for message in new}
+    summary = next((place for place, message in enumerate(new) if message.id not in before), None)
+    first = next((place for place, message in enumerate(old) if message.id not in after), None)
+    assert summary is None or summary == first, f"the summary stands at {summary}, not at {first}"
 
 
 def _is_meta(message: AnyMessage) -> bool:

@@ -39,6 +39,7 @@ class Wire:
         self.defects: list[str] = []
 
     def __call__(self, sent: dict[str, Any]) -> None:
+        """Look at a request."""
         self.requests += 1
         messages, schemas = sent["messages"], sent["tools"]
         size = request_tokens(messages, [schemas] if schemas else [])

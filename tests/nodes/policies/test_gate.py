@@ -110,7 +110,7 @@ def test_the_last_rung_has_no_floor() -> None:
 
 BREACHES: dict[str, tuple[Callable[[], list[AnyMessage]], str, str, str]] = {
     "order": (lambda: swapped(PIN, PIN + 1), "rejected_pairing", "order_changed", ""),
-    "a message twice": (lambda: [*good(), BEFORE[NEWEST]], "rejected_pairing", "order_changed", ""),
+    "a message twice": (lambda: [*good(), BEFORE[-1]], "rejected_pairing", "order_changed", ""),
     "a result without its call": (lambda: without(CALL), "rejected_pairing", "tool_block_broken", ""),
     "a call without its result": (lambda: without(RESULT), "rejected_pairing", "tool_block_broken", ""),
     "a defect for a defect": (lambda: without(RESULT, 9), "rejected_pairing", "tool_block_broken", ""),

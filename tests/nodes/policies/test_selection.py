@@ -147,6 +147,7 @@ def test_an_empty_turn_and_an_orphan_leave_nothing_behind() -> None:
         pytest.param([user("u"), asks("a"), result("a")], {0, 1, 2}, id="unseen results"),
         pytest.param([user("u"), asks("a", "b"), result("a")], {0, 1, 2}, id="open call"),
         pytest.param([user("u"), asks("a"), user("v")], {1, 2}, id="interrupted"),
+        pytest.param([asks("a"), user("v"), asks("b"), result("b")], {0, 1, 2, 3}, id="interrupted and not settled"),
         pytest.param([user("u"), asks("a"), user("v"), AIMessage("a")], set(), id="settled"),
     ],
 )

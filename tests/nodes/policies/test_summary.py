@@ -204,6 +204,9 @@ def test_a_message_over_the_budget_shows_both_ends() -> None:
     assert "FIRST" in part.text
     assert "LAST" in part.text
     assert "[... cut ...]" in part.text
+    exact = COUNTER.text(quoted(message))
+    assert not chunks([message], exact, COUNTER)[0].cut
+    assert chunks([message], exact - 1, COUNTER)[0].cut
     shown, of = part.cut["m0"]
     assert of == COUNTER.text(quoted(message))
     assert shown == COUNTER.text(part.text) <= 200

@@ -120,6 +120,8 @@ def test_a_user_message_is_pending_until_a_full_answer(messages: list[AnyMessage
         ([asks("a", "b"), result("a"), user("u")], ["answered", "interrupted"]),
         ([asks("a", "b"), result("a"), user("u"), result("b")], ["answered", "answered_late"]),
         ([asks("a"), AIMessage("answer")], ["interrupted"]),
+        ([BROKEN], ["open", "interrupted"]),
+        ([BROKEN, result("a")], ["answered", "interrupted"]),
     ],
 )
 def test_a_call_is_open_interrupted_or_answered(messages: list[AnyMessage], states: list[str]) -> None:

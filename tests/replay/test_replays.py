@@ -1,0 +1,104 @@
+"""Every recorded conversation of the shared data, through the real graph, at a quarter and at half of its size."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.replay.plays import PI, SIZES, TAU_BENCH, Case, Play, recordings
+from tests.replay.wire import newest_user
+
+Played = Callable[[Case], Play]
+
+ALL = [Case(file, number, share) for share in (25, 50) for file, size in SIZES.items() for number in range(size)]
+SAMPLE = [(TAU_BENCH, number) for number in range(0, 100, 10)]
+REST = [(file, number) for file, size in SIZES.items() if file != TAU_BENCH for number in range(size)]
+BIASED = [Case(file, number, 25, "-biased") for file, number in [*SAMPLE, *REST]]
+FAILING = [Case(file, number, 25, "-failing") for file, number in [*SAMPLE, *REST]]
+TAU_BENCH_QUARTER = [case for case in ALL if case.file == TAU_BENCH and case.share == 25]
+REFUSED = {
+    "function-calling-simple-25%": 1,
+    "function-calling-simple-50%": 1,
+    "test-repo-1c2844-25%": 1,
+    "test-repo-1c2844-50%": 1,
+    "humanevalfix-0-25%": 1,
+}
+"""Inputs that cannot be sent, beside system prompt and tool schemas, under so small a limit."""
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.id)
+def test_nothing_is_broken_and_nothing_lost(case: Case, played: Played) -> None:
+    """No request is over the limit or invalid, every invariant holds after every node, and no word is lost."""
+    play = played(case)
+    assert play.defects() == []
+    assert play.in_order
+    assert play.wire.requests > 0
+
+
+@pytest.mark.parametrize("case", BIASED, ids=lambda case: case.id)
+def test_a_model_that_counts_otherwise_changes_nothing(case: Case, played: Played) -> None:
+    """The same holds where the model's usage and its window are in other tokens than ours."""
+    play = played(case)
+    assert play.defects() == []
+    assert play.in_order
+
+
+@pytest.mark.parametrize("case", FAILING, ids=lambda case: case.id)
+def test_a_summariser_that_always_fails_changes_nothing(case: Case, played: Played) -> None:
+    """The same holds where every attempt that needs the summariser is rolled back, and the next rung commits."""
+    play = played(case)
+    assert play.defects() == []
+    assert play.in_order
+    assert any(row.verdict == "failed_transient" for row in play.report.attempts)
+    assert not any(row.verdict == "committed" and row.summary for row in play.report.attempts)
+
+
+@pytest.mark.parametrize(("file", "size"), SIZES.items(), ids=SIZES)
+def test_every_conversation_of_a_file_is_played(file: str, size: int) -> None:
+    """The files hold as many conversations as are named here."""
+    assert len(recordings(file)) == size
+
+
+def test_what_is_sent_is_what_was_counted(played: Played) -> None:
+    """The report tells the largest request to the token; only a model's thinking is counted and not sent."""
+    differences = {
+        case.id: report.max_request_tokens - played(case).wire.largest
+        for case in ALL
+        if (report := played(case).report).max_request_tokens != played(case).wire.largest
+    }
+    assert set(differences) <= {"pi-session-0-25%", "pi-session-0-50%"}
+    assert all(0 < difference < 50 for difference in differences.values())
+
+
+def test_only_what_cannot_be_sent_is_refused(played: Played) -> None:
+    """The recount finds these inputs to be over the limit, and no others; each was refused once."""
+    assert {case.id: played(case).report.refused_turns for case in ALL if played(case).wire.unavoidable()} == REFUSED
+    assert sum(played(case).report.refused_turns for case in ALL) == len(REFUSED)
+
+
+def test_the_round_floor_yields_where_everything_lies_within_it(played: Played) -> None:
+    """89 tau-bench runs have no more than 12 rounds: there too compactions keep 12 rounds, or fewer by halves."""
+    short = [case for case in TAU_BENCH_QUARTER if _rounds(case) <= 12]
+    assert len(short) == 89
+    floors = sum((played(case).floors for case in short), Counter[int | None]())
+    assert floors.keys() <= {12, 6, 3, 1}
+    assert floors[12] > 100
+    assert sum(floors[floor] for floor in (6, 3, 1)) > 50
+
+
+def test_a_long_session_is_compacted_now_and_then(played: Played) -> None:
+    """The pi session, 88 inputs and 142,000 tokens, needs between 1 and 40 compactions."""
+    counts = [len(played(case).report.attempts) for case in [*ALL, *BIASED] if case.file == PI]
+    assert len(counts) == 3
+    assert all(1 <= count <= 40 for count in counts)
+
+
+def test_every_window_makes_compactions_necessary(played: Played) -> None:
+    """A quarter of it holds no conversation as it is, so that every test tests something."""
+    quiet = [case.id for case in ALL if case.share == 25 and not played(case).watcher.closed]
+    assert quiet == []
+
+
+def _rounds(case: Case) -> int:
+    """How many inputs of a person a recording has."""
+    return sum(newest_user([message]) is not None for message in recordings(case.file)[case.number].messages)
