@@ -16,9 +16,9 @@ FOLDER = Path(__file__).parent
 
 
 def printed(notebook: Any) -> list[str]:
-    """The text that each code cell printed."""
+    """The text that each code cell printed; where the log's lines fall between it is left to chance."""
     cells = (cell for cell in notebook.cells if cell.cell_type == "code")
-    return ["".join(out.get("text", "") for out in cell.outputs if out.output_type == "stream") for cell in cells]
+    return ["".join(out.text for out in cell.outputs if out.get("name") == "stdout") for cell in cells]
 
 
 def execute(path: Path, *, write: bool) -> list[str]:
@@ -32,7 +32,9 @@ def execute(path: Path, *, write: bool) -> list[str]:
         nbformat.write(fresh, path)
         return []
     pairs = zip(printed(committed), printed(fresh), strict=True)
-    return [f"{path.name}, code cell {n}: prints {b!r}, committed {a!r}" for n, (a, b) in enumerate(pairs, 1) if a != b]
+    return [
+        f"{path.name}, code cell {n}: prints {b!r}, committed {a!r}" for n, (a, b) in enumerate(pairs, 1) if a != b
+    ]
 
 
 def main() -> int:

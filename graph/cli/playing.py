@@ -75,7 +75,7 @@ class Player:
         rest = total(counter, messages) - system
         self.bias = bias_of(self.recording, counter) if self.options.usage_bias else 1.0
         name = self.recording.name
-        self.report = Report(file=name, thread=f"{name}-{uuid4().hex[:8]}", recorded=len(messages))
+        self.report = Report(file=name, thread=f"{name}", recorded=len(messages))
         self.report.limit = limit_of(self.options.window, fixed=system + self.overhead, rest=rest)
         self.graph = self._graph()
         self.config: RunnableConfig = {"configurable": {"thread_id": self.report.thread}}
