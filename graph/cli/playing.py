@@ -51,7 +51,7 @@ def limit_of(window: str, *, fixed: int, rest: int) -> int:
     if not value > 0 or not math.isfinite(value):
         raise SettingsError(f"{window!r} is neither a number of tokens nor a share: 32000 or 25%")
     # 55 % of 100 tokens is 55, whatever the float says
-    return fixed + math.ceil(rest * value / 100 - 1e-9) if window.endswith("%") else int(value)
+    return fixed + math.ceil(rest * value / 100) if window.endswith("%") else int(value)
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Player:
         rest = total(counter, messages) - system
         self.bias = bias_of(self.recording, counter) if self.options.usage_bias else 1.0
         name = self.recording.name
-        self.report = Report(file=name, thread=f"{name}", recorded=len(messages))
+        self.report = Report(file=name, thread=f"{name}-{uuid4().hex[:8]}", recorded=len(messages))
         self.report.limit = limit_of(self.options.window, fixed=system + self.overhead, rest=rest)
         self.graph = self._graph()
         self.config: RunnableConfig = {"configurable": {"thread_id": self.report.thread}}
