@@ -51,7 +51,7 @@ def limit_of(window: str, *, fixed: int, rest: int) -> int:
     if not value > 0 or not math.isfinite(value):
         raise SettingsError(f"{window!r} is neither a number of tokens nor a share: 32000 or 25%")
     # 55 % of 100 tokens is 55, whatever the float says
-    return fixed + math.ceil(rest * value / 100) if window.endswith("%") else int(value)
+    return fixed + math.ceil(rest * value / 100 - 1e-9) if window.endswith("%") else int(value)
 
 
 @dataclass
