@@ -11,6 +11,7 @@ from uuid import uuid4
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.text import Text
 
 from langgraph_compaction.checkpoint import CheckpointError
 from langgraph_compaction.nodes import CompactionError, Summarizer
@@ -44,7 +45,7 @@ def demo(
         chosen = summarizer_of(chat_model() if summarizer == "model" else "digest")
         shown = _run(console, chosen, db)
     except (CompactionError, CheckpointError) as error:
-        Console(stderr=True, highlight=False).print(f"[red]{error}[/red]", soft_wrap=True)
+        Console(stderr=True, highlight=False).print(Text(str(error), "red"), soft_wrap=True)
         raise typer.Exit(1) from error
     if as_json:
         print(json.dumps(shown.as_json(), ensure_ascii=False))  # noqa: T201 - the output

@@ -1,0 +1,67 @@
+"""The page that `replay` prints, with the longest words there are."""
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from langgraph_compaction.checkpoint import LedgerRow
+from langgraph_compaction.graph.cli.replay_page import page
+from langgraph_compaction.graph.cli.report import Report
+
+ROWS = [
+    ("precheck", "selective+digest", "committed", "", 128_766, 116_844, 128, 12),
+    ("overflow", "selective+model", "degraded_deterministic", "", 128_766, 7_123, 70, 3),
+    ("precheck", "selective+model", "rejected_insufficient", "no_selection_fits", 128_766, None, None, None),
+    ("manual", "hide", "failed_transient", "summary_exception:APIConnectionError", 900, None, 0, None),
+    ("check", "", "refused", "message_over_limit", 99_999, None, None, None),
+]
+NAMES = ("trigger", "strategy", "verdict", "reason", "tokens_before", "tokens_after", "blocks_dropped", "floor")
+
+
+def attempt(*values: Any) -> LedgerRow:
+    """Return a row of the ledger with these values of `NAMES`."""
+    nothing: dict[str, Any] = dict.fromkeys(LedgerRow.__dataclass_fields__)
+    return LedgerRow(**{**nothing, **dict(zip(NAMES, values, strict=True))})
+
+
+REPORT = Report(file="[bold]talk[/].json", thread="talk-1", attempts=[attempt(*row) for row in ROWS])
+
+
+def shown(report: Report, width: int) -> list[str]:
+    """Return the lines of the page in a terminal of this width."""
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(page(report, width=width, place="sqlite:///kept.db"))
+    return capture.get().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_every_word_is_whole(width: int) -> None:
+    """From 80 columns on no row is cut, no word is broken, and no line is longer than the terminal."""
+    lines = shown(REPORT, width)
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).split()
+    for row in ROWS:
+        reason = row[3].replace(":", ": ").split()
+        assert {row[0], row[2], f"{row[4]:,}", *filter(None, [row[1], *reason])} <= set(words)
+
+
+def test_a_reason_stands_under_its_verdict() -> None:
+    """What failed says why, in the same column."""
+    lines = shown(REPORT, 100)
+    place = next(number for number, line in enumerate(lines) if "rejected_insufficient" in line)
+    assert lines[place].index("rejected_insufficient") == lines[place + 1].index("no_selection_fits")
+
+
+def test_names_are_no_markup() -> None:
+    """A file's name is printed as it is; the thread and its database are named."""
+    lines = shown(REPORT, 100)
+    assert lines[0].startswith("[bold]talk[/].json: 0 messages in 0 turns")
+    assert lines[1] == "It is thread talk-1 in sqlite:///kept.db."
+
+
+def test_what_is_open_is_not_hidden() -> None:
+    """An attempt without a verdict is shown as open."""
+    report = Report(file="f", thread="t", attempts=[attempt("check", "", None, "", 1, None, None, None)])
+    assert any(line.split()[:3] == ["1", "check", "open"] for line in shown(report, 100))
