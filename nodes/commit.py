@@ -13,7 +13,7 @@ from .policies.gate import Finding
 from .policies.transcript import Transcript, message_id
 from .state import Draft, Memory, replace
 from .steps import Step
-from .turn import Turn, Update
+from .turn import Turn, Update, failed
 
 GOAL_CHARACTERS = 300
 """Keeps the channel small in any script; the whole message is in the archive."""
@@ -27,17 +27,17 @@ def commit(turn: Turn) -> Step[Update]:
     """
     draft = turn.draft.copy()
     if stale := (yield from _stale(turn, draft)):
-        return _handed_back(draft, stale)
+        return failed(draft, stale)
     after = applied_to(turn.messages, drop=draft["drop"], clip=draft["clip"], summary=draft.get("summary"))
     ceiling, floor = draft.get("ceiling", turn.sizes.limit), draft.get("floor", 0)
     if finding := judge(turn.call, turn.messages, after, ceiling=ceiling, floor=floor):
-        return _handed_back(draft, finding)
+        return failed(draft, finding)
     size, verdict = turn.meter.request(after), _verdict(draft)
     outcome = attempts.outcome_of(turn, draft, verdict, tokens_after=size)
     try:
         yield from attempts.commit(turn, turn.draft_key, outcome, _leaving(turn, draft))
     except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
-        return _handed_back(draft, Finding("failed_permanent", f"archive:{type(error).__name__}", str(error)[:500]))
+        return failed(draft, Finding("failed_permanent", f"archive:{type(error).__name__}", str(error)[:500]))
     log.info("committed: %d -> %d tokens (%s, %s)", draft["tokens_before"], size, draft["strategy"], verdict)
     return _committed(turn, draft, after, size, verdict)
 
@@ -62,11 +62,6 @@ def _leaving(turn: Turn, draft: Draft) -> list[AnyMessage]:
     """The originals of what is dropped or clipped."""
     named = {*draft["drop"], *draft["clip"]}
     return [message for message in turn.messages if message_id(message) in named]
-
-
-def _handed_back(draft: Draft, finding: Finding) -> Update:
-    draft["failure"] = [finding.verdict, finding.reason, finding.detail]
-    return {"compaction": {"step": "rollback", "draft": draft}}
 
 
 def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, verdict: str) -> Update:

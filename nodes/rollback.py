@@ -112,8 +112,7 @@ def _rung_left(turn: Turn, counted: dict[str, Any]) -> bool:
 def _tell(turn: Turn, draft: Draft, verdict: str, reason: str) -> None:
     before = draft["tokens_before"]
     counts = counts_of(draft.get("counts"))
-    if turn.settings.emit_compaction_meta_events:
-        emit(turn.writer, meta_event("rollback", before, before, counts, reason))
+    turn.tell(meta_event("rollback", before, before, counts, reason))
     emit(
         turn.writer,
         CompactionEvent(

@@ -5,13 +5,13 @@ from dataclasses import asdict
 from .attempts import begin, close, outcome_of
 from .engine import demand, needs_summary, propose, rungs, strategy
 from .errors import ContextExhaustedError
-from .events import CompactionEvent, CompactionMetaEvent, emit, log, meta_event
+from .events import CompactionEvent, emit, log, meta_event
 from .policies.gate import Finding
 from .policies.selection import Counts, Demand, Selection
 from .policies.transcript import message_id
 from .state import Draft
 from .steps import Step
-from .turn import Turn, Update
+from .turn import Turn, Update, failed
 
 
 def selective_compaction(turn: Turn) -> Step[Update]:
@@ -29,18 +29,18 @@ def selective_compaction(turn: Turn) -> Step[Update]:
     before = turn.meter.request(turn.messages)
     draft = _opened(turn, base, rung=rung, name=name, trigger=trigger, before=before)
     log.info("开始选择性压缩 (selective compaction, %s, %d tokens)", name, before)
-    _meta(turn, meta_event("selective_start", before, before, Counts(), "started"))
+    turn.tell(meta_event("selective_start", before, before, Counts(), "started"))
     goal = demand(turn.call, trigger=trigger, before=before, last=rung == len(ladder) - 1)
     try:
         key = turn.key(base, rung, draft["attempt"])
         yield from begin(turn, key, strategy=name, trigger=trigger, tokens_before=before)
         chosen = propose(turn.call, turn.messages, ladder[rung], goal)
     except Exception as error:  # noqa: BLE001 - S0.21: a failure becomes a verdict, and the turn goes on
-        return _failed(draft, Finding("failed_permanent", f"selective:{type(error).__name__}", str(error)[:500]))
+        return failed(draft, Finding("failed_permanent", f"selective:{type(error).__name__}", str(error)[:500]))
     if isinstance(chosen, Finding):
         # in the soft zone nothing to gain now is no failure: the next turn may have more to leave
-        return _failed(draft, chosen) if urgent(turn) else (yield from _noop(turn, draft, chosen.reason))
-    _meta(turn, meta_event("selective_done", before, chosen.tokens, chosen.counts, "done"))
+        return failed(draft, chosen) if urgent(turn) else (yield from _noop(turn, draft, chosen.reason))
+    turn.tell(meta_event("selective_done", before, chosen.tokens, chosen.counts, "done"))
     return _proposed(turn, draft, chosen, goal)
 
 
@@ -106,15 +106,10 @@ def _proposed(turn: Turn, draft: Draft, chosen: Selection, goal: Demand) -> Upda
     return {"compaction": {"step": step, "draft": draft}}
 
 
-def _failed(draft: Draft, finding: Finding) -> Update:
-    draft["failure"] = [finding.verdict, finding.reason, finding.detail]
-    return {"compaction": {"step": "rollback", "draft": draft}}
-
-
 def _noop(turn: Turn, draft: Draft, reason: str) -> Step[Update]:
     """Nothing can be gained now: no transaction, no failure."""
     before = draft["tokens_before"]
-    _meta(turn, meta_event("selective_done", before, before, Counts(), reason))
+    turn.tell(meta_event("selective_done", before, before, Counts(), reason))
     key = turn.key(draft["base_digest"], draft["rung"], draft["attempt"])
     yield from close(turn, key, outcome_of(turn, draft, "noop", reason=reason, tokens_after=before))
     emit(
@@ -131,8 +126,3 @@ def _noop(turn: Turn, draft: Draft, reason: str) -> Step[Update]:
     )
     last = {"verdict": "noop", "tokens_before": before, "tokens_after": before}
     return {"compaction": {"step": turn.compaction.get("route", "model"), "draft": None, "last": last}}
-
-
-def _meta(turn: Turn, event: CompactionMetaEvent) -> None:
-    if turn.settings.emit_compaction_meta_events:
-        emit(turn.writer, event)

@@ -18,13 +18,14 @@ from .engine import (
     summarise,
     summary_budget,
 )
-from .events import emit, log, meta_event
+from .events import log, meta_event
+from .policies.gate import Finding
 from .policies.summary import summary_message
 from .policies.transcript import message_id
 from .state import Draft
 from .steps import Step
 from .summarizers import Summarizer
-from .turn import Turn, Update
+from .turn import Turn, Update, failed
 
 
 def summarize(turn: Turn) -> Step[Update]:
@@ -36,14 +37,11 @@ def summarize(turn: Turn) -> Step[Update]:
     try:
         written = yield from _written(turn, draft, rung)
     except Exception as error:  # noqa: BLE001 - S0.22: a failure becomes a verdict
-        draft["failure"] = ["failed_permanent", f"summarize:{type(error).__name__}", str(error)[:500]]
-        return {"compaction": {"step": "rollback", "draft": draft}}
+        return failed(draft, Finding("failed_permanent", f"summarize:{type(error).__name__}", str(error)[:500]))
     draft["calls"], draft["model"] = written.calls, written.model
     draft["input_tokens"], draft["output_tokens"] = written.input_tokens, written.output_tokens
     if written.finding is not None:
-        found = written.finding
-        draft["failure"] = [found.verdict, found.reason, found.detail]
-        return {"compaction": {"step": "rollback", "draft": draft}}
+        return failed(draft, written.finding)
     summary = summary_message(written.body, turn.draft_key.compaction_id, written.record)
     draft["summary"], draft["seen"] = summary, dict(written.seen)
     after = draft["tokens_selected"] + turn.meter.scaled(turn.counter.message(summary))
@@ -119,6 +117,4 @@ def _is_last(turn: Turn, draft: Draft) -> bool:
 
 
 def _meta(turn: Turn, draft: Draft, phase: Any, after: int, reason: str) -> None:
-    if turn.settings.emit_compaction_meta_events:
-        counts = counts_of(draft.get("counts"))
-        emit(turn.writer, meta_event(phase, draft["tokens_selected"], after, counts, reason))
+    turn.tell(meta_event(phase, draft["tokens_selected"], after, counts_of(draft.get("counts")), reason))

@@ -14,6 +14,8 @@ from langgraph_compaction.checkpoint import AttemptKey, digest, digest_all
 
 from .collaborators import Collaborators, Model, max_tokens_of, model_name, window_of
 from .engine import Call
+from .events import CompactionMetaEvent, emit
+from .policies.gate import Finding
 from .policies.meter import Meter
 from .policies.request import NO_RESULT
 from .policies.sizes import Sizes, sizes_of
@@ -158,6 +160,11 @@ class Turn:
         """Callbacks of this run, for calls made on its behalf."""
         return self.config.get("callbacks")
 
+    def tell(self, event: CompactionMetaEvent) -> None:
+        """Write a phase's event, where they are switched on (S0.35)."""
+        if self.settings.emit_compaction_meta_events:
+            emit(self.writer, event)
+
     def now(self) -> float:
         """The wall clock."""
         return self.team.now()
@@ -175,6 +182,12 @@ class Turn:
         """The key of the open draft's rows."""
         draft = self.draft
         return self.key(draft["base_digest"], draft["rung"], draft["attempt"])
+
+
+def failed(draft: Draft, finding: Finding) -> Update:
+    """Hand a draft to `rollback`, with what went wrong."""
+    failure = [finding.verdict, finding.reason, finding.detail]
+    return {"compaction": {"step": "rollback", "draft": {**draft, "failure": failure}}}
 
 
 Body = Callable[[Turn], Step[Update]]
