@@ -5,33 +5,50 @@ from .codec import digest, digest_all, dumps, handle, loads
 from .database import Database
 from .errors import (
     CheckpointError,
+    ConflictError,
     DatabaseError,
+    KeyringError,
     KeyTextError,
+    LeaseError,
     MessageError,
     RowError,
     SchemaError,
     UnknownAttemptError,
+    ValueTypeError,
 )
 from .records import CompactionRecords
 from .runs import Runs, decode_runs, encode_runs, expand, runs_of
+from .saver import AsyncSQLAlchemySaver, SQLAlchemySaver
+from .sealing import Keyring
+from .serde import StrictSerializer
+from .stats import ThreadStats
 from .store import MessageStore
 
 __all__ = [
+    "AsyncSQLAlchemySaver",
     "AttemptKey",
     "CheckpointError",
     "CompactionRecords",
+    "ConflictError",
     "Database",
     "DatabaseError",
     "KeyTextError",
+    "Keyring",
+    "KeyringError",
+    "LeaseError",
     "LedgerRow",
     "MessageError",
     "MessageStore",
     "Outcome",
     "RowError",
     "Runs",
+    "SQLAlchemySaver",
     "SchemaError",
+    "StrictSerializer",
     "SummaryRecord",
+    "ThreadStats",
     "UnknownAttemptError",
+    "ValueTypeError",
     "decode_runs",
     "digest",
     "digest_all",

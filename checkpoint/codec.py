@@ -5,8 +5,9 @@ says: the bytes are scanned before anything is built, and a type outside `MESSAG
 never a silently different value. There is no pickle.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
+from typing import Any
 
 import ormsgpack
 from langchain_core import messages as kinds
@@ -86,9 +87,10 @@ def loads(data: bytes, *, row: str = "the row") -> BaseMessage:
     The fields are taken as they were written. Validation would change some messages: one whose tool calls
     were taken out would get them back from `additional_kwargs`.
     """
-    payload = _scanned(data, row)
-    match _SERIALIZER.loads_typed(("msgpack", payload)):
-        case [module, name, {"type": _, "content": _} as fields, *_]:
+    payload, inside, plain = _scanned(data, row)
+    # where no value but msgpack's own stands in it, the scan has built the fields already
+    match inside if plain else _SERIALIZER.loads_typed(("msgpack", payload)):
+        case [module, name, {"type": _, "content": _} as fields, *_] if set(map(type, fields)) == {str}:
             return MESSAGES[module, name].model_construct(None, **fields)
         case _:
             raise RowError(f"{row} is damaged: it holds a message without fields")
@@ -125,21 +127,28 @@ def digest_all(messages: Sequence[BaseMessage]) -> str:
     return whole.hexdigest()
 
 
-def _scanned(data: bytes, row: str) -> bytes:
-    """Return the inside of the one message in `data`, every type in it seen and nothing built."""
-    found: list[bytes] = []
+def _scanned(data: bytes, row: str) -> tuple[bytes, Any, bool]:
+    """Return the inside of the one message in `data`, packed and unpacked, and whether it holds no extension.
+
+    Every type in it is seen, and nothing is built.
+    """
+    found: list[tuple[bytes, Any]] = []
+    values = 0
     foreign: list[str] = []
 
     def inside(code: int, payload: bytes) -> None:
-        names = _named(payload, inside)
+        nonlocal values
+        values += 1
+        names = _names(ormsgpack.unpackb(payload, ext_hook=inside, option=_NON_STR_KEYS))
         if code != EXT_NUMPY_ARRAY and (code not in _BUILDERS or names not in PLAIN):
             foreign.append(".".join(names) or f"extension {code}")
 
     def outside(code: int, payload: bytes) -> None:
-        names = _named(payload, inside)
+        parts = ormsgpack.unpackb(payload, ext_hook=inside, option=_NON_STR_KEYS)
+        names = _names(parts)
         if code != EXT_PYDANTIC_V2 or names not in MESSAGES:
             foreign.append(".".join(names) or f"extension {code}")
-        found.append(payload)
+        found.append((payload, parts))
 
     try:
         whole = ormsgpack.unpackb(data, ext_hook=outside, option=_NON_STR_KEYS)
@@ -149,12 +158,12 @@ def _scanned(data: bytes, row: str) -> bytes:
         raise RowError(f"{row} holds {', '.join(foreign)}, which may not be loaded")
     if whole is not None or len(found) != 1:
         raise RowError(f"{row} holds no message")
-    return found[0]
+    return *found[0], not values
 
 
-def _named(payload: bytes, visit: Callable[[int, bytes], None]) -> tuple[str, ...]:
+def _names(parts: Any) -> tuple[str, ...]:
     """Return (module, name) of what an extension would build, or () where it names nothing."""
-    match ormsgpack.unpackb(payload, ext_hook=visit, option=_NON_STR_KEYS):
+    match parts:
         case [str(module), str(name), *_]:
             return module, name
         case _:

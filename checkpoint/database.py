@@ -1,19 +1,34 @@
 """One engine, and transactions on it that mean the same on every database."""
 
+import random
 import threading
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
 from types import TracebackType
-from typing import Self
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.pool import Pool, SingletonThreadPool, StaticPool
 
-from . import schema, urls
+from . import schema, tables, urls
 from .errors import CheckpointError, DatabaseError
 from .pooling import prepare
+from .sealing import Keyring
+
+T = TypeVar("T")
+P = ParamSpec("P")
+S = TypeVar("S", bound="UsesDatabase")
+_INCREMENTAL = 2  # what SQLite calls the mode in which free pages can be given back bit by bit
+_ATTEMPTS = 8
+_FIRST_PAUSE_S = 0.02
+_AGAIN_SQLSTATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "08006"})
+"""PostgreSQL's: serialization failure, deadlock, shut down, crashed, starting up, connection failure."""
+_AGAIN_CODES = frozenset({1020, 1205, 1213, 2006, 2013})
+"""MariaDB's: row changed since it was read, lock wait, deadlock, server gone, connection lost."""
 
 _QUEUES: WeakKeyDictionary[Pool, threading.Semaphore] = WeakKeyDictionary()
 _QUEUES_LOCK = threading.Lock()
@@ -26,39 +41,54 @@ class Database:
     thread are not nested.
     """
 
-    def __init__(self, engine: sa.Engine, *, owned: bool = False) -> None:
+    def __init__(self, engine: sa.Engine, *, owned: bool = False, keys: Keyring | None = None) -> None:
         self.engine = engine
+        self.keys = keys
         self.durable = not urls.is_memory(engine.url)
         self._owned = owned
         self._place = urls.place(engine.url)
         self._checked = False
-        self._queue = _queue_of(engine)
-        sqlite = engine.dialect.name == "sqlite"
+        self._sqlite = sqlite = engine.dialect.name == "sqlite"
         # MariaDB's default would read from before the thread row was locked; a read sees one moment
         self._writer = engine if sqlite or owned else engine.execution_options(isolation_level="READ COMMITTED")
         self._reader = engine if sqlite else engine.execution_options(isolation_level="REPEATABLE READ")
 
     @classmethod
-    def open(cls, target: str | sa.Engine = urls.MEMORY) -> Self:
+    def open(cls, target: str | sa.Engine = urls.MEMORY, *, keys: Keyring | None = None) -> Self:
         """Open a URL (synchronous or asynchronous driver names), an `Engine`, or "memory".
 
         "memory" ends with this object. An engine that is passed in stays the caller's to configure and close.
+        With `keys` all that is said and stored is encrypted, and what is not is refused.
         DatabaseError for an unknown kind of database, a missing driver or an unreadable URL; whether the
         database answers is seen at the first use, which `setup()` usually is.
         """
         if isinstance(target, sa.Engine):
             _accept(target)
-            return cls(target)
+            return cls(target, keys=keys)
         url = urls.sync_url(target)
         engine = urls.create_engine(url)
         prepare(engine)
-        return cls(engine, owned=True)
+        return cls(engine, owned=True, keys=keys)
 
     def setup(self) -> None:
-        """Create the tables where they are missing; SchemaError where they are newer than this code."""
+        """Create the tables where they are missing and bring old ones up to date; SchemaError where they are newer.
+
+        Tables of version 1 must not be used by older code meanwhile. What they hold stays unencrypted.
+        """
         with self._transaction(self._writer, "IMMEDIATE") as conn:
             schema.create(conn)
         self._checked = True
+
+    def run(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do `work` in a transaction that writes, again after a deadlock or a lost connection.
+
+        `work` must come to the same when it is done twice: a connection may be lost after the commit.
+        """
+        return self._again(self.write, work)
+
+    def look(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do `work` in a transaction that reads, again after a lost connection."""
+        return self._again(self.read, work)
 
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
@@ -73,6 +103,21 @@ class Database:
         with self._transaction(self._reader, "DEFERRED") as conn:
             self._check(conn)
             yield conn
+
+    def reclaim(self) -> None:
+        """Give the space of erased rows back to the file system, as far as can be done while others work."""
+        names = [table.name for table in tables.METADATA.sorted_tables]
+        with self._alone("IMMEDIATE"), self._connected(self._autocommit()) as conn, self._translated():
+            if self._sqlite:
+                driver: Any = conn.connection.driver_connection
+                # a file that an earlier version or an application made can only be written anew
+                [gradual] = driver.execute("PRAGMA auto_vacuum").fetchone()
+                driver.execute("PRAGMA incremental_vacuum" if gradual == _INCREMENTAL else "VACUUM").fetchall()
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                return
+            verb = "VACUUM" if self.engine.dialect.name == "postgresql" else "OPTIMIZE TABLE"
+            for name in names:
+                conn.exec_driver_sql(f"{verb} {name}")
 
     def close(self) -> None:
         """Close the connections of an engine that `open` made; leave another's engine alone."""
@@ -92,19 +137,44 @@ class Database:
             schema.check(conn)
             self._checked = True
 
+    def _autocommit(self) -> sa.Engine:
+        return self.engine if self._sqlite else self.engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    def _again(
+        self, opened: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], T]
+    ) -> T:
+        for attempt in range(_ATTEMPTS):
+            try:
+                with opened() as conn:
+                    return work(conn)
+            except DatabaseError as error:
+                if attempt + 1 == _ATTEMPTS or not _may_pass(error.__cause__):
+                    raise
+                # nobody's secret: several that met once should not meet again
+                time.sleep(_FIRST_PAUSE_S * 2**attempt * random.random())  # noqa: S311
+        raise AssertionError("unreachable")
+
     @contextmanager
     def _transaction(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
-        with self._alone(), self._connected(engine) as conn, self._translated(), conn.begin():
+        with self._alone(mode), self._connected(engine) as conn, self._translated(), conn.begin():
             _begin(conn, mode)
             yield conn
 
-    def _alone(self) -> AbstractContextManager[object]:
-        return nullcontext() if self._queue is None else _held(self._queue, self._place)
+    def _alone(self, mode: str) -> AbstractContextManager[object]:
+        """Queue for an engine's only connection, and for writing to an SQLite file.
+
+        SQLite itself would have those who wait sleep and try again, the last to come as likely as the first.
+        """
+        if isinstance(self.engine.pool, StaticPool) or (self._sqlite and mode == "IMMEDIATE"):
+            return _held(_queue_of(self.engine), self._place)
+        return nullcontext()
 
     def _connected(self, engine: sa.Engine) -> sa.Connection:
+        # MariaDB is told the isolation as the connection is taken, and what its driver says then comes as it is
+        driver: type[Exception] = getattr(engine.dialect.dbapi, "Error", exc.DBAPIError)
         try:
             return engine.connect()
-        except exc.SQLAlchemyError as error:
+        except (exc.SQLAlchemyError, driver) as error:
             raise DatabaseError(
                 f"cannot connect to {self._place}: {self._text(error)}; check that it runs, and its host, "
                 "port, name, user and password (of a file: its folder and rights)"
@@ -121,11 +191,37 @@ class Database:
             # further lines of PostgreSQL's show the row
             raise DatabaseError(f"{self._place}: {self._text(error, lines=1)}") from error
 
-    def _text(self, error: exc.SQLAlchemyError, *, lines: int | None = None) -> str:
+    def _text(self, error: Exception, *, lines: int | None = None) -> str:
         said = str(getattr(error, "orig", None) or error).strip().splitlines()
         text = " ".join(line.strip() for line in said[:lines])
         password = self.engine.url.password
         return text.replace(str(password), "***") if password else text
+
+
+class UsesDatabase(Protocol):
+    """An object whose methods are transactions of one database."""
+
+    database: Database
+
+
+def writes(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Give a method a transaction that writes, done again after a deadlock or a lost connection."""
+
+    @wraps(method)
+    def transaction(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        return self.database.run(lambda conn: method(self, conn, *args, **options))
+
+    return transaction
+
+
+def reads(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Give a method a transaction that reads, done again after a lost connection."""
+
+    @wraps(method)
+    def transaction(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        return self.database.look(lambda conn: method(self, conn, *args, **options))
+
+    return transaction
 
 
 def _begin(conn: sa.Connection, mode: str) -> None:
@@ -146,12 +242,21 @@ def _accept(engine: sa.Engine) -> None:
         )
 
 
-def _queue_of(engine: sa.Engine) -> threading.Semaphore | None:
-    """Return the lock shared by all who use this engine's only connection, or None where it has many."""
-    if not isinstance(engine.pool, StaticPool):
-        return None
+def _queue_of(engine: sa.Engine) -> threading.Semaphore:
+    """Return the queue shared by all who use this engine (after a fork: by all of this process)."""
     with _QUEUES_LOCK:
         return _QUEUES.setdefault(engine.pool, threading.Semaphore())
+
+
+def _may_pass(cause: BaseException | None) -> bool:
+    """Say whether the same transaction may succeed when it is tried again."""
+    said = cause
+    if isinstance(cause, exc.DBAPIError):
+        if cause.connection_invalidated:
+            return True
+        said = cause.orig
+    arguments: tuple[object, ...] = getattr(said, "args", ())
+    return getattr(said, "sqlstate", None) in _AGAIN_SQLSTATES or not _AGAIN_CODES.isdisjoint(arguments[:1])
 
 
 @contextmanager

@@ -2,14 +2,21 @@
 
     CheckpointError
     ├── DatabaseError            the database cannot be opened, reached or used
-    │   └── SchemaError          its tables are missing, or newer than this code
+    │   └── SchemaError          its tables are missing, older or newer than this code
     ├── MessageError             a message cannot be stored: no id, or a type that would not come back
+    ├── ValueTypeError           a value holds a type that may not be stored or loaded
     ├── RowError                 a stored row is missing, damaged or of a type that is not allowed
     ├── KeyTextError             an id is empty, too long or holds a character that no database takes
+    ├── KeyringError             an encryption key is missing, malformed or not the right one
+    ├── ConflictError            another writer has gone on from the checkpoint this one builds on
+    ├── LeaseError               the thread is leased to another writer
     └── UnknownAttemptError      an outcome was given for an attempt that was never begun
 
-No message of these holds a password or the text of a conversation.
+No message of these holds a password, a key or the text of a conversation.
 """
+
+from collections.abc import Generator
+from contextlib import contextmanager
 
 
 class CheckpointError(Exception):
@@ -21,11 +28,15 @@ class DatabaseError(CheckpointError):
 
 
 class SchemaError(DatabaseError):
-    """The tables are missing (`setup()` was not called) or were made by a newer version."""
+    """The tables are missing or old (`setup()` was not called), or were made by a newer version."""
 
 
 class MessageError(CheckpointError):
     """A message cannot be stored so that exactly it comes back."""
+
+
+class ValueTypeError(CheckpointError):
+    """A value holds a type that is not among the known ones; the text names it and how to allow it."""
 
 
 class RowError(CheckpointError):
@@ -36,5 +47,26 @@ class KeyTextError(CheckpointError):
     """An id cannot be a key: empty, too long, or with a NUL or an unpaired surrogate in it."""
 
 
+class KeyringError(CheckpointError):
+    """An encryption key is missing, malformed, or not the one a row was written with."""
+
+
+class ConflictError(CheckpointError):
+    """Another writer has gone on from the checkpoint this one builds on: load the thread again and retry."""
+
+
+class LeaseError(CheckpointError):
+    """The thread is leased to another writer, or this one's lease has ended."""
+
+
 class UnknownAttemptError(CheckpointError):
     """The ledger holds no row for this attempt."""
+
+
+@contextmanager
+def intact(row: str) -> Generator[None]:
+    """Turn what a damaged or forged row makes of the code that reads it into a RowError that names the row."""
+    try:
+        yield
+    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        raise RowError(f"{row} is damaged: what it holds is of no known form") from error

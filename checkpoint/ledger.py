@@ -8,7 +8,9 @@ import sqlalchemy as sa
 
 from . import tables
 from .attempt import AttemptKey, LedgerRow, Outcome
+from .columns import printable
 from .errors import UnknownAttemptError
+from .threads import Thread
 
 _ledger = tables.ledger.c
 ABANDONED = "abandoned"
@@ -27,32 +29,32 @@ class Opening(TypedDict):
     counter: str
 
 
-def begin(conn: sa.Connection, thread: int, key: AttemptKey, opening: Opening, *, now: float, fresh: bool) -> None:
+def begin(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, *, now: float, fresh: bool) -> None:
     """Open the attempt's row; one that is there is opened again if abandoned or, with `fresh`, only noted."""
-    found = _find(conn, thread, key.compaction_id)
+    found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         _insert(conn, thread, key, opening, started_at=now)
     elif fresh or found.verdict == ABANDONED:
         values = {**opening, "verdict": None, "reason": "", "detail": "", "started_at": now, "ended_at": None}
-        conn.execute(sa.update(tables.ledger).where(_ledger.id == found.id).values(values))
+        _update(conn, thread, key.compaction_id, found, values)
 
 
-def close(conn: sa.Connection, thread: int, key: AttemptKey, outcome: Outcome) -> None:
+def close(conn: sa.Connection, thread: Thread, key: AttemptKey, outcome: Outcome) -> None:
     """Write the verdict over whatever stood there; UnknownAttemptError where the attempt was never begun."""
-    found = _find(conn, thread, key.compaction_id)
+    found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         raise UnknownAttemptError(
             f"attempt {key.compaction_id} of thread {key.thread_id!r} is not in the ledger: begin or note it"
         )
-    conn.execute(sa.update(tables.ledger).where(_ledger.id == found.id).values(_ending(outcome)))
+    _update(conn, thread, key.compaction_id, found, _ending(outcome))
 
 
-def note(conn: sa.Connection, thread: int, key: AttemptKey, opening: Opening, outcome: Outcome) -> None:
+def note(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, outcome: Outcome) -> None:
     """Write a row that was never open. What a real attempt of the same key came to is left as it is."""
-    found = _find(conn, thread, key.compaction_id)
+    found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         _insert(conn, thread, key, opening, started_at=outcome.now, **_ending(outcome))
-    elif found.verdict is None or not _has_snapshot(conn, thread, key.compaction_id):
+    elif found.verdict is None or not _has_snapshot(conn, thread.id, key.compaction_id):
         close(conn, thread, key, outcome)
 
 
@@ -65,12 +67,23 @@ def abandon(conn: sa.Connection, thread: int, namespace: str, *, keep: AttemptKe
     return done.rowcount
 
 
-def rows(conn: sa.Connection, thread: int, thread_id: str, namespace: str | None) -> list[LedgerRow]:
+def rows(conn: sa.Connection, thread: Thread, namespace: str | None) -> list[LedgerRow]:
     """Return the attempts of a thread, of one namespace or of all, in the order in which they began."""
-    query = sa.select(tables.ledger).where(_ledger.thread == thread).order_by(_ledger.id)
+    query = sa.select(tables.ledger).where(_ledger.thread == thread.id).order_by(_ledger.id)
     if namespace is not None:
         query = query.where(_ledger.namespace == namespace)
-    return [_row(thread_id, dict(row)) for row in conn.execute(query).mappings()]
+    return [_row(thread, dict(row)) for row in conn.execute(query).mappings()]
+
+
+def open_attempts(conn: sa.Connection, thread: int) -> list[str]:
+    """Return the compaction_ids of the attempts that have no verdict yet."""
+    query = sa.select(_ledger.compaction_id).where(_ledger.thread == thread, _ledger.verdict.is_(None))
+    return list(conn.execute(query).scalars())
+
+
+def row_name(compaction_id: str) -> str:
+    """Return a ledger row's name within its thread."""
+    return f"ledger row {compaction_id}"
 
 
 def parents(conn: sa.Connection, thread: int) -> dict[str, str | None]:
@@ -79,8 +92,8 @@ def parents(conn: sa.Connection, thread: int) -> dict[str, str | None]:
     return {row.compaction_id: row.parent_id for row in conn.execute(query)}
 
 
-def _find(conn: sa.Connection, thread: int, compaction_id: str) -> sa.Row[int, str | None] | None:
-    query = sa.select(_ledger.id, _ledger.verdict)
+def _find(conn: sa.Connection, thread: int, compaction_id: str) -> sa.Row[int, str | None, bytes] | None:
+    query = sa.select(_ledger.id, _ledger.verdict, _ledger.content)
     return conn.execute(query.where(_ledger.thread == thread, _ledger.compaction_id == compaction_id)).one_or_none()
 
 
@@ -90,18 +103,36 @@ def _has_snapshot(conn: sa.Connection, thread: int, compaction_id: str) -> bool:
     return conn.execute(query).first() is not None
 
 
-def _insert(conn: sa.Connection, thread: int, key: AttemptKey, opening: Opening, **rest: Any) -> None:
+def _insert(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, **rest: Any) -> None:
     own = {field: value for field, value in asdict(key).items() if field != "thread_id"}
-    row = {
-        "thread": thread,
-        "compaction_id": key.compaction_id,
-        "reason": "",
-        "detail": "",
-        **own,
-        **opening,
-        **rest,
-    }
+    values = {"reason": "", **own, **opening, **rest}
+    content = closed(thread, key.compaction_id, _said(values, {"base_digest": "", "detail": "", "summary": None}))
+    row = {"thread": thread.id, "compaction_id": key.compaction_id, **values, "content": content}
     conn.execute(sa.insert(tables.ledger).values(row))
+
+
+def _update(
+    conn: sa.Connection, thread: Thread, name: str, found: sa.Row[int, str | None, bytes], values: dict[str, Any]
+) -> None:
+    said = _said(values, _opened(thread, name, found.content))
+    row = {**values, "content": closed(thread, name, said)}
+    conn.execute(sa.update(tables.ledger).where(_ledger.id == found.id).values(row))
+
+
+def _said(values: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Take what may quote the conversation, or tells it from others, out of `values`: it is sealed."""
+    taken = {field: values.pop(field, held) for field, held in before.items()}
+    return {field: None if text is None else printable(text) for field, text in taken.items()}
+
+
+def closed(thread: Thread, compaction_id: str, said: dict[str, Any]) -> bytes:
+    """Return what `content` holds of a row's detail and summary."""
+    return thread.seal.close(row_name(compaction_id), json.dumps(said).encode())
+
+
+def _opened(thread: Thread, compaction_id: str, sealed: bytes) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(thread.seal.open(row_name(compaction_id), bytes(sealed)))
+    return said
 
 
 def _ending(outcome: Outcome) -> dict[str, Any]:
@@ -112,7 +143,8 @@ def _ending(outcome: Outcome) -> dict[str, Any]:
     return known
 
 
-def _row(thread_id: str, columns: dict[str, Any]) -> LedgerRow:
+def _row(thread: Thread, columns: dict[str, Any]) -> LedgerRow:
     del columns["thread"]
     seen = columns.pop("seen")
-    return LedgerRow(**columns, thread_id=thread_id, seen=None if seen is None else json.loads(seen))
+    said = _opened(thread, columns["compaction_id"], columns.pop("content"))
+    return LedgerRow(**columns, **said, thread_id=thread.thread_id, seen=None if seen is None else json.loads(seen))

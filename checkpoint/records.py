@@ -7,10 +7,10 @@ from typing import Unpack
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
-from . import archive, ledger, snapshots, summaries, tables, transcript
+from . import archive, ledger, retention, snapshots, summaries, transcript
 from .attempt import AttemptKey, LedgerRow, Outcome, SummaryRecord
 from .codec import HANDLE_CHARS, HASH_BYTES
-from .database import Database
+from .database import Database, reads, writes
 from .ledger import Opening
 from .runs import covering, expand
 from .store import MessageStore
@@ -24,10 +24,12 @@ class CompactionRecords:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.store = MessageStore()
+        self.store = MessageStore(database.keys)
 
+    @writes
     def begin(
         self,
+        conn: sa.Connection,
         key: AttemptKey,
         messages: Sequence[BaseMessage],
         *,
@@ -40,47 +42,50 @@ class CompactionRecords:
         again. `Opening` names the rest: parent_id, checkpoint_id, epoch, trigger, strategy, tokens_before and
         counter.
         """
-        with self.database.write() as conn:
-            thread = self.store.thread(conn, key.thread_id)
-            fresh = snapshots.read(conn, thread, key.compaction_id) is None
-            if fresh:
-                runs = self.store.put(conn, thread, messages)
-                snapshots.write(conn, thread, key.compaction_id, runs, now=now)
-            ledger.begin(conn, thread, key, opening, now=now, fresh=fresh)
+        thread = self.store.thread(conn, key.thread_id)
+        fresh = snapshots.read(conn, thread, key.compaction_id) is None
+        if fresh:
+            runs = self.store.put(conn, thread, messages)
+            snapshots.write(conn, thread, key.compaction_id, runs, now=now)
+        ledger.begin(conn, thread, key, opening, now=now, fresh=fresh)
 
-    def snapshot(self, key: AttemptKey) -> list[BaseMessage] | None:
+    @reads
+    def snapshot(self, conn: sa.Connection, key: AttemptKey) -> list[BaseMessage] | None:
         """Return the messages an attempt began with, byte for byte, or None where it was never begun."""
-        with self.database.read() as conn:
-            thread = self.store.find(conn, key.thread_id, lock=False)
-            runs = None if thread is None else snapshots.read(conn, thread, key.compaction_id)
-            return None if thread is None or runs is None else self.store.get(conn, thread, runs)
+        thread = self.store.find(conn, key.thread_id, lock=False)
+        runs = None if thread is None else snapshots.read(conn, thread, key.compaction_id)
+        return None if thread is None or runs is None else self.store.get(conn, thread, runs)
 
-    def record_summary(self, key: AttemptKey, record: SummaryRecord) -> None:
+    @writes
+    def record_summary(self, conn: sa.Connection, key: AttemptKey, record: SummaryRecord) -> None:
         """Keep a summary that was paid for, before it is used."""
-        with self.database.write() as conn:
-            summaries.write(conn, self.store.thread(conn, key.thread_id), key.compaction_id, record)
+        summaries.write(conn, self.store.thread(conn, key.thread_id), key.compaction_id, record)
 
-    def find_summary(self, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
+    @reads
+    def find_summary(self, conn: sa.Connection, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
         """Return the summary recorded for the same input and rung, unless the gate rejected it; or None."""
-        with self.database.read() as conn:
-            thread = self.store.find(conn, key.thread_id, lock=False)
-            return None if thread is None else summaries.read(conn, thread, key, input_digest)
+        thread = self.store.find(conn, key.thread_id, lock=False)
+        return None if thread is None else summaries.read(conn, thread, key, input_digest)
 
-    def commit(self, key: AttemptKey, outcome: Outcome, *, archived: Sequence[BaseMessage]) -> None:
+    @writes
+    def commit(
+        self, conn: sa.Connection, key: AttemptKey, outcome: Outcome, *, archived: Sequence[BaseMessage]
+    ) -> None:
         """Archive what leaves the view and write the verdict, both or neither."""
-        with self.database.write() as conn:
-            thread = self.store.thread(conn, key.thread_id)
-            runs = self.store.put(conn, thread, archived)
-            archive.write(conn, thread, key.namespace, key.compaction_id, runs, now=outcome.now)
-            ledger.close(conn, thread, key, outcome)
+        thread = self.store.thread(conn, key.thread_id)
+        runs = self.store.put(conn, thread, archived)
+        archive.write(conn, thread, key.namespace, key.compaction_id, runs, now=outcome.now)
+        ledger.close(conn, thread, key, outcome)
 
-    def close(self, key: AttemptKey, outcome: Outcome) -> None:
+    @writes
+    def close(self, conn: sa.Connection, key: AttemptKey, outcome: Outcome) -> None:
         """Write the verdict, over an earlier one too; UnknownAttemptError where there was no attempt."""
-        with self.database.write() as conn:
-            ledger.close(conn, self.store.thread(conn, key.thread_id), key, outcome)
+        ledger.close(conn, self.store.thread(conn, key.thread_id), key, outcome)
 
+    @writes
     def note(
         self,
+        conn: sa.Connection,
         key: AttemptKey,
         outcome: Outcome,
         **opening: Unpack[Opening],
@@ -89,61 +94,75 @@ class CompactionRecords:
 
         A closed attempt with a snapshot under the same key is not touched; `begin` opens a noted row.
         """
-        with self.database.write() as conn:
-            ledger.note(conn, self.store.thread(conn, key.thread_id), key, opening, outcome)
+        ledger.note(conn, self.store.thread(conn, key.thread_id), key, opening, outcome)
 
+    @writes
     def archive(
-        self, thread_id: str, namespace: str, compaction_id: str, messages: Sequence[BaseMessage], now: float
+        self,
+        conn: sa.Connection,
+        thread_id: str,
+        namespace: str,
+        compaction_id: str,
+        messages: Sequence[BaseMessage],
+        *,
+        now: float,
     ) -> None:
         """Archive messages without a snapshot, as a refused one."""
-        with self.database.write() as conn:
-            thread = self.store.thread(conn, thread_id)
-            runs = self.store.put(conn, thread, messages)
-            archive.write(conn, thread, namespace, compaction_id, runs, now=now)
+        thread = self.store.thread(conn, thread_id)
+        runs = self.store.put(conn, thread, messages)
+        archive.write(conn, thread, namespace, compaction_id, runs, now=now)
 
-    def abandon_open(self, thread_id: str, namespace: str, *, keep: AttemptKey | None, now: float) -> int:
+    @writes
+    def abandon_open(
+        self, conn: sa.Connection, thread_id: str, namespace: str, *, keep: AttemptKey | None, now: float
+    ) -> int:
         """Give every open row, but `keep`, the verdict "abandoned"; return how many there were."""
-        with self.database.write() as conn:
-            thread = self.store.find(conn, thread_id)
-            return 0 if thread is None else ledger.abandon(conn, thread, namespace, keep=keep, now=now)
+        thread = self.store.find(conn, thread_id)
+        return 0 if thread is None else ledger.abandon(conn, thread.id, namespace, keep=keep, now=now)
 
-    def history(self, thread_id: str, namespace: str | None = None) -> list[LedgerRow]:
+    @reads
+    def history(self, conn: sa.Connection, thread_id: str, namespace: str | None = None) -> list[LedgerRow]:
         """Return a thread's attempts in the order in which they began."""
-        with self.database.read() as conn:
-            thread = self.store.find(conn, thread_id, lock=False)
-            return [] if thread is None else ledger.rows(conn, thread, thread_id, namespace)
+        thread = self.store.find(conn, thread_id, lock=False)
+        return [] if thread is None else ledger.rows(conn, thread, namespace)
 
-    def recall(self, thread_id: str, handle: str) -> BaseMessage | None:
+    @reads
+    def recall(self, conn: sa.Connection, thread_id: str, handle: str) -> BaseMessage | None:
         """Return the message of this thread's archive with this handle (12 to 32 hex characters), or None."""
         prefix = _hash_prefix(handle)
-        with self.database.read() as conn:
-            thread = self.store.find(conn, thread_id, lock=False)
-            if thread is None or prefix is None:
-                return None
-            archived = set(expand(covering(archive.of_thread(conn, thread).values())))
-            for seq in self.store.find_prefix(conn, thread, prefix):
-                if seq in archived:
-                    return self.store.get(conn, thread, ((seq, 1),))[0]
+        thread = self.store.find(conn, thread_id, lock=False)
+        if thread is None or prefix is None:
             return None
+        archived = set(expand(covering(archive.of_thread(conn, thread).values())))
+        for seq in self.store.find_digest(conn, thread, prefix):
+            if seq in archived:
+                return self.store.get(conn, thread, ((seq, 1),))[0]
+        return None
 
+    @reads
     def transcript(
-        self, thread_id: str, namespace: str, messages: Sequence[BaseMessage], *, head: str | None
+        self,
+        conn: sa.Connection,
+        thread_id: str,
+        namespace: str,
+        messages: Sequence[BaseMessage],
+        *,
+        head: str | None,
     ) -> list[BaseMessage]:
         """Return the whole conversation that `messages`, the state now, is the view of.
 
         `head` is the compaction_id of the state's last commit. See `transcript.join` for what is in it.
         """
-        with self.database.read() as conn:
-            thread = self.store.find(conn, thread_id, lock=False)
-            if thread is None:
-                return transcript.join(messages, (), (), ())
-            line = transcript.chain(ledger.parents(conn, thread), head)
-            taken = snapshots.of_thread(conn, thread)
-            left = archive.of_thread(conn, thread, namespace)
-            before = [taken[name] for name in line if name in taken]
-            archived = [left[name] for name in line if name in left]
-            refused = [runs for name, runs in left.items() if name not in taken]
-            found = self.store.get_many(conn, thread, [*before, *archived, *refused])
+        thread = self.store.find(conn, thread_id, lock=False)
+        if thread is None:
+            return transcript.join(messages, (), (), ())
+        line = transcript.chain(ledger.parents(conn, thread.id), head)
+        taken = snapshots.of_thread(conn, thread)
+        left = archive.of_thread(conn, thread, namespace)
+        before = [taken[name] for name in line if name in taken]
+        archived = [left[name] for name in line if name in left]
+        refused = [runs for name, runs in left.items() if name not in taken]
+        found = self.store.get_many(conn, thread, [*before, *archived, *refused])
         return transcript.join(
             messages,
             [[found[seq] for seq in expand(runs)] for runs in before],
@@ -151,20 +170,17 @@ class CompactionRecords:
             [found[seq] for runs in refused for seq in expand(runs)],
         )
 
-    def forget(self, thread_id: str) -> None:
-        """Erase every row of the thread: messages, snapshots, summaries, ledger, archive."""
-        with self.database.write() as conn:
-            thread = self.store.find(conn, thread_id)
-            if thread is not None:
-                for table in tables.METADATA.sorted_tables:
-                    if "thread" in table.c:
-                        conn.execute(sa.delete(table).where(table.c.thread == thread))
-                conn.execute(sa.delete(tables.thread).where(tables.thread.c.id == thread))
+    @writes
+    def forget(self, conn: sa.Connection, thread_id: str) -> None:
+        """Erase every row of the thread: checkpoints, messages, snapshots, summaries, ledger, archive."""
+        thread = self.store.find(conn, thread_id)
+        if thread is not None:
+            retention.erase(conn, thread)
 
-    def threads(self) -> list[str]:
+    @reads
+    def threads(self, conn: sa.Connection) -> list[str]:
         """Return the ids of all threads, in the order in which they were first seen."""
-        with self.database.read() as conn:
-            return list(conn.execute(sa.select(tables.thread.c.thread_id).order_by(tables.thread.c.id)).scalars())
+        return retention.names(conn)
 
 
 def _hash_prefix(handle: str) -> bytes | None:

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from . import tables
+from . import migrations, tables
 from .errors import SchemaError
 from .statements import insert_if_absent
 
-VERSION = 1
+VERSION = 2
 """Version of the tables this code reads and writes."""
 
 _LOCK_NAME = "langgraph_compaction.setup"
@@ -18,13 +18,17 @@ _LOCK_TIMEOUT_S = 60
 
 
 def create(conn: sa.Connection) -> None:
-    """Create what is missing; safe when several processes do it at once. SchemaError for a newer database."""
+    """Create what is missing and bring up to date what is old; safe when several processes do it at once.
+
+    SchemaError for a newer database.
+    """
     with _alone(conn):
         found = stored_version(conn)
-        if found is None:
-            tables.METADATA.create_all(conn)
+        if found is None or found < VERSION:
+            migrations.bring_up(conn)
             # MariaDB lets the lock go before the row is committed: the next one may find it there
             insert_if_absent(conn, tables.schema, {"id": 1, "version": VERSION})
+            conn.execute(sa.update(tables.schema).values(version=VERSION))
         else:
             _accept(found)
 
@@ -34,6 +38,10 @@ def check(conn: sa.Connection) -> None:
     found = stored_version(conn)
     if found is None:
         raise SchemaError("the tables are missing; call setup() once before the database is used")
+    if found < VERSION:
+        raise SchemaError(
+            f"the tables are still those of version {found}; call setup() once to make them version {VERSION}"
+        )
     _accept(found)
 
 

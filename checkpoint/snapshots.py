@@ -4,28 +4,44 @@ import sqlalchemy as sa
 
 from . import tables
 from .runs import Runs, decode_runs, encode_runs
+from .threads import Thread
 
 _snapshot = tables.snapshot.c
 
 
-def write(conn: sa.Connection, thread: int, compaction_id: str, runs: Runs, *, now: float) -> None:
+def write(conn: sa.Connection, thread: Thread, compaction_id: str, runs: Runs, *, now: float) -> None:
     """Write the snapshot of an attempt that has none yet."""
-    row = {"thread": thread, "compaction_id": compaction_id, "runs": encode_runs(runs), "created_at": now}
+    row = {
+        "thread": thread.id,
+        "compaction_id": compaction_id,
+        "runs": _closed(thread, compaction_id, runs),
+        "created_at": now,
+    }
     conn.execute(sa.insert(tables.snapshot).values(row))
 
 
-def read(conn: sa.Connection, thread: int, compaction_id: str) -> Runs | None:
+def read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Runs | None:
     """Return the snapshot of an attempt, or None."""
-    query = sa.select(_snapshot.runs).where(_snapshot.thread == thread, _snapshot.compaction_id == compaction_id)
+    query = sa.select(_snapshot.runs).where(_snapshot.thread == thread.id, _snapshot.compaction_id == compaction_id)
     data = conn.execute(query).scalar_one_or_none()
-    return None if data is None else decode_runs(bytes(data), row=_name(thread, compaction_id))
+    return None if data is None else _opened(thread, compaction_id, data)
 
 
-def of_thread(conn: sa.Connection, thread: int) -> dict[str, Runs]:
+def of_thread(conn: sa.Connection, thread: Thread) -> dict[str, Runs]:
     """Return every snapshot of a thread by its compaction_id."""
-    query = sa.select(_snapshot.compaction_id, _snapshot.runs).where(_snapshot.thread == thread)
-    return {name: decode_runs(bytes(data), row=_name(thread, name)) for name, data in conn.execute(query)}
+    query = sa.select(_snapshot.compaction_id, _snapshot.runs).where(_snapshot.thread == thread.id)
+    return {name: _opened(thread, name, data) for name, data in conn.execute(query)}
 
 
-def _name(thread: int, compaction_id: str) -> str:
-    return f"snapshot {compaction_id} of thread {thread}"
+def row_name(compaction_id: str) -> str:
+    """Return the name of a snapshot row within its thread."""
+    return f"snapshot {compaction_id}"
+
+
+def _closed(thread: Thread, compaction_id: str, runs: Runs) -> bytes:
+    return thread.seal.close(row_name(compaction_id), encode_runs(runs))
+
+
+def _opened(thread: Thread, compaction_id: str, sealed: bytes) -> Runs:
+    row = row_name(compaction_id)
+    return decode_runs(thread.seal.open(row, bytes(sealed)), row=thread.seal.name(row))

@@ -1,5 +1,6 @@
 """The few statements that databases spell differently."""
 
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,3 +18,24 @@ def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any
             # not INSERT IGNORE: it leaves a shared lock behind, and two that wait would then deadlock
             same = {key.name: key for key in table.primary_key}
             conn.execute(mysql.insert(table).values(values).on_duplicate_key_update(same))
+
+
+def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:
+    """Insert a row unless one with its key, or with the same value of a unique column, is there; say whether it was.
+
+    For tables whose writers hold the thread row's lock: nobody else is inserting the same at this moment.
+    """
+    # drivers know the count of an INSERT, but SQLAlchemy keeps it only where it is asked to
+    counted = {"preserve_rowcount": True}
+    return conn.execute(_ignoring(conn.dialect.name, table), values, execution_options=counted).rowcount > 0
+
+
+@cache
+def _ignoring(dialect: str, table: sa.Table) -> sa.Insert:
+    match dialect:
+        case "postgresql":
+            return postgresql.insert(table).on_conflict_do_nothing()
+        case "sqlite":
+            return sqlite.insert(table).on_conflict_do_nothing()
+        case _:
+            return mysql.insert(table).prefix_with("IGNORE")

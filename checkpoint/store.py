@@ -1,21 +1,34 @@
 """Messages, each stored once per thread, and the sequence numbers that stand for them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
-from . import tables
+from . import packs, tables
 from .codec import HASH_BYTES, content_hash, dumps, loads, prove
 from .errors import MessageError, RowError
-from .runs import Runs, count, covering, expand, runs_of
-from .statements import insert_if_absent
+from .runs import Runs, covering, expand, runs_of
+from .sealing import PREFIX_BYTES, Keyring
+from .threads import Thread, Threads
 
 _HASHES_A_QUERY = 500
 _RUNS_A_QUERY = 100
+_FEW = 2  # ranges that are asked for one by one: a query that is always the same costs least
 T = TypeVar("T")
+
+
+class Prepared(NamedTuple):
+    """A message ready to be stored."""
+
+    message: BaseMessage
+    body: bytes
+    digest: bytes
+    bare: bytes | None
+    """Digest of the same message without its id; None where it has none."""
 
 
 class MessageStore:
@@ -23,94 +36,156 @@ class MessageStore:
 
     A message is found again by the hash of its bytes; whoever keeps messages keeps runs of their numbers.
     Numbers are given out under the lock of the thread's row, which every writer takes first.
+
+    A node writes some messages before they have an id and LangGraph gives them one afterwards. Such a message
+    takes a number without an id; the first one that is equal but for its id takes over that row, so that both
+    are one row. Whoever keeps a message without an id keeps its number and the fact that it had none.
     """
 
-    def thread(self, conn: sa.Connection, thread_id: str) -> int:
-        """Return the thread's integer key, creating the thread if needed, and hold its lock to the end."""
-        if (found := self.find(conn, thread_id)) is not None:
-            return found
-        insert_if_absent(conn, tables.thread, {"thread_id": thread_id, "next_seq": 0, "generation": 0})
-        return conn.execute(_by_name(thread_id).with_for_update()).scalar_one()
+    def __init__(self, keys: Keyring | None = None, now: Callable[[], float] = time.time) -> None:
+        self.threads = Threads(keys, now)
 
-    def find(self, conn: sa.Connection, thread_id: str, *, lock: bool = True) -> int | None:
-        """Return the key of a thread, or None where there is none; with `lock` hold its row to the end."""
-        query = _by_name(thread_id)
-        return conn.execute(query.with_for_update() if lock else query).scalar_one_or_none()
+    def thread(self, conn: sa.Connection, thread_id: str) -> Thread:
+        """Return the thread, created if needed, and hold its lock to the end."""
+        return self.threads.lock(conn, thread_id)
 
-    def put(self, conn: sa.Connection, thread: int, messages: Sequence[BaseMessage]) -> Runs:
+    def find(self, conn: sa.Connection, thread_id: str, *, lock: bool = True) -> Thread | None:
+        """Return a thread, or None where there is none; with `lock` hold its row to the end."""
+        return self.threads.find(conn, thread_id, lock=lock)
+
+    def put(self, conn: sa.Connection, thread: Thread, messages: Sequence[BaseMessage]) -> Runs:
         """Store the messages that are not yet there, and return the runs that stand for the list, in order.
 
         MessageError, before anything is written, for a message without an id or with a value that would not
         come back.
         """
-        bodies = [_body(message) for message in messages]
-        hashes = [content_hash(body) for body in bodies]
-        next_seq = _lock(conn, thread)
-        seqs = _known(conn, thread, hashes)
-        fresh: list[dict[str, object]] = []
-        for message, body, name in zip(messages, bodies, hashes, strict=True):
-            if name not in seqs:
-                prove(message, body)
-                seqs[name] = next_seq + len(fresh)
-                fresh.append({"thread": thread, "seq": seqs[name], "hash": name, "body": body})
-        if fresh:
-            conn.execute(sa.insert(tables.message), fresh)
-            advance = sa.update(tables.thread).where(tables.thread.c.id == thread)
-            conn.execute(advance.values(next_seq=next_seq + len(fresh)))
-        return runs_of(seqs[name] for name in hashes)
+        for message in messages:
+            if not message.id:
+                raise MessageError(f"a {message.type} message has no id; every message needs one before it is stored")
+        before = thread.next_seq
+        seqs = self.add(conn, thread, [prepare(message) for message in messages])
+        if thread.next_seq != before:
+            self.threads.save(conn, thread)
+        return runs_of(seqs)
 
-    def get(self, conn: sa.Connection, thread: int, runs: Runs) -> list[BaseMessage]:
+    def add(self, conn: sa.Connection, thread: Thread, prepared: Sequence[Prepared]) -> list[int]:
+        """Store what is not yet there and return each one's number. The thread's counters are not saved yet."""
+        hashes = [thread.seal.hash(one.digest) for one in prepared]
+        bare = [None if one.bare is None else thread.seal.hash(one.bare) for one in prepared]
+        seqs = self._known(conn, thread, [*hashes, *(name for name in bare if name is not None)])
+        asked = set(hashes)
+        fresh: list[tuple[int, bytes, Prepared]] = []
+        taken: list[tuple[int, bytes, bytes, Prepared]] = []
+        for one, name, without in zip(prepared, hashes, bare, strict=True):
+            if name in seqs:
+                continue
+            prove(one.message, one.body)
+            if (
+                without is not None
+                and without not in asked
+                and (seq := seqs.get(without, -1)) >= packs.first_loose(thread)
+            ):
+                del seqs[without]
+                taken.append((seq, without, name, one))
+            else:
+                seq = thread.next_seq
+                thread.next_seq += 1
+                fresh.append((seq, name, one))
+            seqs[name] = seq
+        self._insert(conn, thread, fresh)
+        self._take_over(conn, thread, taken)
+        if fresh:
+            packs.pack_old(conn, thread)
+        return [seqs[name] for name in hashes]
+
+    def get(self, conn: sa.Connection, thread: Thread, runs: Runs) -> list[BaseMessage]:
         """Return the messages the runs stand for; RowError names a row that is missing or damaged."""
         found = self.get_many(conn, thread, [runs])
         return [found[seq] for seq in expand(runs)]
 
-    def get_many(self, conn: sa.Connection, thread: int, many: Iterable[Runs]) -> dict[int, BaseMessage]:
-        """Return each message of any of the runs once, by its sequence number."""
+    def get_many(
+        self,
+        conn: sa.Connection,
+        thread: Thread,
+        many: Iterable[Runs],
+        known: Mapping[int, BaseMessage] | None = None,
+    ) -> dict[int, BaseMessage]:
+        """Return each message of any of the runs once, by its number; those in `known` are not read again."""
         wanted = covering(many)
-        rows = {seq: (name, body) for seq, name, body in _rows(conn, thread, wanted)}
-        if len(rows) != count(wanted):
-            missing = next(seq for seq in expand(wanted) if seq not in rows)
-            raise RowError(f"{_row(thread, missing)} is missing")
-        return {seq: _message(thread, seq, *row) for seq, row in rows.items()}
+        found = dict(known or {})
+        missing = covering([runs_of(seq for seq in expand(wanted) if seq not in found)]) if found else wanted
+        for seq, body in self._bodies(conn, thread, missing):
+            found[seq] = loads(body, row=_row(thread, seq))
+        for seq in expand(missing):
+            if seq not in found:
+                raise RowError(f"{_row(thread, seq)} is missing")
+        return found
 
-    def find_prefix(self, conn: sa.Connection, thread: int, prefix: bytes) -> list[int]:
-        """Return the numbers of the thread's messages whose hash starts with these bytes, newest first."""
+    def find_digest(self, conn: sa.Connection, thread: Thread, start: bytes) -> list[int]:
+        """Return the numbers of the messages whose digest started with these (at least 6) bytes, newest first."""
+        columns = tables.hash_.c
+        first = thread.seal.hash_prefix(start[:PREFIX_BYTES]) + (
+            start[PREFIX_BYTES:] if thread.seal.open_hash else b""
+        )
+        last = first + b"\xff" * (HASH_BYTES - len(first))
+        query = sa.select(columns.seq).where(columns.thread == thread.id, columns.hash.between(first, last))
+        seqs = list(conn.execute(query.order_by(columns.seq.desc())).scalars())
+        if thread.seal.open_hash or len(start) == PREFIX_BYTES:
+            return seqs
+        bodies = dict(self._bodies(conn, thread, covering(((seq, 1),) for seq in seqs)))
+        return [seq for seq in seqs if content_hash(bodies[seq]).startswith(start)]
+
+    def _known(self, conn: sa.Connection, thread: Thread, hashes: Sequence[bytes]) -> dict[bytes, int]:
+        known: dict[bytes, int] = {}
+        for chunk in _chunks(dict.fromkeys(hashes), _HASHES_A_QUERY):
+            rows = conn.execute(_SEQS, {"thread": thread.id, "hashes": chunk})
+            known.update((bytes(name), seq) for name, seq in rows)
+        return known
+
+    def _insert(self, conn: sa.Connection, thread: Thread, fresh: Sequence[tuple[int, bytes, Prepared]]) -> None:
+        if not fresh:
+            return
+        conn.execute(
+            _INSERT_MESSAGE,
+            [{"thread": thread.id, "seq": seq, "body": _closed(thread, seq, one.body)} for seq, _, one in fresh],
+        )
+        conn.execute(_INSERT_HASH, [{"thread": thread.id, "hash": name, "seq": seq} for seq, name, _ in fresh])
+
+    def _take_over(
+        self, conn: sa.Connection, thread: Thread, taken: Sequence[tuple[int, bytes, bytes, Prepared]]
+    ) -> None:
+        if not taken:
+            return
+        conn.execute(
+            _SET_BODY,
+            [{"key": thread.id, "at": seq, "body": _closed(thread, seq, one.body)} for seq, _, _, one in taken],
+        )
+        conn.execute(_SET_HASH, [{"key": thread.id, "old": old, "new": new} for _, old, new, _ in taken])
+
+    def _bodies(self, conn: sa.Connection, thread: Thread, runs: Runs) -> Iterator[tuple[int, bytes]]:
+        edge = packs.first_loose(thread)
+        old = tuple((start, min(length, edge - start)) for start, length in runs if start < edge)
+        packed: set[int] = set()
+        for seq, body in packs.bodies(conn, thread, old):
+            packed.add(seq)
+            yield seq, body
+        beside = runs_of(seq for seq in expand(old) if seq not in packed)  # large ones
+        loose = [(start, start + length - 1) for start, length in beside]
+        loose += [(max(start, edge), start + length - 1) for start, length in runs if start + length > edge]
+        for start, end in loose if len(loose) <= _FEW else ():
+            yield from _opened(thread, conn.execute(_BETWEEN, {"thread": thread.id, "first": start, "last": end}))
         columns = tables.message.c
-        last = prefix + b"\xff" * (HASH_BYTES - len(prefix))
-        query = sa.select(columns.seq).where(columns.thread == thread, columns.hash.between(prefix, last))
-        return list(conn.execute(query.order_by(columns.seq.desc())).scalars())
+        for chunk in _chunks(loose if len(loose) > _FEW else (), _RUNS_A_QUERY):
+            ranges = sa.or_(*(columns.seq.between(start, end) for start, end in chunk))
+            query = sa.select(columns.seq, columns.body).where(columns.thread == thread.id, ranges)
+            yield from _opened(thread, conn.execute(query))
 
 
-def _by_name(thread_id: str) -> sa.Select[int]:
-    return sa.select(tables.thread.c.id).where(tables.thread.c.thread_id == thread_id)
-
-
-def _lock(conn: sa.Connection, thread: int) -> int:
-    """Take the thread row's lock and return the next free sequence number."""
-    query = sa.select(tables.thread.c.next_seq).where(tables.thread.c.id == thread).with_for_update()
-    found: int | None = conn.execute(query).scalar_one_or_none()
-    if found is None:
-        raise RowError(f"the row of thread {thread} is missing")
-    return found
-
-
-def _known(conn: sa.Connection, thread: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
-    """Return the sequence numbers of those hashes that the thread already holds."""
-    columns = tables.message.c
-    known: dict[bytes, int] = {}
-    for chunk in _chunks(dict.fromkeys(hashes), _HASHES_A_QUERY):
-        query = sa.select(columns.hash, columns.seq).where(columns.thread == thread, columns.hash.in_(chunk))
-        known.update((bytes(name), seq) for name, seq in conn.execute(query))
-    return known
-
-
-def _rows(conn: sa.Connection, thread: int, runs: Runs) -> Iterator[tuple[int, bytes, bytes]]:
-    columns = tables.message.c
-    for chunk in _chunks(runs, _RUNS_A_QUERY):
-        ranges = sa.or_(*(columns.seq.between(start, start + length - 1) for start, length in chunk))
-        query = sa.select(columns.seq, columns.hash, columns.body).where(columns.thread == thread, ranges)
-        for seq, name, body in conn.execute(query):
-            yield seq, bytes(name), bytes(body)
+def prepare(message: BaseMessage) -> Prepared:
+    """Serialise a message once, and hash it with and without its id. MessageError where it has no form."""
+    body = dumps(message)
+    bare = content_hash(dumps(message.model_copy(update={"id": None}))) if message.id else None
+    return Prepared(message, body, content_hash(body), bare)
 
 
 def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -119,17 +194,35 @@ def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield chunk
 
 
-def _body(message: BaseMessage) -> bytes:
-    if not message.id:
-        raise MessageError(f"a {message.type} message has no id; every message needs one before it is stored")
-    return dumps(message)
+def _opened(thread: Thread, rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
+    for seq, body in rows:
+        yield seq, thread.seal.open(f"message {seq}", bytes(body))
 
 
-def _message(thread: int, seq: int, name: bytes, body: bytes) -> BaseMessage:
-    if content_hash(body) != name:
-        raise RowError(f"{_row(thread, seq)} is damaged: its bytes are not those that were stored")
-    return loads(body, row=_row(thread, seq))
+def _closed(thread: Thread, seq: int, body: bytes) -> bytes:
+    return thread.seal.close(f"message {seq}", body)
 
 
-def _row(thread: int, seq: int) -> str:
-    return f"message {seq} of thread {thread}"
+def _row(thread: Thread, seq: int) -> str:
+    return thread.seal.name(f"message {seq}")
+
+
+_SEQS = sa.select(tables.hash_.c.hash, tables.hash_.c.seq).where(
+    tables.hash_.c.thread == sa.bindparam("thread"), tables.hash_.c.hash.in_(sa.bindparam("hashes", expanding=True))
+)
+_SET_BODY = (
+    sa.update(tables.message)
+    .where(tables.message.c.thread == sa.bindparam("key"), tables.message.c.seq == sa.bindparam("at"))
+    .values(body=sa.bindparam("body"))
+)
+_SET_HASH = (
+    sa.update(tables.hash_)
+    .where(tables.hash_.c.thread == sa.bindparam("key"), tables.hash_.c.hash == sa.bindparam("old"))
+    .values(hash=sa.bindparam("new"))
+)
+_INSERT_MESSAGE = sa.insert(tables.message)
+_INSERT_HASH = sa.insert(tables.hash_)
+_BETWEEN = sa.select(tables.message.c.seq, tables.message.c.body).where(
+    tables.message.c.thread == sa.bindparam("thread"),
+    tables.message.c.seq.between(sa.bindparam("first"), sa.bindparam("last")),
+)

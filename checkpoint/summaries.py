@@ -4,19 +4,22 @@ import sqlalchemy as sa
 
 from . import tables
 from .attempt import AttemptKey, SummaryRecord
+from .threads import Thread
 
 _summary, _ledger = tables.summary.c, tables.ledger.c
 
 
-def write(conn: sa.Connection, thread: int, compaction_id: str, record: SummaryRecord) -> None:
+def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: SummaryRecord) -> None:
     """Record a summary of one input; a later one of the same input takes its place."""
-    conn.execute(sa.delete(tables.summary).where(_same(thread, compaction_id, record.input_digest)))
+    found_by = thread.seal.mask(record.input_digest)
+    conn.execute(sa.delete(tables.summary).where(_same(thread.id, compaction_id, found_by)))
+    text = record.text.encode("utf-8", "surrogatepass")
     conn.execute(
         sa.insert(tables.summary).values(
-            thread=thread,
+            thread=thread.id,
             compaction_id=compaction_id,
-            input_digest=record.input_digest,
-            text=record.text.encode("utf-8", "surrogatepass"),
+            input_digest=found_by,
+            text=thread.seal.close(row_name(compaction_id, found_by), text),
             model=record.model,
             input_tokens=record.input_tokens,
             output_tokens=record.output_tokens,
@@ -25,7 +28,7 @@ def write(conn: sa.Connection, thread: int, compaction_id: str, record: SummaryR
     )
 
 
-def read(conn: sa.Connection, thread: int, key: AttemptKey, input_digest: str) -> SummaryRecord | None:
+def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str) -> SummaryRecord | None:
     """Return the newest summary of this input by an attempt of the same namespace and rung, or None.
 
     The attempt may have begun with other messages: one that died is made again with what arrived since, and a
@@ -33,10 +36,11 @@ def read(conn: sa.Connection, thread: int, key: AttemptKey, input_digest: str) -
     """
     rejected = sa.func.coalesce(_ledger.verdict, "").like("rejected%")
     attempt = sa.and_(_ledger.thread == _summary.thread, _ledger.compaction_id == _summary.compaction_id)
+    found_by = thread.seal.mask(input_digest)
     query = (
         sa.select(tables.summary)
         .join(tables.ledger, attempt)
-        .where(_summary.thread == thread, _summary.input_digest == input_digest)
+        .where(_summary.thread == thread.id, _summary.input_digest == found_by)
         .where(_ledger.namespace == key.namespace, _ledger.rung == key.rung, ~rejected)
         .order_by(_ledger.id.desc())
         .limit(1)
@@ -44,8 +48,14 @@ def read(conn: sa.Connection, thread: int, key: AttemptKey, input_digest: str) -
     row = conn.execute(query).mappings().one_or_none()
     if row is None:
         return None
-    text = bytes(row["text"]).decode("utf-8", "surrogatepass")
+    sealed = bytes(row["text"])
+    text = thread.seal.open(row_name(row["compaction_id"], found_by), sealed).decode("utf-8", "surrogatepass")
     return SummaryRecord(input_digest, text, row["model"], row["input_tokens"], row["output_tokens"], row["calls"])
+
+
+def row_name(compaction_id: str, input_digest: str) -> str:
+    """Return a summary row's name within its thread."""
+    return f"summary {compaction_id} of input {input_digest}"
 
 
 def _same(thread: int, compaction_id: str, input_digest: str) -> sa.ColumnElement[bool]:

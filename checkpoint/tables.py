@@ -1,8 +1,13 @@
 """The tables, as SQLAlchemy Core sees them.
 
     compaction_schema     one row: the version of these tables
-    compaction_thread     a thread's id and its next sequence number; every writer locks this row first
-    compaction_message    a message once per thread, under its sequence number and the hash of its bytes
+    compaction_thread     a thread's id and its counters; every writer locks this row first
+    compaction_message    the newest messages of a thread, each once, under its sequence number
+    compaction_pack       older messages, 64 to a row, under sequence number / 64
+    compaction_hash       the sequence number of a message by the hash of its bytes, packed or not
+    compaction_blob       large values that are not messages, each once per thread
+    compaction_checkpoint a checkpoint: small values in line, the rest as runs and blob numbers
+    compaction_write      what one task wrote before the next checkpoint
     compaction_snapshot   what `messages` held when an attempt began, as runs
     compaction_summary    a summary that was paid for, under the attempt and the digest of its input
     compaction_ledger     a row per attempt, with its verdict (NULL while it is open)
@@ -14,9 +19,9 @@ no foreign keys: rows of one thread may be written in any order.
 
 from typing import Any
 
-from sqlalchemy import Column, Double, Integer, MetaData, Table, UniqueConstraint
+from sqlalchemy import Column, Double, Index, Integer, MetaData, Table, UniqueConstraint
 
-from .columns import Body, Hash, Key, Long, Prose
+from .columns import Body, Hash, Ident, Key, Long, Prose
 
 METADATA = MetaData()
 _TEXT: dict[str, Any] = {
@@ -26,9 +31,22 @@ _TEXT: dict[str, Any] = {
 }
 
 
-def _table(name: str, *parts: Column[object] | UniqueConstraint, autoincrement: bool = False) -> Table:
-    # on SQLite, AUTOINCREMENT never gives the number of a deleted row to another one
-    return Table(f"compaction_{name}", METADATA, *parts, sqlite_autoincrement=autoincrement, **_TEXT)
+def _table(
+    name: str,
+    *parts: Column[object] | UniqueConstraint | Index,
+    autoincrement: bool = False,
+    without_rowid: bool = False,
+) -> Table:
+    # on SQLite, AUTOINCREMENT never gives the number of a deleted row to another one; tables whose rows are
+    # small stand in their key's own tree (with bodies of a message's size that would cost space instead)
+    return Table(
+        f"compaction_{name}",
+        METADATA,
+        *parts,
+        sqlite_autoincrement=autoincrement,
+        sqlite_with_rowid=not without_rowid,
+        **_TEXT,
+    )
 
 
 schema = _table(
@@ -43,6 +61,13 @@ thread = _table(
     Column("thread_id", Key(512), nullable=False, unique=True),
     Column("next_seq", Long, nullable=False),
     Column("generation", Integer, nullable=False),  # raised by whatever removes message rows
+    Column("next_blob", Long, nullable=False),
+    Column("next_checkpoint", Long, nullable=False),
+    Column("packed", Long, nullable=False),  # how many blocks of 64 messages are packed
+    Column("salt", Body),  # sealed; NULL where nothing is encrypted
+    Column("updated_at", Double, nullable=False),
+    Column("lease", Key(64)),
+    Column("lease_until", Double),
     autoincrement=True,
 )
 
@@ -50,9 +75,55 @@ message = _table(
     "message",
     Column("thread", Integer, primary_key=True, autoincrement=False),
     Column("seq", Long, primary_key=True, autoincrement=False),
+    Column("body", Body, nullable=False),
+)
+
+pack = _table(
+    "pack",
+    Column("thread", Integer, primary_key=True, autoincrement=False),
+    Column("block", Long, primary_key=True, autoincrement=False),
+    Column("body", Body, nullable=False),
+)
+
+hash_ = _table(
+    "hash",
+    Column("thread", Integer, primary_key=True, autoincrement=False),
+    Column("hash", Hash, primary_key=True),
+    Column("seq", Long, nullable=False),
+    without_rowid=True,
+)
+
+blob = _table(
+    "blob",
+    Column("thread", Integer, primary_key=True, autoincrement=False),
+    Column("number", Long, primary_key=True, autoincrement=False),
     Column("hash", Hash, nullable=False),
     Column("body", Body, nullable=False),
-    UniqueConstraint("thread", "hash", name="compaction_message_hash"),
+    UniqueConstraint("thread", "hash", name="compaction_blob_hash"),
+)
+
+checkpoint = _table(
+    "checkpoint",
+    Column("thread", Integer, primary_key=True, autoincrement=False),
+    Column("namespace", Key(2048, empty=True), primary_key=True),
+    Column("number", Long, primary_key=True, autoincrement=False),  # in the order of arrival within the thread
+    Column("id", Ident(255), nullable=False),
+    Column("parent", Ident(255)),
+    Column("run", Ident(255)),
+    Column("body", Body, nullable=False),
+    UniqueConstraint("thread", "namespace", "id", name="compaction_checkpoint_id"),
+    Index("compaction_checkpoint_run", "run"),
+    without_rowid=True,
+)
+
+write = _table(
+    "write",
+    Column("thread", Integer, primary_key=True, autoincrement=False),
+    Column("namespace", Key(2048, empty=True), primary_key=True),
+    Column("checkpoint", Ident(255), primary_key=True),
+    Column("task", Ident(255), primary_key=True),
+    Column("body", Body, nullable=False),
+    without_rowid=True,
 )
 
 snapshot = _table(
@@ -81,7 +152,6 @@ ledger = _table(
     Column("thread", Integer, nullable=False),
     Column("compaction_id", Key(64), nullable=False),
     Column("namespace", Key(2048, empty=True), nullable=False),
-    Column("base_digest", Key(64), nullable=False),
     Column("rung", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("parent_id", Key(64)),
@@ -92,7 +162,6 @@ ledger = _table(
     Column("counter", Prose, nullable=False),
     Column("verdict", Prose),
     Column("reason", Prose, nullable=False),
-    Column("detail", Prose, nullable=False),
     Column("tokens_before", Long, nullable=False),
     Column("tokens_after", Long),
     Column("blocks_kept", Integer),
@@ -101,7 +170,6 @@ ledger = _table(
     Column("results_clipped", Integer),
     Column("floor", Integer),
     Column("seen", Prose),  # JSON
-    Column("summary", Prose),
     Column("model", Prose),
     Column("summary_input_tokens", Long),
     Column("summary_output_tokens", Long),
@@ -109,6 +177,7 @@ ledger = _table(
     Column("duration_s", Double),
     Column("started_at", Double, nullable=False),
     Column("ended_at", Double),
+    Column("content", Body, nullable=False),  # sealed JSON: what may quote the conversation or tells it from others
     UniqueConstraint("thread", "compaction_id", name="compaction_ledger_attempt"),
     autoincrement=True,
 )

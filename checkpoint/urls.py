@@ -78,7 +78,8 @@ def _options(url: sa.URL) -> dict[str, object]:
         return {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     if url.get_backend_name() == "sqlite":
         return {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
-    return {"pool_pre_ping": True, "isolation_level": "READ COMMITTED"}
+    # PostgreSQL is not asked whether a connection still lives: a transaction that was lost is done again
+    return {"pool_pre_ping": url.get_backend_name() != "postgresql", "isolation_level": "READ COMMITTED"}
 
 
 def _libpq_options(url: sa.URL, driver: str) -> sa.URL:

@@ -59,7 +59,7 @@ def note(
 
 def store(turn: Turn, key: AttemptKey, message: AnyMessage) -> None:
     """Archive one message that leaves the state without a compaction (a refused one)."""
-    turn.team.records.archive(key.thread_id, key.namespace, key.compaction_id, [message], turn.now())
+    turn.team.records.archive(key.thread_id, key.namespace, key.compaction_id, [message], now=turn.now())
 
 
 def known_summary(turn: Turn, key: AttemptKey, input_digest: str) -> Step[SummaryRecord | None]:

@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage
 from langgraph_compaction.checkpoint import (
     CompactionRecords,
     Database,
+    DatabaseError,
     MessageStore,
     Outcome,
     Runs,
@@ -38,7 +39,7 @@ def check_numbers(database: Database, thread_id: str) -> None:
     with database.read() as conn:
         thread = STORE.find(conn, thread_id, lock=False)
         assert thread is not None
-        rows = sa.select(tables.message.c.seq).where(tables.message.c.thread == thread)
+        rows = sa.select(tables.hash_.c.seq).where(tables.hash_.c.thread == thread.id)
         seqs = sorted(conn.execute(rows).scalars())
         found = {message.id for message in STORE.get(conn, thread, ((0, len(seqs)),))}
     expected = {message.id for message in talk(ROUNDS + 2)}
@@ -74,7 +75,7 @@ def test_threads_that_meet_a_new_thread_make_it_once(database: Database, thread_
 
     def create(number: int) -> tuple[int, int]:
         with database.write() as conn:
-            return number // 8, STORE.thread(conn, f"{thread_id}-{number // 8}")
+            return number // 8, STORE.thread(conn, f"{thread_id}-{number // 8}").id
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(create, range(80)))) == 10
@@ -85,7 +86,7 @@ WRITES: dict[str, Callable[[CompactionRecords, str], object]] = {
     "note": lambda records, name: records.note(
         key_of(name, talk(6)), Outcome(verdict="declined", now=1.0), **opening()
     ),
-    "archive": lambda records, name: records.archive(name, "", "refused", talk(2), 1.0),
+    "archive": lambda records, name: records.archive(name, "", "refused", talk(2), now=1.0),
 }
 
 
@@ -124,22 +125,30 @@ def test_the_lock_of_a_thread_is_held_to_the_end(shared_url: str, thread_id: str
         assert waiting.result(timeout=30) == ((0, 4),)
 
 
-def test_numbers_are_given_out_under_the_lock_even_to_who_did_not_take_it(database: Database, thread_id: str) -> None:
-    """Writers that know the thread's key from before and put at once still get numbers of their own."""
+def test_no_number_is_given_out_twice_by_who_did_not_take_the_lock(database: Database, thread_id: str) -> None:
+    """Of writers that read the thread before and put at once one gets the numbers, the others an error."""
     put_of(database, thread_id, talk(1))
-    with database.read() as conn:
-        thread = STORE.find(conn, thread_id, lock=False)
-        assert thread is not None
     gate = Barrier(4)
 
-    def work(number: int) -> Runs:
+    def work(number: int) -> Runs | None:
+        with database.read() as conn:
+            thread = STORE.find(conn, thread_id, lock=False)
+            assert thread is not None
         gate.wait(timeout=30)
-        with database.write() as conn:
-            return STORE.put(conn, thread, talk(5, start=100 * (number + 1)))
+        try:
+            with database.write() as conn:
+                return STORE.put(conn, thread, talk(5, start=100 * (number + 1)))
+        except DatabaseError:
+            return None
 
     with ThreadPoolExecutor(4) as pool:
         runs = list(pool.map(work, range(4)))
-    assert sorted(runs) == [((1 + 5 * n, 5),) for n in range(4)]
+    assert sorted(runs, key=bool) == [None, None, None, ((1, 5),)]
+    winner = 100 * (runs.index(((1, 5),)) + 1)
+    with database.read() as conn:
+        thread = STORE.find(conn, thread_id, lock=False)
+        assert thread is not None
+        assert STORE.get(conn, thread, ((0, thread.next_seq),)) == [*talk(1), *talk(5, start=winner)]
 
 
 def put_of(database: Database, thread_id: str, batch: list[BaseMessage]) -> Runs:

@@ -58,7 +58,7 @@ def test_a_read_sees_one_moment(shared_url: str, thread_id: str) -> None:
 def create_thread(database: Database, thread_id: str) -> int:
     """Write one thread row and return its key."""
     with database.write() as conn:
-        return STORE.thread(conn, thread_id)
+        return STORE.thread(conn, thread_id).id
 
 
 def test_threads_never_share_an_open_transaction(database: Database, thread_id: str) -> None:

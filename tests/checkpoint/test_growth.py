@@ -1,3 +1,9 @@
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import shake_256
+
 import pytest
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -5,12 +11,11 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph_compaction.checkpoint import CompactionRecords, Database, Outcome, runs_of, tables
 from tests.checkpoint.samples import key_of, opening, talk
 
-LONG = "a sentence of the usual length, said in the course of a conversation; " * 14
-
 
 def long_talk(count: int) -> list[BaseMessage]:
-    """Return messages of about a thousand characters."""
-    return [message.model_copy(update={"content": f"{message.content} {LONG}"}) for message in talk(count)]
+    """Return messages of about a thousand characters that no compression makes smaller than half of that."""
+    noise = (shake_256(f"{number}".encode()).hexdigest(500) for number in range(count))
+    return [message.model_copy(update={"content": said}) for message, said in zip(talk(count), noise, strict=True)]
 
 
 def row_bytes(database: Database, table: sa.Table, compaction_id: str) -> int:
@@ -21,11 +26,32 @@ def row_bytes(database: Database, table: sa.Table, compaction_id: str) -> int:
 
 
 def body_bytes(database: Database, thread_id: str) -> int:
-    """Return the bytes of all messages of a thread."""
-    size = sa.func.coalesce(sa.func.sum(sa.func.length(tables.message.c.body)), 0)
-    query = sa.select(size).join_from(tables.message, tables.thread, tables.thread.c.id == tables.message.c.thread)
-    with database.read() as conn:
-        return int(conn.execute(query.where(tables.thread.c.thread_id == thread_id)).scalar_one())
+    """Return the bytes of all messages of a thread as they are stored, one to a row and many to a row."""
+    size = 0
+    for table in (tables.message, tables.pack):
+        query = sa.select(sa.func.coalesce(sa.func.sum(sa.func.length(table.c.body)), 0))
+        query = query.join_from(table, tables.thread, tables.thread.c.id == table.c.thread)
+        with database.read() as conn:
+            size += int(conn.execute(query.where(tables.thread.c.thread_id == thread_id)).scalar_one())
+    return size
+
+
+@contextmanager
+def bodies_written(database: Database) -> Iterator[list[tuple[str, int]]]:
+    """Collect (statement and table, rows) of what changes rows with messages in them."""
+    written: list[tuple[str, int]] = []
+
+    def collect(
+        _conn: object, _cursor: object, text: str, values: list[object], _context: object, many: bool
+    ) -> None:
+        if found := re.match(r"(INSERT INTO|UPDATE|DELETE FROM) compaction_(message|pack)\b", text):
+            written.append((found[0], len(values) if many else 1))
+
+    sa.event.listen(database.engine, "before_cursor_execute", collect)
+    try:
+        yield written
+    finally:
+        sa.event.remove(database.engine, "before_cursor_execute", collect)
 
 
 @pytest.mark.parametrize("count", [10, 4000])
@@ -44,21 +70,28 @@ def test_beginning_on_a_long_thread_rewrites_no_message(database: Database, thre
     batch = long_talk(4000)
     records.begin(key_of(thread_id, batch), batch, now=1.0, **opening())
     before = body_bytes(database, thread_id)
-    assert before > 4_000_000
+    assert before > 2_000_000
     batch.append(HumanMessage("one more", id="more"))
-    written: list[int] = []
-
-    def collect(
-        _conn: object, _cursor: object, text: str, values: list[object], _context: object, many: bool
-    ) -> None:
-        if text.startswith("INSERT INTO compaction_message"):
-            written.append(len(values) if many else 1)
-
-    sa.event.listen(database.engine, "before_cursor_execute", collect)
-    records.begin(key_of(thread_id, batch), batch, now=1.0, **opening())
-    sa.event.remove(database.engine, "before_cursor_execute", collect)
-    assert written == [1]
+    with bodies_written(database) as written:
+        records.begin(key_of(thread_id, batch), batch, now=1.0, **opening())
+    assert written == [("INSERT INTO compaction_message", 1)]
     assert 0 < body_bytes(database, thread_id) - before < 400
+
+
+def test_a_message_is_packed_once(database: Database, thread_id: str) -> None:
+    """Of a conversation that grows one by one every message is written once, and once more in a pack of 64."""
+    store = CompactionRecords(database).store
+    with bodies_written(database) as written, database.write() as conn:
+        thread = store.thread(conn, thread_id)
+        for count in range(1, 321):
+            store.put(conn, thread, talk(1, start=count))
+    counts = Counter(said for said, _ in written)
+    packed = 320 // 64 - 1
+    assert counts == {
+        "INSERT INTO compaction_message": 320,
+        "INSERT INTO compaction_pack": packed,
+        "DELETE FROM compaction_message": packed,
+    }
 
 
 def test_a_commit_and_a_rollback_cost_a_few_hundred_bytes(database: Database, thread_id: str) -> None:

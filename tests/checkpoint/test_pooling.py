@@ -8,19 +8,25 @@ from langgraph_compaction.checkpoint import pooling
 class BusyFile:
     """A connection to a file on which others are at work for the first few attempts."""
 
-    def __init__(self, busy: int, code: int = sqlite3.SQLITE_BUSY_RECOVERY) -> None:
+    def __init__(self, busy: int, code: int = sqlite3.SQLITE_BUSY_RECOVERY, pages: int = 1) -> None:
         self.busy = busy
+        self.pages = pages
         self.code = code
         self.sent: list[str] = []
 
     def execute(self, statement: str) -> "BusyFile":
         """Fail until the others are done."""
         self.sent.append(statement)
-        if len(self.sent) <= self.busy:
+        if "journal_mode" in statement and self.busy:
+            self.busy -= 1
             error = sqlite3.OperationalError("database is locked")
             error.sqlite_errorcode = self.code
             raise error
         return self
+
+    def fetchone(self) -> tuple[int]:
+        """Return how many pages the file has: only a new one has none."""
+        return (self.pages,)
 
     def close(self) -> None:
         """Close the cursor."""
@@ -30,7 +36,16 @@ def test_switching_a_busy_file_is_tried_again() -> None:
     """SQLite refuses to change the mode while others open the file; the switch waits for them."""
     file = BusyFile(busy=3)
     pooling._write_ahead(file, None)
-    assert file.sent == ["PRAGMA journal_mode=WAL"] * 4
+    assert file.sent == ["PRAGMA page_count", "PRAGMA journal_mode=WAL"] * 4
+
+
+def test_only_a_new_file_is_told_how_to_give_back_space() -> None:
+    """The mode is set before anything is written to a new file, and not asked for again at each connection."""
+    new, old = BusyFile(busy=0, pages=0), BusyFile(busy=0)
+    for file in (new, old):
+        pooling._write_ahead(file, None)
+    assert new.sent == ["PRAGMA page_count", "PRAGMA auto_vacuum=INCREMENTAL", "PRAGMA journal_mode=WAL"]
+    assert old.sent == ["PRAGMA page_count", "PRAGMA journal_mode=WAL"]
 
 
 @pytest.mark.parametrize(

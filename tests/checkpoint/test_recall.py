@@ -1,6 +1,20 @@
 import pytest
+from langchain_core.messages import HumanMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, Outcome, digest, handle
+from langgraph_compaction.checkpoint import (
+    CompactionRecords,
+    Database,
+    Keyring,
+    Outcome,
+    archive,
+    digest,
+    dumps,
+    handle,
+    loads,
+    runs_of,
+)
+from langgraph_compaction.checkpoint.codec import content_hash
+from langgraph_compaction.checkpoint.store import Prepared
 from tests.checkpoint.samples import EVERY_KIND, key_of, opening, talk
 
 DONE = Outcome(verdict="committed", now=2.0)
@@ -68,5 +82,24 @@ def test_a_handle_with_blanks_is_no_shorter_handle(records: CompactionRecords, t
 def test_messages_archived_without_a_snapshot_are_recalled(records: CompactionRecords, thread_id: str) -> None:
     """A refused message, whatever its kind, is in the archive under its handle."""
     for name, message in EVERY_KIND.items():
-        records.archive(thread_id, "", f"refused-{name}", [message], 1.0)
+        records.archive(thread_id, "", f"refused-{name}", [message], now=1.0)
         assert records.recall(thread_id, handle(message)) == message
+
+
+@pytest.mark.parametrize("keys", [None, Keyring({"k": b"k" * 32}, current="k")], ids=["plain", "encrypted"])
+def test_a_handle_outlives_a_change_of_the_message_classes(keys: Keyring | None, thread_id: str) -> None:
+    """A message that was written when its class had other fields is recalled by the handle it had then."""
+    body = dumps(HumanMessage("said", id="m")).replace(b"\xa4name\xc0", b"\xa4game\xc0")
+    old = loads(body)
+    with Database.open(keys=keys) as database:
+        database.setup()
+        records = CompactionRecords(database)
+        with database.write() as conn:
+            thread = records.store.thread(conn, thread_id)
+            seqs = records.store.add(conn, thread, [Prepared(old, body, content_hash(body), None)])
+            records.store.threads.save(conn, thread)
+            archive.write(conn, thread, "", "compaction", runs_of(seqs), now=1.0)
+        name = content_hash(body).hex()
+        assert not digest(old).startswith(name[:12])
+        assert [records.recall(thread_id, name[:length]) for length in (12, 32)] == [old, old]
+        assert records.recall(thread_id, name[:30] + "00") is None

@@ -133,12 +133,12 @@ def test_a_thread_that_was_forgotten_begins_anew(records: CompactionRecords, thr
     """The same id used again has numbers from 0 and nothing of the old thread; its key is never given again."""
     key = begin(records, thread_id)
     with records.database.write() as conn:
-        old = records.store.find(conn, thread_id)
+        old = records.store.thread(conn, thread_id)
     records.forget(thread_id)
     assert (records.snapshot(key), records.history(thread_id)) == (None, [])
     assert thread_id not in records.threads()
     with records.database.write() as conn:
-        assert records.store.thread(conn, thread_id) != old
+        assert records.store.thread(conn, thread_id).id != old.id
         new: list[BaseMessage] = [HumanMessage("new", id="1")]
         assert records.store.put(conn, records.store.thread(conn, thread_id), new) == ((0, 1),)
 

@@ -1,7 +1,7 @@
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import Database, SchemaError, schema, tables
+from langgraph_compaction.checkpoint import Database, MessageStore, SchemaError, schema, tables
 from tests.checkpoint.processes import forks, run_together
 
 
@@ -29,7 +29,7 @@ def test_setup_again_keeps_what_is_there(empty_url: str) -> None:
     with Database.open(empty_url) as database:
         database.setup()
         with database.write() as conn:
-            conn.execute(sa.insert(tables.thread).values(thread_id="t", next_seq=0, generation=0))
+            MessageStore().thread(conn, "t")
         database.setup()
         with database.read() as conn:
             assert conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all() == ["t"]

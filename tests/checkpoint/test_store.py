@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 
@@ -16,8 +16,9 @@ from langgraph_compaction.checkpoint import (
     dumps,
     tables,
 )
-from langgraph_compaction.checkpoint.codec import content_hash
+from langgraph_compaction.checkpoint.sealing import Seal
 from langgraph_compaction.checkpoint.statements import insert_if_absent
+from langgraph_compaction.checkpoint.threads import Thread
 from tests.checkpoint.samples import EVERY_KIND, talk
 
 STORE = MessageStore()
@@ -78,7 +79,8 @@ def test_a_message_is_stored_once_per_thread(database: Database, thread_id: str)
     assert put(database, f"{thread_id}-other", talk(2)) == ((0, 2),)
     with database.read() as conn:
         thread = STORE.find(conn, thread_id, lock=False)
-        rows = sa.select(sa.func.count()).select_from(tables.message).where(messages.thread == thread)
+        assert thread is not None
+        rows = sa.select(sa.func.count()).select_from(tables.message).where(messages.thread == thread.id)
         assert conn.execute(rows).scalar() == 12
 
 
@@ -112,13 +114,15 @@ def test_a_large_message_comes_back(database: Database, thread_id: str) -> None:
 
 
 def test_a_put_costs_few_statements(database: Database, thread_id: str) -> None:
-    """A thousand messages, half of them new, are two look-ups and one insert of many rows."""
+    """A thousand messages, half of them new, are four look-ups, two inserts of many rows, and one packing."""
     put(database, thread_id, talk(500))
     with database.write() as conn:
         thread = STORE.thread(conn, thread_id)
         with statements(database) as sent:
             STORE.put(conn, thread, talk(1000))
-    assert sent == [("SELECT", False)] * 3 + [("INSERT", True), ("UPDATE", False)]
+    insert = [("INSERT", True)]
+    packing = [("SELECT", False), *insert, ("DELETE", False)]
+    assert sent == [("SELECT", False)] * 4 + insert * 2 + packing + [("UPDATE", False)]
 
 
 def test_a_put_of_what_is_there_writes_nothing(database: Database, thread_id: str) -> None:
@@ -128,7 +132,7 @@ def test_a_put_of_what_is_there_writes_nothing(database: Database, thread_id: st
         thread = STORE.thread(conn, thread_id)
         with statements(database) as sent:
             STORE.put(conn, thread, talk(50))
-    assert sent == [("SELECT", False)] * 2
+    assert sent == [("SELECT", False)]
 
 
 @pytest.mark.parametrize("name", [None, ""])
@@ -154,52 +158,72 @@ def test_a_thread_that_is_unknown_is_not_made_by_looking(database: Database, thr
     """`find` returns None for a thread that nobody wrote to; `thread` makes it and returns the same key again."""
     with database.write() as conn:
         assert STORE.find(conn, thread_id) is None
-        key = STORE.thread(conn, thread_id)
-        assert STORE.thread(conn, thread_id) == STORE.find(conn, thread_id) == key
+        key = STORE.thread(conn, thread_id).id
+        found = STORE.find(conn, thread_id)
+        assert found is not None
+        assert STORE.thread(conn, thread_id).id == found.id == key
 
 
 def test_making_a_thread_that_another_made_meanwhile_resets_nothing(database: Database, thread_id: str) -> None:
     """Whoever loses the race to create a thread leaves the winner's row, and the numbers it gave out, alone."""
     put(database, thread_id, talk(3))
     with database.write() as conn:
-        late = {"thread_id": thread_id, "next_seq": 0, "generation": 9}
+        counters = dict.fromkeys(("next_seq", "next_blob", "next_checkpoint", "packed", "updated_at"), 0)
+        late = {"thread_id": thread_id, "generation": 9, **counters}
         insert_if_absent(conn, tables.thread, late)
         columns = tables.thread.c
         row = sa.select(columns.next_seq, columns.generation).where(columns.thread_id == thread_id)
         assert conn.execute(row).one() == (3, 0)
 
 
-def test_a_put_into_no_thread_is_an_error(database: Database) -> None:
-    """Numbers are only given out under the lock of a thread's row."""
-    with database.write() as conn, pytest.raises(RowError, match="thread 999999999 is missing"):
-        STORE.put(conn, 999_999_999, talk(1))
+def test_a_put_into_no_thread_is_an_error(database: Database, thread_id: str) -> None:
+    """Messages are only put into a thread that is there, and nothing is left of what was not."""
+    gone = Thread(999_999_999, thread_id, 0, 0, 0, 0, 0, None, None, 0.0, Seal(999_999_999))
+    with pytest.raises(RowError, match=f"thread '{thread_id}' is missing"), database.write() as conn:
+        STORE.put(conn, gone, talk(1))
+    with database.read() as conn:
+        assert conn.execute(sa.select(messages.seq).where(messages.thread == gone.id)).first() is None
 
 
-BAD_BODY = dumps(HumanMessage("swapped", id="m1"))
+BODY = dumps(HumanMessage("swapped", id="m1"))
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"body": BAD_BODY}, "damaged"),
-        ({"body": BAD_BODY[:-1]}, "damaged"),
-        ({"body": b""}, "damaged"),
-        ({"hash": b"\0" * 16}, "damaged"),
-        ({"body": b"\x93\1\2\3", "hash": content_hash(b"\x93\1\2\3")}, "holds no message"),
-        ({"seq": 77}, "missing"),
+        (lambda _seal: {"body": BODY}, "damaged"),
+        (lambda seal: {"body": seal.close("message 1", BODY)[:-1]}, "damaged"),
+        (lambda _seal: {"body": b""}, "damaged"),
+        (lambda seal: {"body": seal.close("message 2", BODY)}, "damaged"),
+        (lambda seal: {"body": Seal(seal.thread + 1).close("message 1", BODY)}, "damaged"),
+        (lambda seal: {"body": seal.close("message 1", b"\x93\1\2\3")}, "holds no message"),
+        (lambda _seal: {"seq": 77}, "missing"),
     ],
-    ids=["another body", "cut", "empty", "another hash", "no message", "gone"],
+    ids=["another body", "cut", "empty", "another row's", "another thread's", "no message", "gone"],
 )
 def test_a_row_that_was_changed_is_named(
-    database: Database, thread_id: str, change: dict[str, object], text: str
+    database: Database, thread_id: str, change: Callable[[Seal], dict[str, object]], text: str
 ) -> None:
     """A row whose bytes are not those that were stored, or that is gone, is an error naming thread and number."""
     runs = put(database, thread_id, talk(3))
     with database.write() as conn:
         thread = STORE.thread(conn, thread_id)
-        conn.execute(sa.update(tables.message).where(messages.thread == thread, messages.seq == 1).values(change))
-    with pytest.raises(RowError, match=rf"message 1 of thread {thread} .*{text}"):
+        ours = sa.and_(messages.thread == thread.id, messages.seq == 1)
+        conn.execute(sa.update(tables.message).where(ours).values(change(thread.seal)))
+    with pytest.raises(RowError, match=rf"message 1 of thread {thread.id} .*{text}"):
         get(database, thread_id, runs)
+
+
+def test_a_hash_that_was_changed_harms_no_message(database: Database, thread_id: str) -> None:
+    """Messages are read by their numbers; one that is no longer found by its hash is stored once more."""
+    runs = put(database, thread_id, talk(3))
+    with database.write() as conn:
+        ours = sa.and_(tables.hash_.c.thread == STORE.thread(conn, thread_id).id, tables.hash_.c.seq == 1)
+        conn.execute(sa.update(tables.hash_).where(ours).values(hash=b"\0" * 16))
+    assert get(database, thread_id, runs) == talk(3)
+    again = put(database, thread_id, talk(3))
+    assert again == ((0, 1), (3, 1), (2, 1))
+    assert get(database, thread_id, again) == talk(3)
 
 
 def test_runs_that_claim_too_much_are_an_error_and_no_burden(database: Database, thread_id: str) -> None:

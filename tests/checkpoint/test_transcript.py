@@ -93,7 +93,7 @@ def test_a_refused_message_appears_as_it_was(conversation: Conversation) -> None
     """A message refused for its size is in the transcript in full, in its place, before and after compactions."""
     conversation.talk(2)
     large = HumanMessage("x" * 5000, id="large")
-    conversation.records.archive(conversation.thread_id, "", "e" * 16, [large], 1.0)
+    conversation.records.archive(conversation.thread_id, "", "e" * 16, [large], now=1.0)
     conversation.messages.append(HumanMessage("[refused: 5,000 characters]", id="large"))
     conversation.whole.append(large)
     conversation.talk(2)
@@ -105,7 +105,7 @@ def test_a_refused_message_appears_as_it_was(conversation: Conversation) -> None
 def test_a_refused_message_of_another_branch_stays_out(conversation: Conversation) -> None:
     """What was archived alone, and whose id neither state nor compactions know, is no part of this conversation."""
     conversation.talk(2)
-    conversation.records.archive(conversation.thread_id, "", "e" * 16, [HumanMessage("x", id="elsewhere")], 1.0)
+    conversation.records.archive(conversation.thread_id, "", "e" * 16, [HumanMessage("x", id="elsewhere")], now=1.0)
     assert conversation.transcript() == conversation.whole
 
 
@@ -171,7 +171,7 @@ def test_the_state_says_what_was_committed_and_not_the_verdict(conversation: Con
 def test_other_namespaces_are_apart(conversation: Conversation) -> None:
     """A message archived alone in another namespace does not replace one with the same id here."""
     conversation.talk(2)
-    conversation.records.archive(conversation.thread_id, "sub", "e" * 16, [HumanMessage("x", id="m0")], 1.0)
+    conversation.records.archive(conversation.thread_id, "sub", "e" * 16, [HumanMessage("x", id="m0")], now=1.0)
     assert conversation.transcript() == conversation.whole
 
 

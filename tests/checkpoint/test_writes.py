@@ -24,7 +24,7 @@ WRITES: dict[str, Callable[[CompactionRecords, AttemptKey], object]] = {
     "note": lambda records, key: records.note(
         AttemptKey(key.thread_id, "", key.base_digest, 7, 0), Outcome(verdict="declined", now=12.0), **opening()
     ),
-    "archive": lambda records, key: records.archive(key.thread_id, "", "f" * 16, talk(2), 12.0),
+    "archive": lambda records, key: records.archive(key.thread_id, "", "f" * 16, talk(2), now=12.0),
     "abandon_open": lambda records, key: records.abandon_open(key.thread_id, "", keep=None, now=12.0),
     "forget": lambda records, key: records.forget(key.thread_id),
 }

@@ -1,0 +1,49 @@
+"""Large values that are not messages, each stored once per thread, under numbers of their own."""
+
+from collections.abc import Iterable, Sequence
+
+import sqlalchemy as sa
+
+from . import tables
+from .codec import content_hash
+from .errors import RowError
+from .threads import Thread
+
+_A_QUERY = 500
+_blob = tables.blob.c
+
+
+def add(conn: sa.Connection, thread: Thread, values: Sequence[bytes]) -> list[int]:
+    """Store what is not yet there and return each value's number. The thread's counters are not saved yet."""
+    if not values:
+        return []
+    hashes = [thread.seal.hash(content_hash(value)) for value in values]
+    known: dict[bytes, int] = {}
+    for start in range(0, len(hashes), _A_QUERY):
+        chosen = _blob.hash.in_(hashes[start : start + _A_QUERY])
+        rows = conn.execute(sa.select(_blob.hash, _blob.number).where(_blob.thread == thread.id, chosen))
+        known.update((bytes(name), number) for name, number in rows)
+    fresh: list[dict[str, object]] = []
+    for value, name in zip(values, hashes, strict=True):
+        if name not in known:
+            known[name] = number = thread.next_blob
+            thread.next_blob += 1
+            body = thread.seal.close(f"blob {number}", value)
+            fresh.append({"thread": thread.id, "number": number, "hash": name, "body": body})
+    if fresh:
+        conn.execute(sa.insert(tables.blob), fresh)
+    return [known[name] for name in hashes]
+
+
+def get(conn: sa.Connection, thread: Thread, numbers: Iterable[int]) -> dict[int, bytes]:
+    """Return the values by their numbers; RowError names one that is missing or damaged."""
+    wanted = sorted(set(numbers))
+    found: dict[int, bytes] = {}
+    for start in range(0, len(wanted), _A_QUERY):
+        chosen = _blob.number.in_(wanted[start : start + _A_QUERY])
+        rows = conn.execute(sa.select(_blob.number, _blob.body).where(_blob.thread == thread.id, chosen))
+        found.update((number, thread.seal.open(f"blob {number}", bytes(body))) for number, body in rows)
+    for number in wanted:
+        if number not in found:
+            raise RowError(f"{thread.seal.name(f'blob {number}')} is missing")
+    return found

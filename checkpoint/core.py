@@ -1,0 +1,300 @@
+"""What a checkpointer does with checkpoints, synchronously: each call a transaction."""
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_checkpoint_id,
+    get_serializable_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+
+from . import checkpoints, delta, leases, pending, tuples
+from .checkpoints import Stored
+from .database import Database
+from .errors import ConflictError
+from .memo import Age, Known, Memo, looks
+from .pending import Write
+from .reading import Reading
+from .sealing import Keyring
+from .serde import StrictSerializer
+from .store import MessageStore
+from .threads import Thread
+from .tuples import config_of, configurable, place_of
+from .urls import MEMORY
+from .values import Plan
+
+_FIRST_PAGE = 16
+_LARGEST_PAGE = 128
+# inside the class `list` is a method
+_Places = list[tuple[str, int]]
+_Tuples = list[CheckpointTuple]
+_KNOWN_KEYS = frozenset({"v", "id", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels"})
+
+
+class SaverCore(BaseCheckpointSaver[int]):
+    """What both savers do. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        database: str | sa.Engine | Database = MEMORY,
+        *,
+        serde: SerializerProtocol | None = None,
+        allow: Iterable[type | tuple[str, ...]] = (),
+        on_conflict: Literal["fork", "raise"] = "fork",
+        cache: int = 32,
+        keys: Keyring | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if isinstance(serde, EncryptedSerializer):
+            raise ValueError("this serializer would leave messages in plain text; encrypt all with keys=Keyring(...)")  # noqa: TRY004 - not the type is wrong
+        super().__init__(serde=serde or StrictSerializer(allow=allow))
+        if on_conflict not in {"fork", "raise"}:
+            raise ValueError(f"on_conflict is 'fork' or 'raise', not {on_conflict!r}")
+        if isinstance(database, Database) and keys is not None:
+            raise ValueError("this Database has its keys already; give them to Database.open")
+        self._opened = not isinstance(database, Database)
+        self.database = Database.open(database, keys=keys) if not isinstance(database, Database) else database
+        self.on_conflict = on_conflict
+        self.store = MessageStore(self.database.keys, now)
+        self.now = now
+        self.memo = Memo(cache)
+
+    def close(self) -> None:
+        """Close the connections, unless they were opened elsewhere."""
+        if self._opened:
+            self.database.close()
+
+    def get_next_version(self, current: int | str | None, channel: None) -> int:  # noqa: ARG002 - LangGraph's signature
+        """Return the version after `current`; one of another saver (`"0007.0.42"`) counts by its number."""
+        return int(str(current or 0).partition(".")[0]) + 1
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that the config names, or the newest of its thread and namespace, or None.
+
+        RowError names a row that is missing or damaged.
+        """
+        thread_id, namespace = place_of(config)
+        wanted = get_checkpoint_id(config)
+
+        def work(conn: sa.Connection) -> CheckpointTuple | None:
+            thread = self.store.find(conn, thread_id, lock=False)
+            if thread is None:
+                return None
+            if wanted:
+                stored = checkpoints.by_id(conn, thread, namespace, wanted)
+            else:
+                stored = checkpoints.latest(conn, thread, namespace)
+            if stored is None:
+                return None
+            reading = Reading(conn, thread, self.store, self.serde)
+            [built] = tuples.build(reading, [stored])
+            for channel, node in stored.values.items():
+                if (seqs := reading.seqs(node, thread.seal.name(stored.row))) is not None:
+                    held = built.checkpoint["channel_values"][channel]
+                    self.memo.remember(thread_id, Known(thread.age, list(held), looks(held), seqs))
+            return built
+
+        return self.database.look(work)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's signature
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, newest first: of a thread and namespace, of all namespaces, or of all threads.
+
+        `filter` holds metadata keys and the values they must equal. No lock and no transaction is held while
+        the caller works. A message that several of the checkpoints hold is one object in all of them.
+        """
+        for page in self.pages(config, filter or {}, before, limit):
+            yield from page
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return for each channel what its ancestors wrote, oldest first, and the value they started from."""
+        thread_id, namespace = place_of(config)
+        wanted = get_checkpoint_id(config)
+
+        def work(conn: sa.Connection) -> Mapping[str, DeltaChannelHistory]:
+            thread = self.store.find(conn, thread_id, lock=False)
+            if thread is None:
+                return {channel: DeltaChannelHistory(writes=[]) for channel in channels}
+            reading = Reading(conn, thread, self.store, self.serde)
+            return delta.history(reading, namespace, wanted, channels)
+
+        return self.database.look(work) if channels else {}
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,  # noqa: ARG002 - what did not change is found by what it is
+    ) -> RunnableConfig:
+        """Store a checkpoint and return its config. The same id again takes the place of what stood there.
+
+        ConflictError (with `on_conflict="raise"`) where a run goes on from a checkpoint that is no longer the
+        newest; LeaseError where the thread is leased to another; ValueTypeError for a value that may not be
+        stored. In all of these cases nothing is written.
+        """
+        thread_id, namespace = place_of(config)
+        parent = get_checkpoint_id(config)
+        plan = Plan(self.serde, self.memo, thread_id)
+        values = {channel: plan.add(value) for channel, value in checkpoint["channel_values"].items()}
+        about: dict[str, Any] = dict(get_serializable_checkpoint_metadata(config, metadata))
+        run = about.pop("run_id") if isinstance(about.get("run_id"), str) and about["run_id"] else None
+        rest = {key: value for key, value in checkpoint.items() if key not in _KNOWN_KEYS and value}
+
+        def work(conn: sa.Connection) -> Age:
+            thread = self._locked(conn, thread_id)
+            if self.on_conflict == "raise":
+                _refuse_fork(conn, thread, (namespace, checkpoint["id"]), parent, about.get("source"))
+            stored = Stored(
+                namespace=namespace,
+                number=thread.next_checkpoint,
+                id=checkpoint["id"],
+                parent=parent,
+                run=run,
+                v=checkpoint["v"],
+                ts=checkpoint["ts"],
+                versions=checkpoint["channel_versions"],
+                seen=checkpoint["versions_seen"],
+                updated=checkpoint.get("updated_channels"),
+                values=plan.write(conn, thread, self.store, values),
+                metadata=self.serde.dumps_typed(about),
+                rest=self.serde.dumps_typed(rest) if rest else None,
+            )
+            if checkpoints.put(conn, thread, stored):
+                thread.next_checkpoint += 1
+            self.store.threads.save(conn, thread)
+            return thread.age
+
+        plan.committed(self.database.run(work))
+        return config_of(thread_id, namespace, checkpoint["id"])
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task wrote at a checkpoint, all of it or, with an error, nothing.
+
+        The checkpoint itself may be stored later.
+        """
+        thread_id, namespace = place_of(config)
+        checkpoint_id = configurable(config)["checkpoint_id"]
+        plan = Plan(self.serde, self.memo, thread_id)
+        planned = [
+            (WRITES_IDX_MAP.get(channel, index), channel, plan.add(value))
+            for index, (channel, value) in enumerate(writes)
+        ]
+
+        def work(conn: sa.Connection) -> Age:
+            thread = self._locked(conn, thread_id)
+            nodes = plan.write(conn, thread, self.store, [node for _, _, node in planned])
+            row = pending.row_name(namespace, checkpoint_id, task_id)
+            held = [
+                Write(task_path, task_id, index, channel, node, row)
+                for (index, channel, _), node in zip(planned, nodes, strict=True)
+            ]
+            pending.put(conn, thread, (namespace, checkpoint_id), task_id, held)
+            self.store.threads.save(conn, thread)
+            return thread.age
+
+        if planned:
+            plan.committed(self.database.run(work))
+
+    def _locked(self, conn: sa.Connection, thread_id: str) -> Thread:
+        thread = self.store.thread(conn, thread_id)
+        leases.check(thread, self.now())
+        return thread
+
+    def pages(
+        self,
+        config: RunnableConfig | None,
+        wanted: Mapping[str, Any],
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Generator[_Tuples]:
+        """Yield non-empty pages of matching checkpoints; each is read in a transaction of its own."""
+        left = limit
+        for thread_id, places in self._listed(config, before, None if wanted else limit):
+            messages: dict[int, BaseMessage] = {}
+            size = _FIRST_PAGE
+            at = 0
+            while at < len(places) and (left is None or left > 0):
+                chosen = places[at : at + size]
+                at, size = at + len(chosen), min(2 * size, _LARGEST_PAGE)
+                read = partial(self._page, thread_id=thread_id, places=chosen, wanted=wanted, messages=messages)
+                page = self.database.look(partial(read, limit=left))
+                left = None if left is None else left - len(page)
+                if page:
+                    yield page
+
+    def _listed(
+        self, config: RunnableConfig | None, before: RunnableConfig | None, limit: int | None
+    ) -> Iterable[tuple[str, _Places]]:
+        """Return (thread id, its (namespace, number) to list, newest first)."""
+        until = get_checkpoint_id(before) if before else None
+        if config is None:
+            return self.database.look(lambda conn: checkpoints.places_of_all(conn, before=until, limit=limit))
+        thread_id = str(configurable(config)["thread_id"])
+        namespace = configurable(config).get("checkpoint_ns")
+
+        def work(conn: sa.Connection) -> _Places:
+            thread = self.store.find(conn, thread_id, lock=False)
+            only = get_checkpoint_id(config)
+            return checkpoints.places(conn, thread, namespace, only=only, before=until, limit=limit)
+
+        return [(thread_id, self.database.look(work))]
+
+    def _page(
+        self,
+        conn: sa.Connection,
+        *,
+        thread_id: str,
+        places: _Places,
+        wanted: Mapping[str, Any],
+        messages: dict[int, BaseMessage],
+        limit: int | None,
+    ) -> _Tuples:
+        thread = self.store.find(conn, thread_id, lock=False)
+        if thread is None:
+            return []
+        found = checkpoints.at(conn, thread, places)
+        stored = [found[place] for place in places if place in found]
+        reading = Reading(conn, thread, self.store, self.serde, messages)
+        if wanted:
+            stored = [one for one in stored if tuples.matches(reading, one, wanted)]
+        return tuples.build(reading, stored[:limit])
+
+
+def _refuse_fork(
+    conn: sa.Connection, thread: Thread, place: tuple[str, str], parent: str | None, source: object
+) -> None:
+    """Raise ConflictError where a run goes on from a checkpoint that is no longer the newest."""
+    namespace, name = place
+    head = checkpoints.head(conn, thread, namespace)
+    if source not in {"input", "loop"} or head in {parent, name}:
+        return
+    if checkpoints.number(conn, thread, namespace, name) is None:
+        raise ConflictError(
+            f"thread {thread.thread_id!r} has gone on since checkpoint {parent}: its newest is {head}; "
+            "load it again and retry"
+        )

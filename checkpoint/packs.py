@@ -1,0 +1,109 @@
+"""Old messages, 64 to a row: compressed together they take about a third of what they take one by one.
+
+Large ones, most of them images, stay in rows of their own: a pack is read for a single message too, and a row
+must fit into what a database takes at once (MariaDB: 16 MB).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import ormsgpack
+import sqlalchemy as sa
+
+from . import tables
+from .errors import intact
+from .threads import Thread
+
+BLOCK = 64
+"""Messages in a pack."""
+
+LARGE = 2**16
+"""Bytes, as stored, up to which a message is packed."""
+
+_LOOSE_BLOCKS = 2  # the last one is still growing; the one before keeps a pack from being made just before it is read
+_PACKED_AT_ONCE = 32
+_PACKS_A_QUERY = 200
+_message, _pack = tables.message.c, tables.pack.c
+
+
+def first_loose(thread: Thread) -> int:
+    """Return the sequence number from which on all messages have rows of their own."""
+    return thread.packed * BLOCK
+
+
+def due(count: int) -> int:
+    """Return how many blocks of a thread with so many messages are packed."""
+    return max(count // BLOCK - _LOOSE_BLOCKS + 1, 0)
+
+
+def pack_old(conn: sa.Connection, thread: Thread) -> None:
+    """Pack every block that is far enough behind the newest message. The thread's counters are not saved yet."""
+    end = due(thread.next_seq)
+    while thread.packed < end:
+        blocks = range(thread.packed, min(thread.packed + _PACKED_AT_ONCE, end))
+        old = _message.seq.between(blocks.start * BLOCK, blocks.stop * BLOCK - 1)
+        ours = sa.and_(_message.thread == thread.id, old, sa.func.length(_message.body) <= LARGE)
+        rows = conn.execute(sa.select(_message.seq, _message.body).where(ours))
+        found = {seq: thread.seal.open(f"message {seq}", bytes(body)) for seq, body in rows}
+        write(conn, thread, {block: [found.get(block * BLOCK + place) for place in range(BLOCK)] for block in blocks})
+        conn.execute(sa.delete(tables.message).where(ours))
+        thread.packed = blocks.stop
+
+
+def write(conn: sa.Connection, thread: Thread, blocks: Mapping[int, Sequence[bytes | None]]) -> None:
+    """Write the packs of blocks, None for a message that is not in it; nothing for a block with no message."""
+    rows = [
+        {"thread": thread.id, "block": block, "body": thread.seal.close(f"pack {block}", ormsgpack.packb(list(held)))}
+        for block, held in blocks.items()
+        if any(body is not None for body in held)
+    ]
+    if rows:
+        conn.execute(sa.insert(tables.pack), rows)
+
+
+def read(conn: sa.Connection, thread: Thread, blocks: Iterable[int]) -> Iterator[tuple[int, list[bytes | None]]]:
+    """Yield (block, what it holds) for each of the blocks that is there."""
+    wanted = sorted(set(blocks))
+    for start in range(0, len(wanted), _PACKS_A_QUERY):
+        chosen = {"thread": thread.id, "blocks": wanted[start : start + _PACKS_A_QUERY]}
+        for block, body in conn.execute(_CHOSEN, chosen):
+            yield block, _opened(thread, block, bytes(body))
+
+
+def bodies(conn: sa.Connection, thread: Thread, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
+    """Yield (sequence number, body) of the packed messages in (start, length) ranges."""
+    wanted: dict[int, list[range]] = {}
+    for start, length in ranges:
+        for block in range(start // BLOCK, (start + length - 1) // BLOCK + 1):
+            first = block * BLOCK
+            places = range(max(start - first, 0), min(start + length - first, BLOCK))
+            wanted.setdefault(block, []).append(places)
+    for block, held in read(conn, thread, wanted):
+        for places in wanted[block]:
+            for place in places:
+                body = held[place]
+                if body is not None:
+                    yield block * BLOCK + place, body
+
+
+def everything(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
+    """Yield (sequence number, body) of every message of a thread."""
+    blocks = conn.execute(sa.select(_pack.block).where(_pack.thread == thread.id)).scalars().all()
+    for block, held in read(conn, thread, blocks):
+        yield from ((block * BLOCK + place, body) for place, body in enumerate(held) if body is not None)
+    rows = conn.execute(sa.select(_message.seq, _message.body).where(_message.thread == thread.id))
+    for seq, body in rows:
+        yield seq, thread.seal.open(f"message {seq}", bytes(body))
+
+
+def _opened(thread: Thread, block: int, sealed: bytes) -> list[bytes | None]:
+    row = f"pack {block}"
+    with intact(thread.seal.name(row)):
+        held: list[bytes | None] = ormsgpack.unpackb(thread.seal.open(row, sealed))
+        if type(held) is not list or len(held) != BLOCK or not {bytes, type(None)}.issuperset(map(type, held)):
+            raise ValueError("no block of messages")
+    return held
+
+
+_CHOSEN = sa.select(_pack.block, _pack.body).where(
+    _pack.thread == sa.bindparam("thread"), _pack.block.in_(sa.bindparam("blocks", expanding=True))
+)

@@ -1,0 +1,110 @@
+"""Pending writes: what the tasks at a checkpoint wrote, a row for each task."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ormsgpack
+import sqlalchemy as sa
+from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
+
+from . import tables
+from .errors import intact
+from .rows import expect_types, unpacked
+from .statements import insert_new
+from .threads import Thread
+
+_OPTION = ormsgpack.OPT_NON_STR_KEYS
+_A_QUERY = 300
+_write = tables.write.c
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One pending write; `path` and `task` and `index` are its place among the others."""
+
+    path: str
+    task: str
+    index: int
+    channel: str
+    node: Any
+    row: str
+    """Name of the row it stands in, within its thread."""
+
+
+def put(conn: sa.Connection, thread: Thread, place: tuple[str, str], task: str, writes: Sequence[Write]) -> None:
+    """Add one task's writes to what stands there under its name: the first write of an index stays.
+
+    Where all of them are special (an error, an interrupt, a resume), they take the place of earlier ones.
+    """
+    namespace, checkpoint_id = place
+    key = {"thread": thread.id, "namespace": namespace, "checkpoint": checkpoint_id, "task": task}
+    row = row_name(namespace, checkpoint_id, task)
+    special = all(one.channel in WRITES_IDX_MAP for one in writes)
+    new = {one.index: one for one in (writes if special else reversed(writes))}
+    body = thread.seal.close(row, ormsgpack.packb(_grouped(new.values()), option=_OPTION))
+    if insert_new(conn, tables.write, {**key, "body": body}):
+        return
+    sealed = bytes(conn.execute(_WRITE, key).scalar_one())
+    held = {one.index: one for one in _writes(thread, row, task, sealed)}
+    merged = {**held, **new} if special else {**new, **held}
+    body = thread.seal.close(row, ormsgpack.packb(_grouped(merged.values()), option=_OPTION))
+    conn.execute(_UPDATE_WRITE, {**{f"key_{name}": value for name, value in key.items()}, "body": body})
+
+
+def of(conn: sa.Connection, thread: Thread, namespace: str, ids: Iterable[str]) -> dict[str, list[Write]]:
+    """Return the writes beside these checkpoints, in the order in which LangGraph applies them."""
+    wanted = list(ids)
+    found: dict[str, list[Write]] = {}
+    for start in range(0, len(wanted), _A_QUERY):
+        query = _WRITES.params(thread=thread.id, namespace=namespace, ids=wanted[start : start + _A_QUERY])
+        for checkpoint_id, task, body in conn.execute(query):
+            held = _writes(thread, row_name(namespace, checkpoint_id, task), task, bytes(body))
+            found.setdefault(checkpoint_id, []).extend(held)
+    for writes in found.values():
+        writes.sort(key=lambda one: writes_sort_key(one.path, one.task, one.index))
+    return found
+
+
+def all_of(conn: sa.Connection, thread: Thread) -> Iterator[tuple[str, str, list[Write]]]:
+    """Yield (namespace, checkpoint id, one task's writes) for the whole thread."""
+    query = sa.select(_write.namespace, _write.checkpoint, _write.task, _write.body).where(_write.thread == thread.id)
+    for namespace, checkpoint_id, task, body in conn.execute(query):
+        row = row_name(namespace, checkpoint_id, task)
+        yield namespace, checkpoint_id, _writes(thread, row, task, bytes(body))
+
+
+def _grouped(writes: Iterable[Write]) -> list[Any]:
+    groups: dict[str, list[Any]] = {}
+    for one in writes:
+        groups.setdefault(one.path, []).append([one.index, one.channel, one.node])
+    return [[path, items] for path, items in groups.items()]
+
+
+def _writes(thread: Thread, row: str, task: str, sealed: bytes) -> list[Write]:
+    found: list[Write] = []
+    with intact(thread.seal.name(row)):
+        for path, items in unpacked(thread, row, sealed):
+            for index, channel, node in items:
+                expect_types((path, str), (index, int), (channel, str))
+                found.append(Write(path, task, index, channel, node, row))
+    return found
+
+
+def row_name(namespace: str, checkpoint_id: str, task: str) -> str:
+    """Return the row's name within its thread."""
+    return f"write of task {task} at checkpoint {checkpoint_id} in {namespace!r}"
+
+
+_OURS_WRITES = sa.and_(_write.thread == sa.bindparam("thread"), _write.namespace == sa.bindparam("namespace"))
+_WRITE = sa.select(_write.body).where(
+    _OURS_WRITES, _write.checkpoint == sa.bindparam("checkpoint"), _write.task == sa.bindparam("task")
+)
+_WRITES = sa.select(_write.checkpoint, _write.task, _write.body).where(
+    _OURS_WRITES, _write.checkpoint.in_(sa.bindparam("ids", expanding=True))
+)
+_UPDATE_WRITE = (
+    sa.update(tables.write)
+    .where(*(_write[name] == sa.bindparam(f"key_{name}") for name in ("thread", "namespace", "checkpoint", "task")))
+    .values(body=sa.bindparam("body"))
+)

@@ -1,0 +1,130 @@
+"""From nodes back to values, each message and blob read and built once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import ormsgpack
+import sqlalchemy as sa
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.types import (
+    _DeltaSnapshot as DeltaSnapshot,  # pyright: ignore[reportPrivateUsage] - it has no public name
+)
+from langgraph.types import Overwrite, Send
+
+from . import blobs
+from .errors import RowError, ValueTypeError, intact
+from .nodes import (
+    BARE,
+    BLOB,
+    DELTA,
+    DICT,
+    INLINE,
+    LIST,
+    ONE,
+    OVERWRITE,
+    PIECES,
+    RUNS,
+    SEND,
+    SEQS,
+    blob_numbers,
+    leaves,
+)
+from .runs import Runs, decode_runs, expand
+from .store import MessageStore
+from .threads import Thread
+
+
+@dataclass(slots=True)
+class Reading:
+    """Builds the values of one read; a message that occurs in several of them is built once."""
+
+    conn: sa.Connection
+    thread: Thread
+    store: MessageStore
+    serde: SerializerProtocol
+    messages: dict[int, BaseMessage] = field(default_factory=dict[int, BaseMessage])
+    blobs: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    awaited: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+
+    def expect(self, row: str, nodes: Iterable[Any]) -> None:
+        """Note what the nodes of a row stand for, to be read by the next `fetch`; RowError names a damaged row."""
+        with intact(row):
+            self.awaited.extend((row, leaf) for node in nodes for leaf in leaves(node))
+
+    def fetch(self) -> None:
+        """Read from the database all that is awaited and not yet there."""
+        numbers = set(chain.from_iterable(blob_numbers(leaf) for _, leaf in self.awaited))
+        self.blobs.update(blobs.get(self.conn, self.thread, numbers - self.blobs.keys()))
+        runs = [self._runs(leaf, row) for row, leaf in self.awaited if leaf[0] in SEQS]
+        self.messages.update(self.store.get_many(self.conn, self.thread, runs, self.messages))
+        self.awaited.clear()
+
+    def seqs(self, node: Any, row: str) -> list[int] | None:
+        """Return the numbers of a fetched node that is a list of messages, None for any other."""
+        return list(expand(self._runs(node, row))) if node[0] in {RUNS, PIECES} else None
+
+    def build(self, node: Any, row: str) -> Any:
+        """Return the value of a fetched node; RowError, naming `row`, for what may not be loaded."""
+        with intact(row):
+            return self._built(node, row)
+
+    def _built(self, node: Any, row: str) -> Any:
+        match node:
+            case [int(tag), *_] if tag in {RUNS, PIECES}:
+                return list(map(self.messages.__getitem__, expand(self._runs(node, row))))
+            case [int(tag), int(seq)] if tag in {ONE, BARE}:
+                message = self.messages[seq]
+                return message if tag == ONE else message.model_copy(update={"id": None})
+            case [int(tag), str(kind), bytes(data)] if tag == INLINE:
+                return self.load((kind, data), row)
+            case [int(tag), int(number)] if tag == BLOB:
+                return self._blob(number)
+            case _:
+                return self._contained(node, row)
+
+    def load(self, typed: tuple[str, bytes], row: str) -> Any:
+        """Return a serialised value; RowError, naming `row`, for what may not be loaded."""
+        try:
+            with intact(row):
+                return self.serde.loads_typed(typed)
+        except ValueTypeError as error:
+            raise RowError(f"{row} cannot be loaded: {error}") from error
+
+    def _blob(self, number: int) -> Any:
+        row = self.thread.seal.name(f"blob {number}")
+        with intact(row):
+            kind, data = ormsgpack.unpackb(self.blobs[number])
+        return self.load((kind, data), row)
+
+    def _contained(self, node: Any, row: str) -> Any:
+        match node:
+            case [int(tag), dict() as held] if tag == DICT:
+                return {key: self._built(part, row) for key, part in held.items()}
+            case [int(tag), list() as parts] if tag == LIST:
+                return list(chain.from_iterable(self._stretch(part, row) for part in parts))
+            case [int(tag), str(name), argument, timeout] if tag == SEND:
+                limit = None if timeout is None else self._built(timeout, row)
+                return Send(name, self._built(argument, row), timeout=limit)
+            case [int(tag), held] if tag == DELTA:
+                return DeltaSnapshot(self._built(held, row))
+            case [int(tag), held] if tag == OVERWRITE:
+                return Overwrite(self._built(held, row))
+            case _:
+                raise RowError(f"{row} is damaged: a value in it is of no known form")
+
+    def _stretch(self, part: Any, row: str) -> list[Any]:
+        built = self._built(part, row)
+        return built if part[0] in {RUNS, PIECES} else [built]
+
+    def _runs(self, leaf: Any, row: str) -> Runs:
+        if leaf[0] == RUNS:
+            return decode_runs(leaf[1], row=row)
+        if leaf[0] == PIECES:
+            pieces = (
+                decode_runs(self.blobs[number], row=self.thread.seal.name(f"blob {number}")) for number in leaf[1]
+            )
+            return tuple(chain(*pieces, decode_runs(leaf[2], row=row)))
+        return ((leaf[1], 1),)

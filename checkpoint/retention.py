@@ -1,0 +1,217 @@
+"""What is erased: threads, runs, old checkpoints, and what nothing refers to any more."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from . import archive, blobs, checkpoints, ledger, packs, pending, snapshots, tables
+from .checkpoints import Stored
+from .nodes import piece_numbers, seqs_and_blobs
+from .runs import covering, expand
+from .store import MessageStore
+from .threads import Thread
+
+T = TypeVar("T")
+_A_QUERY = 300
+_DELTA = "counters_since_delta_snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What a pruning keeps of each namespace: the `last` so many, and what is younger than `since` (seconds)."""
+
+    last: int
+    since: float | None
+    archive: bool
+
+
+# ---------------------------------------------------------------------- which threads
+
+
+def names(conn: sa.Connection) -> list[str]:
+    """Return the ids of all threads, in the order in which they were first seen."""
+    return list(conn.execute(sa.select(tables.thread.c.thread_id).order_by(tables.thread.c.id)).scalars())
+
+
+def threads_of_runs(conn: sa.Connection, runs: Sequence[str]) -> list[str]:
+    """Return the ids of the threads in which these runs left checkpoints."""
+    found: dict[str, None] = {}
+    for chunk in chunks(runs):
+        joined = sa.select(tables.thread.c.thread_id).distinct()
+        joined = joined.join(tables.checkpoint, tables.checkpoint.c.thread == tables.thread.c.id)
+        found.update(dict.fromkeys(conn.execute(joined.where(tables.checkpoint.c.run.in_(chunk))).scalars()))
+    return list(found)
+
+
+def idle(conn: sa.Connection, until: float) -> list[str]:
+    """Return the ids of the threads that were last written to before `until` (seconds)."""
+    query = sa.select(tables.thread.c.thread_id).where(tables.thread.c.updated_at < until)
+    return list(conn.execute(query.order_by(tables.thread.c.id)).scalars())
+
+
+# ---------------------------------------------------------------------- erasing
+
+
+def erase(conn: sa.Connection, thread: Thread) -> None:
+    """Erase every row of a thread."""
+    for table in tables.METADATA.sorted_tables:
+        if "thread" in table.c:
+            conn.execute(sa.delete(table).where(table.c.thread == thread.id))
+    conn.execute(sa.delete(tables.thread).where(tables.thread.c.id == thread.id))
+
+
+def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, until: float) -> bool:
+    """Erase a thread unless somebody wrote to it in the meantime; say whether it was erased."""
+    thread = store.find(conn, thread_id)
+    if thread is None or thread.updated_at >= until:
+        return False
+    erase(conn, thread)
+    return True
+
+
+def delete_runs(conn: sa.Connection, thread: Thread, runs: Sequence[str]) -> None:
+    """Erase the checkpoints of these runs; what built on them now builds on what stood before them."""
+    stored = list(checkpoints.all_of(conn, thread))
+    _remove(conn, thread, stored, gone={(one.namespace, one.id) for one in stored if one.run in set(runs)})
+    sweep(conn, thread)
+
+
+def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: Keep) -> None:
+    """Erase the checkpoints that `keep` does not keep, and what they alone held."""
+    stored = list(checkpoints.all_of(conn, thread))
+    about = {(one.namespace, one.id): serde.loads_typed(one.metadata) for one in stored}
+    written = {
+        (namespace, name, write.channel)
+        for namespace, name, writes in pending.all_of(conn, thread)
+        for write in writes
+    }
+    kept = _kept(stored, about, written, keep)
+    _remove(conn, thread, stored, gone=about.keys() - kept)
+    if not keep.archive:
+        _drop_archive(conn, thread)
+    sweep(conn, thread)
+
+
+def _kept(
+    stored: Sequence[Stored],
+    about: Mapping[tuple[str, str], Mapping[str, Any]],
+    written: AbstractSet[tuple[str, str, str]],
+    keep: Keep,
+) -> set[tuple[str, str]]:
+    by_namespace: dict[str, list[Stored]] = {}
+    for one in stored:
+        by_namespace.setdefault(one.namespace, []).append(one)
+    kept: set[tuple[str, str]] = set()
+    for namespace in sorted(by_namespace):  # the root first
+        line = by_namespace[namespace]
+        root = ("", about[namespace, line[-1].id].get("parents", {}).get(""))
+        if ":" in namespace and root in about and root not in kept:
+            continue  # left by a call of a subgraph, whose checkpoint goes
+        young = [one for one in line if keep.since is not None and _time(one) >= keep.since]
+        for one in [*line[max(len(line) - keep.last, 0) :], *young]:
+            kept.update((namespace, name) for name in _with_delta(one, line, about, written))
+    return kept
+
+
+def _with_delta(
+    one: Stored,
+    line: Sequence[Stored],
+    about: Mapping[tuple[str, str], Mapping[str, Any]],
+    written: AbstractSet[tuple[str, str, str]],
+) -> Iterator[str]:
+    """Yield a checkpoint's id and those of the ancestors from which its delta channels are rebuilt."""
+    yield one.id
+    missing = set(about[one.namespace, one.id].get(_DELTA) or ()) - one.values.keys()
+    by_id = {held.id: held for held in line} if missing else {}
+    ancestor = by_id.get(one.parent or "")
+    while missing and ancestor is not None:
+        held = missing & ancestor.values.keys()
+        if held or any((one.namespace, ancestor.id, channel) in written for channel in missing):
+            yield ancestor.id
+        missing -= held
+        ancestor = by_id.get(ancestor.parent or "")
+
+
+def _remove(conn: sa.Connection, thread: Thread, stored: Sequence[Stored], *, gone: set[tuple[str, str]]) -> None:
+    by_place = {(one.namespace, one.id): one for one in stored}
+    at, written = tables.checkpoint.c, tables.write.c
+    for namespace in {name for name, _ in gone}:
+        ids = [name for space, name in gone if space == namespace]
+        for chunk in chunks(ids):
+            numbers = [by_place[namespace, name].number for name in chunk]
+            ours = sa.and_(at.thread == thread.id, at.namespace == namespace, at.number.in_(numbers))
+            conn.execute(sa.delete(tables.checkpoint).where(ours))
+            theirs = sa.and_(written.thread == thread.id, written.namespace == namespace)
+            conn.execute(sa.delete(tables.write).where(theirs, written.checkpoint.in_(chunk)))
+    for one in stored:
+        if (one.namespace, one.id) not in gone and (one.namespace, one.parent) in gone:
+            ancestor = one.parent
+            while ancestor is not None and (one.namespace, ancestor) in gone:
+                ancestor = by_place[one.namespace, ancestor].parent
+            checkpoints.move(conn, thread, one, parent=ancestor)
+
+
+def _drop_archive(conn: sa.Connection, thread: Thread) -> None:
+    """Erase the archive, and the snapshots of attempts that have ended."""
+    still_open = ledger.open_attempts(conn, thread.id)
+    conn.execute(sa.delete(tables.archive).where(tables.archive.c.thread == thread.id))
+    ours = tables.snapshot.c.thread == thread.id
+    conn.execute(sa.delete(tables.snapshot).where(ours, tables.snapshot.c.compaction_id.not_in(still_open)))
+
+
+def _time(one: Stored) -> float:
+    try:
+        return datetime.fromisoformat(one.ts).timestamp()
+    except ValueError:  # not a time: nothing says that it is old
+        return float("inf")
+
+
+# ---------------------------------------------------------------------- sweeping
+
+
+def sweep(conn: sa.Connection, thread: Thread) -> None:
+    """Erase the messages and blobs that no checkpoint, write, snapshot or archive of the thread holds."""
+    found = list(nodes(conn, thread))
+    pieces = blobs.get(conn, thread, piece_numbers(found))
+    runs, numbers = seqs_and_blobs(found, pieces)
+    held = [*snapshots.of_thread(conn, thread).values(), *archive.of_thread(conn, thread).values()]
+    live = set(expand(covering([*runs, *held])))
+    present = set(conn.execute(sa.select(tables.hash_.c.seq).where(tables.hash_.c.thread == thread.id)).scalars())
+    _sweep_messages(conn, thread, present - live)
+    stored = set(conn.execute(sa.select(tables.blob.c.number).where(tables.blob.c.thread == thread.id)).scalars())
+    for chunk in chunks(sorted(stored - numbers)):
+        conn.execute(sa.delete(tables.blob).where(tables.blob.c.thread == thread.id, tables.blob.c.number.in_(chunk)))
+    thread.generation += 1
+    conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread.id).values(generation=thread.generation))
+
+
+def nodes(conn: sa.Connection, thread: Thread) -> Iterator[Any]:
+    """Yield every node of a thread's checkpoints and writes."""
+    for one in checkpoints.all_of(conn, thread):
+        yield from one.values.values()
+    for _, _, writes in pending.all_of(conn, thread):
+        yield from (one.node for one in writes)
+
+
+def _sweep_messages(conn: sa.Connection, thread: Thread, dead: set[int]) -> None:
+    message, named, pack = tables.message.c, tables.hash_.c, tables.pack.c
+    edge = packs.first_loose(thread)
+    for chunk in chunks(sorted(dead)):
+        conn.execute(sa.delete(tables.hash_).where(named.thread == thread.id, named.seq.in_(chunk)))
+        conn.execute(sa.delete(tables.message).where(message.thread == thread.id, message.seq.in_(chunk)))
+    blocks = {seq // packs.BLOCK for seq in dead if seq < edge}
+    for block, held in list(packs.read(conn, thread, blocks)):
+        left = [None if block * packs.BLOCK + place in dead else body for place, body in enumerate(held)]
+        conn.execute(sa.delete(tables.pack).where(pack.thread == thread.id, pack.block == block))
+        packs.write(conn, thread, {block: left})
+
+
+def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the items, as many at a time as a query can name."""
+    for start in range(0, len(items), _A_QUERY):
+        yield items[start : start + _A_QUERY]

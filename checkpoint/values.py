@@ -1,0 +1,223 @@
+"""A channel's value as it stands in a row: messages and large parts by number, the rest in line.
+
+A value is walked through the containers that messages stand in: dicts, lists, `Send`, `Overwrite` and the
+snapshot of a delta channel. What holds no message is serialised whole. Planning needs no database and is done
+before the thread is locked; `Plan.write` fills in the numbers under the lock. As with every LangGraph
+checkpointer a tuple comes back as a list.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby, islice, repeat
+from operator import attrgetter
+from typing import Any
+
+import ormsgpack
+import sqlalchemy as sa
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.types import (
+    _DeltaSnapshot as DeltaSnapshot,  # pyright: ignore[reportPrivateUsage] - it has no public name
+)
+from langgraph.types import Overwrite, Send
+
+from . import blobs
+from .codec import MESSAGES, prove
+from .errors import MessageError
+from .memo import Age, Known, Memo, looks
+from .nodes import BARE, BLOB, DELTA, DICT, INLINE, LIST, ONE, OVERWRITE, PIECES, RUNS, SEND
+from .runs import Runs, encode_runs, runs_of
+from .store import MessageStore, Prepared, prepare
+from .threads import Thread
+
+_INLINE_BYTES = 256
+_RUNS_A_PIECE = 64
+_DEPTH = 16
+_KINDS = frozenset(MESSAGES.values())
+_CONTAINERS: frozenset[type] = frozenset({dict, list, tuple, Send, Overwrite, DeltaSnapshot})
+_id = attrgetter("id")
+
+
+@dataclass(slots=True)
+class _Listed:
+    """Messages with ids, in a row: `known` says how many at the start are stored, the rest is prepared."""
+
+    messages: Sequence[BaseMessage]
+    known: tuple[Known, int] | None
+    looks: list[Any]
+    fresh: list[Prepared]
+    seqs: list[int] = field(default_factory=list[int])
+
+
+@dataclass(slots=True)
+class _Single:
+    prepared: Prepared
+    seq: int = -1
+
+
+@dataclass(slots=True)
+class _Large:
+    data: bytes
+    number: int = -1
+
+
+@dataclass(slots=True)
+class Plan:
+    """The values of one put, walked and serialised. It may be written again where a transaction is retried."""
+
+    serde: SerializerProtocol
+    memo: Memo
+    thread_id: str
+    _lists: list[_Listed] = field(default_factory=list[_Listed])
+    _singles: list[_Single] = field(default_factory=list[_Single])
+    _large: list[_Large] = field(default_factory=list[_Large])
+
+    def add(self, value: Any, depth: int = 0) -> Any:
+        """Plan a value and return what `write` turns into its node.
+
+        ValueTypeError for a type that may not be stored.
+        """
+        if type(value) in _KINDS:
+            return self._message(value)
+        if depth < _DEPTH and type(value) in _CONTAINERS and _holds_message(value, depth):
+            return self._walked(value, depth + 1)
+        return self._inline(value)
+
+    def write(self, conn: sa.Connection, thread: Thread, store: MessageStore, planned: Any) -> Any:
+        """Store all that was planned and return the nodes of `planned`, which msgpack can write."""
+        for one in self._lists:
+            if one.known and one.known[0].age != thread.age:
+                one.fresh = [*map(prepare, one.messages[: one.known[1]]), *one.fresh]
+                one.known = None
+        prepared = [*chain.from_iterable(one.fresh for one in self._lists), *(one.prepared for one in self._singles)]
+        seqs = iter(store.add(conn, thread, prepared) if prepared else ())
+        for one in self._lists:
+            stored = one.known[0].seqs[: one.known[1]] if one.known else []
+            one.seqs = [*stored, *islice(seqs, len(one.fresh))]
+        for single in self._singles:
+            single.seq = next(seqs)
+        for large, number in zip(
+            self._large, blobs.add(conn, thread, [large.data for large in self._large]), strict=True
+        ):
+            large.number = number
+        return _filled(conn, thread, planned)
+
+    def committed(self, age: Age) -> None:
+        """Let the next put know the lists of this one."""
+        for one in self._lists:
+            new = Known(age, list(one.messages), one.looks, one.seqs)
+            self.memo.remember(self.thread_id, new, one.known and one.known[0])
+
+    def _walked(self, value: Any, depth: int) -> Any:
+        match value:
+            case dict():
+                return [DICT, {key: self.add(held, depth) for key, held in value.items()}]
+            case Send():
+                timeout = None if value.timeout is None else self._inline(value.timeout)
+                return [SEND, value.node, self.add(value.arg, depth), timeout]
+            case Overwrite():
+                return [OVERWRITE, self.add(value.value, depth)]
+            case DeltaSnapshot():
+                return [DELTA, self.add(value.value, depth)]
+            case _:
+                return self._list(value, depth)
+
+    def _list(self, values: Sequence[Any], depth: int) -> Any:
+        if set(map(type, values)) <= _KINDS and all(map(_id, values)) and (listed := self._listed(values)):
+            return listed
+        parts: list[Any] = []
+        for is_listed, group in groupby(values, lambda held: type(held) in _KINDS and bool(held.id)):
+            held = list(group)
+            if is_listed and (listed := self._listed(held)):
+                parts.append(listed)
+            else:
+                planned = map(self.add, held, repeat(depth))
+                # a list within the list must not be taken for a stretch of it
+                parts.extend([LIST, [part]] if type(part) is _Listed else part for part in planned)
+        return [LIST, parts]
+
+    def _listed(self, messages: Sequence[BaseMessage]) -> _Listed | None:
+        known = self.memo.prefix(self.thread_id, messages)
+        rest = messages[known[1] :] if known else messages
+        # before they are serialised: what is changed in between then looks changed
+        seen = [*(known[0].looks[: known[1]] if known else ()), *looks(rest)]
+        fresh: list[Prepared] = []
+        for message in rest:
+            if (prepared := _prepared(message)) is None:
+                return None
+            fresh.append(prepared)
+        listed = _Listed(list(messages), known, seen, fresh)
+        self._lists.append(listed)
+        return listed
+
+    def _message(self, message: BaseMessage) -> Any:
+        if (prepared := _prepared(message)) is None:
+            return self._inline(message)
+        single = _Single(prepared)
+        self._singles.append(single)
+        return [ONE if message.id else BARE, single]
+
+    def _inline(self, value: Any) -> Any:
+        kind, data = self.serde.dumps_typed(value)
+        if len(data) <= _INLINE_BYTES:
+            return [INLINE, kind, data]
+        large = _Large(ormsgpack.packb([kind, data]))
+        self._large.append(large)
+        return large
+
+
+def _prepared(message: BaseMessage) -> Prepared | None:
+    """Prepare a message, or return None where it holds what only the saver's own serializer may load."""
+    try:
+        prepared = prepare(message)
+        prove(message, prepared.body)
+    except MessageError:
+        return None
+    return prepared
+
+
+def _holds_message(value: Any, depth: int) -> bool:
+    match value:
+        case dict() if type(value) is dict and set(map(type, value)) <= {str}:
+            held: Iterable[Any] = value.values()
+        case list() | tuple() if type(value) in {list, tuple}:
+            held = value
+        case Send():
+            held = (value.arg,)
+        case Overwrite() | DeltaSnapshot():
+            held = (value.value,)
+        case _:
+            return False
+    kinds = set(map(type, held))
+    if kinds & _KINDS:
+        return True
+    return (
+        depth < _DEPTH
+        and not kinds.isdisjoint(_CONTAINERS)
+        and any(_holds_message(part, depth + 1) for part in held if type(part) in _CONTAINERS)
+    )
+
+
+def _filled(conn: sa.Connection, thread: Thread, planned: Any) -> Any:
+    match planned:
+        case _Listed():
+            return _runs_node(conn, thread, runs_of(planned.seqs))
+        case _Single():
+            return planned.seq
+        case _Large():
+            return [BLOB, planned.number]
+        case list():
+            return [_filled(conn, thread, part) for part in planned]
+        case dict():
+            return {key: _filled(conn, thread, part) for key, part in planned.items()}
+        case _:
+            return planned
+
+
+def _runs_node(conn: sa.Connection, thread: Thread, runs: Runs) -> Any:
+    """Return the node of a list; one in very many pieces shares all but its end with the lists before it."""
+    whole = len(runs) // _RUNS_A_PIECE - 1
+    if whole < 1:
+        return [RUNS, encode_runs(runs)]
+    pieces = [encode_runs(runs[at * _RUNS_A_PIECE : (at + 1) * _RUNS_A_PIECE]) for at in range(whole)]
+    return [PIECES, blobs.add(conn, thread, pieces), encode_runs(runs[whole * _RUNS_A_PIECE :])]

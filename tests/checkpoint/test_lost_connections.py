@@ -1,0 +1,281 @@
+import multiprocessing
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import count, repeat
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import empty_checkpoint
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver, tables
+from langgraph_compaction.checkpoint.urls import sync_url
+from tests.checkpoint.breaking import CUT_SHORT, REFUSALS, Harm, Server, Thing, Trap, refusal
+from tests.checkpoint.processes import forks
+from tests.conftest import server_database
+
+FORKED = multiprocessing.get_context("fork")
+ROUNDS = 5
+PAUSE_S = 0.03
+Look = tuple[object, dict[str, Any], dict[str, Any]]
+
+
+def config_of(thread: str, checkpoint_id: str | None = None) -> RunnableConfig:
+    """The config that names a checkpoint, or the newest of a thread."""
+    named = {} if checkpoint_id is None else {"checkpoint_id": checkpoint_id}
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": "", **named}}
+
+
+def id_of(number: int, author: int = 0) -> str:
+    """The id of an author's checkpoint number so many."""
+    return f"1f0{number:05x}-0000-6000-8000-{author:012x}"
+
+
+def said(author: int, turns: int) -> list[BaseMessage]:
+    """A conversation of so many turns, unlike any other author's."""
+    kinds = (HumanMessage, AIMessage)
+    return [kinds[n % 2](f"{author} says number {n}", id=f"{author}-{n}") for n in range(2 * turns)]
+
+
+def values_of(author: int, number: int) -> dict[str, Any]:
+    """What an author's checkpoint holds."""
+    return {"messages": said(author, number), "count": number}
+
+
+def put(saver: Any, thread: str, number: int, author: int = 0) -> None:
+    """Put an author's checkpoint upon the one before."""
+    checkpoint = empty_checkpoint()
+    versions: dict[str, Any] = {"messages": number, "count": number}
+    checkpoint |= {"id": id_of(number, author), "ts": "2026-11-22T00:00:00+00:00"}
+    checkpoint["channel_values"] = values_of(author, number)
+    checkpoint["channel_versions"] = dict(versions)
+    metadata = {"source": "loop", "step": number, "run_id": f"run of {thread}"}
+    parent = id_of(number - 1, author) if number > 1 else None
+    saver.put(config_of(thread, parent), checkpoint, metadata, versions)
+
+
+def write(saver: Any, thread: str, number: int, author: int = 0) -> None:
+    """Put three writes of a task of this number upon an author's checkpoint."""
+    values = [HumanMessage(f"written by {author}", id=f"{author}-w{number}"), {"by": author}, 3]
+    writes = [(f"c{n}", value) for n, value in enumerate(values)]
+    saver.put_writes(config_of(thread, id_of(number, author)), writes, f"task-{author}-{number}")
+
+
+def begin(saver: Any, thread: str) -> None:
+    """Make a thread of three checkpoints, the last with writes."""
+    for number in range(1, 4):
+        put(saver, thread, number)
+    write(saver, thread, 3)
+
+
+def seen(saver: Any, thread: str) -> dict[str, Any]:
+    """What a thread holds."""
+    return {
+        held.checkpoint["id"]: (
+            held.checkpoint["channel_values"],
+            held.metadata["step"],
+            held.parent_config and held.parent_config["configurable"]["checkpoint_id"],
+            held.pending_writes,
+        )
+        for held in saver.list(config_of(thread))
+    }
+
+
+CALLS: dict[str, Callable[[Any, str], object]] = {
+    "put": lambda saver, thread: put(saver, thread, 4),
+    "put to a new thread": lambda saver, thread: put(saver, f"{thread}-new", 1),
+    "put_writes": lambda saver, thread: write(saver, thread, 2),
+    "get_tuple": lambda saver, thread: saver.get_tuple(config_of(thread)).checkpoint,
+    "list": seen,
+    "prune": lambda saver, thread: saver.prune([thread], keep_last=1),
+    "copy_thread": lambda saver, thread: saver.copy_thread(thread, f"{thread}-new"),
+    "delete_for_runs": lambda saver, thread: saver.delete_for_runs([f"run of {thread}"]),
+    "delete_thread": lambda saver, thread: saver.delete_thread(thread),
+}
+
+
+def look(saver: Any, answer: object, thread: str) -> Look:
+    """What a call answered and what it left."""
+    return answer, seen(saver, thread), seen(saver, f"{thread}-new")
+
+
+def check_harm_is_mended(url: str, harm: Harm, of: Thing = "statements", every: int = 1) -> None:
+    """Make every call once for each (or every so manieth) thing to harm in it: it ends like a call left alone."""
+    with SQLAlchemySaver.from_url(url) as saver:
+        saver.setup()
+        for name, make in CALLS.items():
+            begin(saver, f"{name}, calm")
+            calm = look(saver, make(saver, f"{name}, calm"), f"{name}, calm")
+            for at in count(1, every):
+                thread = f"{name}, harmed at {at}"
+                begin(saver, thread)
+                trap = Trap(at, harm, of)
+                if of == "connects":
+                    saver.database.engine.dispose()
+                with trap.set_on(saver.database.engine):
+                    answered = make(saver, thread)
+                assert look(saver, answered, thread) == calm, thread
+                if not trap.sprung:
+                    assert at > 1
+                    break
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Return the URL of a database of this test's own on a server."""
+    with server_database(request.param) as url:
+        yield url
+
+
+def test_a_connection_lost_at_any_statement_is_not_noticed(server_url: str) -> None:
+    """Whichever statement or commit finds its connection gone, the call is carried out all the same, once."""
+    check_harm_is_mended(server_url, Server(server_url).cut)
+
+
+def test_a_connection_lost_in_the_pool_is_not_noticed(server_url: str) -> None:
+    """A connection that ends just when it has been found alive and taken for a call is replaced by another."""
+    check_harm_is_mended(server_url, Server(server_url).cut, "checkouts")
+
+
+@pytest.mark.parametrize("kind", CUT_SHORT)
+def test_a_connection_lost_while_it_is_made_is_not_noticed(kind: str) -> None:
+    """A session that the server ends before it is of any use is replaced by another."""
+    with server_database(kind) as url:
+        check_harm_is_mended(url, refusal(CUT_SHORT[kind]), "connects")
+
+
+@pytest.mark.parametrize("noticed", [True, False], ids=["at once", "later"])
+def test_a_commit_whose_answer_is_lost_is_not_done_twice(server_url: str, noticed: bool) -> None:
+    """A connection that ends after a commit, its answer heard or not: repeating changes nothing."""
+    server = Server(server_url)
+    check_harm_is_mended(server_url, server.cut_off if noticed else server.cut, "answers")
+
+
+@pytest.mark.parametrize("refused", REFUSALS)
+def test_a_passing_refusal_is_not_noticed(refused: str) -> None:
+    """A deadlock, a failed serialisation or a lock held too long undoes a transaction: the call does it again."""
+    kind, error = REFUSALS[refused]
+    with server_database(kind) as url:
+        check_harm_is_mended(url, refusal(error), every=4)
+
+
+def test_a_deadlock_is_not_noticed(server_url: str) -> None:
+    """Two transactions wait for each other: the one that the server undoes is the saver's, and it is done again."""
+    server = Server(server_url)
+    newest = sa.select(tables.checkpoint).with_for_update()  # on MariaDB, no row can then be added
+    row = sa.select(tables.thread.c.id).where(tables.thread.c.thread_id == "t").with_for_update()
+    undone: list[str] = []
+    engine = sa.create_engine(sync_url(server_url), poolclass=sa.NullPool)
+    with SQLAlchemySaver.from_url(server_url) as saver, ThreadPoolExecutor(1) as pool:
+        saver.setup()
+        begin(saver, "t")
+        sa.event.listen(saver.database.engine, "handle_error", lambda c: undone.append(str(c.original_exception)))
+        with engine.connect() as conn:
+            if server.kind == "postgresql":
+                conn.execute(sa.text("SET deadlock_timeout = '1min'"))
+                conn.execute(sa.text(f"LOCK TABLE {tables.checkpoint.name} IN SHARE MODE"))
+            else:
+                conn.execute(sa.text("CREATE TABLE ballast (id INT PRIMARY KEY)"))
+                conn.execute(sa.text("INSERT INTO ballast SELECT seq FROM seq_1_to_500"))  # the lighter one is undone
+                conn.execute(newest)
+            putting = pool.submit(put, saver, "t", 4)
+            server.wait_for_waiter()
+            conn.execute(row)
+            conn.rollback()
+        putting.result(timeout=60)
+        assert "deadlock" in undone[0].lower()
+        assert seen(saver, "t")[id_of(4)][0] == values_of(0, 4)
+
+
+def hold(file: Path, held: Event, enough: Event) -> None:
+    """Hold a file's write lock until a second after it was enough."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        held.set()
+        assert enough.wait(60)
+        time.sleep(1)
+        other.execute("ROLLBACK")
+
+
+@forks
+def test_a_writer_waits_for_another_process(tmp_path: Path) -> None:
+    """While another process holds the file for a second, writes wait their turn, and reads do not wait."""
+    file = tmp_path / "busy.db"
+    with SQLAlchemySaver.from_url(f"sqlite:///{file}") as saver:
+        saver.setup()
+        begin(saver, "t")
+    held, enough = FORKED.Event(), FORKED.Event()
+    other = FORKED.Process(target=hold, args=(file, held, enough))
+    other.start()
+    assert held.wait(30)
+    with SQLAlchemySaver.from_url(f"sqlite:///{file}") as saver:
+        assert saver.get_tuple(config_of("t")).checkpoint["channel_values"] == values_of(0, 3)
+        enough.set()
+        put(saver, "t", 4)
+        write(saver, "t", 4)
+        assert len(seen(saver, "t")) == 4
+    other.join(30)
+    assert other.exitcode == 0
+
+
+def live(saver: Any, author: int, left: Any) -> int:
+    """Write to a thread of its own and to the one of all, and read, until no cut is left; give the rounds."""
+    for number in count(1):
+        put(saver, f"of {author}", number, author)
+        write(saver, f"of {author}", number, author)
+        put(saver, "of all", number, author)
+        head = saver.get_tuple(config_of(f"of {author}"))
+        assert head.checkpoint["channel_values"] == values_of(author, number)
+        if number >= ROUNDS and left.value <= 0:
+            return number
+    raise AssertionError
+
+
+def work(url: str, authors: range, left: Any, rounds: Any) -> None:
+    """Let some authors live in one process, on one saver."""
+    with SQLAlchemySaver.from_url(url) as saver, ThreadPoolExecutor(len(authors)) as pool:
+        for author, lived in zip(authors, pool.map(live, repeat(saver), authors, repeat(left)), strict=False):
+            rounds[author] = lived
+
+
+@forks
+@pytest.mark.parametrize(("kind", "processes", "threads", "cuts"), [("postgresql", 4, 4, 40), ("mariadb", 2, 3, 15)])
+def test_many_workers_lose_nothing_while_connections_are_cut(
+    kind: str, processes: int, threads: int, cuts: int
+) -> None:
+    """A server ends random sessions of many workers: no call fails, and all that came back is there."""
+    authors = range(processes * threads)
+    with server_database(kind) as url:
+        server = Server(url)
+        with SQLAlchemySaver.from_url(url) as saver:
+            saver.setup()
+        left, rounds = FORKED.Value("i", cuts), FORKED.Array("i", len(authors))
+        shares = [authors[first : first + threads] for first in authors[::threads]]
+        children = [FORKED.Process(target=work, args=(url, share, left, rounds)) for share in shares]
+        for child in children:
+            child.start()
+        while any(child.is_alive() for child in children):
+            if sessions := server.sessions():
+                server.end(random.choice(sessions))  # noqa: S311 - any of them
+                left.value -= 1
+            time.sleep(PAUSE_S)
+        assert [child.exitcode for child in children] == [0] * processes
+        assert min(rounds) >= ROUNDS
+        with SQLAlchemySaver.from_url(url) as saver:
+            of_all = seen(saver, "of all")
+            for author, lived in zip(authors, rounds, strict=True):
+                own = seen(saver, f"of {author}")
+                assert sorted(own) == [id_of(number, author) for number in range(1, lived + 1)]
+                for number in range(1, lived + 1):
+                    assert own[id_of(number, author)][0] == values_of(author, number)
+                    assert len(own[id_of(number, author)][3]) == 3
+                    assert of_all.pop(id_of(number, author))[0] == values_of(author, number)
+            assert of_all == {}

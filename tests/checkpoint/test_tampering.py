@@ -1,0 +1,136 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from langgraph_compaction.checkpoint import (
+    CheckpointError,
+    CompactionRecords,
+    Keyring,
+    RowError,
+    SQLAlchemySaver,
+    tables,
+)
+from tests.checkpoint.samples import key_of
+from tests.checkpoint.tampering import (
+    TABLES,
+    config_of,
+    conversation,
+    damages,
+    fill,
+    fill_records,
+    overwrite,
+    read,
+    rows,
+)
+
+KEYS = {"k1": b"1" * 32, "k2": b"2" * 32}
+
+
+@pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
+def test_a_damaged_row_is_named(empty_url: str, keys: Keyring | None) -> None:
+    """A body that is cut off, too long, or has one bit flipped in any region is an error that names the row."""
+    with SQLAlchemySaver.from_url(empty_url, keys=keys) as saver:
+        saver.setup()
+        fill(saver, "t")
+        whole = read(saver)
+        for name in TABLES:
+            row = rows(saver, name)[0]
+            for damage, body in damages(bytes(row.body)):
+                overwrite(saver, name, row, body=body)
+                with pytest.raises(CheckpointError, match=name) as caught:
+                    read(saver)
+                assert type(caught.value) is RowError or keys, damage
+                overwrite(saver, name, row, body=row.body)
+        assert read(saver) == whole
+
+
+@pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
+@pytest.mark.parametrize("name", TABLES)
+def test_swapped_rows_are_named(name: str, keys: Keyring | None) -> None:
+    """Two rows whose bodies were exchanged, of one thread or of two, are each not what was stored there."""
+    with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
+        saver.setup()
+        fill(saver, "t", 70 if name == "pack" else 2)
+        fill(saver, "u", 70 if name == "pack" else 2)
+        held = rows(saver, name)
+        of_t = [row for row in held if row.thread == held[0].thread]
+        of_u = [row for row in held if row.thread != held[0].thread]
+        for first, second, threads in ((of_t[0], of_t[1], "t"), (of_t[0], of_u[0], "tu")):
+            overwrite(saver, name, first, body=second.body)
+            overwrite(saver, name, second, body=first.body)
+            for thread in threads:
+                with pytest.raises(RowError, match=name):
+                    read(saver, thread)
+            overwrite(saver, name, first, body=first.body)
+            overwrite(saver, name, second, body=second.body)
+        assert read(saver, "t")
+        assert read(saver, "u")
+
+
+def change_places(conn: sa.Connection) -> None:
+    """Let the oldest of three checkpoints stand where the newest stood, and the other way round."""
+    number = tables.checkpoint.c.number
+    for now, then in ((0, 9), (2, 0), (9, 2)):
+        conn.execute(sa.update(tables.checkpoint).where(number == now).values(number=then))
+
+
+def change_parent(conn: sa.Connection) -> None:
+    """Let the newest checkpoint follow upon the oldest."""
+    number = tables.checkpoint.c.number
+    oldest = conn.execute(sa.select(tables.checkpoint.c.id).where(number == 0)).scalar_one()
+    conn.execute(sa.update(tables.checkpoint).where(number == 2).values(parent=oldest))
+
+
+def change_run(conn: sa.Connection) -> None:
+    """Give the newest checkpoint to another run."""
+    conn.execute(sa.update(tables.checkpoint).where(tables.checkpoint.c.number == 2).values(run="another"))
+
+
+@pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
+@pytest.mark.parametrize("change", [change_places, change_parent, change_run])
+def test_a_checkpoint_moved_to_another_place_is_named(
+    change: Callable[[sa.Connection], None], keys: Keyring | None
+) -> None:
+    """Whoever makes another checkpoint the newest, or changes what one follows upon, is found out."""
+    with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
+        saver.setup()
+        fill(saver, "t", 3)
+        with saver.database.write() as conn:
+            change(conn)
+        with pytest.raises(RowError, match=r"checkpoint .*of thread"):
+            read(saver)
+
+
+@pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
+def test_a_changed_snapshot_is_named(keys: Keyring | None) -> None:
+    """A rollback rests on the snapshot: one that stands for other messages than it did is an error."""
+    with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
+        saver.setup()
+        fill_records(saver, "t")
+        with saver.database.write() as conn:
+            conn.execute(sa.update(tables.snapshot).values(runs=b"\x00\x02"))
+        with pytest.raises(RowError, match="snapshot"):
+            CompactionRecords(saver.database).snapshot(key_of("t", conversation("t-records", 5)))
+
+
+@pytest.mark.parametrize("key", ["a' OR 1=1 --", 'a" OR ""="', "a') OR (1=1", "$.source", "source;--", "100%", "a\\"])
+def test_a_filter_key_never_reaches_sql(empty_url: str, key: str) -> None:
+    """Keys and values of a filter are compared in Python: no statement holds them, and they match nothing else."""
+    with SQLAlchemySaver.from_url(empty_url) as saver:
+        saver.setup()
+        fill(saver, "t")
+        said: list[str] = []
+
+        def note(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+            said.append(f"{statement} {parameters}")
+
+        sa.event.listen(saver.database.engine, "before_cursor_execute", note)
+        assert list(saver.list(None, filter={key: "x' OR 1=1 --"})) == []
+        assert list(saver.list(config_of("t"), filter={"source": key})) == []
+        assert said
+        assert not any(
+            key in statement or repr(key)[1:-1] in statement or "OR 1=1" in statement for statement in said
+        )
+        assert len(list(saver.list(config_of("t"), filter={"source": "loop"}))) == 2

@@ -1,0 +1,152 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from langchain_core.messages import BaseMessage, HumanMessage
+from langgraph.checkpoint.serde.types import _DeltaSnapshot as DeltaSnapshot
+from langgraph.types import Overwrite, Send
+
+from langgraph_compaction.checkpoint import Database, MessageStore, RowError, tables
+from langgraph_compaction.checkpoint.memo import Memo
+from langgraph_compaction.checkpoint.nodes import piece_numbers, seqs_and_blobs
+from langgraph_compaction.checkpoint.reading import Reading
+from langgraph_compaction.checkpoint.serde import StrictSerializer
+from langgraph_compaction.checkpoint.threads import Thread
+from langgraph_compaction.checkpoint.values import Plan
+from tests.checkpoint.samples import EVERY_KIND, talk
+
+STORE, SERDE, MEMO = MessageStore(), StrictSerializer(), Memo(8)
+BARE = HumanMessage("no id yet")
+VALUES: dict[str, Any] = {
+    "plain": {"a": [1, None, "x"], 3: b"\x00"},
+    "large": "x" * 100_000,
+    "nothing": [],
+    "messages": list(EVERY_KIND.values()),
+    "one message": talk(1)[0],
+    "without an id": BARE,
+    "some without an id": [*talk(2), BARE, *talk(2, start=2), BARE],
+    "mixed": [1, *talk(2), "between", None, *talk(1), [1, 2], {"a": 1}],
+    "nested": {"a": {"b": [talk(2), [talk(3)], []]}, "c": [[talk(2)[0]]]},
+    "lists in a list": [talk(2), talk(1), [], talk(3)],
+    "a list and its own messages": [*talk(2), talk(2)],
+    "send": [Send("node", {"messages": talk(2), "n": 1}), Send("other", talk(1)[0])],
+    "overwrite": Overwrite(talk(3)),
+    "delta": DeltaSnapshot(talk(3)),
+    "keys that are no text": {1: talk(2)},
+    "in a tuple": [talk(1), [talk(1)[0], 2]],
+}
+
+
+def stored(conn: sa.Connection, thread: Thread, value: Any) -> Any:
+    """Store a value and return its node."""
+    plan = Plan(SERDE, MEMO, thread.thread_id)
+    planned = plan.add(value)
+    node = plan.write(conn, thread, STORE, planned)
+    STORE.threads.save(conn, thread)
+    plan.committed(thread.age)
+    return node
+
+
+def reading(conn: sa.Connection, thread: Thread, *nodes: Any) -> Reading:
+    """Return what builds the values of nodes."""
+    made = Reading(conn, thread, STORE, SERDE)
+    made.expect("row", nodes)
+    made.fetch()
+    return made
+
+
+@pytest.fixture
+def there_and_back(thread_id: str) -> Any:
+    """Return a function that stores a value in memory and reads it."""
+
+    def go(value: Any) -> Any:
+        with Database.open() as database:
+            database.setup()
+            with database.write() as conn:
+                thread = STORE.thread(conn, thread_id)
+                node = stored(conn, thread, value)
+                return reading(conn, thread, node).build(node, "row")
+
+    return go
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_comes_back(there_and_back: Callable[[Any], Any], name: str) -> None:
+    """Whatever stands around messages, and wherever they stand, a value comes back equal."""
+    found = there_and_back(VALUES[name])
+    assert found == VALUES[name]
+    assert repr(found) == repr(VALUES[name])
+
+
+def test_a_tuple_comes_back_as_a_list(there_and_back: Callable[[Any], Any]) -> None:
+    """As with every LangGraph checkpointer."""
+    assert there_and_back((talk(2), (1, talk(1)[0]))) == [talk(2), [1, talk(1)[0]]]
+
+
+def test_messages_are_stored_once_wherever_they_stand(database: Database, thread_id: str) -> None:
+    """The same message in lists, in a Send, alone and with its id to come takes one row."""
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        messages: list[BaseMessage] = talk(3)
+        for value in (messages, [*messages, "x"], {"a": messages[1]}, Send("n", {"m": messages}), messages[::-1]):
+            stored(conn, thread, value)
+        assert thread.next_seq == 3
+        node = stored(conn, thread, [BARE])
+        named = BARE.model_copy(update={"id": "given"})
+        stored(conn, thread, [named])
+        assert thread.next_seq == 4
+        assert reading(conn, thread, node).build(node, "row") == [BARE]
+
+
+def test_a_list_in_very_many_runs_shares_all_but_its_end(database: Database, thread_id: str) -> None:
+    """Each list of a growing one that is in 1,000 runs costs a few hundred bytes, and is what it was."""
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        messages = talk(2000)
+        stored(conn, thread, messages)
+        broken = messages[::2]
+        nodes = [stored(conn, thread, broken[:length]) for length in range(900, 1000, 10)]
+        blobs = sa.select(sa.func.count()).select_from(tables.blob).where(tables.blob.c.thread == thread.id)
+        assert conn.execute(blobs).scalar_one() == len(piece_numbers(nodes)) == 999 // 64 - 1
+        read = reading(conn, thread, *nodes)
+        for length, node in zip(range(900, 1000, 10), nodes, strict=True):
+            assert len(str(node)) < 1500
+            assert read.build(node, "row") == broken[:length]
+            assert read.seqs(node, "row") == list(range(0, 2 * length, 2))
+
+
+def test_what_a_value_holds_is_known_without_building_it(database: Database, thread_id: str) -> None:
+    """Pruning sees every message and blob that a node stands for, in whatever it is nested."""
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        value = {
+            "a": [talk(3), "x" * 1000],
+            "b": Send("n", {"m": talk(2, start=5)}),
+            "c": Overwrite([talk(1, start=9)]),
+        }
+        runs, numbers = seqs_and_blobs([stored(conn, thread, value)], {})
+        assert sum(length for one in runs for _, length in one) == thread.next_seq == 6
+        assert numbers == {0}
+
+
+def test_after_a_pruning_nothing_is_taken_for_stored(database: Database, thread_id: str) -> None:
+    """A list that is known from before rows were removed is stored anew."""
+    messages = talk(3)
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        stored(conn, thread, messages)
+        for table in (tables.message, tables.hash_):
+            conn.execute(sa.delete(table).where(table.c.thread == thread.id))
+        thread.generation += 1
+        node = stored(conn, thread, messages)
+        assert reading(conn, thread, node).build(node, "row") == messages
+
+
+@pytest.mark.parametrize("node", [[], [99, 1], [0, "msgpack"], [7, 5, 5], ["x"], 5, None, {}], ids=str)
+def test_a_node_of_no_known_form_names_the_row(database: Database, thread_id: str, node: Any) -> None:
+    """Damage within a row is an error with the row's name, and no other one."""
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        with pytest.raises(RowError, match="row is damaged"):
+            reading(conn, thread, node).build(node, "row")
