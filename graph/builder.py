@@ -75,11 +75,11 @@ def create_compacting_agent(
     `model` is a chat model, or a function of (state, runtime) that returns one; its profile or
     `settings.context_window` says what it accepts. `summarizer` is a chat model, a compiled graph, an object
     of the `Summarizer` protocol or "digest" (the default: extraction without a model). `database` holds
-    snapshots, ledger and archive; without it they live in memory. `token_counter` is a function on a list of
-    messages, as `trim_messages` takes it.
+    snapshots, ledger and archive; without it they stand beside the checkpoints of a `SQLAlchemySaver`, else in
+    memory. `token_counter` is a function on a list of messages, as `trim_messages` takes it.
 
-    Raises `SettingsError` for what cannot work: no model, an unknown window, a prompt that leaves no room, a durable
-    checkpointer without a database.
+    Raises `SettingsError` for what cannot work: no model, an unknown window, a prompt that leaves no room, another
+    durable checkpointer without a database.
     """
     _accept(model)
     chosen = settings or CompactionSettings()

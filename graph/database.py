@@ -5,24 +5,32 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 from sqlalchemy import Engine
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords, Database, SQLAlchemySaver
 from langgraph_compaction.nodes import SettingsError
 
 
 def records_for(database: str | Engine | Database | None, checkpointer: Any) -> CompactionRecords:
     """The records of a graph; its tables are made if they are missing.
 
-    Raises `SettingsError` where threads would outlive their snapshots, `DatabaseError` where the database
-    cannot be reached. A database opened here from a URL lives as long as the graph.
+    Without `database` they go where a saver of this package keeps its checkpoints, else into memory. Raises
+    `SettingsError` where threads would outlive their snapshots, `DatabaseError` where the database cannot be
+    reached. A database opened here from a URL lives as long as the graph.
     """
     if database is None:
-        if checkpointer not in (None, False, True) and not isinstance(checkpointer, InMemorySaver):
-            raise SettingsError(
-                f"{type(checkpointer).__name__} keeps threads for good, but snapshots and archive would end with "
-                'this process: give database="sqlite:///compaction.db" (or a PostgreSQL or MariaDB URL), or say '
-                'database="memory" if that is what you want'
-            )
-        database = "memory"
+        database = _beside(checkpointer)
     opened = database if isinstance(database, Database) else Database.open(database)
     opened.setup()
     return CompactionRecords(opened)
+
+
+def _beside(checkpointer: Any) -> str | Database:
+    """The database that goes with a checkpointer."""
+    if isinstance(checkpointer, SQLAlchemySaver | AsyncSQLAlchemySaver):
+        return checkpointer.database
+    if checkpointer in (None, False, True) or isinstance(checkpointer, InMemorySaver):
+        return "memory"
+    raise SettingsError(
+        f"{type(checkpointer).__name__} keeps threads for good, but snapshots and archive would end with "
+        'this process: give database="sqlite:///compaction.db" (or a PostgreSQL or MariaDB URL), or say '
+        'database="memory" if that is what you want'
+    )

@@ -1,6 +1,8 @@
 """The house as DESIGN §2 lays it out: three folders, one namespace, imports downwards only."""
 
 import ast
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -108,6 +110,14 @@ def test_the_namespace_has_no_init_and_each_portion_is_typed() -> None:
     for floor in FLOORS:
         assert (ROOT / floor / "py.typed").exists()
         assert "py.typed" in data[f"{PACKAGE}.{floor}"]
+
+
+def test_optional_packages_are_not_needed() -> None:
+    """The command line, the savers and the server's graph are there without what only extras and tests install."""
+    optional = ("cryptography", "langgraph.checkpoint.postgres", "langgraph.checkpoint.sqlite", "psycopg", "pymysql")
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({optional}))"
+    code = f"{blocked}; import {PACKAGE}.graph.agent, {PACKAGE}.graph.cli.main"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_every_setting_is_documented() -> None:

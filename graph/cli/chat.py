@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from langgraph_compaction.checkpoint import CheckpointError
+from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
+from langgraph_compaction.checkpoint.urls import place
 from langgraph_compaction.graph.builder import Graph, create_compacting_agent
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, UnknownWindowError
 from langgraph_compaction.nodes.collaborators import model_name
@@ -17,7 +18,7 @@ from .conversation import Conversation, Happening
 from .failures import explained
 from .json_lines import JsonLines
 from .library import library_tools
-from .storage import Storage, storage
+from .storage import storage
 from .terminal import Terminal
 
 Screen = Terminal | JsonLines
@@ -34,7 +35,9 @@ def chat(
     window: Annotated[int | None, typer.Option(min=1, help="Tokens the model accepts, if it does not say.")] = None,
     tools: Annotated[bool, typer.Option("--tools", help="Let it read Python's standard library.")] = False,
     confirm: Annotated[bool, typer.Option("--confirm", help="Be asked before a compaction.")] = False,
-    db: Annotated[str | None, typer.Option(help="SQLite URL to keep it; else it ends with the command.")] = None,
+    db: Annotated[
+        str | None, typer.Option(help="URL of the database to keep it; else it ends with the command.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines instead of a terminal.")] = False,
 ) -> None:
     """Talk to an agent in the terminal, and watch its window.
@@ -44,11 +47,12 @@ def chat(
     """
     screen: Screen = JsonLines() if as_json else Terminal()
     try:
-        with storage(db) as kept:
-            graph = _graph(screen, kept, window=window, tools=tools, confirm=confirm)
+        with storage(db) as saver:
+            graph = _graph(screen, saver, window=window, tools=tools, confirm=confirm)
             with contextlib.suppress(EOFError, KeyboardInterrupt):
                 _talk(screen, Conversation(graph, thread))
-            screen.note(f"Bye. The conversation is kept as {thread} in {db}." if db else "Bye.")
+            kept_in = place(saver.database.engine.url) if db and saver.database.durable else None
+            screen.note(f"Bye. The conversation is kept as {thread} in {kept_in}." if kept_in else "Bye.")
     except UnknownWindowError as error:
         screen.error(f"{error}; here: --window TOKENS")
         raise typer.Exit(1) from error
@@ -57,7 +61,7 @@ def chat(
         raise typer.Exit(1) from error
 
 
-def _graph(screen: Screen, kept: Storage, *, window: int | None, tools: bool, confirm: bool) -> Graph:
+def _graph(screen: Screen, saver: SQLAlchemySaver, *, window: int | None, tools: bool, confirm: bool) -> Graph:
     """The agent, after a first line that says who it is."""
     (model, known), real = agent_model(), has_key()
     if real:
@@ -74,8 +78,7 @@ def _graph(screen: Screen, kept: Storage, *, window: int | None, tools: bool, co
         library_tools() if tools else (),
         settings=settings,
         summarizer=model if real else "digest",
-        checkpointer=kept.checkpointer,
-        database=kept.database,
+        checkpointer=saver,
     )
 
 

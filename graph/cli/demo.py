@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from langgraph_compaction.checkpoint import CheckpointError
+from langgraph_compaction.checkpoint.urls import place
 from langgraph_compaction.nodes import CompactionError, Summarizer
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
 from langgraph_compaction.nodes.summarizers import summarizer_of
@@ -31,7 +32,7 @@ def demo(
         Literal["digest", "model"], typer.Option(help="Who summarises: digest, or model (from OPENAI_API_KEY).")
     ] = "digest",
     db: Annotated[
-        str | None, typer.Option(help="SQLite URL to keep all of it; else it ends with the command.")
+        str | None, typer.Option(help="URL of the database to keep all of it; else it ends with the command.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with the figures.")] = False,
 ) -> None:
@@ -55,12 +56,12 @@ def demo(
 
 def _run(console: Console, summarizer: Summarizer, db: str | None) -> Findings:
     started = perf_counter()
-    with storage(db) as kept:
-        work = Investigation(kept, tiktoken_counter(), summarizer, thread=f"demo-{uuid4().hex[:8]}")
+    with storage(db) as saver:
+        work = Investigation(saver, tiktoken_counter(), summarizer, thread=f"demo-{uuid4().hex[:8]}")
         limit = work.standing.limit
         console.print(opening(work.standing, python=platform.python_version(), summarizer=summarizer.name))
-        if db:
-            console.print(f"It is thread {work.thread} in {db}.\n")
+        if db and saver.database.durable:
+            console.print(f"It is thread {work.thread} in {place(saver.database.engine.url)}.\n", soft_wrap=True)
         console.print(HEADER, style="bold")
         with _progress(console, limit) as (progress, task):
             for event in work.work():

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
+from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
@@ -23,7 +24,7 @@ def opening(standing: Standing, *, python: str, summarizer: str) -> str:
         "The model is scripted; tools, tokens, checkpoints and compactions are real.\n"
         f"It looks things up in the standard library of Python {python}: window {standing.window:,} tokens, limit "
         f"{standing.limit:,},\ntrigger {standing.trigger:,}. The summariser is {summarizer}; one of its attempts is "
-        "made to fail. Checkpoints go to SQLite.\n"
+        "made to fail. All that is kept goes to one SQL database.\n"
     )
 
 
@@ -80,6 +81,8 @@ def _figures(shown: Findings) -> Iterator[tuple[str, str]]:
     yield "messages in the archive", str(shown.messages_in_archive)
     order = "in order" if shown.in_order else "out of order"
     yield "messages lost", f"{_none(shown.lost_messages)} of {shown.messages_said}, {order}"
+    kept = f"{decimal(shown.stored_bytes)}; {decimal(shown.unshared_bytes)} if nothing were shared"
+    yield "checkpoints read back", f"{shown.checkpoints}, in {kept}"
     yield "time", f"{shown.seconds} s"
 
 

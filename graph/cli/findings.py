@@ -42,6 +42,12 @@ class Findings:
     """Messages that the state holds no more, or only clipped."""
     lost_messages: int
     in_order: bool
+    checkpoints: int
+    """Each was read back."""
+    stored_bytes: int
+    """What the thread takes in the database: checkpoints, messages, snapshots, archive."""
+    unshared_bytes: int
+    """What its messages would take if every checkpoint and snapshot held its own."""
     compactions: list[Attempt]
     rollback: Rollback | None
     facts: list[Fact]
@@ -57,6 +63,9 @@ class Findings:
             f"{self.over_limit_requests} requests were over the limit": not self.over_limit_requests,
             f"{self.lost_messages} messages are lost": not self.lost_messages,
             "the transcript is not in the order in which it was said": self.in_order,
+            f"only {self.checkpoints} checkpoints were kept of {self.requests} requests": (
+                self.checkpoints >= self.requests
+            ),
             "no compaction failed, so that no rollback could be shown": self.rollback is not None,
             "the rollback changed the conversation": self.rollback is None or self.rollback.identical,
         }
@@ -73,6 +82,7 @@ def findings(work: Investigation, seconds: float) -> Findings:
     """Take stock of finished work."""
     standing, state, whole = work.standing, work.messages(), work.transcript()
     in_view = {(message.id, message.text) for message in state}
+    [stats] = work.saver.stats(work.thread)
     return Findings(
         model=work.model.model_name,
         summarizer=work.summarizer.name,
@@ -91,6 +101,9 @@ def findings(work: Investigation, seconds: float) -> Findings:
         messages_in_archive=sum((message.id, message.text) not in in_view for message in whole),
         lost_messages=work.lost(),
         in_order=work.in_order(),
+        checkpoints=work.checkpoints(),
+        stored_bytes=stats.total_bytes,
+        unshared_bytes=stats.unshared_message_bytes,
         compactions=work.attempts,
         rollback=work.rollback,
         facts=[Fact(said=said, where=_where(said, work.model.requests[-1])) for said in (RULE, LANGUAGE, TICKET)],

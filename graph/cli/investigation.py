@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage, messages_to_dict
 from langchain_core.runnables import RunnableConfig
 
+from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.builder import create_compacting_agent
 from langgraph_compaction.graph.threads import transcript
 from langgraph_compaction.nodes import CompactionSettings, Summarizer
@@ -19,7 +20,6 @@ from .library import library_tools
 from .questions import QUESTIONS
 from .scripted import FaultySummarizer, LibraryReader
 from .standing import Standing, standing
-from .storage import Storage
 
 WINDOW = 32_000
 PROMPT = "You look things up in Python's standard library, with tools that list, search and read its source."
@@ -59,7 +59,7 @@ class Rollback:
 class Investigation:
     """Runs the turns on a thread of its own; `work` yields what happens, the fields hold what happened."""
 
-    storage: Storage
+    saver: SQLAlchemySaver
     counter: TokenCounter
     summarizer: Summarizer
     thread: str
@@ -81,8 +81,7 @@ class Investigation:
             prompt=PROMPT,
             settings=CompactionSettings(context_window=WINDOW),
             summarizer=self.faulty,
-            checkpointer=self.storage.checkpointer,
-            database=self.storage.database,
+            checkpointer=self.saver,
             token_counter=self.counter,
         )
         self._trigger = ""
@@ -122,6 +121,10 @@ class Investigation:
     def transcript(self) -> list[BaseMessage]:
         """The whole conversation, archive and state joined."""
         return list(transcript(self.graph, self.config))
+
+    def checkpoints(self) -> int:
+        """How many checkpoints the thread has; each is read back whole, which fails where one is damaged."""
+        return sum(1 for _ in self.saver.list(self.config))
 
     def lost(self) -> int:
         """How many messages were said and are not in the transcript."""

@@ -6,7 +6,10 @@ import typer
 
 from .chat import chat
 from .demo import demo
+from .import_command import import_command
+from .prune_command import prune
 from .replay import replay
+from .stored import checkpoints, history, stats, threads
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,3 +28,9 @@ def root() -> None:
 app.command()(replay)
 app.command()(demo)
 app.command()(chat)
+app.command()(threads)
+app.command()(checkpoints)
+app.command()(history)
+app.command()(stats)
+app.command()(prune)
+app.command("import-checkpoints")(import_command)

@@ -11,9 +11,8 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
 from langgraph_compaction.graph.builder import Graph, create_compacting_agent
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.policies.tokens import TokenCounter, texts_of, total
@@ -94,8 +93,7 @@ class Player:
             self.tools,
             settings=CompactionSettings.model_validate({**self.options.settings.model_dump(), **sizes}),
             summarizer=self.options.summarizer,
-            checkpointer=InMemorySaver(),
-            database=self.options.database,
+            checkpointer=SQLAlchemySaver(self.options.database),
             token_counter=self.options.counter,
         )
 
@@ -121,7 +119,7 @@ class Player:
 
     def _turn(self, given: dict[str, Any]) -> None:
         try:
-            # the checkpoints end with this object: one a turn is enough
+            # a replay can be started again: one checkpoint a turn is enough
             for state in self.graph.stream(given, self.config, stream_mode="values", durability="exit"):
                 if self.observe:
                     self.observe(state)

@@ -48,7 +48,7 @@ def replay(
     ] = "25%",
     preset: Annotated[str, typer.Option(callback=_preset, help=f"What compacts: {', '.join(PRESETS)}.")] = PRESETS[0],
     db: Annotated[
-        str, typer.Option(help="URL of the database for snapshots, ledger and archive; memory ends with the command.")
+        str, typer.Option(help="URL of the database to keep all of it; memory ends with the command.")
     ] = "memory",
     summarizer: Annotated[
         Literal["digest", "model"], typer.Option(help="Who summarises: digest, or model (from OPENAI_API_KEY).")

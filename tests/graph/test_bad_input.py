@@ -1,11 +1,8 @@
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 
 from langgraph_compaction.checkpoint import DatabaseError
 from langgraph_compaction.graph import (
@@ -15,10 +12,9 @@ from langgraph_compaction.graph import (
     UnknownWindowError,
     create_compacting_agent,
     create_compaction_graph,
-    records_of,
 )
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, Drive, agent, filler, said, values
+from tests.graph.harness import Drive, agent, filler, said, values
 
 KNOWN = CompactionSettings(context_window=1_000)
 
@@ -95,23 +91,6 @@ def test_what_cannot_work_is_refused_when_the_graph_is_built(case: str) -> None:
         build()
     assert "secret" not in str(caught.value)
     assert issubclass(kind, CompactionError | DatabaseError)
-
-
-def test_a_durable_saver_without_a_database_is_refused(tmp_path: Path) -> None:
-    """Threads would outlive their snapshots: the error names both ways out, and both work."""
-    with SqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
-        with pytest.raises(SettingsError, match=r'database="sqlite:.*database="memory"'):
-            built(settings=KNOWN, checkpointer=saver)
-        for database in ("memory", f"sqlite:///{tmp_path / 'ours.db'}"):
-            built(settings=KNOWN, checkpointer=saver, database=database).invoke(said("hello"), CONFIG)
-
-
-@pytest.mark.parametrize(
-    "checkpointer", [None, True, False, InMemorySaver()], ids=["none", "inherited", "off", "memory"]
-)
-def test_a_thread_that_ends_with_the_process_needs_no_database(checkpointer: Any) -> None:
-    """Neither given: all is kept in memory."""
-    assert records_of(built(settings=KNOWN, checkpointer=checkpointer)).database.durable is False
 
 
 def test_the_window_comes_from_the_model_where_it_says_so() -> None:

@@ -109,14 +109,15 @@ def test_an_unknown_command_is_not_sent_to_the_model() -> None:
     assert of_kind(said, "answer") == []
 
 
-def test_a_conversation_is_taken_up_again(tmp_path: Path) -> None:
-    """With --db the same thread goes on where it ended, and another one is new."""
-    db = ["--db", f"sqlite:///{tmp_path / 'chat.db'}"]
-    heard("My name is Ada.", args=[*db, "--thread", "a"])
-    again = heard("Hello.", args=[*db, "--thread", "a"])
-    other = heard("Hello.", args=[*db, "--thread", "b"])
+def test_a_conversation_is_taken_up_again(shared_url: str, thread_id: str) -> None:
+    """With --db, of any kind, the same thread goes on where it ended, and another one is new."""
+    db = ["--db", shared_url]
+    left = heard("My name is Ada.", args=[*db, "--thread", thread_id])
+    assert f"The conversation is kept as {thread_id} in " in left[-1]["text"]
+    again = heard("Hello.", args=[*db, "--thread", thread_id])
+    other = heard("Hello.", args=[*db, "--thread", f"{thread_id}-b"])
     assert "it sees 2 of your messages" in of_kind(again, "answer")[0]["text"]
-    assert "Taking up a: 2 messages." in [each["text"] for each in of_kind(again, "note")]
+    assert f"Taking up {thread_id}: 2 messages." in [each["text"] for each in of_kind(again, "note")]
     assert "it sees 1 of your messages" in of_kind(other, "answer")[0]["text"]
 
 

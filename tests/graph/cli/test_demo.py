@@ -2,14 +2,18 @@
 
 import json
 import platform
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from typer.testing import CliRunner, Result
 
-from langgraph_compaction.graph.cli import findings, investigation
+from langgraph_compaction.checkpoint import SQLAlchemySaver, tables
+from langgraph_compaction.graph.cli import demo, findings, investigation
 from langgraph_compaction.graph.cli.findings import Fact, Findings
 from langgraph_compaction.graph.cli.investigation import Investigation, Rollback, fingerprint
 from langgraph_compaction.graph.cli.main import app
@@ -105,20 +109,56 @@ def test_a_promise_that_is_not_kept_fails_the_command() -> None:
 
 @pytest.mark.usefixtures("short")
 def test_the_same_work_gives_the_same_figures() -> None:
-    """Two runs differ in nothing but their thread and their time."""
+    """Two runs differ in nothing but their thread, their time, and the bytes that random ids take compressed."""
     figures = [json.loads(run("--json").stdout) for _ in range(2)]
     for each in figures:
-        del each["thread"], each["seconds"]
+        del each["thread"], each["seconds"], each["stored_bytes"], each["unshared_bytes"]
     assert figures[0] == figures[1]
 
 
+def test_the_checkpoints_share_what_they_hold(whole: dict[str, Any]) -> None:
+    """Every checkpoint of the run is read back; together they take a fraction of what copies would."""
+    assert whole["checkpoints"] > 2 * whole["requests"]
+    assert 10 * whole["stored_bytes"] < whole["unshared_bytes"]
+
+
 @pytest.mark.usefixtures("short")
-def test_a_database_keeps_the_thread(tmp_path: Any) -> None:
-    """With --db checkpoints and records stay, and the command names the thread they are under."""
+def test_a_database_keeps_the_thread(shared_url: str) -> None:
+    """With --db, of any kind, checkpoints and records stay, and the command names the thread they are under."""
+    output = run("--db", shared_url).output
+    thread, place = re.findall(r"It is thread (demo-\w+) in (\S+)\.", output)[0]
+    assert place.partition(":")[0] == shared_url.partition(":")[0].partition("+")[0]
+    with SQLAlchemySaver.from_url(shared_url) as saver:
+        newest = saver.get_tuple({"configurable": {"thread_id": thread}})
+        assert newest is not None
+        asked = [m.text for m in newest.checkpoint["channel_values"]["messages"] if m.type == "human"]
+        assert [asked[0], asked[-1]] == list(QUESTIONS[:2])
+
+
+@pytest.mark.usefixtures("short")
+def test_no_password_is_shown(tmp_path: Path) -> None:
+    """The place that is named has neither password nor options, and memory keeps nothing that could be named."""
+    kept = run("--db", f"sqlite:///{tmp_path / 'kept.db'}?timeout=77").output
+    assert f"in sqlite:///{tmp_path / 'kept.db'}." in kept
+    assert "timeout" not in kept
+    assert "It is thread" not in run("--db", "memory").output
+
+
+@pytest.mark.usefixtures("short")
+def test_a_checkpoint_that_is_damaged_fails_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The checkpoints are read back from the database: a message that is missing there is named."""
     url = f"sqlite:///{tmp_path / 'kept.db'}"
-    output = run("--db", url).output
-    assert "It is thread demo-" in output
-    assert {path.name for path in tmp_path.iterdir()} >= {"kept.db", "kept.checkpoints.db"}
+    stock_of = findings.findings
+
+    def damaged(work: Investigation, seconds: float) -> Findings:
+        with work.saver.database.write() as conn:
+            conn.execute(sa.delete(tables.message).where(tables.message.c.seq == 0))
+        return stock_of(work, seconds)
+
+    monkeypatch.setattr(demo, "findings", damaged)
+    result = run("--db", url)
+    assert result.exit_code == 1
+    assert "is missing" in result.output
 
 
 @pytest.mark.parametrize(
@@ -127,7 +167,7 @@ def test_a_database_keeps_the_thread(tmp_path: Any) -> None:
         (("--summarizer", "model"), "OPENAI_API_KEY"),
         (("--summarizer", "magic"), "magic"),
         (("--db", "oracle://x/y"), "oracle"),
-        (("--db", "postgresql://x/y"), "sqlite:///agent.db"),
+        (("--db", "postgresql://user:secret@127.0.0.1:1/y"), "cannot connect to postgresql://127.0.0.1:1/y"),
         (("--db", "sqlite:////no/such/folder/x.db"), "/no/such/folder/x.db"),
     ],
 )
@@ -136,6 +176,7 @@ def test_what_cannot_work_is_said_clearly(args: tuple[str, ...], said: str) -> N
     result = run(*args, env={"OPENAI_API_KEY": None})
     assert result.exit_code != 0
     assert said in result.output
+    assert "secret" not in result.output
     assert isinstance(result.exception, SystemExit)
 
 
@@ -155,6 +196,7 @@ def good(whole: dict[str, Any]) -> Findings:
         ({"over_limit_requests": 1}, "1 requests were over"),
         ({"lost_messages": 2}, "2 messages are lost"),
         ({"in_order": False}, "order"),
+        ({"checkpoints": 3}, "only 3 checkpoints"),
         ({"rollback": None}, "no rollback"),
         ({"rollback": Rollback(before="a", after="b")}, "changed the conversation"),
     ],

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
 from tests.graph.cli.replaying import replayed, rounds, run, written
 
 
@@ -23,6 +23,20 @@ def test_a_database_keeps_what_was_compacted(recorded: Path, tmp_path: Path) -> 
         archived = records.transcript(thread, "", [], head=last)
     assert all(row.verdict for row in rows)
     assert any(message.text.startswith("word-0-0 word-0-1") for message in archived)
+
+
+def test_a_database_keeps_the_checkpoints(recorded: Path, tmp_path: Path) -> None:
+    """The state at the end of each turn can be read afterwards, and with the archive it is the whole conversation."""
+    url = f"sqlite:///{tmp_path / 'kept.db'}"
+    (figures,) = replayed(recorded, "--db", url)
+    with SQLAlchemySaver.from_url(url) as saver:
+        (thread,) = saver.threads()
+        kept = list(saver.list({"configurable": {"thread_id": thread}}))
+        assert len(kept) == figures["turns"]
+        values = kept[0].checkpoint["channel_values"]
+        records = CompactionRecords(saver.database)
+        whole = records.transcript(thread, "", values["messages"], head=values["compaction"]["head"])
+    assert len(values["messages"]) < len(whole) == len(rounds(10))
 
 
 def test_a_second_replay_gets_a_thread_of_its_own(tmp_path: Path) -> None:

@@ -1,0 +1,158 @@
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from langgraph_compaction.checkpoint import DatabaseError, SQLAlchemySaver
+from langgraph_compaction.checkpoint.importing import (
+    Failed,
+    Source,
+    SourceError,
+    import_checkpoints,
+    open_source,
+)
+from tests.graph.cli.foreign import OFFICIAL, changed
+from tests.graph.cli.importing import imported, refused, run
+
+Make = Callable[[str], str]
+
+
+def test_the_source_is_only_read(source: str, target: str) -> None:
+    """Its file is the same byte for byte, and one that cannot be written to will do."""
+    path = Path(source.removeprefix("sqlite:///"))
+    before = sha256(path.read_bytes()).digest()
+    imported(source, target)
+    assert sha256(path.read_bytes()).digest() == before
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_nothing_can_be_written_through_a_source(foreign_url: Make, kind: str) -> None:
+    """The database itself refuses it."""
+    with open_source(foreign_url(kind)) as opened, pytest.raises(Exception, match=r"read.?only"):
+        opened._saver.delete_thread("talk")
+
+
+class _Rot13:
+    """A cipher for tests."""
+
+    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+        """Hide a text from nobody."""
+        return "rot", plaintext[::-1]
+
+    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+        """Never reached."""
+        raise NotImplementedError(ciphername)
+
+
+@pytest.mark.parametrize(
+    ("serde", "told"),
+    [
+        (EncryptedSerializer(_Rot13()), "it is encrypted (msgpack+rot)"),
+        (JsonPlusSerializer(pickle_fallback=True), "a value of the form 'pickle' is never loaded"),
+    ],
+)
+def test_what_is_encrypted_or_pickled_is_not_read(tmp_path: Path, target: str, serde: Any, told: str) -> None:
+    """It is listed with the reason, and nothing is built from it."""
+    source = f"sqlite:///{tmp_path / 'odd.db'}"
+    with OFFICIAL["sqlite"](source) as saver:
+        saver.serde = serde
+        values = {"text": "said", **({"odd": Path.cwd} if "pickle" in told else {})}
+        checkpoint = {**empty_checkpoint(), "channel_values": values}
+        saver.put({"configurable": {"thread_id": "odd", "checkpoint_ns": ""}}, checkpoint, {}, {})
+    (failed,) = imported(source, target, code=1)["failed"]
+    assert told in failed["reason"]
+
+
+def test_a_source_that_changes_under_the_reader_is_told(
+    source: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write or a deletion between two queries fails that checkpoint; a source that is gone ends the import."""
+    with open_source(source) as opened, SQLAlchemySaver.from_url(target) as saver:
+        saver.setup()
+        places = Source._write_places
+        with monkeypatch.context() as patched:
+            patched.setattr(Source, "_write_places", lambda *place: places(*place)[1:])
+            events = list(import_checkpoints(opened, saver, threads=["talk"]))
+            assert [event.reason for event in events if isinstance(event, Failed)] == [
+                "it was written to while it was read: run the import again"
+            ]
+        (namespace, first), *_ = opened.ids("talk")
+        changed(source, "DELETE FROM checkpoints WHERE checkpoint_id = ?", first)
+        with pytest.raises(SourceError, match="it was deleted while the import ran"):
+            opened.read("talk", namespace, first)
+        changed(source, "DROP TABLE checkpoints")
+        with pytest.raises(DatabaseError, match="no such table"):
+            opened.read("talk", namespace, first)
+        with pytest.raises(DatabaseError, match="no such table"):
+            list(import_checkpoints(opened, saver))
+
+
+def test_ctrl_c_says_that_it_can_go_on(source: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command ends with 130, and the next run carries the rest over."""
+    put = SQLAlchemySaver.put
+    calls = []
+
+    def interrupted(self: SQLAlchemySaver, *args: Any) -> Any:
+        calls.append(args)
+        if len(calls) > 10:
+            raise KeyboardInterrupt
+        return put(self, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SQLAlchemySaver, "put", interrupted)
+        result = run(source, target)
+    assert result.exit_code == 130
+    assert result.stderr == "stopped; run the command again to go on (10 checkpoints written in this run)\n"
+    assert imported(source, target)["already"] == 10
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "told"),
+    [
+        ("sqlite:///{folder}/missing.db", "sqlite:///{folder}/to.db", "there is no file {folder}/missing.db"),
+        ("sqlite:///{folder}/text.db", "sqlite:///{folder}/to.db", "file is not a database"),
+        ("sqlite:///{folder}/empty.db", "sqlite:///{folder}/to.db", "does not hold the tables of a SqliteSaver"),
+        ("mariadb://root@127.0.0.1/test", "sqlite:///{folder}/to.db", "there is nothing to import from mariadb://"),
+        ("memory", "sqlite:///{folder}/to.db", "there is nothing to import from sqlite:///"),
+        ("sqlite:///{folder}/empty.db", "memory", "would end with the command"),
+        ("nonsense", "sqlite:///{folder}/to.db", "this is no database URL"),
+        ("postgresql://root@127.0.0.1:1/x", "sqlite:///{folder}/to.db", "postgresql://127.0.0.1:1/x"),
+    ],
+)
+def test_what_cannot_be_imported_is_told_in_one_line(tmp_path: Path, source: str, target: str, told: str) -> None:
+    """The command ends with 1, says what is wrong, and leaves no file behind."""
+    (tmp_path / "text.db").write_text("no database at all " * 100)
+    (tmp_path / "empty.db").touch()
+    line = refused(source.format(folder=tmp_path), target.format(folder=tmp_path))
+    assert told.format(folder=tmp_path) in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.db", "text.db"]
+
+
+@pytest.mark.parametrize("package", ["sqlite", "postgres"])
+def test_a_missing_package_is_named_with_the_way_to_get_it(
+    foreign_url: Make, target: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The readers are an optional extra."""
+    monkeypatch.setitem(sys.modules, f"langgraph.checkpoint.{package}", None)
+    url = foreign_url({"postgres": "postgresql"}.get(package, package))
+    line = refused(url, target)
+    assert f"'langgraph.checkpoint.{package}' is missing" in line
+    assert "pip install 'langgraph-compaction[import]'" in line
+
+
+@pytest.mark.parametrize(
+    ("allow", "told"),
+    [("nonsense", "nonsense"), ("no.such:Class", "no.such"), ("json:Nothing", "Nothing"), ("json:loads", "no class")],
+)
+def test_an_allowed_class_must_be_there(source: str, target: str, allow: str, told: str) -> None:
+    """A name that cannot be imported, or is no class, is told before anything is opened."""
+    line = refused(source, target, "--allow", allow)
+    assert line.startswith(f"--allow {allow}: ")
+    assert told in line
+    assert not Path(target.removeprefix("sqlite:///")).exists()

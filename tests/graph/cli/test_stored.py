@@ -1,0 +1,256 @@
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from typer.testing import CliRunner, Result
+
+from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, Outcome, SQLAlchemySaver, digest_all
+from langgraph_compaction.graph.cli.main import app
+from tests.conftest import server_database
+from tests.graph.cli import foreign
+from tests.graph.cli.foreign import GRAPHS, changed, config, state_of
+
+SERVERS = ("postgresql", "mariadb")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an SQLite file with a thread of every kind, one of which was compacted twice; it is to be copied."""
+    path = tmp_path_factory.mktemp("filled") / "kept.db"
+    _fill(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def kept(filled: Path, tmp_path: Path) -> str:
+    """Return the URL of a copy that belongs to the test."""
+    return f"sqlite:///{shutil.copy(filled, tmp_path)}"
+
+
+@pytest.fixture(params=SERVERS)
+def kept_on_server(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Return the URL of the same on a server."""
+    with server_database(request.param) as url:
+        _fill(url)
+        yield url
+
+
+def _fill(url: str) -> None:
+    with SQLAlchemySaver.from_url(url) as saver:
+        saver.setup()
+        foreign.fill(saver)
+        _compact(CompactionRecords(saver.database))
+
+
+def _compact(records: CompactionRecords) -> None:
+    messages = [HumanMessage("old", id="old"), AIMessage("older", id="older")]
+    opening: dict[str, Any] = {"parent_id": None, "checkpoint_id": None, "epoch": 0, "trigger": "tokens"}
+    opening |= {"strategy": "summary", "tokens_before": 12_345, "counter": "tiktoken"}
+    for attempt, verdict in enumerate(("rejected_empty", "committed")):
+        key = AttemptKey("talk", "", digest_all(messages), 0, attempt)
+        records.begin(key, messages, now=1_790_000_000.0, **opening)
+        outcome = Outcome(
+            verdict=verdict, now=1_790_000_001.0, reason="empty" if attempt == 0 else "", tokens_after=678
+        )
+        if verdict == "committed":
+            records.commit(key, outcome, archived=messages)
+        else:
+            records.close(key, outcome)
+
+
+def run(*args: str, width: int = 120) -> Result:
+    """Run a command; stdout and stderr apart."""
+    return CliRunner().invoke(app, args, env={"COLUMNS": str(width), "TERMINAL_WIDTH": str(width)})
+
+
+def lines(*args: str, code: int = 0) -> list[dict[str, Any]]:
+    """What `--json` prints, an object a line and nothing else."""
+    result = run(*args, "--json")
+    assert (result.exit_code, result.stderr) == (code, ""), result.exception
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def shown(*args: str) -> str:
+    """What is printed for people, in single spaces."""
+    result = run(*args)
+    assert (result.exit_code, result.stderr) == (0, ""), result.exception
+    return " ".join(result.stdout.split())
+
+
+def test_threads_are_listed_newest_first(kept: str) -> None:
+    """Each with its checkpoints, its compactions and when it was written last."""
+    rows = lines("threads", "--db", kept)
+    assert {row["thread_id"] for row in rows} == set(GRAPHS)
+    assert [row["updated_at"] for row in rows] == sorted((row["updated_at"] for row in rows), reverse=True)
+    talk = next(row for row in rows if row["thread_id"] == "talk")
+    assert (talk["checkpoints"], talk["compactions"]) == (15, 2)
+    assert "talk 20" in shown("threads", "--db", kept)
+
+
+def test_checkpoints_are_listed_newest_first(kept: str) -> None:
+    """As the saver lists them, of all namespaces or of one, as many as are asked for."""
+    with SQLAlchemySaver.from_url(kept) as saver:
+        found = list(saver.list(config("resumed")))
+    rows = lines("checkpoints", "resumed", "--db", kept)
+    assert [row["checkpoint_id"] for row in rows] == [one.checkpoint["id"] for one in found]
+    assert [row["parent_id"] for row in rows if row["source"] == "input"] == [None, None]
+    root = lines("checkpoints", "resumed", "--db", kept, "--namespace", "")
+    assert 0 < len(root) < len(rows)
+    assert (root[0]["step"], root[0]["messages"], root[0]["writes"]) == (1, 2, 0)
+    assert lines("checkpoints", "resumed", "--db", kept, "--limit", "1") == rows[:1]
+    assert rows[0]["checkpoint_id"] in shown("checkpoints", "resumed", "--db", kept)
+    assert "namespace" not in shown("checkpoints", "talk", "--db", kept)
+
+
+def test_compactions_are_listed_in_order(kept: str) -> None:
+    """With trigger, verdict, reason and sizes; a thread that was never compacted says so."""
+    first, second = lines("history", "talk", "--db", kept)
+    assert (first["verdict"], first["reason"]) == ("rejected_empty", "empty")
+    assert (second["verdict"], second["tokens_before"], second["tokens_after"]) == ("committed", 12_345, 678)
+    assert "2026-09-21 14:13:20 tokens summary committed 12,345 678" in shown("history", "talk", "--db", kept)
+    assert shown("history", "delta", "--db", kept) == "It was never compacted."
+
+
+def test_stats_show_the_bytes_by_kind(kept: str) -> None:
+    """The parts add up, and the messages take less than they would if nothing were shared."""
+    rows = lines("stats", "--db", kept)
+    assert {row["thread_id"] for row in rows} == set(GRAPHS)
+    (talk,) = lines("stats", "talk", "--db", kept)
+    kinds = ("checkpoint_bytes", "write_bytes", "message_bytes", "blob_bytes")
+    assert talk["total_bytes"] == sum(talk[kind] for kind in kinds)
+    assert talk["unshared_message_bytes"] > 2 * talk["message_bytes"]
+    assert "not shared" in shown("stats", "talk", "--db", kept)
+
+
+def test_pruning_keeps_the_newest_and_says_what_went(kept: str) -> None:
+    """Every thread stands where it stood, also one that waits; those that are not named stay as they are."""
+    with SQLAlchemySaver.from_url(kept) as saver:
+        before = {thread: state_of(saver, thread) for thread in GRAPHS}
+    (row,) = lines("prune", "talk", "--db", kept)
+    assert (row["checkpoints_erased"], row["checkpoints_left"], row["dry_run"]) == (14, 1, False)
+    assert row["total_bytes_erased"] > 0
+    with SQLAlchemySaver.from_url(kept) as saver:
+        assert len(state_of(saver, "talk")) == 1
+        assert all(state_of(saver, thread) == before[thread] for thread in GRAPHS if thread != "talk")
+    lines("prune", "--all", "--db", kept)
+    with SQLAlchemySaver.from_url(kept) as saver:
+        for thread, states in before.items():
+            assert state_of(saver, thread)[0][:6] == states[0][:6]
+
+
+def test_a_dry_run_says_the_same_and_erases_nothing(kept: str) -> None:
+    """The figures of --dry-run are those of the run itself."""
+    before = lines("stats", "--db", kept)
+    options = ("prune", "--all", "--keep-last", "2", "--archive", "drop", "--db", kept)
+    rehearsed = lines(*options, "--dry-run")
+    assert "would be erased" in shown(*options, "--dry-run")
+    assert lines("stats", "--db", kept) == before
+    pruned = lines(*options)
+    assert [{**row, "dry_run": False} for row in rehearsed] == pruned
+    assert sum(row["checkpoints_erased"] for row in pruned) > 10
+    assert [row["checkpoints"] for row in lines("stats", "--db", kept)] == [row["checkpoints_left"] for row in pruned]
+
+
+def test_a_dry_run_on_a_server_says_the_same_and_erases_nothing(kept_on_server: str) -> None:
+    """PostgreSQL and MariaDB undo the rehearsal too."""
+    before = lines("stats", "--db", kept_on_server)
+    rehearsed = lines("prune", "--all", "--db", kept_on_server, "--dry-run")
+    assert lines("stats", "--db", kept_on_server) == before
+    assert lines("prune", "--all", "--db", kept_on_server) == [{**row, "dry_run": False} for row in rehearsed]
+
+
+def test_only_what_is_old_goes(kept: str) -> None:
+    """Of a thread of today nothing is older than an hour; of one from last year all but the newest is."""
+    (row,) = lines("prune", "talk", "--older-than", "1h", "--db", kept)
+    assert row["checkpoints_erased"] == 0
+    with SQLAlchemySaver.from_url(kept) as saver:
+        for found in saver.list(config("talk")):
+            found.checkpoint["ts"] = f"2025{found.checkpoint['ts'][4:]}"
+            parent = (found.parent_config or config("talk", checkpoint_ns=""))["configurable"]
+            saver.put({"configurable": parent}, found.checkpoint, found.metadata, {})
+    (row,) = lines("prune", "talk", "--older-than", "4w", "--db", kept)
+    assert (row["checkpoints_erased"], row["checkpoints_left"]) == (14, 1)
+
+
+def test_a_thread_can_be_erased_as_a_whole(kept: str) -> None:
+    """Nothing of it is left, its compactions included; the others are there."""
+    (row,) = lines("prune", "talk", "--strategy", "delete", "--db", kept)
+    assert row["checkpoints_left"] == 0
+    assert {row["thread_id"] for row in lines("threads", "--db", kept)} == set(GRAPHS) - {"talk"}
+    assert changed(kept, "SELECT count(*) FROM compaction_ledger") == [(0,)]
+
+
+def test_a_leased_thread_is_left_and_named(kept: str) -> None:
+    """The others are pruned, and the command ends with 1."""
+    with SQLAlchemySaver.from_url(kept) as saver, saver.lease("talk"), ThreadPoolExecutor() as others:
+        result = others.submit(run, "prune", "talk", "forked", "--db", kept, "--json").result()
+    assert result.exit_code == 1
+    assert "'talk' is leased" in result.stderr
+    assert [json.loads(line)["thread_id"] for line in result.stdout.splitlines()] == ["forked"]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ((), "name the threads, or give --all"),
+        (("talk", "--all"), "name the threads, or give --all"),
+        (("talk", "--older-than", "soon"), "'soon' is no age; one looks like 30d, 12h or 45m"),
+        (("talk", "--strategy", "delete", "--keep-last", "2"), "a thread that is erased keeps nothing"),
+        (("talk", "--keep-last", "0"), "--keep-last"),
+    ],
+)
+def test_what_to_prune_must_be_said(kept: str, args: tuple[str, ...], told: str) -> None:
+    """A command line that does not say it is a usage error, and nothing is erased."""
+    result = run("prune", *args, "--db", kept, width=200)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert changed(kept, "SELECT count(*) FROM compaction_thread") == [(len(GRAPHS),)]
+
+
+@pytest.mark.parametrize(
+    "command", ["threads", "checkpoints talk", "history talk", "stats", "stats talk", "prune talk"]
+)
+def test_looking_never_makes_a_database(tmp_path: Path, command: str) -> None:
+    """No such file, a file of something else, no tables of ours, memory: one line, exit code 1, nothing changed."""
+    (tmp_path / "text.db").write_text("no database at all " * 100)
+    with closing(sqlite3.connect(tmp_path / "other.db")) as conn:
+        conn.execute("CREATE TABLE checkpoints (thread_id TEXT)")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for name, told in (
+        (f"sqlite:///{tmp_path / 'missing.db'}", "there is no file"),
+        (f"sqlite:///{tmp_path / 'text.db'}", "file is not a database"),
+        (f"sqlite:///{tmp_path / 'other.db'}", "holds no tables of langgraph-compaction"),
+        ("memory", "a database in memory ends with its process"),
+        ("nonsense", "this is no database URL"),
+    ):
+        assert told in _one_line(*command.split(), "--db", name)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_a_server_without_the_tables_is_told(kind: str) -> None:
+    """They are not made by looking."""
+    with server_database(kind) as url:
+        for _ in range(2):
+            assert "the tables are missing" in _one_line("threads", "--db", url)
+
+
+@pytest.mark.parametrize("command", ["checkpoints", "history", "stats", "prune"])
+def test_an_unknown_thread_is_told(kept: str, command: str) -> None:
+    """The command ends with 1 and names the thread and the database."""
+    line = _one_line(command, "tlak", "--db", kept)
+    assert line.startswith("there is no thread 'tlak' in sqlite:///")
+
+
+def _one_line(*args: str) -> str:
+    result = run(*args)
+    assert (result.exit_code, type(result.exception), result.stdout) == (1, SystemExit, "")
+    (line,) = result.stderr.splitlines()
+    return line

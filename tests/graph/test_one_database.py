@@ -1,0 +1,138 @@
+"""A graph with this package's saver keeps everything in the saver's database."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from langgraph_compaction.checkpoint import (
+    AsyncSQLAlchemySaver,
+    CompactionRecords,
+    Database,
+    Keyring,
+    KeyringError,
+    SQLAlchemySaver,
+)
+from langgraph_compaction.graph import (
+    CompactionSettings,
+    SettingsError,
+    create_compaction_graph,
+    records_of,
+    transcript,
+)
+from tests.graph.harness import Drive, agent, frozen, full, said, values, verdicts
+
+SAVERS = (SQLAlchemySaver, AsyncSQLAlchemySaver)
+
+
+@contextmanager
+def opened(kind: Any, url: str, **options: Any) -> Iterator[Any]:
+    """Open a saver of either kind without a loop."""
+    saver = kind(url, **options)
+    try:
+        saver.database.setup()
+        yield saver
+    finally:
+        saver.close()
+
+
+def config(thread_id: str) -> Any:
+    """The config of a thread."""
+    return {"configurable": {"thread_id": thread_id}}
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+async def test_without_a_database_the_savers_own_is_used(
+    kind: Any, go: Drive, database_url: str, thread_id: str
+) -> None:
+    """One engine, one pool, one writer: a compaction stands beside the checkpoints, on every database."""
+    with opened(kind, database_url) as saver:
+        graph = agent(checkpointer=saver)
+        assert records_of(graph).database is saver.database
+        await go.invoke(graph, full(), config(thread_id))
+        assert verdicts(graph, thread_id) == ["committed"]
+        assert len(values(graph, config(thread_id))["messages"]) < len(full()["messages"])
+        whole = transcript(graph, config(thread_id))
+        assert frozen(whole[:-1]) == frozen(full()["messages"])
+        [stats] = saver.stats(thread_id)
+        assert (stats.compactions, stats.snapshots) == (1, 1)
+        assert stats.checkpoints > 3
+        saver.delete_thread(thread_id)
+        assert verdicts(graph, thread_id) == []
+        assert transcript(graph, config(thread_id)) == []
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+def test_a_graph_for_embedding_uses_it_too(kind: Any) -> None:
+    """`create_compaction_graph` takes the saver's database as the agent does, and makes its tables."""
+    saver = kind("memory")
+    graph = create_compaction_graph(settings=CompactionSettings(context_window=1_000), checkpointer=saver)
+    assert records_of(graph).database is saver.database
+    assert saver.threads() == []
+    saver.close()
+
+
+def test_the_archive_outlives_the_process_with_its_thread(tmp_path: Path) -> None:
+    """Opened again, by another object, the whole conversation is there, as it was said."""
+    url = f"sqlite:///{tmp_path / 'one.db'}"
+    with opened(SQLAlchemySaver, url) as saver:
+        agent(checkpointer=saver).invoke(full(), config("t"))
+    with opened(SQLAlchemySaver, url) as saver:
+        graph = agent(checkpointer=saver)
+        assert frozen(transcript(graph, config("t"))[:-1]) == frozen(full()["messages"])
+        assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"one.db"}
+
+
+def test_the_savers_keys_are_the_records_keys(tmp_path: Path) -> None:
+    """Given a saver with a keyring, nobody reads a thread's snapshots, archive or ledger without it."""
+    url = f"sqlite:///{tmp_path / 'sealed.db'}"
+    with opened(SQLAlchemySaver, url, keys=Keyring({"k": b"k" * 32}, current="k")) as saver:
+        graph = agent(checkpointer=saver)
+        graph.invoke(full(), config("t"))
+        assert frozen(transcript(graph, config("t"))[:-1]) == frozen(full()["messages"])
+    with Database.open(url) as database:
+        for read in (
+            lambda records: records.history("t"),
+            lambda records: records.transcript("t", "", [], head=None),
+        ):
+            with pytest.raises(KeyringError, match="keys"):
+                read(CompactionRecords(database))
+
+
+def test_a_database_that_is_given_is_used_beside_our_saver() -> None:
+    """Who wants records elsewhere says so."""
+    with opened(SQLAlchemySaver, "memory") as saver, Database.open() as other:
+        graph = agent(checkpointer=saver, database=other)
+        graph.invoke(full(), config("t"))
+        assert records_of(graph).database is other
+        assert CompactionRecords(saver.database).history("t") == []
+        assert len(CompactionRecords(other).history("t")) == 1
+
+
+def test_a_durable_saver_of_others_needs_a_database(tmp_path: Path) -> None:
+    """Threads would outlive their snapshots: the error names both ways out, and both work."""
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
+        with pytest.raises(SettingsError, match=r'SqliteSaver .*database="sqlite:.*database="memory"'):
+            agent(checkpointer=saver)
+        for database in ("memory", f"sqlite:///{tmp_path / 'ours.db'}"):
+            agent(checkpointer=saver, database=database).invoke(said("hello"), config("t"))
+
+
+async def test_so_does_an_asynchronous_one(tmp_path: Path) -> None:
+    """The same for a saver that only asynchronous code can use."""
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
+        with pytest.raises(SettingsError, match="AsyncSqliteSaver"):
+            agent(checkpointer=saver)
+
+
+@pytest.mark.parametrize(
+    "checkpointer", [None, True, False, InMemorySaver()], ids=["none", "inherited", "off", "memory"]
+)
+def test_a_thread_that_ends_with_the_process_needs_no_database(checkpointer: Any) -> None:
+    """Neither given: all is kept in memory."""
+    assert records_of(agent(checkpointer=checkpointer)).database.durable is False
