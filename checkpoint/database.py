@@ -23,10 +23,11 @@ T = TypeVar("T")
 P = ParamSpec("P")
 S = TypeVar("S", bound="UsesDatabase")
 _INCREMENTAL = 2  # what SQLite calls the mode in which free pages can be given back bit by bit
+_READS, _WRITES = "DEFERRED", "IMMEDIATE"  # as SQLite calls them
 _ATTEMPTS = 8
 _FIRST_PAUSE_S = 0.02
-_AGAIN_SQLSTATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "08006"})
-"""PostgreSQL's: serialization failure, deadlock, shut down, crashed, starting up, connection failure."""
+_AGAIN_SQLSTATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "08006", "53300"})
+"""PostgreSQL's: serialization failure, deadlock, shut down, crashed, starting up, lost, too many."""
 _AGAIN_CODES = frozenset({1020, 1205, 1213, 2006, 2013})
 """MariaDB's: row changed since it was read, lock wait, deadlock, server gone, connection lost."""
 
@@ -48,10 +49,10 @@ class Database:
         self._owned = owned
         self._place = urls.place(engine.url)
         self._checked = False
-        self._sqlite = sqlite = engine.dialect.name == "sqlite"
-        # MariaDB's default would read from before the thread row was locked; a read sees one moment
-        self._writer = engine if sqlite or owned else engine.execution_options(isolation_level="READ COMMITTED")
-        self._reader = engine if sqlite else engine.execution_options(isolation_level="REPEATABLE READ")
+        self._sqlite = engine.dialect.name == "sqlite"
+        postgresql = engine.dialect.name == "postgresql"  # elsewhere `_begin` says how isolated it is
+        self._writer = _isolated(engine, "READ COMMITTED") if postgresql and not owned else engine
+        self._reader = _isolated(engine, "REPEATABLE READ") if postgresql else engine
 
     @classmethod
     def open(cls, target: str | sa.Engine = urls.MEMORY, *, keys: Keyring | None = None) -> Self:
@@ -75,7 +76,7 @@ class Database:
 
         Tables of version 1 must not be used by older code meanwhile. What they hold stays unencrypted.
         """
-        with self._transaction(self._writer, "IMMEDIATE") as conn:
+        with self._transaction(self._writer, _WRITES) as conn:
             schema.create(conn)
         self._checked = True
 
@@ -93,21 +94,21 @@ class Database:
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
         """Open a transaction that writes: committed at the end, undone as a whole by any exception."""
-        with self._transaction(self._writer, "IMMEDIATE") as conn:
+        with self._transaction(self._writer, _WRITES) as conn:
             self._check(conn)
             yield conn
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
         """Open a transaction that sees one moment of the database and writes nothing."""
-        with self._transaction(self._reader, "DEFERRED") as conn:
+        with self._transaction(self._reader, _READS) as conn:
             self._check(conn)
             yield conn
 
     def reclaim(self) -> None:
         """Give the space of erased rows back to the file system, as far as can be done while others work."""
         names = [table.name for table in tables.METADATA.sorted_tables]
-        with self._alone("IMMEDIATE"), self._connected(self._autocommit()) as conn, self._translated():
+        with self._alone(_WRITES), self._connected(self._autocommit()) as conn, self._translated():
             if self._sqlite:
                 driver: Any = conn.connection.driver_connection
                 # a file that an earlier version or an application made can only be written anew
@@ -165,7 +166,7 @@ class Database:
 
         SQLite itself would have those who wait sleep and try again, the last to come as likely as the first.
         """
-        if isinstance(self.engine.pool, StaticPool) or (self._sqlite and mode == "IMMEDIATE"):
+        if isinstance(self.engine.pool, StaticPool) or (self._sqlite and mode == _WRITES):
             return _held(_queue_of(self.engine), self._place)
         return nullcontext()
 
@@ -224,10 +225,22 @@ def reads(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Con
     return transaction
 
 
+def _isolated(engine: sa.Engine, level: str) -> sa.Engine:
+    return engine.execution_options(isolation_level=level)
+
+
 def _begin(conn: sa.Connection, mode: str) -> None:
-    """Begin on SQLite, whose driver would wait for the first change and then fail instead of waiting."""
-    if conn.dialect.name == "sqlite" and not getattr(conn.connection.driver_connection, "in_transaction", False):
+    """Begin where the driver would do it too late or otherwise.
+
+    SQLite's waits for the first change and then fails instead of waiting. MariaDB's default would read from
+    before the thread row was locked, and a read is to see one moment.
+    """
+    name = conn.dialect.name
+    if name == "sqlite" and not getattr(conn.connection.driver_connection, "in_transaction", False):
         conn.exec_driver_sql(f"BEGIN {mode}")
+    elif name in {"mysql", "mariadb"}:
+        level = "REPEATABLE READ" if mode == _READS else "READ COMMITTED"
+        conn.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
 
 
 def _accept(engine: sa.Engine) -> None:
@@ -256,6 +269,8 @@ def _may_pass(cause: BaseException | None) -> bool:
             return True
         said = cause.orig
     arguments: tuple[object, ...] = getattr(said, "args", ())
+    if isinstance(cause, exc.OperationalError) and getattr(said, "sqlstate", "") is None:
+        return True  # psycopg's own word, not the server's: the connection broke within a pipeline
     return getattr(said, "sqlstate", None) in _AGAIN_SQLSTATES or not _AGAIN_CODES.isdisjoint(arguments[:1])
 
 

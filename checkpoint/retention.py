@@ -11,8 +11,9 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from . import archive, blobs, checkpoints, ledger, packs, pending, snapshots, tables
 from .checkpoints import Stored
+from .errors import RowError
 from .nodes import piece_numbers, seqs_and_blobs
-from .runs import covering, expand
+from .runs import Runs, covering, expand
 from .store import MessageStore
 from .threads import Thread
 
@@ -180,7 +181,7 @@ def sweep(conn: sa.Connection, thread: Thread) -> None:
     pieces = blobs.get(conn, thread, piece_numbers(found))
     runs, numbers = seqs_and_blobs(found, pieces)
     held = [*snapshots.of_thread(conn, thread).values(), *archive.of_thread(conn, thread).values()]
-    live = set(expand(covering([*runs, *held])))
+    live = set(expand(held_in(thread, [*runs, *held])))
     present = set(conn.execute(sa.select(tables.hash_.c.seq).where(tables.hash_.c.thread == thread.id)).scalars())
     _sweep_messages(conn, thread, present - live)
     stored = set(conn.execute(sa.select(tables.blob.c.number).where(tables.blob.c.thread == thread.id)).scalars())
@@ -188,6 +189,14 @@ def sweep(conn: sa.Connection, thread: Thread) -> None:
         conn.execute(sa.delete(tables.blob).where(tables.blob.c.thread == thread.id, tables.blob.c.number.in_(chunk)))
     thread.generation += 1
     conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread.id).values(generation=thread.generation))
+
+
+def held_in(thread: Thread, many: Sequence[Runs]) -> Runs:
+    """Return the sorted runs of all; RowError where they name a message that the thread never had."""
+    whole = covering(many)
+    if whole and sum(whole[-1]) > thread.next_seq:
+        raise RowError(f"a row of thread {thread.id} is damaged: it names messages up to {sum(whole[-1])}")
+    return whole
 
 
 def nodes(conn: sa.Connection, thread: Thread) -> Iterator[Any]:

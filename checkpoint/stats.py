@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from . import blobs, packs, snapshots, tables
 from .nodes import piece_numbers, seqs_and_blobs
-from .retention import nodes
+from .retention import held_in, nodes
 from .runs import Runs
 from .store import MessageStore
 from .threads import Thread
@@ -46,6 +46,7 @@ def stats(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> Thread
     found = list(nodes(conn, thread))
     runs, _ = seqs_and_blobs(found, blobs.get(conn, thread, piece_numbers(found)))
     taken = list(snapshots.of_thread(conn, thread).values())
+    held_in(thread, [*runs, *taken])
     sizes = {seq: len(body) for seq, body in packs.everything(conn, thread)}
     before = list(accumulate((sizes.get(seq, 0) for seq in range(thread.next_seq)), initial=0))
     return ThreadStats(
