@@ -20,7 +20,7 @@ from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySave
 
 Saver = BaseCheckpointSaver[Any]
 Opens = Callable[..., AbstractContextManager[Any]]
-PATIENCE_S = 20.0
+PATIENCE_S = 8.0
 """A call that takes longer never ends."""
 
 
