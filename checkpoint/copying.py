@@ -1,10 +1,11 @@
 """Threads copied, and encrypted anew: every sealed row is opened and closed again."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
+from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from . import archive, blobs, checkpoints, ledger, packs, pending, snapshots, summaries, tables
 from .codec import content_hash
@@ -54,7 +55,9 @@ SEALED = (
 """Every sealed column but the salt, which is what the others are sealed with."""
 
 
-def copy(conn: sa.Connection, store: MessageStore, source_id: str, target_id: str) -> None:
+def copy(
+    conn: sa.Connection, *, store: MessageStore, serde: SerializerProtocol, source_id: str, target_id: str
+) -> None:
     """Copy every row of a thread to another one that holds nothing; nothing happens where there is no source."""
     if source_id == target_id:
         raise ValueError(f"thread {source_id!r} cannot be copied onto itself")
@@ -72,6 +75,7 @@ def copy(conn: sa.Connection, store: MessageStore, source_id: str, target_id: st
                 conn.execute(sa.insert(table), chunk)
     if not target.seal.open_hash:
         _hash_anew(conn, target)
+    _name_anew(conn, serde, source, target)
     for name in ("next_seq", "next_blob", "next_checkpoint", "packed"):
         setattr(target, name, getattr(source, name))
     store.threads.save(conn, target)
@@ -100,6 +104,15 @@ def _copied(table: sa.Table, row: dict[str, Any], source: Seal, target: Thread) 
     if table is tables.ledger:
         del row["id"]
     return {**row, **anew, "thread": target.id}
+
+
+def _name_anew(conn: sa.Connection, serde: SerializerProtocol, source: Thread, target: Thread) -> None:
+    """Put the copy's id where metadata names the thread, as LangGraph's server lets it."""
+    for stored in list(checkpoints.all_of(conn, target)):
+        about: dict[str, Any] = serde.loads_typed(stored.metadata)
+        if about.get("thread_id") == source.thread_id:
+            named = serde.dumps_typed({**about, "thread_id": target.thread_id})
+            checkpoints.put(conn, target, replace(stored, metadata=named))
 
 
 def _hash_anew(conn: sa.Connection, thread: Thread) -> None:

@@ -1,13 +1,14 @@
 """All that the compaction graph keeps: snapshots, summaries, the ledger and the archive, behind one door."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from string import hexdigits
 from typing import Unpack
 
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
-from . import archive, ledger, retention, snapshots, summaries, transcript
+from . import archive, leases, ledger, retention, snapshots, summaries, transcript
 from .attempt import AttemptKey, LedgerRow, Outcome, SummaryRecord
 from .codec import HANDLE_CHARS, HASH_BYTES
 from .database import Database, reads, writes
@@ -22,9 +23,9 @@ class CompactionRecords:
     Synchronous: asynchronous callers use `asyncio.to_thread`. The thread's row is locked first, always.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
         self.database = database
-        self.store = MessageStore(database.keys)
+        self.store = MessageStore(database.keys, now)
 
     @writes
     def begin(
@@ -36,13 +37,14 @@ class CompactionRecords:
         now: float,
         **opening: Unpack[Opening],
     ) -> None:
-        """Write the snapshot, then the open ledger row.
+        """Write the snapshot, then the open ledger row; LeaseError where the thread is leased to another writer.
 
         A key that was begun before stays as it is, its snapshot too, except that an abandoned row is opened
         again. `Opening` names the rest: parent_id, checkpoint_id, epoch, trigger, strategy, tokens_before and
         counter.
         """
         thread = self.store.thread(conn, key.thread_id)
+        leases.check(thread, self.store.threads.now())
         fresh = snapshots.read(conn, thread, key.compaction_id) is None
         if fresh:
             runs = self.store.put(conn, thread, messages)

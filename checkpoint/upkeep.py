@@ -39,8 +39,9 @@ class Upkeep(SaverCore):
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all that is kept of a thread; ValueError where the target holds something already."""
-        source, target = str(source_thread_id), str(target_thread_id)
-        self.database.run(lambda conn: copying.copy(conn, self.store, source, target))
+        made = partial(copying.copy, store=self.store, serde=self.serde)
+        target = str(target_thread_id)
+        self.database.run(partial(made, source_id=str(source_thread_id), target_id=target))
         self.memo.forget([target])
 
     def prune(

@@ -16,6 +16,9 @@ def records_for(database: str | Engine | Database | None, checkpointer: Any) -> 
     `SettingsError` where threads would outlive their snapshots, `DatabaseError` where the database cannot be
     reached. A database opened here from a URL lives as long as the graph.
     """
+    if database is None and isinstance(checkpointer, SQLAlchemySaver | AsyncSQLAlchemySaver):
+        checkpointer.database.setup()
+        return CompactionRecords(checkpointer.database, checkpointer.now)
     if database is None:
         database = _beside(checkpointer)
     opened = database if isinstance(database, Database) else Database.open(database)
@@ -23,10 +26,8 @@ def records_for(database: str | Engine | Database | None, checkpointer: Any) -> 
     return CompactionRecords(opened)
 
 
-def _beside(checkpointer: Any) -> str | Database:
-    """The database that goes with a checkpointer."""
-    if isinstance(checkpointer, SQLAlchemySaver | AsyncSQLAlchemySaver):
-        return checkpointer.database
+def _beside(checkpointer: Any) -> str:
+    """The database that goes with a checkpointer of another package."""
     if checkpointer in (None, False, True) or isinstance(checkpointer, InMemorySaver):
         return "memory"
     raise SettingsError(

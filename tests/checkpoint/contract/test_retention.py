@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 
 import pytest
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
@@ -283,3 +284,13 @@ def test_a_question_inside_a_subgraph_survives_pruning(pruner: Saver, thread_id:
     pruner.prune([thread_id], strategy="keep_latest")
     assert graph.get_state(config).values == found
     assert len(list(pruner.list(config))) == 1
+
+
+def test_a_copy_is_named_in_its_metadata(ours: Any, thread_id: str) -> None:
+    """Where metadata says which thread it is of, a copy's says its own, so that a filter finds the right one."""
+    config = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
+    ours.put(config, empty_checkpoint(), {"source": "input", "step": -1, "thread_id": thread_id}, {})
+    ours.copy_thread(thread_id, f"{thread_id}-copy")
+    copied = ours.get_tuple({"configurable": {"thread_id": f"{thread_id}-copy"}})
+    assert copied.metadata["thread_id"] == f"{thread_id}-copy"
+    assert ours.get_tuple(config).metadata["thread_id"] == thread_id
