@@ -1,15 +1,16 @@
 """Large values that are not messages, each stored once per thread, under numbers of their own."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import sqlalchemy as sa
 
 from . import tables
 from .codec import content_hash
 from .errors import RowError
+from .statements import any_of, in_groups
 from .threads import Thread
 
-_A_QUERY = 500
 _blob = tables.blob.c
 
 
@@ -19,9 +20,8 @@ def add(conn: sa.Connection, thread: Thread, values: Sequence[bytes]) -> list[in
         return []
     hashes = [thread.seal.hash(content_hash(value)) for value in values]
     known: dict[bytes, int] = {}
-    for start in range(0, len(hashes), _A_QUERY):
-        chosen = _blob.hash.in_(hashes[start : start + _A_QUERY])
-        rows = conn.execute(sa.select(_blob.hash, _blob.number).where(_blob.thread == thread.id, chosen))
+    for size, group in in_groups(hashes):
+        rows = conn.execute(_by_hash(size), {"thread": thread.id, **group})
         known.update((bytes(name), number) for name, number in rows)
     fresh: list[dict[str, object]] = []
     for value, name in zip(values, hashes, strict=True):
@@ -39,11 +39,23 @@ def get(conn: sa.Connection, thread: Thread, numbers: Iterable[int]) -> dict[int
     """Return the values by their numbers; RowError names one that is missing or damaged."""
     wanted = sorted(set(numbers))
     found: dict[int, bytes] = {}
-    for start in range(0, len(wanted), _A_QUERY):
-        chosen = _blob.number.in_(wanted[start : start + _A_QUERY])
-        rows = conn.execute(sa.select(_blob.number, _blob.body).where(_blob.thread == thread.id, chosen))
+    for size, group in in_groups(wanted):
+        rows = conn.execute(_by_number(size), {"thread": thread.id, **group})
         found.update((number, thread.seal.open(f"blob {number}", bytes(body))) for number, body in rows)
     for number in wanted:
         if number not in found:
             raise RowError(f"{thread.seal.name(f'blob {number}')} is missing")
     return found
+
+
+@cache
+def _by_hash(size: int) -> sa.Select[bytes, int]:
+    return sa.select(_blob.hash, _blob.number).where(_OURS, any_of(_blob.hash, size))
+
+
+@cache
+def _by_number(size: int) -> sa.Select[int, bytes]:
+    return sa.select(_blob.number, _blob.body).where(_OURS, any_of(_blob.number, size))
+
+
+_OURS = _blob.thread == sa.bindparam("thread")

@@ -5,12 +5,14 @@ must fit into what a database takes at once (MariaDB: 16 MB).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
 import ormsgpack
 import sqlalchemy as sa
 
 from . import tables
 from .errors import intact
+from .statements import any_of, in_groups
 from .threads import Thread
 
 BLOCK = 64
@@ -21,7 +23,6 @@ LARGE = 2**16
 
 _LOOSE_BLOCKS = 2  # the last one is still growing; the one before keeps a pack from being made just before it is read
 _PACKED_AT_ONCE = 32
-_PACKS_A_QUERY = 200
 _message, _pack = tables.message.c, tables.pack.c
 
 
@@ -63,9 +64,8 @@ def write(conn: sa.Connection, thread: Thread, blocks: Mapping[int, Sequence[byt
 def read(conn: sa.Connection, thread: Thread, blocks: Iterable[int]) -> Iterator[tuple[int, list[bytes | None]]]:
     """Yield (block, what it holds) for each of the blocks that is there."""
     wanted = sorted(set(blocks))
-    for start in range(0, len(wanted), _PACKS_A_QUERY):
-        chosen = {"thread": thread.id, "blocks": wanted[start : start + _PACKS_A_QUERY]}
-        for block, body in conn.execute(_CHOSEN, chosen):
+    for size, group in in_groups(wanted):
+        for block, body in conn.execute(_chosen(size), {"thread": thread.id, **group}):
             yield block, _opened(thread, block, bytes(body))
 
 
@@ -104,6 +104,7 @@ def _opened(thread: Thread, block: int, sealed: bytes) -> list[bytes | None]:
     return held
 
 
-_CHOSEN = sa.select(_pack.block, _pack.body).where(
-    _pack.thread == sa.bindparam("thread"), _pack.block.in_(sa.bindparam("blocks", expanding=True))
-)
+@cache
+def _chosen(size: int) -> sa.Select[int, bytes]:
+    ours = _pack.thread == sa.bindparam("thread")
+    return sa.select(_pack.block, _pack.body).where(ours, any_of(_pack.block, size))

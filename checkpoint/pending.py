@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import ormsgpack
@@ -11,11 +12,10 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
 from . import tables
 from .errors import intact
 from .rows import expect_types, unpacked
-from .statements import insert_new
+from .statements import any_of, in_groups, insert_new
 from .threads import Thread
 
 _OPTION = ormsgpack.OPT_NON_STR_KEYS
-_A_QUERY = 300
 _write = tables.write.c
 
 
@@ -56,9 +56,9 @@ def of(conn: sa.Connection, thread: Thread, namespace: str, ids: Iterable[str]) 
     """Return the writes beside these checkpoints, in the order in which LangGraph applies them."""
     wanted = list(ids)
     found: dict[str, list[Write]] = {}
-    for start in range(0, len(wanted), _A_QUERY):
-        query = _WRITES.params(thread=thread.id, namespace=namespace, ids=wanted[start : start + _A_QUERY])
-        for checkpoint_id, task, body in conn.execute(query):
+    for size, group in in_groups(wanted):
+        where = {"thread": thread.id, "namespace": namespace, **group}
+        for checkpoint_id, task, body in conn.execute(_chosen(size), where):
             held = _writes(thread, row_name(namespace, checkpoint_id, task), task, bytes(body))
             found.setdefault(checkpoint_id, []).extend(held)
     for writes in found.values():
@@ -100,9 +100,13 @@ _OURS_WRITES = sa.and_(_write.thread == sa.bindparam("thread"), _write.namespace
 _WRITE = sa.select(_write.body).where(
     _OURS_WRITES, _write.checkpoint == sa.bindparam("checkpoint"), _write.task == sa.bindparam("task")
 )
-_WRITES = sa.select(_write.checkpoint, _write.task, _write.body).where(
-    _OURS_WRITES, _write.checkpoint.in_(sa.bindparam("ids", expanding=True))
-)
+
+
+@cache
+def _chosen(size: int) -> sa.Select[str, str, bytes]:
+    return sa.select(_write.checkpoint, _write.task, _write.body).where(_OURS_WRITES, any_of(_write.checkpoint, size))
+
+
 _UPDATE_WRITE = (
     sa.update(tables.write)
     .where(*(_write[name] == sa.bindparam(f"key_{name}") for name in ("thread", "namespace", "checkpoint", "task")))

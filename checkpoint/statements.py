@@ -1,5 +1,6 @@
 """The few statements that databases spell differently."""
 
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -39,3 +40,22 @@ def _ignoring(dialect: str, table: sa.Table) -> sa.Insert:
             return sqlite.insert(table).on_conflict_do_nothing()
         case _:
             return mysql.insert(table).prefix_with("IGNORE")
+
+
+_SIZES = (1, 2, 4, 8, 32, 128, 512)
+
+
+def any_of(column: sa.Column[Any], size: int) -> sa.ColumnElement[bool]:
+    """Return that the column is one of `size` values, to be given as `in_groups` gives them.
+
+    A list of any length would have SQLAlchemy write the statement anew each time it is used.
+    """
+    return column.in_([sa.bindparam(f"value_{place}", type_=column.type) for place in range(size)])
+
+
+def in_groups(values: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (size, parameters) for `any_of`, so that every value is in one group; the last one is repeated."""
+    for start in range(0, len(values), _SIZES[-1]):
+        group = values[start : start + _SIZES[-1]]
+        size = next(size for size in _SIZES if size >= len(group))
+        yield size, {f"value_{place}": group[min(place, len(group) - 1)] for place in range(size)}

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,9 +14,9 @@ from .codec import HASH_BYTES, content_hash, dumps, loads, prove
 from .errors import MessageError, RowError
 from .runs import Runs, covering, expand, runs_of
 from .sealing import PREFIX_BYTES, Keyring
+from .statements import any_of, in_groups
 from .threads import Thread, Threads
 
-_HASHES_A_QUERY = 500
 _RUNS_A_QUERY = 100
 _FEW = 2  # ranges that are asked for one by one: a query that is always the same costs least
 T = TypeVar("T")
@@ -137,8 +138,8 @@ class MessageStore:
 
     def _known(self, conn: sa.Connection, thread: Thread, hashes: Sequence[bytes]) -> dict[bytes, int]:
         known: dict[bytes, int] = {}
-        for chunk in _chunks(dict.fromkeys(hashes), _HASHES_A_QUERY):
-            rows = conn.execute(_SEQS, {"thread": thread.id, "hashes": chunk})
+        for size, group in in_groups(list(dict.fromkeys(hashes))):
+            rows = conn.execute(_seqs(size), {"thread": thread.id, **group})
             known.update((bytes(name), seq) for name, seq in rows)
         return known
 
@@ -207,9 +208,13 @@ def _row(thread: Thread, seq: int) -> str:
     return thread.seal.name(f"message {seq}")
 
 
-_SEQS = sa.select(tables.hash_.c.hash, tables.hash_.c.seq).where(
-    tables.hash_.c.thread == sa.bindparam("thread"), tables.hash_.c.hash.in_(sa.bindparam("hashes", expanding=True))
-)
+@cache
+def _seqs(size: int) -> sa.Select[bytes, int]:
+    columns = tables.hash_.c
+    query = sa.select(columns.hash, columns.seq).where(columns.thread == sa.bindparam("thread"))
+    return query.where(any_of(columns.hash, size))
+
+
 _SET_BODY = (
     sa.update(tables.message)
     .where(tables.message.c.thread == sa.bindparam("key"), tables.message.c.seq == sa.bindparam("at"))

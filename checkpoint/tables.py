@@ -38,7 +38,7 @@ def _table(
     without_rowid: bool = False,
 ) -> Table:
     # on SQLite, AUTOINCREMENT never gives the number of a deleted row to another one; tables whose rows are
-    # small stand in their key's own tree (with bodies of a message's size that would cost space instead)
+    # small stand in their key's own tree (with large ones that would cost space instead)
     return Table(
         f"compaction_{name}",
         METADATA,
@@ -76,6 +76,7 @@ message = _table(
     Column("thread", Integer, primary_key=True, autoincrement=False),
     Column("seq", Long, primary_key=True, autoincrement=False),
     Column("body", Body, nullable=False),
+    without_rowid=True,  # compressed, and few at a time
 )
 
 pack = _table(
