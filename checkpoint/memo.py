@@ -14,7 +14,8 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 _LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
-_look = attrgetter("__dict__", "__pydantic_extra__")
+_look = attrgetter("__dict__")
+_extra = attrgetter("__pydantic_extra__")
 
 
 Age = tuple[int, int]
@@ -88,7 +89,8 @@ def _shared(known: Known, messages: Sequence[BaseMessage]) -> int:
 
 def _same(known: Known, messages: Sequence[BaseMessage], start: int, end: int) -> bool:
     part = messages[start:end]
-    if not all(map(is_, part, known.messages[start:end])):
+    # what a class does not know of is not compared: it is serialised
+    if not all(map(is_, part, known.messages[start:end])) or any(map(_extra, part)):
         return False
     try:
         return list(map(_look, part)) == known.looks[start:end]
@@ -102,15 +104,16 @@ def looks(messages: Iterable[BaseMessage]) -> list[Any]:
 
 
 class _Exactly:
-    """Equals one object alone: to Python 1, 1.0 and True are equal, in a message they are not."""
+    """Equals what is of the same type too: to Python 1, 1.0 and True are equal, in a message they are not."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("_kind", "_value")
 
     def __init__(self, value: object) -> None:
         self._value = value
+        self._kind = type(value)
 
     def __eq__(self, other: object) -> bool:
-        return other is self._value
+        return type(other) is self._kind and other == self._value
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -19,11 +19,15 @@ _LARGEST = 2**62  # a start and a length stay within the 64 bits of a database t
 def runs_of(seqs: Iterable[int]) -> Runs:
     """Join ordered sequence numbers into the fewest runs."""
     runs: list[tuple[int, int]] = []
+    start = after = -1
     for seq in seqs:
-        if runs and seq == runs[-1][0] + runs[-1][1]:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((seq, 1))
+        if seq != after:
+            if after > start:
+                runs.append((start, after - start))
+            start = seq
+        after = seq + 1
+    if after > start:
+        runs.append((start, after - start))
     return tuple(runs)
 
 

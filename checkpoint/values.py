@@ -123,12 +123,12 @@ class Plan:
                 return self._list(value, depth)
 
     def _list(self, values: Sequence[Any], depth: int) -> Any:
-        if set(map(type, values)) <= _KINDS and all(map(_id, values)) and (listed := self._listed(values)):
+        if (listed := self._listed(values)) is not None:
             return listed
         parts: list[Any] = []
         for is_listed, group in groupby(values, lambda held: type(held) in _KINDS and bool(held.id)):
             held = list(group)
-            if is_listed and (listed := self._listed(held)):
+            if is_listed and (listed := self._listed(held)) is not None:
                 parts.append(listed)
             else:
                 planned = map(self.add, held, repeat(depth))
@@ -136,9 +136,12 @@ class Plan:
                 parts.extend([LIST, [part]] if type(part) is _Listed else part for part in planned)
         return [LIST, parts]
 
-    def _listed(self, messages: Sequence[BaseMessage]) -> _Listed | None:
+    def _listed(self, messages: Sequence[Any]) -> _Listed | None:
+        """Plan a list of nothing but messages with ids; None for any other."""
         known = self.memo.prefix(self.thread_id, messages)
         rest = messages[known[1] :] if known else messages
+        if not (set(map(type, rest)) <= _KINDS and all(map(_id, rest))):
+            return None
         # before they are serialised: what is changed in between then looks changed
         seen = [*(known[0].looks[: known[1]] if known else ()), *looks(rest)]
         fresh: list[Prepared] = []
