@@ -26,7 +26,7 @@ from . import checkpoints, delta, leases, pending, tuples
 from .checkpoints import Stored
 from .database import Database
 from .errors import ConflictError
-from .memo import Age, Known, Memo, looks
+from .memo import Age, Known, Memo
 from .pending import Write
 from .reading import Reading
 from .sealing import Keyring
@@ -94,10 +94,8 @@ class SaverCore(BaseCheckpointSaver[int]):
             thread = self.store.find(conn, thread_id, lock=False)
             if thread is None:
                 return None
-            if wanted:
-                stored = checkpoints.by_id(conn, thread, namespace, wanted)
-            else:
-                stored = checkpoints.latest(conn, thread, namespace)
+            place = (conn, thread, namespace)
+            stored = checkpoints.by_id(*place, wanted) if wanted else checkpoints.latest(*place)
             if stored is None:
                 return None
             reading = Reading(conn, thread, self.store, self.serde)
@@ -105,7 +103,8 @@ class SaverCore(BaseCheckpointSaver[int]):
             for channel, node in stored.values.items():
                 if (seqs := reading.seqs(node, thread.seal.name(stored.row))) is not None:
                     held = built.checkpoint["channel_values"][channel]
-                    self.memo.remember(thread_id, Known(thread.age, list(held), looks(held), seqs))
+                    known = Known(thread.age, list(held), None, seqs, [reading.bodies[seq] for seq in seqs])
+                    self.memo.remember(thread_id, known)
             return built
 
         return self.database.look(work)

@@ -13,6 +13,8 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+from .codec import loads
+
 _LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
 _look = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
@@ -22,14 +24,23 @@ Age = tuple[int, int]
 """(key, generation) of a thread: with another one, rows that were known may be gone."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Known:
     """A list of messages as it stands in the database. The lists are never changed."""
 
     age: Age
     messages: list[BaseMessage]
-    looks: list[Any]
+    seen: list[Any] | None
+    """What the messages looked like; None where they were just read, and `bodies` tell it."""
     seqs: list[int]
+    bodies: Sequence[bytes] = ()
+
+    @property
+    def looks(self) -> list[Any]:
+        """What the messages looked like, found out when it is first asked for: who only reads never does."""
+        if self.seen is None:
+            self.seen = [_copied(loads(body).__dict__) for body in self.bodies]
+        return self.seen
 
 
 class Memo:

@@ -47,6 +47,7 @@ class Reading:
     serde: SerializerProtocol
     messages: dict[int, BaseMessage] = field(default_factory=dict[int, BaseMessage])
     blobs: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    bodies: dict[int, bytes] = field(default_factory=dict[int, bytes])
     awaited: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
 
     def expect(self, row: str, nodes: Iterable[Any]) -> None:
@@ -59,7 +60,7 @@ class Reading:
         numbers = set(chain.from_iterable(blob_numbers(leaf) for _, leaf in self.awaited))
         self.blobs.update(blobs.get(self.conn, self.thread, numbers - self.blobs.keys()))
         runs = [self._runs(leaf, row) for row, leaf in self.awaited if leaf[0] in SEQS]
-        self.messages.update(self.store.get_many(self.conn, self.thread, runs, self.messages))
+        self.messages.update(self.store.get_many(self.conn, self.thread, runs, self.messages, self.bodies))
         self.awaited.clear()
 
     def seqs(self, node: Any, row: str) -> list[int] | None:

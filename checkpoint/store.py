@@ -110,13 +110,19 @@ class MessageStore:
         thread: Thread,
         many: Iterable[Runs],
         known: Mapping[int, BaseMessage] | None = None,
+        bodies: dict[int, bytes] | None = None,
     ) -> dict[int, BaseMessage]:
-        """Return each message of any of the runs once, by its number; those in `known` are not read again."""
+        """Return each message of any of the runs once, by its number; those in `known` are not read again.
+
+        `bodies` gains what was read.
+        """
         wanted = covering(many)
         found = dict(known or {})
         missing = covering([runs_of(seq for seq in expand(wanted) if seq not in found)]) if found else wanted
         for seq, body in self._bodies(conn, thread, missing):
             found[seq] = loads(body, row=_row(thread, seq))
+            if bodies is not None:
+                bodies[seq] = body
         for seq in expand(missing):
             if seq not in found:
                 raise RowError(f"{_row(thread, seq)} is missing")
