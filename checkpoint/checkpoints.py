@@ -19,7 +19,6 @@ from .statements import insert_new
 from .threads import Thread
 
 _OPTION = ormsgpack.OPT_NON_STR_KEYS
-_A_QUERY = 300
 _checkpoint = tables.checkpoint.c
 
 
@@ -58,16 +57,13 @@ def number(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: s
     return conn.execute(_NUMBER, where).scalar_one_or_none()
 
 
-def latest(conn: sa.Connection, thread: Thread, namespace: str) -> Stored | None:
-    """Return the newest checkpoint, or None."""
-    row = conn.execute(_LATEST, {"thread": thread.id, "namespace": namespace}).mappings().one_or_none()
-    return None if row is None else _stored(thread, row)
-
-
-def by_id(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str) -> Stored | None:
-    """Return the checkpoint with this id, or None."""
-    where = {"thread": thread.id, "namespace": namespace, "id": checkpoint_id}
-    row = conn.execute(_BY_ID, where).mappings().one_or_none()
+def named(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str | None) -> Stored | None:
+    """Return the checkpoint with this id or, where none is named, the newest; None where there is no such one."""
+    where = {"thread": thread.id, "namespace": namespace}
+    if checkpoint_id:
+        row = conn.execute(_BY_ID, {**where, "id": checkpoint_id}).mappings().one_or_none()
+    else:
+        row = conn.execute(_LATEST, where).mappings().one_or_none()
     return None if row is None else _stored(thread, row)
 
 

@@ -93,12 +93,12 @@ def loads(data: bytes, *, row: str = "the row") -> BaseMessage:
     # where no value but msgpack's own stands in it, the scan has built the fields already
     match inside if plain else _SERIALIZER.loads_typed(("msgpack", payload)):
         case [module, name, {"type": _, "content": _} as fields, *_] if set(map(type, fields)) == {str}:
-            return _made(MESSAGES[module, name], fields)
+            return construct(MESSAGES[module, name], fields)
         case _:
             raise RowError(f"{row} is damaged: it holds a message without fields")
 
 
-def _made(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
+def construct(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
     """Do what `model_construct` does, four times as fast where the fields are exactly the class's own."""
     if fields.keys() != _FIELDS[kind]:
         return kind.model_construct(None, **fields)

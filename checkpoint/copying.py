@@ -9,8 +9,8 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from . import archive, blobs, checkpoints, ledger, packs, pending, snapshots, summaries, tables
 from .codec import content_hash
-from .retention import chunks
 from .sealing import Seal
+from .statements import chunks
 from .store import MessageStore
 from .threads import Thread
 

@@ -94,8 +94,7 @@ class SaverCore(BaseCheckpointSaver[int]):
             thread = self.store.find(conn, thread_id, lock=False)
             if thread is None:
                 return None
-            place = (conn, thread, namespace)
-            stored = checkpoints.by_id(*place, wanted) if wanted else checkpoints.latest(*place)
+            stored = checkpoints.named(conn, thread, namespace, wanted)
             if stored is None:
                 return None
             reading = Reading(conn, thread, self.store, self.serde)
@@ -160,7 +159,9 @@ class SaverCore(BaseCheckpointSaver[int]):
         values = {channel: plan.add(value) for channel, value in checkpoint["channel_values"].items()}
         about: dict[str, Any] = dict(get_serializable_checkpoint_metadata(config, metadata))
         run = about.pop("run_id") if isinstance(about.get("run_id"), str) and about["run_id"] else None
+        described = self.serde.dumps_typed(about)
         rest = {key: value for key, value in checkpoint.items() if key not in _KNOWN_KEYS and value}
+        beyond = self.serde.dumps_typed(rest) if rest else None
 
         def work(conn: sa.Connection) -> Age:
             thread = self._locked(conn, thread_id)
@@ -178,8 +179,8 @@ class SaverCore(BaseCheckpointSaver[int]):
                 seen=checkpoint["versions_seen"],
                 updated=checkpoint.get("updated_channels"),
                 values=plan.write(conn, thread, self.store, values),
-                metadata=self.serde.dumps_typed(about),
-                rest=self.serde.dumps_typed(rest) if rest else None,
+                metadata=described,
+                rest=beyond,
             )
             if checkpoints.put(conn, thread, stored):
                 thread.next_checkpoint += 1

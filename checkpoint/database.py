@@ -171,7 +171,7 @@ class Database:
         return nullcontext()
 
     def _connected(self, engine: sa.Engine) -> sa.Connection:
-        # MariaDB is told the isolation as the connection is taken, and what its driver says then comes as it is
+        # where MariaDB is told an isolation as the connection is taken, its driver's error comes as it is
         driver: type[Exception] = getattr(engine.dialect.dbapi, "Error", exc.DBAPIError)
         try:
             return engine.connect()

@@ -21,11 +21,7 @@ def history(
     writes belong to the step after it and are left out.
     """
     conn, thread = reading.conn, reading.thread
-    target = (
-        checkpoints.by_id(conn, thread, namespace, checkpoint_id)
-        if checkpoint_id
-        else checkpoints.latest(conn, thread, namespace)
-    )
+    target = checkpoints.named(conn, thread, namespace, checkpoint_id)
     missing = set(channels)
     line: list[tuple[Stored, frozenset[str]]] = []
     seeds: dict[str, Stored] = {}

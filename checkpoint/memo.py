@@ -19,7 +19,6 @@ _LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
 _look = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
 
-
 Age = tuple[int, int]
 """(key, generation) of a thread: with another one, rows that were known may be gone."""
 
@@ -38,8 +37,10 @@ class Known:
     @property
     def looks(self) -> list[Any]:
         """What the messages looked like, found out when it is first asked for: who only reads never does."""
+        bodies = self.bodies  # before `seen` is looked at: they go once that is there
         if self.seen is None:
-            self.seen = [_copied(loads(body).__dict__) for body in self.bodies]
+            self.seen = [_copied(loads(body).__dict__) for body in bodies]
+        self.bodies = ()
         return self.seen
 
 
@@ -126,7 +127,7 @@ class _Exactly:
     def __eq__(self, other: object) -> bool:
         return type(other) is self._kind and other == self._value
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment] # it is compared, and never a key
 
 
 def _copied(value: Any) -> Any:

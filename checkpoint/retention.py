@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -14,11 +14,10 @@ from .checkpoints import Stored
 from .errors import RowError
 from .nodes import piece_numbers, seqs_and_blobs
 from .runs import Runs, covering, expand
+from .statements import chunks
 from .store import MessageStore
 from .threads import Thread
 
-T = TypeVar("T")
-_A_QUERY = 300
 _DELTA = "counters_since_delta_snapshot"
 
 
@@ -29,9 +28,6 @@ class Keep:
     last: int
     since: float | None
     archive: bool
-
-
-# ---------------------------------------------------------------------- which threads
 
 
 def names(conn: sa.Connection) -> list[str]:
@@ -53,9 +49,6 @@ def idle(conn: sa.Connection, until: float) -> list[str]:
     """Return the ids of the threads that were last written to before `until` (seconds)."""
     query = sa.select(tables.thread.c.thread_id).where(tables.thread.c.updated_at < until)
     return list(conn.execute(query.order_by(tables.thread.c.id)).scalars())
-
-
-# ---------------------------------------------------------------------- erasing
 
 
 def erase(conn: sa.Connection, thread: Thread) -> None:
@@ -172,9 +165,6 @@ def _time(one: Stored) -> float:
         return float("inf")
 
 
-# ---------------------------------------------------------------------- sweeping
-
-
 def sweep(conn: sa.Connection, thread: Thread) -> None:
     """Erase the messages and blobs that no checkpoint, write, snapshot or archive of the thread holds."""
     found = list(nodes(conn, thread))
@@ -218,9 +208,3 @@ def _sweep_messages(conn: sa.Connection, thread: Thread, dead: set[int]) -> None
         left = [None if block * packs.BLOCK + place in dead else body for place, body in enumerate(held)]
         conn.execute(sa.delete(tables.pack).where(pack.thread == thread.id, pack.block == block))
         packs.write(conn, thread, {block: left})
-
-
-def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the items, as many at a time as a query can name."""
-    for start in range(0, len(items), _A_QUERY):
-        yield items[start : start + _A_QUERY]

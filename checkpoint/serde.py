@@ -28,7 +28,7 @@ from langgraph.checkpoint.serde.types import (
 from langgraph.types import Send
 from pydantic import ValidationError
 
-from .codec import MESSAGES
+from .codec import MESSAGES, construct
 from .errors import ValueTypeError
 
 _OPTION = ormsgpack.OPT_NON_STR_KEYS
@@ -146,7 +146,7 @@ def _build(code: int, inside: Any) -> Any:
         return _array(*inside)
     module, name, argument, *_ = inside
     if (kind := MESSAGES.get((module, name))) is not None:
-        return kind.model_construct(None, **argument)
+        return construct(kind, argument)
     try:
         return _made(code, getattr(import_module(module), name), inside)
     except Exception as error:

@@ -3,7 +3,8 @@
 import sqlalchemy as sa
 
 from . import tables
-from .runs import Runs, decode_runs, encode_runs
+from .rows import opened_runs, sealed_runs
+from .runs import Runs
 from .threads import Thread
 
 _snapshot = tables.snapshot.c
@@ -14,7 +15,7 @@ def write(conn: sa.Connection, thread: Thread, compaction_id: str, runs: Runs, *
     row = {
         "thread": thread.id,
         "compaction_id": compaction_id,
-        "runs": _closed(thread, compaction_id, runs),
+        "runs": sealed_runs(thread, row_name(compaction_id), runs),
         "created_at": now,
     }
     conn.execute(sa.insert(tables.snapshot).values(row))
@@ -24,24 +25,15 @@ def read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Runs | None
     """Return the snapshot of an attempt, or None."""
     query = sa.select(_snapshot.runs).where(_snapshot.thread == thread.id, _snapshot.compaction_id == compaction_id)
     data = conn.execute(query).scalar_one_or_none()
-    return None if data is None else _opened(thread, compaction_id, data)
+    return None if data is None else opened_runs(thread, row_name(compaction_id), data)
 
 
 def of_thread(conn: sa.Connection, thread: Thread) -> dict[str, Runs]:
     """Return every snapshot of a thread by its compaction_id."""
     query = sa.select(_snapshot.compaction_id, _snapshot.runs).where(_snapshot.thread == thread.id)
-    return {name: _opened(thread, name, data) for name, data in conn.execute(query)}
+    return {name: opened_runs(thread, row_name(name), data) for name, data in conn.execute(query)}
 
 
 def row_name(compaction_id: str) -> str:
     """Return the name of a snapshot row within its thread."""
     return f"snapshot {compaction_id}"
-
-
-def _closed(thread: Thread, compaction_id: str, runs: Runs) -> bytes:
-    return thread.seal.close(row_name(compaction_id), encode_runs(runs))
-
-
-def _opened(thread: Thread, compaction_id: str, sealed: bytes) -> Runs:
-    row = row_name(compaction_id)
-    return decode_runs(thread.seal.open(row, bytes(sealed)), row=thread.seal.name(row))

@@ -2,27 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
+T = TypeVar("T")
+
 
 def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
     """Insert a row unless its key is there; waits for another transaction that is inserting the same."""
-    match conn.dialect.name:
-        case "postgresql":
-            conn.execute(postgresql.insert(table).values(values).on_conflict_do_nothing())
-        case "sqlite":
-            conn.execute(sqlite.insert(table).values(values).on_conflict_do_nothing())
-        case _:
-            # not INSERT IGNORE: it leaves a shared lock behind, and two that wait would then deadlock
-            same = {key.name: key for key in table.primary_key}
-            conn.execute(mysql.insert(table).values(values).on_duplicate_key_update(same))
+    if conn.dialect.name in {"postgresql", "sqlite"}:
+        conn.execute(_ignoring(conn.dialect.name, table), values)
+    else:
+        # not INSERT IGNORE: it leaves a shared lock behind, and two that wait would then deadlock
+        same = {key.name: key for key in table.primary_key}
+        conn.execute(mysql.insert(table).values(values).on_duplicate_key_update(same))
 
 
 def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:
-    """Insert a row unless one with its key, or with the same value of a unique column, is there; say whether it was.
+    """Insert a row unless one with its key, or with the same value of a unique column, is there; True for inserted.
 
     For tables whose writers hold the thread row's lock: nobody else is inserting the same at this moment.
     """
@@ -45,6 +44,12 @@ def _ignoring(dialect: str, table: sa.Table) -> sa.Insert:
 _SIZES = (1, 2, 4, 8, 32, 128, 512)
 
 
+def chunks(items: Sequence[T], size: int = 300) -> Iterator[Sequence[T]]:
+    """Yield the items, as many at a time as a query can name."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
 def any_of(column: sa.Column[Any], size: int) -> sa.ColumnElement[bool]:
     """Return that the column is one of `size` values, to be given as `in_groups` gives them.
 
@@ -55,7 +60,6 @@ def any_of(column: sa.Column[Any], size: int) -> sa.ColumnElement[bool]:
 
 def in_groups(values: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (size, parameters) for `any_of`, so that every value is in one group; the last one is repeated."""
-    for start in range(0, len(values), _SIZES[-1]):
-        group = values[start : start + _SIZES[-1]]
+    for group in chunks(values, _SIZES[-1]):
         size = next(size for size in _SIZES if size >= len(group))
         yield size, {f"value_{place}": group[min(place, len(group) - 1)] for place in range(size)}

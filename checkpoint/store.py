@@ -3,8 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
@@ -14,12 +13,11 @@ from .codec import HASH_BYTES, content_hash, dumps, loads, prove
 from .errors import MessageError, RowError
 from .runs import Runs, covering, expand, runs_of
 from .sealing import PREFIX_BYTES, Keyring
-from .statements import any_of, in_groups
+from .statements import any_of, chunks, in_groups
 from .threads import Thread, Threads
 
 _RUNS_A_QUERY = 100
 _FEW = 2  # ranges that are asked for one by one: a query that is always the same costs least
-T = TypeVar("T")
 
 
 class Prepared(NamedTuple):
@@ -69,8 +67,13 @@ class MessageStore:
             self.threads.save(conn, thread)
         return runs_of(seqs)
 
-    def add(self, conn: sa.Connection, thread: Thread, prepared: Sequence[Prepared]) -> list[int]:
-        """Store what is not yet there and return each one's number. The thread's counters are not saved yet."""
+    def add(
+        self, conn: sa.Connection, thread: Thread, prepared: Sequence[Prepared], *, proven: bool = False
+    ) -> list[int]:
+        """Store what is not yet there and return each one's number. The thread's counters are not saved yet.
+
+        With `proven` the caller has seen that each can be read again.
+        """
         hashes = [thread.seal.hash(one.digest) for one in prepared]
         bare = [None if one.bare is None else thread.seal.hash(one.bare) for one in prepared]
         seqs = self._known(conn, thread, [*hashes, *(name for name in bare if name is not None)])
@@ -80,7 +83,8 @@ class MessageStore:
         for one, name, without in zip(prepared, hashes, bare, strict=True):
             if name in seqs:
                 continue
-            prove(one.message, one.body)
+            if not proven:
+                prove(one.message, one.body)
             if (
                 without is not None
                 and without not in asked
@@ -182,7 +186,7 @@ class MessageStore:
         for start, end in loose if len(loose) <= _FEW else ():
             yield from _opened(thread, conn.execute(_BETWEEN, {"thread": thread.id, "first": start, "last": end}))
         columns = tables.message.c
-        for chunk in _chunks(loose if len(loose) > _FEW else (), _RUNS_A_QUERY):
+        for chunk in chunks(loose if len(loose) > _FEW else (), _RUNS_A_QUERY):
             ranges = sa.or_(*(columns.seq.between(start, end) for start, end in chunk))
             query = sa.select(columns.seq, columns.body).where(columns.thread == thread.id, ranges)
             yield from _opened(thread, conn.execute(query))
@@ -193,12 +197,6 @@ def prepare(message: BaseMessage) -> Prepared:
     body = dumps(message)
     bare = content_hash(dumps(message.model_copy(update={"id": None}))) if message.id else None
     return Prepared(message, body, content_hash(body), bare)
-
-
-def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    rest = iter(items)
-    while chunk := list(islice(rest, size)):
-        yield chunk
 
 
 def _opened(thread: Thread, rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:

@@ -42,7 +42,7 @@ _id = attrgetter("id")
 class _Listed:
     """Messages with ids, in a row: `known` says how many at the start are stored, the rest is prepared."""
 
-    messages: Sequence[BaseMessage]
+    messages: list[BaseMessage]
     known: tuple[Known, int] | None
     looks: list[Any]
     fresh: list[Prepared]
@@ -90,7 +90,7 @@ class Plan:
                 one.fresh = [*map(prepare, one.messages[: one.known[1]]), *one.fresh]
                 one.known = None
         prepared = [*chain.from_iterable(one.fresh for one in self._lists), *(one.prepared for one in self._singles)]
-        seqs = iter(store.add(conn, thread, prepared) if prepared else ())
+        seqs = iter(store.add(conn, thread, prepared, proven=True) if prepared else ())
         for one in self._lists:
             stored = one.known[0].seqs[: one.known[1]] if one.known else []
             one.seqs = [*stored, *islice(seqs, len(one.fresh))]
@@ -105,7 +105,7 @@ class Plan:
     def committed(self, age: Age) -> None:
         """Let the next put know the lists of this one."""
         for one in self._lists:
-            new = Known(age, list(one.messages), one.looks, one.seqs)
+            new = Known(age, one.messages, one.looks, one.seqs)
             self.memo.remember(self.thread_id, new, one.known and one.known[0])
 
     def _walked(self, value: Any, depth: int) -> Any:

@@ -1,5 +1,6 @@
 """Where a graph keeps snapshots, ledger and archive (DESIGN §11)."""
 
+import time
 from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -16,14 +17,14 @@ def records_for(database: str | Engine | Database | None, checkpointer: Any) -> 
     `SettingsError` where threads would outlive their snapshots, `DatabaseError` where the database cannot be
     reached. A database opened here from a URL lives as long as the graph.
     """
+    now = time.time
     if database is None and isinstance(checkpointer, SQLAlchemySaver | AsyncSQLAlchemySaver):
-        checkpointer.database.setup()
-        return CompactionRecords(checkpointer.database, checkpointer.now)
-    if database is None:
+        database, now = checkpointer.database, checkpointer.now
+    elif database is None:
         database = _beside(checkpointer)
     opened = database if isinstance(database, Database) else Database.open(database)
     opened.setup()
-    return CompactionRecords(opened)
+    return CompactionRecords(opened, now)
 
 
 def _beside(checkpointer: Any) -> str:

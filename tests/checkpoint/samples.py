@@ -1,4 +1,4 @@
-"""Messages of every kind, and conversations to keep."""
+"""Messages of every kind, conversations to keep, and a clock."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -125,3 +125,14 @@ def begin(records: CompactionRecords, thread_id: str, count: int = 5, **changes:
     key = key_of(thread_id, talk(count))
     records.begin(key, talk(count), now=10.0, **opening(**changes))
     return key
+
+
+class Clock:
+    """A wall clock, in seconds, that stands until it is set."""
+
+    def __init__(self) -> None:
+        self.time = 1_000_000.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.time

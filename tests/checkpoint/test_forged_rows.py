@@ -58,7 +58,7 @@ def in_the_rest(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None
 def into_checkpoint(saver: Any, conn: sa.Connection, **content: Any) -> None:
     """Write the newest checkpoint again with other content."""
     thread = saver.store.thread(conn, "t")
-    stored = checkpoints.latest(conn, thread, "")
+    stored = checkpoints.named(conn, thread, "", None)
     assert stored is not None
     if "values" in content:
         content["values"] = {**stored.values, **content["values"]}
@@ -68,7 +68,7 @@ def into_checkpoint(saver: Any, conn: sa.Connection, **content: Any) -> None:
 def in_a_write(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
     """Write tagged bytes as what a task wrote."""
     thread = saver.store.thread(conn, "t")
-    stored = checkpoints.latest(conn, thread, "")
+    stored = checkpoints.named(conn, thread, "", None)
     assert stored is not None
     write = pending.Write("", "task-9", 0, "short", [0, kind, data], row="")
     pending.put(conn, thread, ("", stored.id), "task-9", [write])
@@ -188,7 +188,7 @@ def test_a_value_nested_without_end_is_named(saver: Any, depth: int) -> None:
     """A value in very many containers is an error that names the row, not the end of the process."""
     with saver.database.write() as conn:
         thread = saver.store.thread(conn, "t")
-        stored = checkpoints.latest(conn, thread, "")
+        stored = checkpoints.named(conn, thread, "", None)
         assert stored is not None
         content = [stored.v, stored.ts, {}, {}, None, {"short": None}, stored.metadata, None]
         deep = b"\x92\x06\x91" * depth + ormsgpack.packb([0, "null", b""])  # a list in a list in a list ...

@@ -16,24 +16,7 @@ from langgraph_compaction.checkpoint import (
     SQLAlchemySaver,
 )
 from langgraph_compaction.checkpoint.leases import Lease
-from tests.checkpoint.samples import key_of, opening, talk
-
-
-class Clock:
-    """A wall clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.time = 1_000_000.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.time
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """Return a clock that stands."""
-    return Clock()
+from tests.checkpoint.samples import Clock, key_of, opening, talk
 
 
 @pytest.fixture

@@ -13,24 +13,7 @@ from tests.checkpoint.contract.conftest import Opened
 from tests.checkpoint.contract.savers import Kind, Saver
 from tests.checkpoint.contract.steps import Steps, id_of, ids, read, values_of, where, writes_of
 from tests.checkpoint.contract.test_delta import Delta, config_of, graph_of, turn
-from tests.checkpoint.samples import talk
-
-
-class Clock:
-    """Seconds that go on when they are told to."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.time
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """Return a clock that stands."""
-    return Clock()
+from tests.checkpoint.samples import Clock, talk
 
 
 @pytest.fixture
