@@ -100,10 +100,9 @@ class SaverCore(BaseCheckpointSaver[int]):
             reading = Reading(conn, thread, self.store, self.serde)
             [built] = tuples.build(reading, [stored])
             for channel, node in stored.values.items():
-                if (seqs := reading.seqs(node, thread.seal.name(stored.row))) is not None:
-                    held = built.checkpoint["channel_values"][channel]
-                    known = Known(thread.age, list(held), None, seqs, [reading.bodies[seq] for seq in seqs])
-                    self.memo.remember(thread_id, known)
+                if (runs := reading.runs(node, thread.seal.name(stored.row))) is not None:
+                    held = list(built.checkpoint["channel_values"][channel])
+                    self.memo.remember(thread_id, Known(thread.age, held, None, runs, reading.bodies_of(runs)))
             return built
 
         return self.database.look(work)

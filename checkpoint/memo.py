@@ -1,22 +1,25 @@
 """What was stored last, so that a put of a long list serialises only what is new in it.
 
-A list of messages is known again by its objects. An application may change a message in place, so what each
-message looked like is kept too, and compared deeply: a changed one is stored again like a new one.
+A message is known again by its object. An application may change it in place, so what each message looked like is
+kept too, and compared deeply: a changed one is stored again like a new one.
 """
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter, is_
-from typing import Any
+from typing import Any, NamedTuple
 
+import ormsgpack
 from langchain_core.messages import BaseMessage
 
-from .codec import loads
+from .codec import PLAIN_OPTION, is_still
+from .runs import Runs
 
 _LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
-_look = attrgetter("__dict__")
+_HELD_A_THREAD = 64
+_fields = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
 
 Age = tuple[int, int]
@@ -31,7 +34,7 @@ class Known:
     messages: list[BaseMessage]
     seen: list[Any] | None
     """What the messages looked like; None where they were just read, and `bodies` tell it."""
-    seqs: list[int]
+    runs: Runs
     bodies: Sequence[bytes] = ()
 
     @property
@@ -39,25 +42,45 @@ class Known:
         """What the messages looked like, found out when it is first asked for: who only reads never does."""
         bodies = self.bodies  # before `seen` is looked at: they go once that is there
         if self.seen is None:
-            self.seen = [_copied(loads(body).__dict__) for body in bodies]
+            # looked at before it is compared: a change in between is then seen by the one or by the other
+            looks = map(look, self.messages)
+            self.seen = [
+                seen if is_still(message, body) else None
+                for seen, message, body in zip(looks, self.messages, bodies, strict=True)
+            ]
         self.bodies = ()
         return self.seen
 
 
+class Held(NamedTuple):
+    """A single message as it stands in the database, and what it looked like."""
+
+    age: Age
+    message: BaseMessage
+    look: Any
+    seq: int
+
+
+@dataclass(slots=True)
+class _Thread:
+    lists: tuple[Known, ...] = ()
+    held: OrderedDict[int, Held] = field(default_factory=OrderedDict[int, Held])
+
+
 class Memo:
-    """The newest lists of the newest `size` threads. Safe for use by several threads at once."""
+    """The newest lists and messages of the newest `size` threads. Safe for use by several threads at once."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._lock = threading.Lock()
-        self._lists: OrderedDict[str, tuple[Known, ...]] = OrderedDict()
+        self._threads: OrderedDict[str, _Thread] = OrderedDict()
 
     def prefix(self, thread_id: str, messages: Sequence[BaseMessage]) -> tuple[Known, int] | None:
         """Return a known list and how many messages at its start the given one shares, unchanged; or None."""
         if not messages:
             return None
         with self._lock:
-            lists = self._lists.get(thread_id, ())
+            lists = self._threads[thread_id].lists if thread_id in self._threads else ()
         best: tuple[Known, int] | None = None
         for known in lists:
             if known.messages[0] is messages[0]:
@@ -66,22 +89,46 @@ class Memo:
                     best = known, length
         return best
 
+    def held(self, thread_id: str, message: BaseMessage) -> Held | None:
+        """Return a message that was stored not long ago by itself or in a short list, and is unchanged; or None."""
+        with self._lock:
+            one = self._threads[thread_id].held.get(id(message)) if thread_id in self._threads else None
+        return one if one is not None and _alike([message], [one.message], [one.look]) else None
+
     def remember(self, thread_id: str, new: Known, before: Known | None = None) -> None:
         """Keep a list that is now stored, in the place of the one it grew from."""
         if not (self._size and new.messages):
             return
         with self._lock:
-            held = self._lists.pop(thread_id, ())
-            others = (one for one in held if one is not before and one.messages[0] is not new.messages[0])
-            self._lists[thread_id] = (new, *others)[:_LISTS_A_THREAD]
-            while len(self._lists) > self._size:
-                self._lists.popitem(last=False)
+            thread = self._touched(thread_id)
+            others = (one for one in thread.lists if one is not before and one.messages[0] is not new.messages[0])
+            thread.lists = (new, *others)[:_LISTS_A_THREAD]
+
+    def hold(self, thread_id: str, new: Iterable[Held]) -> None:
+        """Keep single messages that are now stored."""
+        if not self._size:
+            return
+        with self._lock:
+            held = self._touched(thread_id).held
+            for one in new:
+                held[id(one.message)] = one  # which stays the object's own, as long as the object is held
+                held.move_to_end(id(one.message))
+            while len(held) > _HELD_A_THREAD:
+                held.popitem(last=False)
 
     def forget(self, thread_ids: Iterable[str]) -> None:
         """Drop what is known of threads."""
         with self._lock:
             for thread_id in thread_ids:
-                self._lists.pop(thread_id, None)
+                self._threads.pop(thread_id, None)
+
+    def _touched(self, thread_id: str) -> _Thread:
+        """Return the newest thread, which this one is now. Under the lock."""
+        thread = self._threads.setdefault(thread_id, _Thread())
+        self._threads.move_to_end(thread_id)
+        while len(self._threads) > self._size:
+            self._threads.popitem(last=False)
+        return thread
 
 
 def _shared(known: Known, messages: Sequence[BaseMessage]) -> int:
@@ -100,32 +147,34 @@ def _shared(known: Known, messages: Sequence[BaseMessage]) -> int:
 
 
 def _same(known: Known, messages: Sequence[BaseMessage], start: int, end: int) -> bool:
-    part = messages[start:end]
+    return _alike(messages[start:end], known.messages[start:end], known.looks[start:end])
+
+
+def _alike(part: Sequence[BaseMessage], before: Sequence[BaseMessage], looks: list[Any]) -> bool:
     # what a class does not know of is not compared: it is serialised
-    if not all(map(is_, part, known.messages[start:end])) or any(map(_extra, part)):
+    if not all(map(is_, part, before)) or any(map(_extra, part)):
         return False
     try:
-        return list(map(_look, part)) == known.looks[start:end]
+        return list(map(_fields, part)) == looks
     except ValueError:  # an array has no truth value; it was not there before
         return False
 
 
-def looks(messages: Iterable[BaseMessage]) -> list[Any]:
-    """Return what messages look like now, to be compared later."""
-    return list(map(_copied, map(_look, messages)))
+def look(message: BaseMessage) -> Any:
+    """Return what a message looks like now, to be compared with its fields later."""
+    return _entries(message.__dict__)
 
 
-class _Exactly:
-    """Equals what is of the same type too: to Python 1, 1.0 and True are equal, in a message they are not."""
+class _Packed(bytes):
+    """Equals what msgpack writes as these bytes: to Python 1, 1.0 and True are equal, in a message they are not."""
 
-    __slots__ = ("_kind", "_value")
-
-    def __init__(self, value: object) -> None:
-        self._value = value
-        self._kind = type(value)
+    __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is self._kind and other == self._value
+        try:
+            return bytes.__eq__(self, ormsgpack.packb(other, None, PLAIN_OPTION))
+        except TypeError:  # it cannot be written by itself; it was not there before
+            return False
 
     __hash__ = None  # type: ignore[assignment] # it is compared, and never a key
 
@@ -133,13 +182,29 @@ class _Exactly:
 def _copied(value: Any) -> Any:
     """Copy plain containers; a value that could change unseen becomes one that equals nothing."""
     kind = type(value)
-    if kind is dict:
-        return {key: _copied(held) for key, held in value.items()} if value else {}
-    if kind is list or kind is tuple:
-        return kind(map(_copied, value)) if value else kind()
+    if kind is dict or kind is list or kind is tuple:
+        if not value:
+            return _EMPTY[kind]
+        parts = set(map(type, value.values() if kind is dict else value))
+        if parts <= _COUNTS and parts & _NUMBERS:
+            return _packed(value)  # one comparison instead of many
+        return _entries(value) if kind is dict else kind(map(_copied, value))
     if value is None or kind is str or kind is bytes:
         return value
-    return _Exactly(value if kind in _NUMBERS else object())
+    return _packed(value) if kind in _NUMBERS else object()
 
 
-_NUMBERS = frozenset({int, float, bool, complex})
+def _entries(held: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {key: one if type(one) is str or one is None else _copied(one) for key, one in held.items()}
+
+
+def _packed(value: Any) -> Any:
+    try:
+        return _Packed(ormsgpack.packb(value, None, PLAIN_OPTION))
+    except TypeError:  # a number of more than 64 bits, or what msgpack does not know by itself
+        return object()
+
+
+_NUMBERS: frozenset[type] = frozenset({int, float, bool})
+_COUNTS: frozenset[type] = _NUMBERS | {dict}
+_EMPTY: dict[type, Any] = {dict: {}, list: [], tuple: ()}

@@ -63,9 +63,13 @@ class Reading:
         self.messages.update(self.store.get_many(self.conn, self.thread, runs, self.messages, self.bodies))
         self.awaited.clear()
 
-    def seqs(self, node: Any, row: str) -> list[int] | None:
-        """Return the numbers of a fetched node that is a list of messages, None for any other."""
-        return list(expand(self._runs(node, row))) if node[0] in {RUNS, PIECES} else None
+    def runs(self, node: Any, row: str) -> Runs | None:
+        """Return the runs of a fetched node that is a list of messages, None for any other."""
+        return self._runs(node, row) if node[0] in {RUNS, PIECES} else None
+
+    def bodies_of(self, runs: Runs) -> list[bytes]:
+        """Return the bytes of fetched messages, in their order."""
+        return list(map(self.bodies.__getitem__, expand(runs)))
 
     def build(self, node: Any, row: str) -> Any:
         """Return the value of a fetched node; RowError, naming `row`, for what may not be loaded."""

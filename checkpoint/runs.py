@@ -31,6 +31,27 @@ def runs_of(seqs: Iterable[int]) -> Runs:
     return tuple(runs)
 
 
+def first(runs: Runs, count: int) -> Runs:
+    """Return the runs of the first `count` sequence numbers."""
+    left = count
+    taken: list[tuple[int, int]] = []
+    for start, length in runs:
+        if left <= 0:
+            break
+        taken.append((start, min(length, left)))
+        left -= length
+    return tuple(taken)
+
+
+def extended(runs: Runs, seqs: Iterable[int]) -> Runs:
+    """Return the runs with more sequence numbers behind them."""
+    more = runs_of(seqs)
+    if not (runs and more and sum(runs[-1]) == more[0][0]):
+        return (*runs, *more)
+    (start, length), (_, added) = runs[-1], more[0]
+    return (*runs[:-1], (start, length + added), *more[1:])
+
+
 def expand(runs: Runs) -> Iterator[int]:
     """Yield every sequence number of the runs, in order."""
     for start, length in runs:

@@ -25,9 +25,13 @@ def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> 
 
     For tables whose writers hold the thread row's lock: nobody else is inserting the same at this moment.
     """
+    return conn.execute(_counted(conn.dialect.name, table), values).rowcount > 0
+
+
+@cache
+def _counted(dialect: str, table: sa.Table) -> sa.Insert:
     # drivers know the count of an INSERT, but SQLAlchemy keeps it only where it is asked to
-    counted = {"preserve_rowcount": True}
-    return conn.execute(_ignoring(conn.dialect.name, table), values, execution_options=counted).rowcount > 0
+    return _ignoring(dialect, table).execution_options(preserve_rowcount=True)
 
 
 @cache

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
 from . import packs, tables
-from .codec import HASH_BYTES, content_hash, dumps, loads, prove
+from .codec import HASH_BYTES, content_hash, dumps, loads, loads_plain, prove
 from .errors import MessageError, RowError
 from .runs import Runs, covering, expand, runs_of
 from .sealing import PREFIX_BYTES, Keyring
@@ -123,13 +123,14 @@ class MessageStore:
         wanted = covering(many)
         found = dict(known or {})
         missing = covering([runs_of(seq for seq in expand(wanted) if seq not in found)]) if found else wanted
-        for seq, body in self._bodies(conn, thread, missing):
-            found[seq] = loads(body, row=_row(thread, seq))
-            if bodies is not None:
-                bodies[seq] = body
+        read = self._bodies(conn, thread, missing)
         for seq in expand(missing):
-            if seq not in found:
+            if (body := read.get(seq)) is None:
                 raise RowError(f"{_row(thread, seq)} is missing")
+            message = loads_plain(body)
+            found[seq] = loads(body, row=_row(thread, seq)) if message is None else message
+        if bodies is not None:
+            bodies.update(read)
         return found
 
     def find_digest(self, conn: sa.Connection, thread: Thread, start: bytes) -> list[int]:
@@ -143,7 +144,7 @@ class MessageStore:
         seqs = list(conn.execute(query.order_by(columns.seq.desc())).scalars())
         if thread.seal.open_hash or len(start) == PREFIX_BYTES:
             return seqs
-        bodies = dict(self._bodies(conn, thread, covering(((seq, 1),) for seq in seqs)))
+        bodies = self._bodies(conn, thread, covering(((seq, 1),) for seq in seqs))
         return [seq for seq in seqs if content_hash(bodies[seq]).startswith(start)]
 
     def _known(self, conn: sa.Connection, thread: Thread, hashes: Sequence[bytes]) -> dict[bytes, int]:
@@ -173,23 +174,22 @@ class MessageStore:
         )
         conn.execute(_SET_HASH, [{"key": thread.id, "old": old, "new": new} for _, old, new, _ in taken])
 
-    def _bodies(self, conn: sa.Connection, thread: Thread, runs: Runs) -> Iterator[tuple[int, bytes]]:
+    def _bodies(self, conn: sa.Connection, thread: Thread, runs: Runs) -> dict[int, bytes]:
+        """Return the bodies of those messages of sorted runs that are there."""
         edge = packs.first_loose(thread)
         old = tuple((start, min(length, edge - start)) for start, length in runs if start < edge)
-        packed: set[int] = set()
-        for seq, body in packs.bodies(conn, thread, old):
-            packed.add(seq)
-            yield seq, body
-        beside = runs_of(seq for seq in expand(old) if seq not in packed)  # large ones
+        found = packs.bodies(conn, thread, old)
+        beside = runs_of(seq for seq in expand(old) if seq not in found)  # large ones
         loose = [(start, start + length - 1) for start, length in beside]
         loose += [(max(start, edge), start + length - 1) for start, length in runs if start + length > edge]
         for start, end in loose if len(loose) <= _FEW else ():
-            yield from _opened(thread, conn.execute(_BETWEEN, {"thread": thread.id, "first": start, "last": end}))
+            found.update(_opened(thread, conn.execute(_BETWEEN, {"thread": thread.id, "first": start, "last": end})))
         columns = tables.message.c
         for chunk in chunks(loose if len(loose) > _FEW else (), _RUNS_A_QUERY):
             ranges = sa.or_(*(columns.seq.between(start, end) for start, end in chunk))
             query = sa.select(columns.seq, columns.body).where(columns.thread == thread.id, ranges)
-            yield from _opened(thread, conn.execute(query))
+            found.update(_opened(thread, conn.execute(query)))
+        return found
 
 
 def prepare(message: BaseMessage) -> Prepared:

@@ -3,7 +3,7 @@
     compaction_schema     one row: the version of these tables
     compaction_thread     a thread's id and its counters; every writer locks this row first
     compaction_message    the newest messages of a thread, each once, under its sequence number
-    compaction_pack       older messages, 64 to a row, under sequence number / 64
+    compaction_pack       older messages, 96 to a row, under sequence number / 96
     compaction_hash       the sequence number of a message by the hash of its bytes, packed or not
     compaction_blob       large values that are not messages, each once per thread
     compaction_checkpoint a checkpoint: small values in line, the rest as runs and blob numbers
@@ -19,11 +19,13 @@ no foreign keys: rows of one thread may be written in any order.
 
 from typing import Any
 
-from sqlalchemy import Column, Double, Index, Integer, MetaData, Table, UniqueConstraint
+from sqlalchemy import Column, Double, Index, Integer, MetaData, Table, UniqueConstraint, text
 
 from .columns import Body, Hash, Ident, Key, Long, Prose
 
 METADATA = MetaData()
+_WITH_RUN: dict[str, Any] = {f"{dialect}_where": text("run IS NOT NULL") for dialect in ("sqlite", "postgresql")}
+"""What leaves rows without a run out of an index, where a database can do that."""
 _TEXT: dict[str, Any] = {
     f"{dialect}_{option}": value
     for dialect in ("mysql", "mariadb")
@@ -63,7 +65,7 @@ thread = _table(
     Column("generation", Integer, nullable=False),  # raised by whatever removes message rows
     Column("next_blob", Long, nullable=False),
     Column("next_checkpoint", Long, nullable=False),
-    Column("packed", Long, nullable=False),  # how many blocks of 64 messages are packed
+    Column("packed", Long, nullable=False),  # how many blocks of 96 messages are packed
     Column("salt", Body),  # sealed; NULL where nothing is encrypted
     Column("updated_at", Double, nullable=False),
     Column("lease", Key(64)),
@@ -113,7 +115,7 @@ checkpoint = _table(
     Column("run", Ident(255)),
     Column("body", Body, nullable=False),
     UniqueConstraint("thread", "namespace", "id", name="compaction_checkpoint_id"),
-    Index("compaction_checkpoint_run", "run"),
+    Index("compaction_checkpoint_run", "run", **_WITH_RUN),
     without_rowid=True,
 )
 

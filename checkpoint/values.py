@@ -8,7 +8,7 @@ checkpointer a tuple comes back as a list.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby, islice, repeat
+from itertools import chain, groupby, repeat, starmap
 from operator import attrgetter
 from typing import Any
 
@@ -24,13 +24,14 @@ from langgraph.types import Overwrite, Send
 from . import blobs
 from .codec import MESSAGES, prove
 from .errors import MessageError
-from .memo import Age, Known, Memo, looks
+from .memo import Age, Held, Known, Memo, look
 from .nodes import BARE, BLOB, DELTA, DICT, INLINE, LIST, ONE, OVERWRITE, PIECES, RUNS, SEND
-from .runs import Runs, encode_runs, runs_of
+from .runs import Runs, encode_runs, extended, first
 from .store import MessageStore, Prepared, prepare
 from .threads import Thread
 
 _INLINE_BYTES = 256
+_SHORT = 16  # lists up to here are held as single messages
 _RUNS_A_PIECE = 64
 _DEPTH = 16
 _KINDS = frozenset(MESSAGES.values())
@@ -39,20 +40,30 @@ _id = attrgetter("id")
 
 
 @dataclass(slots=True)
-class _Listed:
-    """Messages with ids, in a row: `known` says how many at the start are stored, the rest is prepared."""
+class _Single:
+    """A message in a row: one that is held needs to be prepared only where it has gone since."""
 
-    messages: list[BaseMessage]
-    known: tuple[Known, int] | None
-    looks: list[Any]
-    fresh: list[Prepared]
-    seqs: list[int] = field(default_factory=list[int])
+    message: BaseMessage
+    look: Any
+    held: Held | None = None
+    prepared: Prepared | None = None
+    seq: int = -1
 
 
 @dataclass(slots=True)
-class _Single:
-    prepared: Prepared
-    seq: int = -1
+class _Listed:
+    """Messages with ids, in a row: `known` says how many at the start are stored, the rest are `singles`."""
+
+    messages: list[BaseMessage]
+    known: tuple[Known, int] | None
+    singles: list[_Single]
+    runs: Runs = ()
+
+    @property
+    def looks(self) -> list[Any]:
+        """What the messages look like."""
+        known = self.known[0].looks[: self.known[1]] if self.known else ()
+        return [*known, *(single.look for single in self.singles)]
 
 
 @dataclass(slots=True)
@@ -87,15 +98,13 @@ class Plan:
         """Store all that was planned and return the nodes of `planned`, which msgpack can write."""
         for one in self._lists:
             if one.known and one.known[0].age != thread.age:
-                one.fresh = [*map(prepare, one.messages[: one.known[1]]), *one.fresh]
+                gone = zip(one.messages, one.looks[: one.known[1]], strict=False)
+                one.singles = [*starmap(_Single, gone), *one.singles]
                 one.known = None
-        prepared = [*chain.from_iterable(one.fresh for one in self._lists), *(one.prepared for one in self._singles)]
-        seqs = iter(store.add(conn, thread, prepared, proven=True) if prepared else ())
+        self._number(conn, thread, store)
         for one in self._lists:
-            stored = one.known[0].seqs[: one.known[1]] if one.known else []
-            one.seqs = [*stored, *islice(seqs, len(one.fresh))]
-        for single in self._singles:
-            single.seq = next(seqs)
+            stored = first(one.known[0].runs, one.known[1]) if one.known else ()
+            one.runs = extended(stored, (single.seq for single in one.singles))
         for large, number in zip(
             self._large, blobs.add(conn, thread, [large.data for large in self._large]), strict=True
         ):
@@ -103,10 +112,31 @@ class Plan:
         return _filled(conn, thread, planned)
 
     def committed(self, age: Age) -> None:
-        """Let the next put know the lists of this one."""
+        """Let the next put know the messages of this one."""
+        short: list[_Single] = []
         for one in self._lists:
-            new = Known(age, one.messages, one.looks, one.seqs)
-            self.memo.remember(self.thread_id, new, one.known and one.known[0])
+            if one.known or len(one.messages) > _SHORT:
+                new = Known(age, one.messages, one.looks, one.runs)
+                self.memo.remember(self.thread_id, new, one.known and one.known[0])
+            else:
+                short += one.singles
+        held = (Held(age, single.message, single.look, single.seq) for single in (*short, *self._singles))
+        self.memo.hold(self.thread_id, held)
+
+    def _number(self, conn: sa.Connection, thread: Thread, store: MessageStore) -> None:
+        """Give every single message its number, and store those that are not there."""
+        fresh: list[_Single] = []
+        for single in (*chain.from_iterable(one.singles for one in self._lists), *self._singles):
+            # the task's write may have been committed since this was planned
+            held = single.held or self.memo.held(self.thread_id, single.message)
+            if held is not None and held.age == thread.age:
+                single.seq, single.look = held.seq, held.look
+            else:
+                fresh.append(single)
+        if fresh:
+            prepared = [single.prepared or prepare(single.message) for single in fresh]
+            for single, seq in zip(fresh, store.add(conn, thread, prepared, proven=True), strict=True):
+                single.seq = seq
 
     def _walked(self, value: Any, depth: int) -> Any:
         match value:
@@ -142,23 +172,32 @@ class Plan:
         rest = messages[known[1] :] if known else messages
         if not (set(map(type, rest)) <= _KINDS and all(map(_id, rest))):
             return None
-        # before they are serialised: what is changed in between then looks changed
-        seen = [*(known[0].looks[: known[1]] if known else ()), *looks(rest)]
-        fresh: list[Prepared] = []
+        singles: list[_Single] = []
         for message in rest:
-            if (prepared := _prepared(message)) is None:
+            if (single := self._single(message)) is None:
                 return None
-            fresh.append(prepared)
-        listed = _Listed(list(messages), known, seen, fresh)
+            singles.append(single)
+        listed = _Listed(list(messages), known, singles)
         self._lists.append(listed)
         return listed
 
     def _message(self, message: BaseMessage) -> Any:
-        if (prepared := _prepared(message)) is None:
+        if (single := self._single(message)) is None:
             return self._inline(message)
-        single = _Single(prepared)
         self._singles.append(single)
         return [ONE if message.id else BARE, single]
+
+    def _single(self, message: BaseMessage) -> _Single | None:
+        """Plan a message; None where it holds what only the saver's own serializer may load."""
+        if (held := self.memo.held(self.thread_id, message)) is not None:
+            return _Single(message, held.look, held)
+        seen = look(message)  # before it is serialised: what is changed in between then looks changed
+        try:
+            prepared = prepare(message)
+            prove(message, prepared.body)
+        except MessageError:
+            return None
+        return _Single(message, seen, None, prepared)
 
     def _inline(self, value: Any) -> Any:
         kind, data = self.serde.dumps_typed(value)
@@ -167,16 +206,6 @@ class Plan:
         large = _Large(ormsgpack.packb([kind, data]))
         self._large.append(large)
         return large
-
-
-def _prepared(message: BaseMessage) -> Prepared | None:
-    """Prepare a message, or return None where it holds what only the saver's own serializer may load."""
-    try:
-        prepared = prepare(message)
-        prove(message, prepared.body)
-    except MessageError:
-        return None
-    return prepared
 
 
 def _holds_message(value: Any, depth: int) -> bool:
@@ -191,9 +220,9 @@ def _holds_message(value: Any, depth: int) -> bool:
             held = (value.value,)
         case _:
             return False
-    kinds = set(map(type, held))
-    if kinds & _KINDS:
+    if any(map(_KINDS.__contains__, map(type, held))):
         return True
+    kinds = set(map(type, held))
     return (
         depth < _DEPTH
         and not kinds.isdisjoint(_CONTAINERS)
@@ -204,7 +233,7 @@ def _holds_message(value: Any, depth: int) -> bool:
 def _filled(conn: sa.Connection, thread: Thread, planned: Any) -> Any:
     match planned:
         case _Listed():
-            return _runs_node(conn, thread, runs_of(planned.seqs))
+            return _runs_node(conn, thread, planned.runs)
         case _Single():
             return planned.seq
         case _Large():

@@ -42,7 +42,7 @@ def fill(saver: Any, thread: str, checkpoints: int = 2) -> None:
     parent: dict[str, Any] = {}
     for number in range(1, checkpoints + 1):
         values = {
-            "messages": conversation(thread, 130 + number),
+            "messages": conversation(thread, 194 + number),
             "short": [MARKER, number],
             "long": {"text": f"{thread} {number} {MARKER} " * 20},
         }

@@ -98,6 +98,7 @@ class Attack:
         Attack.built = True
 
 
+SOUND = dumps(talk(1)[0])  # a byte that says how many follow, a length of one byte, the extension's code
 ATTACKS = {
     "a class of ours": packed(PYDANTIC, __name__, "Attack", {}, "model_validate_json"),
     "a function": packed(POSITIONAL, "os", "putenv", ("COMPACTION_ATTACK", "1")),
@@ -122,7 +123,9 @@ ATTACKS = {
     "an extension without a class": packed(PYDANTIC, 1, 2, 3),
     "a plain value": ormsgpack.packb({"content": "x"}),
     "nothing": b"",
-    "half a message": dumps(talk(1)[0])[:-9],
+    "half a message": SOUND[:-9],
+    "more than a message": bytes([SOUND[0], SOUND[1] - 9]) + SOUND[2:],
+    "a message as another extension": SOUND[:2] + bytes([4]) + SOUND[3:],
     "a pickle": pickle.dumps(Attack),
 }
 

@@ -81,12 +81,12 @@ def in_a_blob(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
 
 def in_a_message(saver: Any, conn: sa.Connection, _kind: str, data: bytes) -> None:
     """Write bytes as a message."""
-    reseal(saver, conn, tables.message, "message 64", data)
+    reseal(saver, conn, tables.message, "message 96", data)
 
 
 def in_a_pack(saver: Any, conn: sa.Connection, _kind: str, data: bytes) -> None:
     """Write bytes as one message of a pack."""
-    reseal(saver, conn, tables.pack, "pack 0", ormsgpack.packb([*[None] * 5, data, *[None] * 58]))
+    reseal(saver, conn, tables.pack, "pack 0", ormsgpack.packb([*[None] * 5, data, *[None] * 90]))
 
 
 def reseal(saver: Any, conn: sa.Connection, table: sa.Table, row: str, content: bytes) -> None:

@@ -8,7 +8,8 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database, Outcome, runs_of, tables
+from langgraph_compaction.checkpoint import CompactionRecords, Database, Outcome, SQLAlchemySaver, runs_of, tables
+from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.samples import key_of, opening, talk
 
 
@@ -54,6 +55,21 @@ def bodies_written(database: Database) -> Iterator[list[tuple[str, int]]]:
         sa.event.remove(database.engine, "before_cursor_execute", collect)
 
 
+@contextmanager
+def statements(database: Database) -> Iterator[list[str]]:
+    """Collect all that is sent to the database."""
+    sent: list[str] = []
+
+    def collect(_conn: object, _cursor: object, text: str, *_: object) -> None:
+        sent.append(text)
+
+    sa.event.listen(database.engine, "before_cursor_execute", collect)
+    try:
+        yield sent
+    finally:
+        sa.event.remove(database.engine, "before_cursor_execute", collect)
+
+
 @pytest.mark.parametrize("count", [10, 4000])
 def test_a_snapshot_costs_the_same_at_any_length(database: Database, thread_id: str, count: int) -> None:
     """The snapshot row of 10 messages and that of 4,000 are both under 50 bytes, the ledger row under 350."""
@@ -78,17 +94,29 @@ def test_beginning_on_a_long_thread_rewrites_no_message(database: Database, thre
     assert 0 < body_bytes(database, thread_id) - before < 400
 
 
+@pytest.mark.parametrize("length", [1, 200])
+def test_what_a_task_wrote_is_not_looked_for_again(database: Database, thread_id: str, length: int) -> None:
+    """The put after a task's write changes the thread's row and its checkpoints and asks for no message."""
+    saver, said = SQLAlchemySaver(database), talk(length)
+    head = Steps(saver, thread_id).put({"messages": said})
+    saver.put_writes(head, [("messages", (more := talk(1, start=length)))], "task")
+    with statements(database) as texts:
+        Steps(saver, thread_id).put({"messages": [*said, *more]}, on=head)
+    assert [text for text in texts if re.search(r"compaction_(hash|message|pack|blob)\b", text)] == []
+    assert any("compaction_checkpoint" in text for text in texts)
+
+
 def test_a_message_is_packed_once(database: Database, thread_id: str) -> None:
-    """Of a conversation that grows one by one every message is written once, and once more in a pack of 64."""
+    """Of a conversation that grows one by one every message is written once, and once more in a pack of 96."""
     store = CompactionRecords(database).store
     with bodies_written(database) as written, database.write() as conn:
         thread = store.thread(conn, thread_id)
-        for count in range(1, 321):
+        for count in range(1, 481):
             store.put(conn, thread, talk(1, start=count))
     counts = Counter(said for said, _ in written)
-    packed = 320 // 64 - 1
+    packed = 480 // 96 - 1
     assert counts == {
-        "INSERT INTO compaction_message": 320,
+        "INSERT INTO compaction_message": 480,
         "INSERT INTO compaction_pack": packed,
         "DELETE FROM compaction_message": packed,
     }

@@ -1,15 +1,22 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint.memo import Known, Memo, looks
+from langgraph_compaction.checkpoint.codec import dumps
+from langgraph_compaction.checkpoint.memo import Held, Known, Memo, look
 from tests.checkpoint.samples import EVERY_KIND, talk
 
 
 def known(messages: list[BaseMessage], first: int = 0) -> Known:
     """Return a list as it was stored, under numbers from `first` on."""
-    return Known((1, 0), list(messages), looks(messages), list(range(first, first + len(messages))))
+    return Known((1, 0), list(messages), list(map(look, messages)), ((first, len(messages)),))
+
+
+def just_read(messages: list[BaseMessage]) -> Known:
+    """Return a list as it was read from the database."""
+    return Known((1, 0), list(messages), None, ((0, len(messages)),), list(map(dumps, messages)))
 
 
 def remembered(messages: list[BaseMessage], size: int = 4) -> Memo:
@@ -17,6 +24,11 @@ def remembered(messages: list[BaseMessage], size: int = 4) -> Memo:
     memo = Memo(size)
     memo.remember("t", known(messages))
     return memo
+
+
+def held(message: BaseMessage, seq: int) -> Held:
+    """Return a single message as it was stored."""
+    return Held((1, 0), message, look(message), seq)
 
 
 def shared(memo: Memo, messages: list[BaseMessage], thread_id: str = "t") -> int:
@@ -54,20 +66,51 @@ CHANGES = {
     "a mark": lambda m: m.additional_kwargs["compaction"].update(pinned=True),
     "an argument": lambda m: m.tool_calls[0]["args"]["lines"].append(3),
     "a list within": lambda m: m.response_metadata.setdefault("seen", []).append(1),
+    "a number": lambda m: m.usage_metadata.update(output_tokens=3),
+    "a number's type": lambda m: m.usage_metadata.update(input_tokens=True),
+    "a number's type deeper": lambda m: m.usage_metadata["input_token_details"].update(cache_read=1.0),
+    "a number's type among texts": lambda m: m.additional_kwargs.update(index=True),
+    "an equal dict of other numbers": lambda m: change(
+        m, "usage_metadata", {**m.usage_metadata, "total_tokens": 3.0}
+    ),
+    "a new field": lambda m: change(m, "unheard_of", "new"),
 }
+ODD = AIMessage(
+    [{"type": "text", "text": "said"}],
+    id="x",
+    tool_calls=[{"name": "read", "args": {"lines": [1, 2]}, "id": "c"}],
+    additional_kwargs={"compaction": {}, "kind": "odd", "index": 1},
+    usage_metadata={
+        "input_tokens": 1,
+        "output_tokens": 2,
+        "total_tokens": 3,
+        "input_token_details": {"cache_read": 1},
+    },
+)
+
+
+@pytest.mark.parametrize("stored", [known, just_read])
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_message_that_was_changed_in_place_is_noticed(name: str, stored: Callable[..., Known]) -> None:
+    """However deep the change is, the message and what follows it are stored again like new ones."""
+    odd = ODD.model_copy(deep=True)
+    messages = [*talk(5), odd, *talk(5, start=5)]
+    memo = Memo(4)
+    memo.remember("t", stored(messages))
+    CHANGES[name](odd)
+    assert shared(memo, messages) == 5
+    assert shared(memo, messages) == 5  # also once it is known what they looked like
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_message_that_was_changed_in_place_is_noticed(name: str) -> None:
-    """However deep the change is, the message and what follows it are stored again like new ones."""
-    call = {"name": "read", "args": {"lines": [1, 2]}, "id": "c"}
-    odd = AIMessage(
-        [{"type": "text", "text": "said"}], id="x", tool_calls=[call], additional_kwargs={"compaction": {}}
-    )
-    messages = [*talk(5), odd, *talk(5, start=5)]
-    memo = remembered(messages)
+def test_a_single_message_that_was_changed_in_place_is_noticed(name: str) -> None:
+    """What was stored by itself is known as long as it looks as it did then."""
+    odd = ODD.model_copy(deep=True)
+    memo = Memo(4)
+    memo.hold("t", [one := held(odd, 7)])
+    assert memo.held("t", odd) is one
     CHANGES[name](odd)
-    assert shared(memo, messages) == 5
+    assert memo.held("t", odd) is None
 
 
 def test_a_message_that_was_not_changed_is_not_suspected() -> None:
@@ -75,6 +118,9 @@ def test_a_message_that_was_not_changed_is_not_suspected() -> None:
     opaque = "values"  # sets, dates and decimals are not looked into
     plain = [message for name, message in EVERY_KIND.items() if name != opaque]
     assert shared(remembered(plain), plain) == len(plain)
+    memo = Memo(4)
+    memo.remember("t", just_read([ODD]))
+    assert shared(memo, [ODD]) == 1
     assert shared(remembered([EVERY_KIND[opaque]]), [EVERY_KIND[opaque]]) == 0
 
 
@@ -101,10 +147,10 @@ def test_a_list_takes_the_place_of_the_one_it_grew_from() -> None:
     before = memo.prefix("t", messages)
     assert before is not None
     memo.remember("t", known([*messages, *talk(1, start=3)], first=5), before[0])
-    assert len(memo._lists["t"]) == 2
+    assert len(memo._threads["t"].lists) == 2
     found = memo.prefix("t", messages)
     assert found is not None
-    assert (found[0].seqs, found[1]) == ([5, 6, 7, 8], 3)
+    assert (found[0].runs, found[1]) == (((5, 4),), 3)
     assert shared(memo, other) == 2
 
 
@@ -121,10 +167,27 @@ def test_what_is_held_is_bounded() -> None:
     assert shared(remembered(lists[0], size=0), lists[0]) == 0
 
 
+def test_single_messages_that_are_held_are_bounded() -> None:
+    """The newest 64 single messages of a thread are held, and with 0 threads none; another object is another one."""
+    messages = talk(100)
+    memo = Memo(3)
+    memo.hold("t", [held(message, seq) for seq, message in enumerate(messages)])
+    memo.hold("t", [held(messages[36], 36)])
+    memo.hold("t", [held(messages[0], 0)])
+    assert [seq for seq, message in enumerate(messages) if memo.held("t", message)] == [0, 36, *range(38, 100)]
+    assert [memo.held("t", message) for message in talk(100)] == [None] * 100
+    assert memo.held("another thread", messages[0]) is None
+    memo = Memo(0)
+    memo.hold("t", [held(messages[0], 0)])
+    assert memo.held("t", messages[0]) is None
+
+
 def test_what_is_forgotten_is_not_known() -> None:
     """Threads that were erased leave nothing behind, others stay."""
     messages = [HumanMessage("x", id="1")]
     memo = remembered(list(messages))
     memo.remember("other", known(list(messages)))
+    memo.hold("t", [held(messages[0], 0)])
     memo.forget(["t", "never known"])
     assert (shared(memo, list(messages)), shared(memo, list(messages), "other")) == (0, 1)
+    assert memo.held("t", messages[0]) is None

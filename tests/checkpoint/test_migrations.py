@@ -14,6 +14,7 @@ from langgraph_compaction.checkpoint import (
     tables,
     urls,
 )
+from langgraph_compaction.checkpoint.codec import content_hash, dumps
 from tests.checkpoint.old.loading import Old
 from tests.checkpoint.processes import forks, run_together
 from tests.checkpoint.samples import begin, key_of, opening, talk
@@ -135,6 +136,26 @@ def test_work_goes_on(old_url: str) -> None:
         begin(records, "new")
         assert records.history("new")[0].id > records.history("exactly 128")[0].id
         assert SQLAlchemySaver(database).sweep(older_than=60.0) == []
+
+
+def test_a_long_old_thread_is_packed(old_url: str) -> None:
+    """Messages of version 1 go into packs where there are enough of them, and are read as they were."""
+    with Database.open(old_url) as database:
+        with database.engine.begin() as conn:
+            message = sa.table("compaction_message", *map(sa.column, ("thread", "seq", "hash", "body")))
+            ours = tables.thread.c.thread_id == "exactly 128"
+            thread = conn.execute(sa.select(tables.thread.c.id).where(ours)).scalar_one()
+            bodies = enumerate(map(dumps, talk(160, start=128)), 128)
+            rows = [{"thread": thread, "seq": seq, "hash": content_hash(body), "body": body} for seq, body in bodies]
+            conn.execute(sa.insert(message), rows)
+            conn.execute(sa.update(tables.thread).where(ours).values(next_seq=288))
+        database.setup()
+        assert len(contents(database)["compaction_pack"]) == 2
+        assert OLD.differences(CompactionRecords(database)) == []
+        store = CompactionRecords(database).store
+        with database.read() as conn:
+            assert (found := store.find(conn, "exactly 128", lock=False)) is not None
+            assert store.get(conn, found, ((0, 288),)) == talk(288)
 
 
 def test_an_old_database_asks_for_setup(old_url: str) -> None:

@@ -21,13 +21,13 @@ def filled(conn: sa.Connection, thread_id: str, count: int) -> Thread:
     return thread
 
 
-@pytest.mark.parametrize(("count", "packed"), [(0, 0), (127, 0), (128, 1), (191, 1), (192, 2), (6400, 99)])
+@pytest.mark.parametrize(("count", "packed"), [(0, 0), (191, 0), (192, 1), (287, 1), (288, 2), (9600, 99)])
 def test_the_newest_messages_are_loose(count: int, packed: int) -> None:
-    """All blocks of 64 are packed but for the last full one and what came after it."""
+    """All blocks of 96 are packed but for the last full one and what came after it."""
     assert due(count) == packed
 
 
-@pytest.mark.parametrize("count", [127, 128, 129, 200])
+@pytest.mark.parametrize("count", [191, 192, 193, 300])
 def test_a_message_is_loose_or_packed_and_never_both(database: Database, thread_id: str, count: int) -> None:
     """Every message is in one place, and all of them are found."""
     with database.write() as conn:
@@ -39,7 +39,7 @@ def test_a_message_is_loose_or_packed_and_never_both(database: Database, thread_
 
 @pytest.mark.parametrize(
     "runs",
-    [((0, 300),), ((60, 9),), ((0, 1), (63, 2), (127, 2), (299, 1)), ((250, 50), (10, 5), (250, 2)), ((130, 130),)],
+    [((0, 450),), ((90, 9),), ((0, 1), (95, 2), (191, 2), (449, 1)), ((400, 50), (10, 5), (400, 2)), ((200, 200),)],
     ids=["all", "over an edge", "single", "in any order", "loose and packed"],
 )
 def test_runs_over_loose_and_packed_messages(
@@ -47,39 +47,39 @@ def test_runs_over_loose_and_packed_messages(
 ) -> None:
     """Wherever a list's messages stand, it is read in its own order."""
     with database.write() as conn:
-        thread = filled(conn, thread_id, 300)
+        thread = filled(conn, thread_id, 450)
         assert first_loose(thread) == 3 * BLOCK
-        expected = [talk(300)[seq] for start, length in runs for seq in range(start, start + length)]
+        expected = [talk(450)[seq] for start, length in runs for seq in range(start, start + length)]
         assert STORE.get(conn, thread, runs) == expected
 
 
 def test_a_pack_may_have_holes(database: Database, thread_id: str) -> None:
     """What was erased from a pack is missing, its neighbours are read; a pack of nothing is not written."""
     with database.write() as conn:
-        thread = filled(conn, thread_id, 200)
+        thread = filled(conn, thread_id, 300)
         held = dict(read(conn, thread, [0, 1, 77]))
         assert sorted(held) == [0, 1]
         conn.execute(sa.delete(tables.pack).where(tables.pack.c.thread == thread.id))
         write(conn, thread, {0: [None, *held[0][1:]], 1: [None] * BLOCK})
         assert list(dict(read(conn, thread, [0, 1]))) == [0]
-        assert STORE.get(conn, thread, ((1, 63), (128, 72))) == [*talk(63, start=1), *talk(72, start=128)]
-        for gone in (0, 64):
+        assert STORE.get(conn, thread, ((1, 95), (192, 72))) == [*talk(95, start=1), *talk(72, start=192)]
+        for gone in (0, 96):
             with pytest.raises(RowError, match=f"message {gone} of thread .* missing"):
                 STORE.get(conn, thread, ((gone, 2),))
 
 
 def test_large_messages_stay_in_rows_of_their_own(database: Database, thread_id: str) -> None:
-    """Images of 300 kB, of which 64 would be more than MariaDB takes at once, are kept beside the packs."""
+    """Images of 300 kB, of which a block would be more than MariaDB takes at once, are kept beside the packs."""
     images: list[BaseMessage] = [
         HumanMessage(b64encode(shake_256(f"{n}".encode()).digest(300_000)).decode(), id=f"i{n}") for n in range(60)
     ]
-    batch = [*talk(34), *images, *talk(100, start=34)]
+    batch = [*talk(34), *images, *talk(200, start=34)]
     with database.write() as conn:
         thread = STORE.thread(conn, thread_id)
         runs = STORE.put(conn, thread, batch)
-        assert first_loose(thread) == 128
+        assert first_loose(thread) == 192
         packed = [body for _, held in read(conn, thread, [0, 1]) for body in held if body is not None]
-        assert len(packed) == 128 - len(images)
+        assert len(packed) == 192 - len(images)
         assert STORE.get(conn, thread, runs) == batch
         assert STORE.get(conn, thread, ((33, 2), (93, 2))) == [*batch[33:35], *batch[93:95]]
         sweep(conn, thread)  # nothing holds any of them
@@ -88,9 +88,9 @@ def test_large_messages_stay_in_rows_of_their_own(database: Database, thread_id:
 
 
 def test_a_pack_of_another_size_is_damaged(database: Database, thread_id: str) -> None:
-    """A pack that does not hold 64 places is an error that names it."""
+    """A pack that does not hold 96 places is an error that names it."""
     with database.write() as conn:
-        thread = filled(conn, thread_id, 128)
+        thread = filled(conn, thread_id, 192)
         conn.execute(sa.delete(tables.pack).where(tables.pack.c.thread == thread.id))
         write(conn, thread, {0: [b"x"]})
         with pytest.raises(RowError, match=r"pack 0 of thread \d+ is damaged"):

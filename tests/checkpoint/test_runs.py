@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langgraph_compaction.checkpoint import RowError, Runs, decode_runs, encode_runs, expand, runs_of
-from langgraph_compaction.checkpoint.runs import count, covering
+from langgraph_compaction.checkpoint.runs import count, covering, extended, first
 
 SEQS = st.lists(st.integers(0, 40) | st.integers(0, 2**40))
 
@@ -15,6 +15,12 @@ def test_runs_keep_order_and_repetitions(seqs: list[int]) -> None:
     assert list(expand(runs)) == seqs
     assert count(runs) == len(seqs)
     assert decode_runs(encode_runs(runs)) == runs
+
+
+@given(SEQS, SEQS, st.integers(0, 50))
+def test_runs_are_cut_and_extended(seqs: list[int], more: list[int], length: int) -> None:
+    """The first so many numbers of runs, with others behind them, are the runs of both in a row."""
+    assert extended(first(runs_of(seqs), length), more) == runs_of([*seqs[:length], *more])
 
 
 @given(st.lists(SEQS))

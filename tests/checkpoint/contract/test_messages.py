@@ -222,17 +222,22 @@ def test_a_message_changed_in_place_is_stored_changed(
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__[1:])
-def test_a_message_that_was_read_and_changed_is_stored_changed(saver: Saver, thread_id: str, change: Change) -> None:
-    """What a node changes in the messages that were loaded for it is in the checkpoint that it makes."""
+@pytest.mark.parametrize("written", [False, True], ids=["read", "written"])
+def test_a_message_that_was_read_or_written_and_changed_is_stored_changed(
+    saver: Saver, thread_id: str, change: Change, written: bool
+) -> None:
+    """What a node changes in the messages that were loaded for it, or that it wrote, is in the next checkpoint."""
     steps = Steps(saver, thread_id)
     first = steps.put({"messages": rich()})
-    loaded = values_of(saver, first)["messages"]
-    change(loaded)
-    later = steps.put({"messages": [*loaded, *talk(1)]})
+    messages = rich() if written else values_of(saver, first)["messages"]
+    saver.put_writes(first, [("messages", messages)], "task")
+    change(messages)
+    later = steps.put({"messages": [*messages, *talk(1)]})
     expected = rich()
     change(expected)
     assert same(values_of(saver, later)["messages"], [*expected, *talk(1)])
     assert same(values_of(saver, first)["messages"], rich())
+    assert same(writes_of(saver, first), [("task", "messages", rich())])
 
 
 def test_a_change_while_a_put_runs_is_not_lost(ours: Any, thread_id: str) -> None:
