@@ -6,8 +6,10 @@ State keeps what happened; only the request is healed. Pairing is by position, s
 from collections.abc import Sequence
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
+from .call_ids import distinct
+from .sendable import sendable
 from .transcript import ToolBlock, Transcript, calls_of
 
 NO_RESULT = "[no result: the call was interrupted]"
@@ -18,10 +20,12 @@ def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) 
     """What a provider is sent for this conversation.
 
     Interrupted calls are answered, late results move to their call, orphan results and empty assistant
-    messages are left out; with `join_user_messages` adjacent user messages become one. The messages given
-    are not changed, and the same conversation always renders to the same request.
+    messages are left out; with `join_user_messages` adjacent user messages become one. What a strict provider
+    refuses is mended: call ids that come back, are missing or are none, malformed calls, blank texts. The
+    messages given are not changed, those in order are sent as the very same objects, and the same conversation
+    always renders to the same request.
     """
-    sent = [message for part in parts(Transcript(messages)) for message in part]
+    sent = distinct([message for part in parts(Transcript(messages)) for message in part])
     return _joined(sent) if join_user_messages else sent
 
 
@@ -36,7 +40,8 @@ def parts(view: Transcript) -> list[list[AnyMessage]]:
 def _part(view: Transcript, index: int, message: AnyMessage) -> list[AnyMessage]:
     if (block := view.block_of.get(index)) is not None:
         return _block(view.messages, block) if index == block.start else []
-    return [] if isinstance(message, ToolMessage) or _is_empty(message) else [message]
+    sent = None if isinstance(message, ToolMessage) else sendable(message)
+    return [] if sent is None else [sent]
 
 
 def _block(messages: Sequence[AnyMessage], block: ToolBlock) -> list[AnyMessage]:
@@ -47,12 +52,7 @@ def _block(messages: Sequence[AnyMessage], block: ToolBlock) -> list[AnyMessage]
         else messages[result]
         for (call_id, name), result in zip(calls, block.results, strict=True)
     ]
-    return [messages[block.start], *answers]
-
-
-def _is_empty(message: AnyMessage) -> bool:
-    said = message.content.strip() if isinstance(message.content, str) else message.content
-    return isinstance(message, AIMessage) and not said
+    return [sent for message in (messages[block.start], *answers) if (sent := sendable(message)) is not None]
 
 
 def _joined(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

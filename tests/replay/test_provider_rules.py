@@ -1,0 +1,187 @@
+"""The validators see what they are there to see: each rule, broken in a payload made by hand."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.replay.anthropic_rules import anthropic_defects
+from tests.replay.openai_rules import chat_defects, responses_defects
+
+Spoil = Callable[[list[dict[str, Any]]], Any]
+
+
+def _tool_call(call_id: str, name: str = "read", arguments: str = '{"path": "a"}') -> dict[str, Any]:
+    return {"type": "function", "id": call_id, "function": {"name": name, "arguments": arguments}}
+
+
+def _text(text: str, kind: str = "text") -> dict[str, Any]:
+    return {"type": kind, "text": text}
+
+
+CHAT = [
+    {"role": "system", "content": "s"},
+    {"role": "user", "content": [_text("u"), {"type": "image_url", "image_url": {"url": "https://a/b.png"}}]},
+    {"role": "assistant", "content": None, "tool_calls": [_tool_call("a"), _tool_call("b")]},
+    {"role": "tool", "content": "one", "tool_call_id": "b"},
+    {"role": "tool", "content": "", "tool_call_id": "a"},
+    {"role": "assistant", "content": "done", "name": "agent"},
+]
+CHAT_SPOILT: dict[str, tuple[str, Spoil]] = {
+    "a role of its own": ("unknown role", lambda m: m[0].update(role="function")),
+    "a mark that was sent on": ("unknown field", lambda m: m[1].update(compaction={"kind": "x"})),
+    "a name with a space": ("bad name", lambda m: m[5].update(name="an agent")),
+    "no calls in a list of calls": ("empty list of calls", lambda m: m[5].update(tool_calls=[])),
+    "an index in a call": ("unknown field", lambda m: m[2]["tool_calls"][0].update(index=0)),
+    "an extra in a function": ("unknown field", lambda m: m[2]["tool_calls"][0]["function"].update(strict=True)),
+    "another type of call": ("unknown type of call", lambda m: m[2]["tool_calls"][0].update(type="x")),
+    "no call id": ("bad call id", lambda m: m[2]["tool_calls"][0].update(id=None)),
+    "an empty call id": ("bad call id", lambda m: m[2]["tool_calls"][0].update(id="")),
+    "a long call id": ("bad call id", lambda m: m[2]["tool_calls"][0].update(id="x" * 41)),
+    "a function with a dot": ("bad function name", lambda m: m[2].update(tool_calls=[_tool_call("a", "a.b")])),
+    "a function with a long name": (
+        "bad function name",
+        lambda m: m[2].update(tool_calls=[_tool_call("a", "x" * 65)]),
+    ),
+    "half an argument": ("arguments are no JSON", lambda m: m[2].update(tool_calls=[_tool_call("a", "f", "{")])),
+    "a list of arguments": ("arguments are no JSON", lambda m: m[2].update(tool_calls=[_tool_call("a", "f", "[]")])),
+    "an answer of nothing": ("empty content", lambda m: m[5].update(content="")),
+    "an answer of no parts": ("empty content", lambda m: m[5].update(content=[])),
+    "a result of no parts": ("empty content", lambda m: m[4].update(content=[])),
+    "a result of null": ("empty content", lambda m: m[4].update(content=None)),
+    "a user who says nothing": ("empty content", lambda m: m[1].update(content="")),
+    "a user of white space": ("blank text", lambda m: m[1].update(content=" \n")),
+    "a blank part": ("blank text", lambda m: m[1]["content"].append(_text(""))),
+    "a thought": ("unknown part", lambda m: m[5].update(content=[{"type": "thinking", "thinking": "hm"}])),
+    "an image in a result": ("unknown part", lambda m: m[4].update(content=[m[1]["content"][1]])),
+    "no user": ("no user message", lambda m: m.pop(1)),
+    "a call without a result": ("call without a result", lambda m: m.pop(4)),
+    "the last call without one": ("call without a result", lambda m: m.__delitem__(slice(4, None))),
+    "a result after an interjection": ("call without a result", lambda m: m.insert(4, m[1])),
+    "a result too late": ("result without a call", lambda m: m.insert(4, m[1])),
+    "a result too many": ("result without a call", lambda m: m.insert(4, m[3])),
+    "one id twice in a message": ("call id used twice", lambda m: m[2]["tool_calls"][1].update(id="a")),
+    "one id twice in a request": ("call id used twice", lambda m: m.extend(m[2:5])),
+}
+
+RESPONSES = [
+    {"type": "message", "role": "system", "content": "s"},
+    {"type": "message", "role": "user", "content": [_text("u", "input_text")]},
+    {"type": "reasoning", "id": "rs_1", "summary": []},
+    {"type": "function_call", "call_id": "a", "name": "read", "arguments": "{}"},
+    {"type": "function_call", "call_id": "b", "name": "read", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "b", "output": ""},
+    {"type": "function_call_output", "call_id": "a", "output": [_text("one", "input_text")]},
+    {"type": "message", "role": "assistant", "content": [{**_text("done", "output_text"), "annotations": []}]},
+]
+RESPONSES_SPOILT: dict[str, tuple[str, Spoil]] = {
+    "an item of its own": ("unknown item", lambda m: m[2].update(type="thinking")),
+    "a mark that was sent on": ("unknown field", lambda m: m[1].update(compaction={"kind": "x"})),
+    "a role of its own": ("unknown role", lambda m: m[0].update(role="tool")),
+    "nothing said": ("empty content", lambda m: m[1].update(content=[])),
+    "white space": ("blank text", lambda m: m[1].update(content=" ")),
+    "a blank part": ("blank text", lambda m: m[7]["content"].append(_text(" ", "output_text"))),
+    "a part that only the model says": ("unknown part", lambda m: m[1].update(content=[_text("u", "output_text")])),
+    "a part of the other API": ("unknown part", lambda m: m[6].update(output=[_text("one")])),
+    "no call id": ("bad call id", lambda m: m[3].update(call_id=None)),
+    "a long call id": ("bad call id", lambda m: m[3].update(call_id="x" * 65)),
+    "a function without a name": ("bad function name", lambda m: m[3].update(name="")),
+    "half an argument": ("arguments are no JSON", lambda m: m[3].update(arguments="{")),
+    "a thought that broke off": ("reasoning without what followed it", lambda m: m.insert(2, m[2])),
+    "no user": ("no user message", lambda m: m.pop(1)),
+    "a call without a result": ("call without a result", lambda m: m.pop(5)),
+    "a result too late": ("result without a call", lambda m: m.append(m.pop(5))),
+    "a result too many": ("result without a call", lambda m: m.insert(6, m[5])),
+    "one id twice": ("call id used twice", lambda m: m.extend(m[3:7])),
+}
+
+
+def _tool_use(call_id: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": "read", "input": {"path": "a"}, **fields}
+
+
+def _tool_result(call_id: str, content: Any = "one") -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": False}
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "x"}
+ANTHROPIC = [
+    {"role": "user", "content": "u"},
+    {"role": "assistant", "content": [THOUGHT, _text("looking"), _tool_use("a"), _tool_use("b")]},
+    {"role": "user", "content": [_tool_result("b", ""), _tool_result("a", [_text("one")]), _text("go on")]},
+    {"role": "assistant", "content": "done"},
+]
+ANTHROPIC_SPOILT: dict[str, tuple[str, Spoil]] = {
+    "a system message in the middle": ("unknown role", lambda m: m.insert(1, {"role": "system", "content": "s"})),
+    "an answer first": ("the first message is not the user's", lambda m: m.pop(0)),
+    "nothing at all": ("the first message is not the user's", lambda m: m.clear()),
+    "two answers": ("roles do not alternate", lambda m: m.append(m[3])),
+    "a name": ("unknown field", lambda m: m[0].update(name="Ann")),
+    "a mark that was sent on": ("unknown field", lambda m: m[2]["content"][2].update(compaction={"kind": "x"})),
+    "an id on a text": ("unknown field", lambda m: m[2]["content"][1]["content"][0].update(id="lc_1")),
+    "nothing said": ("empty content", lambda m: m[0].update(content="")),
+    "no blocks": ("empty content", lambda m: m[3].update(content=[])),
+    "white space": ("blank text", lambda m: m[0].update(content=" \n")),
+    "an empty text": ("blank text", lambda m: m[1]["content"].insert(0, _text(""))),
+    "a blank text in a result": ("blank text", lambda m: m[2]["content"][1].update(content=[_text(" ")])),
+    "a blank result": ("blank text", lambda m: m[2]["content"][0].update(content="\n")),
+    "a block of another provider": ("unknown block", lambda m: m[3].update(content=[{"type": "reasoning"}])),
+    "a call by the user": ("unknown block", lambda m: m[2]["content"].append(_tool_use("c"))),
+    "a thought without a signature": ("missing field", lambda m: m[1]["content"][0].pop("signature")),
+    "a call without arguments": ("missing field", lambda m: m[1]["content"][2].pop("input")),
+    "arguments in JSON": ("arguments are no object", lambda m: m[1]["content"][2].update(input="{}")),
+    "an id with a dot": ("bad call id", lambda m: m[1]["content"][2].update(id="functions.read:0")),
+    "an empty id": ("bad call id", lambda m: m[1]["content"][2].update(id="")),
+    "a function with a dot": ("bad function name", lambda m: m[1]["content"][2].update(name="a.b")),
+    "words before results": ("results do not come first", lambda m: m[2]["content"].insert(1, _text("wait"))),
+    "a turn that is only thought": ("a turn that ends in thought", lambda m: m[3].update(content=[THOUGHT])),
+    "a line end at the end": ("trailing white space", lambda m: m[3].update(content="done\n")),
+    "a space at the end of the last block": ("trailing white space", lambda m: m[3].update(content=[_text("done ")])),
+    "a call without a result": ("call without a result", lambda m: m[2]["content"].pop(0)),
+    "the last call without one": ("call without a result", lambda m: m.__delitem__(slice(2, None))),
+    "a result too late": (
+        "result without a call",
+        lambda m: m.append({"role": "user", "content": [_tool_result("a")]}),
+    ),
+    "a result too many": ("result without a call", lambda m: m[2]["content"].insert(0, _tool_result("a"))),
+    "one id twice in a message": ("call id used twice", lambda m: m[1]["content"][3].update(id="a")),
+    "one id twice in a request": ("call id used twice", lambda m: m.extend([m[0], *m[1:3]])),
+}
+
+Table = dict[str, tuple[str, Spoil]]
+VALIDATORS: dict[str, tuple[Callable[[dict[str, Any]], list[str]], str, list[dict[str, Any]], Table]] = {
+    "chat": (chat_defects, "messages", CHAT, CHAT_SPOILT),
+    "responses": (responses_defects, "input", RESPONSES, RESPONSES_SPOILT),
+    "anthropic": (anthropic_defects, "messages", ANTHROPIC, ANTHROPIC_SPOILT),
+}
+
+
+@pytest.mark.parametrize("provider", VALIDATORS)
+def test_a_valid_payload_passes(provider: str) -> None:
+    """What the tables spoil has no defect of its own."""
+    defects, key, valid, _ = VALIDATORS[provider]
+    assert defects({key: valid}) == []
+
+
+@pytest.mark.parametrize(("provider", "case"), [(name, case) for name in VALIDATORS for case in VALIDATORS[name][3]])
+def test_each_rule_is_held(provider: str, case: str) -> None:
+    """A payload with this one defect is found out, by the rule that it breaks."""
+    defects, key, valid, table = VALIDATORS[provider]
+    rule, spoil = table[case]
+    messages = deepcopy(valid)
+    spoil(messages)
+    assert rule in {defect.partition(": ")[0] for defect in defects({key: messages})}
+
+
+def test_system_and_tools_are_judged_too() -> None:
+    """An empty system prompt, an unknown block in it, and a tool whose name no provider takes."""
+    tool = {"name": "a.b"}
+    chat = chat_defects({"messages": CHAT, "tools": [{"type": "function", "function": tool}]})
+    responses = responses_defects({"input": RESPONSES, "tools": [tool]})
+    anthropic = anthropic_defects(
+        {"messages": ANTHROPIC, "system": [_text("s"), THOUGHT, _text(" ")], "tools": [tool]}
+    )
+    assert chat == responses == ["bad function name: the tool 'a.b'"]
+    assert anthropic == [*chat, "unknown block: system", "blank text: system"]
+    assert anthropic_defects({"messages": ANTHROPIC, "system": ""}) == ["empty content: system"]
