@@ -9,6 +9,7 @@ from langgraph_compaction.nodes import (
     EmbeddingError,
     InvalidMessagesError,
     MessageRefusedError,
+    Redaction,
     SettingsError,
     UnknownWindowError,
     acompact_messages,
@@ -18,6 +19,7 @@ from langgraph_compaction.nodes import (
 
 from .builder import create_compacting_agent, create_compaction_graph
 from .embedding import as_node
+from .pins import Pin, pin, pins, unpin
 from .threads import acompact_now, compact_now, records_of, transcript
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
     "EmbeddingError",
     "InvalidMessagesError",
     "MessageRefusedError",
+    "Pin",
+    "Redaction",
     "SettingsError",
     "UnknownWindowError",
     "acompact_messages",
@@ -39,6 +43,9 @@ __all__ = [
     "compaction_count",
     "create_compacting_agent",
     "create_compaction_graph",
+    "pin",
+    "pins",
     "records_of",
     "transcript",
+    "unpin",
 ]

@@ -21,6 +21,7 @@ from langgraph_compaction.nodes import (
     CompactionOverrides,
     CompactionSettings,
     CompactionState,
+    Redaction,
     SettingsError,
     Summarizer,
 )
@@ -29,14 +30,12 @@ from langgraph_compaction.nodes.collaborators import (
     Model,
     ModelSource,
     counter_of,
-    max_tokens_of,
-    window_of,
+    redaction_of,
 )
 from langgraph_compaction.nodes.commit import commit
 from langgraph_compaction.nodes.confirm import confirm
 from langgraph_compaction.nodes.events import log
 from langgraph_compaction.nodes.model import model as call_model
-from langgraph_compaction.nodes.policies.sizes import sizes_of
 from langgraph_compaction.nodes.rollback import rollback
 from langgraph_compaction.nodes.selective_compaction import selective_compaction
 from langgraph_compaction.nodes.state import EmbeddedState
@@ -62,6 +61,8 @@ def create_compacting_agent(
     prompt: str | SystemMessage | None = None,
     settings: CompactionSettings | None = None,
     summarizer: Summarizer | Model | str | None = None,
+    fallback_summarizers: Sequence[Summarizer | Model] = (),
+    redact: Redaction | Callable[[str], str] | None = None,
     checkpointer: Checkpointer = None,
     database: str | Engine | Database | None = None,
     token_counter: Any = None,
@@ -74,7 +75,9 @@ def create_compacting_agent(
 
     `model` is a chat model, or a function of (state, runtime) that returns one; its profile or
     `settings.context_window` says what it accepts. `summarizer` is a chat model, a compiled graph, an object
-    of the `Summarizer` protocol or "digest" (the default: extraction without a model). `database` holds
+    of the `Summarizer` protocol or "digest" (the default: extraction without a model); `fallback_summarizers`
+    are asked in turn where it fails, before the digest. `redact` changes every text that a summariser, the facts
+    or the ledger is given; `Redaction(hook=..., store=True)` those of archive and snapshots too. `database` holds
     snapshots, ledger and archive; without it they stand beside the checkpoints of a `SQLAlchemySaver`, else in
     memory. `token_counter` is a function on a list of messages, as `trim_messages` takes it.
 
@@ -88,6 +91,8 @@ def create_compacting_agent(
     team = Collaborators(
         settings=chosen,
         summarizer=summarizer_of(summarizer),
+        fallbacks=tuple(map(summarizer_of, fallback_summarizers)),
+        redaction=redaction_of(redact),
         records=records_for(database, checkpointer),
         model=_with_tools(model, known),
         tools=[convert_to_openai_tool(tool) for tool in known],
@@ -95,7 +100,7 @@ def create_compacting_agent(
         counter=counter_of(token_counter),
         now=now or time,
     )
-    _check_sizes(team, model)
+    _check_sizes(team)
     graph = StateGraph(CompactionState, context_schema=CompactionOverrides)
     _add_compaction(graph, team, AGENT_EDGES)
     graph.add_node("model", CompactionNode("model", call_model, team), retry_policy=retry_policy)
@@ -110,6 +115,8 @@ def create_compaction_graph(
     *,
     settings: CompactionSettings,
     summarizer: Summarizer | Model | str | None = None,
+    fallback_summarizers: Sequence[Summarizer | Model] = (),
+    redact: Redaction | Callable[[str], str] | None = None,
     prompt: str | SystemMessage | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     checkpointer: Checkpointer = None,
@@ -126,6 +133,8 @@ def create_compaction_graph(
     team = Collaborators(
         settings=settings,
         summarizer=summarizer_of(summarizer),
+        fallbacks=tuple(map(summarizer_of, fallback_summarizers)),
+        redaction=redaction_of(redact),
         records=records_for(database, checkpointer),
         tools=[convert_to_openai_tool(tool) for tool in tools],
         prompt=SystemMessage(prompt) if isinstance(prompt, str) else prompt,
@@ -133,7 +142,7 @@ def create_compaction_graph(
         embedded=True,
         now=now or time,
     )
-    _check_sizes(team, None)
+    _check_sizes(team)
     graph = StateGraph(EmbeddedState, context_schema=CompactionOverrides)
     _add_compaction(graph, team, COMPACTION_EDGES)
     return _compiled(graph, checkpointer, None, name)
@@ -175,15 +184,10 @@ def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:
     return model
 
 
-def _check_sizes(team: Collaborators, model: ModelSource) -> None:
+def _check_sizes(team: Collaborators) -> None:
     """Fail at build time for a window that is unknown or leaves no room; say where the trigger is raised."""
-    fixed_model = model if not callable(model) or hasattr(model, "invoke") else None
-    if fixed_model is None and model is not None and team.settings.context_window is None:
-        return  # the model is chosen at each call, and so is its window
-    window = window_of(team.settings, fixed_model)  # type: ignore[arg-type] # no function is left here
-    overhead = team.overhead(team.counter_for(fixed_model))  # type: ignore[arg-type] # the same
-    sizes = sizes_of(team.settings, window=window, fixed=overhead, max_tokens=max_tokens_of(fixed_model))  # type: ignore[arg-type] # the same
-    if sizes.raised:
+    sizes = team.sizes()
+    if sizes is not None and sizes.raised:
         log.warning(
             "system prompt and tool schemas take %d of %d tokens: trigger_ratio is taken of the %d that are left, "
             "and a compaction starts at %d",

@@ -8,17 +8,23 @@ from langgraph.types import StateSnapshot
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes import CompactionError
+from langgraph_compaction.nodes.collaborators import Collaborators
 from langgraph_compaction.nodes.turn import CompactionNode
 
 from .builder import Graph
 
 
-def records_of(graph: Graph) -> CompactionRecords:
-    """Snapshots, ledger and archive of a graph made by this package; `TypeError` for any other graph."""
+def team_of(graph: Graph) -> Collaborators:
+    """Whom a graph made by this package works with; `TypeError` for any other graph."""
     spec = graph.builder.nodes.get("token_check")
     if spec is None or not isinstance(spec.runnable, CompactionNode):
         raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")
-    return spec.runnable.team.records
+    return spec.runnable.team
+
+
+def records_of(graph: Graph) -> CompactionRecords:
+    """Snapshots, ledger and archive of a graph made by this package; `TypeError` for any other graph."""
+    return team_of(graph).records
 
 
 def compact_now(graph: Graph, config: RunnableConfig, *, focus: str | None = None) -> dict[str, Any]:

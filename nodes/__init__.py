@@ -11,6 +11,7 @@ from .errors import (
     UnknownWindowError,
 )
 from .events import CompactionEvent, CompactionMetaEvent, PreCompactEvent
+from .policies.redaction import Redaction
 from .policies.request import render
 from .policies.summary import Reply
 from .settings import CompactionOverrides, CompactionSettings
@@ -30,6 +31,7 @@ __all__ = [
     "InvalidMessagesError",
     "MessageRefusedError",
     "PreCompactEvent",
+    "Redaction",
     "Reply",
     "SettingsError",
     "Summarizer",

@@ -13,11 +13,11 @@ from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph_compaction.checkpoint import AttemptKey, Outcome, SummaryRecord
 from langgraph_compaction.checkpoint.ledger import Opening
 
-from .engine import Written
 from .events import log
 from .policies.transcript import marks, message_id
 from .state import Draft
 from .steps import Step, blocking
+from .summarising import Written
 from .turn import Turn
 
 
@@ -26,7 +26,7 @@ def begin(turn: Turn, key: AttemptKey, *, strategy: str, trigger: str, tokens_be
     if turn.thread_id is None:
         return
     records, opening = turn.team.records, _opening(turn, strategy, trigger, tokens_before)
-    messages: Sequence[BaseMessage] = turn.messages
+    messages: Sequence[BaseMessage] = [stored(turn, message) for message in turn.messages]
     yield from blocking(lambda: records.begin(key, messages, now=turn.now(), **opening))
     yield from abandon(turn, keep=key)
 
@@ -59,7 +59,20 @@ def note(
 
 def store(turn: Turn, key: AttemptKey, message: AnyMessage) -> None:
     """Archive one message that leaves the state without a compaction (a refused one)."""
-    turn.team.records.archive(key.thread_id, key.namespace, key.compaction_id, [message], now=turn.now())
+    kept = stored(turn, message)
+    turn.team.records.archive(key.thread_id, key.namespace, key.compaction_id, [kept], now=turn.now())
+
+
+def stored(turn: Turn, message: AnyMessage) -> AnyMessage:
+    """The message as snapshot and archive may hold it."""
+    redaction = turn.team.redaction
+    return redaction.message(message) if redaction and redaction.store else message
+
+
+def _told_text(turn: Turn, text: str | None) -> str | None:
+    """A text as the ledger may hold it."""
+    redaction = turn.team.redaction
+    return redaction.hook(text) if redaction and text else text
 
 
 def known_summary(turn: Turn, key: AttemptKey, input_digest: str) -> Step[SummaryRecord | None]:
@@ -88,7 +101,8 @@ def keep_summary(turn: Turn, key: AttemptKey, input_digest: str, written: Writte
 def commit(turn: Turn, key: AttemptKey, outcome: Outcome, archived: Sequence[AnyMessage]) -> Step[None]:
     """Archive what leaves the view and write the verdict: both, before the state changes (invariant 9)."""
     if turn.thread_id is not None:
-        yield from blocking(lambda: turn.team.records.commit(key, outcome, archived=archived))
+        leaving = [stored(turn, message) for message in archived]
+        yield from blocking(lambda: turn.team.records.commit(key, outcome, archived=leaving))
 
 
 def close(turn: Turn, key: AttemptKey, outcome: Outcome) -> Step[None]:
@@ -138,7 +152,7 @@ def outcome_of(
         verdict=verdict,
         now=turn.now(),
         reason=reason,
-        detail=detail,
+        detail=_told_text(turn, detail) or "",
         tokens_after=tokens_after,
         blocks_kept=counts.get("blocks_kept"),
         blocks_dropped=counts.get("blocks_dropped"),
@@ -146,7 +160,7 @@ def outcome_of(
         results_clipped=counts.get("results_clipped"),
         floor=draft.get("floor"),
         seen=draft.get("seen"),
-        summary=summary.text if summary is not None else None,
+        summary=_told_text(turn, summary.text) if summary is not None else None,
         model=draft.get("model"),
         summary_input_tokens=draft.get("input_tokens"),
         summary_output_tokens=draft.get("output_tokens"),

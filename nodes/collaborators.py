@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import time
 from typing import Any, cast
 
@@ -15,6 +16,9 @@ from langchain_core.runnables import Runnable
 from langgraph_compaction.checkpoint import CompactionRecords
 
 from .errors import SettingsError, UnknownWindowError
+from .ladder import Ladder, ladder_of
+from .policies.redaction import Redaction
+from .policies.sizes import Sizes, sizes_of
 from .policies.tokens import TokenCounter, messages_counter, tiktoken_counter
 from .settings import CompactionSettings
 from .summarizers import Summarizer
@@ -64,7 +68,31 @@ class Collaborators:
     """Wall clock in seconds."""
     owner: Callable[[], str] = owner
     """Who opens a draft; asked each time, because a server may fork after the graph is built."""
+    fallbacks: tuple[Summarizer, ...] = ()
+    """Summarisers that are asked where the first one fails, in order."""
+    redaction: Redaction | None = None
     counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
+
+    @cached_property
+    def ladder(self) -> Ladder:
+        """The rungs of this graph's compactions."""
+        return ladder_of(self.summarizer, self.fallbacks)
+
+    @property
+    def fixed_model(self) -> Model | None:
+        """The model, where it is not chosen at each call."""
+        return self.model if isinstance(self.model, Runnable) else None
+
+    def sizes(self) -> Sizes | None:
+        """The sizes of every call, system messages aside; `None` where the window is known only at each call.
+
+        Raises as `window_of` and `sizes_of` do.
+        """
+        model, settings = self.fixed_model, self.settings
+        if model is None and self.model is not None and settings.context_window is None:
+            return None
+        fixed = self.overhead(self.counter_for(model))
+        return sizes_of(settings, window=window_of(settings, model), fixed=fixed, max_tokens=max_tokens_of(model))
 
     def model_for(self, state: Any, runtime: Any) -> Model | None:
         """The model of this call."""
@@ -122,3 +150,8 @@ def counter_of(given: Any) -> TokenCounter | None:
         f"token_counter={given!r} is no counter: give a function on a list of messages, as trim_messages "
         "takes it, or an object with name, text, message and head"
     )
+
+
+def redaction_of(given: Redaction | Callable[[str], str] | None) -> Redaction | None:
+    """The redaction that a builder's `redact` means: a function alone applies to all but archive and snapshots."""
+    return given if given is None or isinstance(given, Redaction) else Redaction(hook=given)

@@ -9,6 +9,8 @@ from langgraph_compaction.checkpoint import digest, digest_all
 from . import attempts
 from .engine import applied_to, judge
 from .events import CompactionEvent, emit, log
+from .failures import failure
+from .policies.breaker import REMEMBERED
 from .policies.gate import Finding
 from .policies.transcript import Transcript, message_id
 from .state import Draft, Memory, replace
@@ -30,14 +32,15 @@ def commit(turn: Turn) -> Step[Update]:
         return failed(draft, stale)
     after = applied_to(turn.messages, drop=draft["drop"], clip=draft["clip"], summary=draft.get("summary"))
     ceiling, floor = draft.get("ceiling", turn.sizes.limit), draft.get("floor", 0)
-    if finding := judge(turn.call, turn.messages, after, ceiling=ceiling, floor=floor):
+    needed = draft.get("needed") or ()
+    if finding := judge(turn.call, turn.messages, after, ceiling=ceiling, floor=floor, needed=needed):
         return failed(draft, finding)
-    size, verdict = turn.meter.request(after), _verdict(draft)
+    size, verdict = turn.meter.request(after), _verdict(turn, draft)
     outcome = attempts.outcome_of(turn, draft, verdict, tokens_after=size)
     try:
         yield from attempts.commit(turn, turn.draft_key, outcome, _leaving(turn, draft))
     except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
-        return failed(draft, Finding("failed_permanent", f"archive:{type(error).__name__}", str(error)[:500]))
+        return failed(draft, failure(error, "archive"))
     log.info("committed: %d -> %d tokens (%s, %s)", draft["tokens_before"], size, draft["strategy"], verdict)
     return _committed(turn, draft, after, size, verdict)
 
@@ -48,14 +51,15 @@ def _stale(turn: Turn, draft: Draft) -> Step[Finding | None]:
         return None
     original = (yield from attempts.snapshot(turn, turn.draft_key)) or []
     before = {message.id: digest(message) for message in original}
-    now = {message.id: digest(message) for message in turn.messages}
+    now = {message.id: digest(attempts.stored(turn, message)) for message in turn.messages}
     named = [*draft["drop"], *draft["clip"]]
     changed = [name for name in named if name not in now or before.get(name) != now[name]]
     return Finding("stale", "messages_changed", ", ".join(changed[:5])) if changed else None
 
 
-def _verdict(draft: Draft) -> str:
-    return "degraded_deterministic" if draft["rung"] else "committed"
+def _verdict(turn: Turn, draft: Draft) -> str:
+    degraded = draft["rung"] and turn.ladder[draft["rung"]].is_deterministic
+    return "degraded_deterministic" if degraded else "committed"
 
 
 def _leaving(turn: Turn, draft: Draft) -> list[AnyMessage]:
@@ -83,6 +87,7 @@ def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, ver
         "verdict": verdict,
         "id": key,
         "strategy": draft["strategy"],
+        "rung": draft["rung"],
         "trigger": draft["trigger"],
         "tokens_before": draft["tokens_before"],
         "tokens_after": size,
@@ -94,6 +99,8 @@ def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, ver
         "draft": None,
         "focus": None,
         "usage": None,
+        "recent": [*(turn.compaction.get("recent") or []), turn.compaction.get("calls", 0)][-REMEMBERED:],
+        "unproven": True,
         "streak": 0,
         "rung": 0,
         "cooldown_until": 0.0,

@@ -9,30 +9,29 @@ from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk, S
 
 from .collaborators import counter_of
 from .engine import (
+    Beside,
     Call,
-    Written,
     applied_to,
+    beside,
     demand,
-    is_deterministic,
     judge,
     needs_summary,
     propose,
-    rungs,
-    summarise,
     summary_budget,
 )
 from .errors import ContextExhaustedError, InvalidMessagesError, SettingsError
+from .ladder import Ladder, Rung, after_failure, ladder_of
 from .policies.gate import Finding
 from .policies.meter import Meter
 from .policies.selection import Demand, Selection
 from .policies.sizes import sizes_of
-from .policies.summary import summary_message
 from .policies.tokens import tiktoken_counter, total
 from .policies.transcript import Transcript, message_id
 from .settings import CompactionSettings, effective
 from .state import with_ids
 from .steps import Step, arun, run
-from .summarizers import Summarizer, summarizer_of
+from .summarising import Work, Written, summarise
+from .summarizers import summarizer_of
 
 SUMMARY_INPUT = 4_000
 """Tokens that any summariser reads at once, however little the list itself may hold."""
@@ -157,7 +156,7 @@ def _compact(
         return _result(given, given, None, meter, "noop")
     sizes = sizes_of(chosen, window=max_tokens, fixed=total(counter, system))
     call = Call(settings=chosen, sizes=sizes, meter=meter)
-    return (yield from _climb(call, given, rungs(summarizer_of(summarizer))))
+    return (yield from _climb(call, given, ladder_of(summarizer_of(summarizer))))
 
 
 def _chosen(settings: CompactionSettings, preset: str, max_tokens: int) -> CompactionSettings:
@@ -172,55 +171,67 @@ def _chosen(settings: CompactionSettings, preset: str, max_tokens: int) -> Compa
     return effective(settings, changed)
 
 
-def _climb(call: Call, given: list[AnyMessage], ladder: tuple[Summarizer, ...]) -> Step[CompactionResult]:
+def _climb(call: Call, given: list[AnyMessage], ladder: Ladder) -> Step[CompactionResult]:
     """Try rung after rung until the gate lets one pass."""
-    before, finding = call.meter.request(given), Finding("noop", "")
-    for rung in ladder:
-        goal = demand(call, trigger="manual", before=before, last=rung is ladder[-1])
-        goal = replace(goal, aim=goal.ceiling)  # nothing is said after it: no room is kept for more
-        if is_deterministic(rung) and rung is not ladder[-1]:
-            goal = replace(goal, summary=max(goal.summary, int(call.sizes.room * DIGEST_SHARE)))
-        chosen = propose(call, given, rung, goal)
-        if isinstance(chosen, Finding):
-            finding = chosen
-            continue
-        written = yield from _summary(call, given, rung, chosen, goal)
-        if written is not None and written.finding:
-            finding = written.finding
-            continue
-        after, text = _after(given, chosen, written)
-        judged = judge(call, given, after, ceiling=chosen.ceiling, floor=chosen.floor)
-        if judged is None:
-            verdict = "committed" if rung is ladder[0] else "degraded_deterministic"
+    before, finding, index = call.meter.request(given), Finding("noop", ""), 0
+    while True:
+        outcome = yield from _attempt(call, given, ladder[index], before, is_last=index == len(ladder) - 1)
+        if not isinstance(outcome, Finding):
+            after, text = outcome
+            degraded = index and ladder[index].is_deterministic
+            verdict = "degraded_deterministic" if degraded else "committed"
             return _result(given, after, text, call.meter, verdict)
-        finding = judged
+        finding = outcome
+        if index == len(ladder) - 1:
+            break
+        index = after_failure(ladder, index, finding)
     raise ContextExhaustedError(
         f"the messages hold {before} tokens and at most {call.sizes.limit} are wanted, {call.sizes.fixed} of them "
         f"for system messages; what must stay does not fit ({finding.reason}: {finding.detail})"
     )
 
 
-def _summary(
-    call: Call, given: list[AnyMessage], rung: Summarizer, chosen: Selection, goal: Demand
-) -> Step[Written | None]:
-    if not needs_summary(call.settings, chosen, goal):
-        return None
-    budget = summary_budget(_generous(call, rung), rung, goal, tokens=chosen.tokens, ceiling=chosen.ceiling)
-    return (yield from summarise(call, rung, given, chosen.drop, budget=budget))
+def _attempt(
+    call: Call, given: list[AnyMessage], rung: Rung, before: int, *, is_last: bool
+) -> Step[tuple[list[AnyMessage], str | None] | Finding]:
+    """One rung: the compacted list and its summary, or what was wrong."""
+    goal = demand(call, trigger="manual", before=before, last=is_last, pins=call.pinned_texts(given))
+    goal = replace(goal, aim=goal.ceiling)  # nothing is said after it: no room is kept for more
+    if rung.is_deterministic and not is_last:
+        goal = replace(goal, summary=max(goal.summary, int(call.sizes.room * DIGEST_SHARE)))
+    chosen = propose(call, given, rung, goal)
+    if isinstance(chosen, Finding):
+        return chosen
+    extra = beside(call, rung, given, chosen.drop, tokens=chosen.tokens, ceiling=chosen.ceiling)
+    written = None
+    if needs_summary(call.settings, chosen, goal):
+        budget = _budget(call, rung, chosen, goal, extra)
+        written = yield from summarise(Work(call=call, rung=rung, messages=given, drop=chosen.drop, budget=budget))
+        if written.finding:
+            return written.finding
+    after, text = _after(given, chosen, written, extra)
+    needed = () if is_last or written is None else extra.facts.needed
+    judged = judge(call, given, after, ceiling=chosen.ceiling, floor=chosen.floor, needed=needed)
+    return judged or (after, text)
 
 
-def _generous(call: Call, rung: Summarizer) -> Call:
+def _budget(call: Call, rung: Rung, chosen: Selection, goal: Demand, extra: Beside) -> int:
+    tokens, ceiling = chosen.tokens, chosen.ceiling
+    return summary_budget(_generous(call, rung), rung, goal, tokens=tokens, ceiling=ceiling, extra=extra)
+
+
+def _generous(call: Call, rung: Rung) -> Call:
     """A digest may fill what is left, unless the settings say how much it may hold."""
-    if call.settings.summary_max_tokens or not is_deterministic(rung):
+    if call.settings.summary_max_tokens or not rung.is_deterministic:
         return call
     return replace(call, settings=call.settings.model_copy(update={"summary_max_tokens": call.sizes.room}))
 
 
 def _after(
-    given: list[AnyMessage], chosen: Selection, written: Written | None
+    given: list[AnyMessage], chosen: Selection, written: Written | None, extra: Beside
 ) -> tuple[list[AnyMessage], str | None]:
     ids = [message_id(message) for message in given]
-    summary = summary_message(written.body, uuid4().hex[:16], written.record) if written else None
+    summary = extra.message(written.body, uuid4().hex[:16], written.record) if written else None
     after = applied_to(
         given,
         drop=[ids[index] for index in chosen.drop],

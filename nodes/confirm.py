@@ -6,7 +6,7 @@ from typing import Any, cast
 from langgraph.types import interrupt
 
 from .attempts import note
-from .engine import demand, propose, rungs
+from .engine import demand, propose
 from .policies.gate import Finding
 from .steps import Step
 from .turn import Turn, Update
@@ -28,10 +28,11 @@ def confirm(turn: Turn) -> Step[Update]:
 
 def question(turn: Turn) -> dict[str, Any]:
     """What the person is told: sizes now, what would go, and about how much would be left."""
-    rung = rungs(turn.team.summarizer)[0]
     trigger = turn.compaction.get("trigger", "precheck")
-    goal = demand(turn.call, trigger=trigger, before=turn.meter.request(turn.messages), last=False)
-    chosen = propose(turn.call, turn.messages, rung, goal)
+    pins = turn.call.pinned_texts(turn.messages)
+    before = turn.meter.request(turn.messages)
+    goal = demand(turn.call, trigger=trigger, before=before, last=False, pins=pins)
+    chosen = propose(turn.call, turn.messages, turn.ladder[0], goal)
     asked: dict[str, Any] = {
         "question": "Compact the conversation?",
         "current_tokens": turn.size,

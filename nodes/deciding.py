@@ -5,6 +5,7 @@ from typing import Any
 
 from .attempts import note
 from .events import PreCompactEvent, TriggerSource, emit, log
+from .policies.breaker import Past, held_off
 from .policies.triggers import Standing, decide
 from .state import Route
 from .steps import Step
@@ -23,20 +24,30 @@ def check(turn: Turn, size: int, source: TriggerSource, route: Route) -> Step[di
         PreCompactEvent(trigger=source, current_tokens=size, threshold=turn.sizes.trigger),
     )
     if decision == "deferred":
-        until = turn.compaction.get("cooldown_until", 0.0)
-        log.info("冷却中，跳过压缩 (cool-down, %.1f s left)", until - turn.now())
-        yield from note(turn, source, "deferred_cooldown", size)
+        reason = held_off(past(turn), turn.settings)
+        log.info("冷却中，跳过压缩 (cool-down: %s)", reason)
+        yield from note(turn, source, "deferred_cooldown", size, reason=reason)
     step = ON.get(decision, route)
     return {"step": step, "route": route, "trigger": source, "focus": None}
 
 
 def standing(turn: Turn) -> Standing:
     """What the thread's past says."""
-    compaction = turn.compaction
     return Standing(
+        held_off=held_off(past(turn), turn.settings),
+        declined_at=turn.compaction.get("declined_at"),
+        asks_first=turn.settings.require_confirmation,
+    )
+
+
+def past(turn: Turn) -> Past:
+    """What the breaker judges."""
+    compaction = turn.compaction
+    return Past(
         now=turn.now(),
         cooldown_until=compaction.get("cooldown_until", 0.0),
-        cooldown_s=turn.settings.cooldown_s,
-        declined_at=compaction.get("declined_at"),
-        asks_first=turn.settings.require_confirmation,
+        failures=compaction.get("streak", 0),
+        ineffective=compaction.get("ineffective", 0),
+        calls=compaction.get("calls", 0),
+        recent=compaction.get("recent") or (),
     )

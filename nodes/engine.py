@@ -1,49 +1,32 @@
-"""One compaction: propose -> summarise -> apply -> prove. Pure but for the summariser's call.
+"""One compaction: propose -> apply -> prove; what is asked of the summariser between them is in `summarising`. Pure.
 
 The graph's nodes, the middleware and `compact_messages` all drive these functions; only what stands around
 them differs (snapshots, state, retries over turns).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 
-from .policies.gate import Bounds, Finding, prove
+from .ladder import Rung
+from .policies.gate import Bounds, Finding, Required, prove
 from .policies.hiding import hide
 from .policies.meter import Meter
-from .policies.overflow import classify
+from .policies.redaction import Redaction
+from .policies.required import NO_FACTS, Facts, facts_of, pinned_texts
 from .policies.selection import Counts, Demand, Selection, Selector
 from .policies.sizes import Sizes
-from .policies.summary import (
-    Chunk,
-    Reply,
-    absorbed,
-    chunks,
-    extract,
-    old_part,
-    summary_message,
-)
-from .policies.transcript import Transcript, message_id
+from .policies.summary import absorbed, summary_message
+from .policies.transcript import Transcript, is_summary, message_id
 from .settings import CompactionSettings
-from .steps import Step
-from .summarizers import (
-    DigestSummarizer,
-    NoticeSummarizer,
-    Summarizer,
-    SummaryRequest,
-    SummaryTimeoutError,
-    called,
-)
+from .summarizers import DigestSummarizer
 
 LEAST_SUMMARY = (12, 40)
 """Tokens of the shortest summary worth planning for: a notice, and a line of facts in a larger room."""
 SMALL_SUMMARY = 1_024
-NO_ORIGINALS: Mapping[str, AnyMessage] = MappingProxyType({})
 DECISIVE = 0.8
-STALLED = "summary_timeout"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +37,16 @@ class Call:
     sizes: Sizes
     meter: Meter
     pins: frozenset[str] = frozenset()
+    """Ids of pinned messages."""
+    redaction: Redaction | None = None
+
+    def told(self, message: AnyMessage) -> AnyMessage:
+        """A message as summariser, facts and ledger may know it."""
+        return self.redaction.message(message) if self.redaction else message
+
+    def pinned_texts(self, messages: Sequence[AnyMessage]) -> tuple[str, ...]:
+        """Texts pinned by the user, as far as they take no more than half of the room (DESIGN §8)."""
+        return pinned_texts(messages, self.meter.unscaled(self.sizes.room // 2), self.meter.counter)
 
     def selector(self, messages: Sequence[AnyMessage]) -> Selector:
         """The policies' view of a conversation."""
@@ -61,44 +54,33 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
-    """A summary, and what it cost."""
+class Beside:
+    """What stands beside a summary's text in its message, whatever the summariser writes."""
 
-    body: str
-    record: Mapping[str, Any] | None = None
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    model: str | None = None
-    seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    finding: Finding | None = None
-    """What was wrong with the last reply, where no summary came about."""
+    pins: tuple[str, ...] = ()
+    facts: Facts = NO_FACTS
+
+    def message(self, body: str, compaction_id: str, record: Mapping[str, Any] | None = None) -> HumanMessage:
+        """The message that carries a summary, with this beside it."""
+        return summary_message(body, compaction_id, record, pins=self.pins, facts=self.facts)
 
 
-def rungs(summarizer: Summarizer) -> tuple[Summarizer, ...]:
-    """The ladder: the configured summariser, the deterministic digest, the notice (DESIGN §7)."""
-    digest = DigestSummarizer()
-    first = () if summarizer.name == digest.name else (summarizer,)
-    return (*first, digest, NoticeSummarizer())
+NOTHING = Beside()
 
 
-def strategy(settings: CompactionSettings, rung: Summarizer) -> str:
-    """Name of an attempt's strategy, as ledger and events have it."""
-    scope = "" if settings.summary_scope == "old_part" else "-all"
-    return rung.name if isinstance(rung, NoticeSummarizer) else f"{settings.preset}{scope}+{rung.name}"
-
-
-def demand(call: Call, *, trigger: str, before: int, last: bool) -> Demand:
+def demand(call: Call, *, trigger: str, before: int, last: bool, pins: Sequence[str] = ()) -> Demand:
     """What a result must reach: below the trigger, or the limit for other triggers and the last rung (§4).
 
-    After the provider's own refusal our count is known to be too low, so a decisive step down is asked for.
+    `pins` are the texts that a summary has to carry. After the provider's own refusal our count is known to be
+    too low, so a decisive step down is asked for.
     """
     sizes, token_trigger = call.sizes, trigger in ("precheck", "check")
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
     if trigger == "overflow":
         ceiling = min(ceiling, int(before * DECISIVE))
     ceiling = min(ceiling, before - 1)
-    return Demand(before=before, ceiling=ceiling, aim=min(sizes.aim, ceiling), summary=_frame(call) + _least(call))
+    summary = frame(call, Beside(pins=tuple(pins))) + _least(call)
+    return Demand(before=before, ceiling=ceiling, aim=min(sizes.aim, ceiling), summary=summary)
 
 
 def _least(call: Call) -> int:
@@ -106,18 +88,19 @@ def _least(call: Call) -> int:
     return call.meter.scaled(min(high, max(low, call.sizes.room // 20)))
 
 
-def _frame(call: Call) -> int:
-    return call.meter.scaled(call.meter.counter.message(summary_message("", "0" * 16)))
+def frame(call: Call, beside: Beside) -> int:
+    """Tokens of a summary's message without the summary."""
+    return call.meter.scaled(call.meter.counter.message(beside.message("", "0" * 16)))
 
 
-def propose(call: Call, messages: Sequence[AnyMessage], rung: Summarizer, goal: Demand) -> Selection | Finding:
+def propose(call: Call, messages: Sequence[AnyMessage], rung: Rung, goal: Demand) -> Selection | Finding:
     """Choose what leaves and what is clipped; a `Finding` where no choice fits or nothing can leave.
 
     Where what must stay reaches the trigger by itself, the limit is the ceiling: a full summary at the limit
     is worth more than the last rung's notice.
     """
     selector = call.selector(messages)
-    if isinstance(rung, NoticeSummarizer):
+    if rung.hides:
         chosen: Selection | None = hide(selector, goal)
     else:
         chosen = selector.select(goal) or selector.select(_widened(call, goal))
@@ -138,124 +121,44 @@ def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand)
     return bool(chosen.drop) and (wanted or chosen.tokens > goal.aim)
 
 
-def summary_budget(call: Call, rung: Summarizer, goal: Demand, *, tokens: int, ceiling: int) -> int:
+def beside(
+    call: Call, rung: Rung, messages: Sequence[AnyMessage], drop: Collection[int], *, tokens: int, ceiling: int
+) -> Beside:
+    """Pins that leave with their messages, and facts within `facts_share` of the room, or half of what is left.
+
+    `tokens` is what the request holds without a summary. A digest has its facts in its own text.
+    """
+    leaving = [messages[index] for index in sorted(drop)]
+    gone = set(call.pinned_texts(leaving))
+    pins = tuple(pin for pin in call.pinned_texts(messages) if pin in gone)
+    if not call.settings.keep_facts or isinstance(rung.summarizer, DigestSummarizer):
+        return Beside(pins=pins)
+    space = ceiling - tokens - frame(call, Beside(pins=pins))
+    budget = call.meter.unscaled(min(int(call.sizes.room * call.settings.facts_share), space // 2))
+    old = [call.told(message) for message in leaving if not is_summary(message)]
+    earlier = absorbed(leaving)
+    facts = facts_of(old, earlier.facts or earlier.record, budget=max(0, budget), counter=call.meter.counter)
+    return Beside(pins=pins, facts=facts)
+
+
+def summary_budget(
+    call: Call, rung: Rung, goal: Demand, *, tokens: int, ceiling: int, extra: Beside = NOTHING
+) -> int:
     """Most tokens of the summary's text, in the counter's tokens, beside `tokens` of a request under `ceiling`.
 
     It ends at the aim, or takes half of what is left under the ceiling, whichever is more, and never passes
-    its cap (`summary_max_tokens`).
+    its cap (`summary_max_tokens`). What stands beside the text in its message is counted with the request.
     """
-    taken, cap = tokens + _frame(call), call.settings.summary_max_tokens or _usual(call, rung)
+    taken, cap = tokens + frame(call, extra), call.settings.summary_max_tokens or _usual(call, rung)
     space = ceiling - taken
     wanted = max(goal.aim - taken, space // 2, _least(call))
     return max(1, min(cap, call.meter.unscaled(min(wanted, space))))
 
 
-def _usual(call: Call, rung: Summarizer) -> int:
+def _usual(call: Call, rung: Rung) -> int:
     sizes = call.sizes
     usual = max(sizes.window // 20, min(sizes.room // 4, SMALL_SUMMARY))
-    return usual + int(sizes.room * call.settings.facts_share) if is_deterministic(rung) else usual
-
-
-def summarise(
-    call: Call,
-    rung: Summarizer,
-    messages: Sequence[AnyMessage],
-    drop: frozenset[int],
-    *,
-    budget: int,
-    originals: Mapping[str, AnyMessage] = NO_ORIGINALS,
-    focus: str | None = None,
-    callbacks: Any = None,
-) -> Step[Written]:
-    """Have the old part summarised, chunk by chunk, each chunk updating the summary so far.
-
-    The summariser is shown the originals of everything it replaces (F5); `originals` has those of messages that
-    an earlier compaction clipped, by id. A reply that is no summary is asked
-    for again with the defect named, `summary_retries` times.
-    """
-    body, record = absorbed([messages[index] for index in sorted(drop)])
-    written = Written(body=body, record=record)
-    old = [originals.get(message_id(message), message) for message in old_part(messages, drop)]
-    parts = _parts(call, rung, old)
-    for part in parts:
-        request = SummaryRequest(
-            messages=part.messages,
-            conversation=part.text,
-            earlier=written.body or None,
-            record=written.record,
-            max_tokens=budget,
-            counter=call.meter.counter,
-            focus=focus,
-            callbacks=callbacks,
-        )
-        written = yield from _ask(call, rung, request, written)
-        if written.finding:
-            return written
-    return replace(written, seen=_seen(parts))
-
-
-def _parts(call: Call, rung: Summarizer, old: Sequence[AnyMessage]) -> list[Chunk]:
-    if is_deterministic(rung):
-        return [Chunk(tuple(old), "")]
-    limit = call.settings.summary_input_tokens or call.sizes.window // 2
-    return chunks(old, max(1, call.meter.unscaled(limit)), call.meter.counter) or [Chunk((), "")]
-
-
-def shown(call: Call, rung: Summarizer, messages: Sequence[AnyMessage], drop: frozenset[int]) -> dict[str, Any]:
-    """What a summariser sees of an old part, without asking it: for a summary that was recorded before."""
-    return _seen(_parts(call, rung, old_part(messages, drop)))
-
-
-def is_deterministic(rung: Summarizer) -> bool:
-    """Whether it takes the old part whole, and would give the same answer again."""
-    return bool(getattr(rung, "whole", False))
-
-
-def _seen(parts: Sequence[Chunk]) -> dict[str, Any]:
-    """What the summariser saw: ids shown in full, and `[shown, of]` tokens of those that were cut."""
-    cut = {key: list(value) for part in parts for key, value in part.cut.items()}
-    full = [message_id(m) for part in parts for m in part.messages if message_id(m) not in cut]
-    return {"full": full, "cut": cut}
-
-
-def _ask(call: Call, rung: Summarizer, request: SummaryRequest, so_far: Written) -> Step[Written]:
-    finding: Finding | None = None
-    defect: str | None = None
-    tries = 1 if is_deterministic(rung) else call.settings.summary_retries + 1
-    for _ in range(tries):
-        outcome = yield from _reply(rung, replace(request, defect=defect), call.settings.summary_timeout_s)
-        so_far = replace(so_far, calls=so_far.calls + 1)
-        if isinstance(outcome, Reply):
-            so_far = _booked(so_far, outcome)
-            text = extract(outcome)
-            if isinstance(text, str):
-                return replace(so_far, body=text, record=outcome.record)
-            finding, defect = text, text.reason
-        else:
-            finding = outcome
-            if finding.verdict == "failed_permanent" or finding.reason == STALLED:
-                break
-    return replace(so_far, finding=finding)
-
-
-def _reply(rung: Summarizer, request: SummaryRequest, seconds: float) -> Step[Reply | Finding]:
-    try:
-        reply = yield from called(rung, request, seconds)
-    except SummaryTimeoutError as error:  # the next rung is quicker than two more calls that stall
-        return Finding("failed_transient", STALLED, str(error))
-    except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
-        kind = "failed_transient" if classify(error) == "transient" else "failed_permanent"
-        return Finding(kind, f"summary_exception:{type(error).__name__}", str(error)[:500])
-    return reply
-
-
-def _booked(so_far: Written, reply: Reply) -> Written:
-    return replace(
-        so_far,
-        input_tokens=so_far.input_tokens + reply.input_tokens,
-        output_tokens=so_far.output_tokens + reply.output_tokens,
-        model=reply.model or so_far.model,
-    )
+    return usual + int(sizes.room * call.settings.facts_share) if rung.is_deterministic else usual
 
 
 def applied_to(
@@ -277,12 +180,18 @@ def applied_to(
 
 
 def judge(
-    call: Call, before: Sequence[AnyMessage], after: Sequence[AnyMessage], *, ceiling: int, floor: int
+    call: Call,
+    before: Sequence[AnyMessage],
+    after: Sequence[AnyMessage],
+    *,
+    ceiling: int,
+    floor: int,
+    needed: Sequence[Sequence[str]] = (),
 ) -> Finding | None:
-    """Ask the gate whether `after` may take the place of `before`."""
-    selector = call.selector(before)
+    """Ask the gate whether `after` may take the place of `before`; `needed` are the words of required facts."""
     bounds = Bounds(before=call.meter.request(before), ceiling=ceiling)
-    return prove(selector, after, bounds, floor=floor)
+    required = Required(pins=call.pinned_texts(before), facts=needed)
+    return prove(call.selector(before), after, bounds, floor=floor, required=required)
 
 
 def counts_of(values: Mapping[str, int] | None) -> Counts:

@@ -9,7 +9,7 @@ from langgraph_compaction.checkpoint import digest
 
 from .deciding import check
 from .errors import ContextExhaustedError, MessageRefusedError
-from .events import PreCompactEvent, emit
+from .events import PreCompactEvent, emit, log
 from .policies.meter import calibrated
 from .policies.overflow import is_context_overflow, overflow_sizes
 from .policies.request import render
@@ -69,7 +69,8 @@ def _own(turn: Turn, answer: Any) -> AIMessage:
 
 
 def _answered(turn: Turn, answer: AIMessage) -> Step[Update]:
-    compaction: dict[str, Any] = {"trigger": "", **_measured(turn, answer)}
+    compaction: dict[str, Any] = {"trigger": "", "calls": turn.compaction.get("calls", 0) + 1}
+    compaction |= _measured(turn, answer)
     if answer.tool_calls:
         compaction["step"] = "tools"
     elif turn.compaction.get("draft"):
@@ -98,7 +99,26 @@ def _measured(turn: Turn, answer: AIMessage) -> dict[str, Any]:
     )
     known = turn.compaction.get("calibration") or {}
     scale = calibrated(reported["input_tokens"], counted)
-    return {"usage": usage, "calibration": {**known, turn.model_name: round(scale, 4)}}
+    calibration = {**known, turn.model_name: round(scale, 4)}
+    return {"usage": usage, "calibration": calibration, **_judged(turn, reported["input_tokens"])}
+
+
+def _judged(turn: Turn, sent: int) -> dict[str, Any]:
+    """Whether the last compaction helped, by the provider's own count of the first request after it (F25).
+
+    One that did not makes the next attempt take another rung; several in a row start the cool-down.
+    """
+    if not turn.compaction.get("unproven"):
+        return {}
+    if sent < turn.sizes.trigger:
+        return {"unproven": False, "ineffective": 0}
+    times = turn.compaction.get("ineffective", 0) + 1
+    last = (turn.compaction.get("last") or {}).get("rung", 0)
+    judged: dict[str, Any] = {"unproven": False, "ineffective": times, "rung": min(last + 1, len(turn.ladder) - 1)}
+    log.warning("the compaction was ineffective: the provider still counts %d tokens", sent)
+    if times >= turn.settings.ineffective_after:
+        judged["cooldown_until"] = turn.now() + turn.settings.cooldown_s
+    return judged
 
 
 def _overflow(turn: Turn, error: Exception) -> Update:

@@ -8,8 +8,10 @@ from langgraph_compaction.checkpoint import digest_all
 
 from . import attempts
 from .deciding import check
-from .engine import counts_of, rungs, strategy
+from .engine import counts_of
 from .events import CompactionEvent, emit, log, meta_event
+from .ladder import after_failure, strategy
+from .policies.gate import Finding
 from .selective_compaction import urgent
 from .state import Draft, replace
 from .steps import Step
@@ -27,7 +29,8 @@ def rollback(turn: Turn) -> Step[Update]:
     A draft without a failure is one that an earlier run left open: it died, and this run recovers.
     """
     draft = turn.draft
-    verdict, reason, detail = draft.get("failure") or ["recovered", "interrupted_run", ""]
+    found = Finding(*(draft.get("failure") or ["recovered", "interrupted_run"]))
+    verdict, reason, detail = found.verdict, found.reason, found.detail
     update: Update = {}
     restored = None if verdict == "stale" else (yield from _restored(turn, draft))
     if restored is not None:
@@ -41,7 +44,7 @@ def rollback(turn: Turn) -> Step[Update]:
     _tell(turn, draft, verdict, reason)
     compaction: dict[str, Any] = {"draft": None}
     if verdict not in NO_FAILURE:
-        compaction |= _counted(turn, draft)
+        compaction |= _counted(turn, draft, found)
     if verdict == "recovered":
         compaction |= yield from _decided_anew(turn)
     else:
@@ -70,14 +73,13 @@ def _restored(turn: Turn, draft: Draft) -> Step[list[AnyMessage] | None]:
     return [*original, *arrived]  # type: ignore[list-item] # a snapshot holds the messages it was given
 
 
-def _counted(turn: Turn, draft: Draft) -> dict[str, Any]:
+def _counted(turn: Turn, draft: Draft, finding: Finding) -> dict[str, Any]:
     """A failure changes the next attempt, and repeated ones start the cool-down (S0.47)."""
     streak = turn.compaction.get("streak", 0) + 1
     tried = [*(turn.compaction.get("tried") or []), [draft["base_digest"], draft["strategy"]]]
-    last = len(rungs(turn.team.summarizer)) - 1
     counted: dict[str, Any] = {
         "streak": streak,
-        "rung": min(draft["rung"] + 1, last),
+        "rung": after_failure(turn.ladder, draft["rung"], finding),
         "tried": tried[-REMEMBERED:],
     }
     if streak >= turn.settings.cooldown_after:
@@ -103,10 +105,9 @@ def _next(turn: Turn, counted: dict[str, Any]) -> str:
 
 
 def _rung_left(turn: Turn, counted: dict[str, Any]) -> bool:
-    ladder = rungs(turn.team.summarizer)
-    tried = counted.get("tried") or []
-    base = turn.base_digest()
-    return any([base, strategy(turn.settings, rung)] not in tried for rung in ladder)
+    tried, base = counted.get("tried") or [], turn.base_digest()
+    left = turn.ladder[counted.get("rung", 0) :]
+    return any([base, strategy(turn.settings, rung)] not in tried for rung in left)
 
 
 def _tell(turn: Turn, draft: Draft, verdict: str, reason: str) -> None:

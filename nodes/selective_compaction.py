@@ -3,9 +3,11 @@
 from dataclasses import asdict
 
 from .attempts import begin, close, outcome_of
-from .engine import demand, needs_summary, propose, rungs, strategy
+from .engine import demand, needs_summary, propose
 from .errors import ContextExhaustedError
 from .events import CompactionEvent, emit, log, meta_event
+from .failures import failure
+from .ladder import strategy
 from .policies.gate import Finding
 from .policies.selection import Counts, Demand, Selection
 from .policies.transcript import message_id
@@ -21,8 +23,7 @@ def selective_compaction(turn: Turn) -> Step[Update]:
     `ContextExhaustedError` where none is left and the request is over the limit.
     """
     base, trigger = turn.base_digest(), turn.compaction.get("trigger", "precheck")
-    ladder = rungs(turn.team.summarizer)
-    rung = _untried(turn, base)
+    ladder, rung = turn.ladder, _untried(turn, base)
     if rung is None:
         return _nothing_left(turn)
     name = strategy(turn.settings, ladder[rung])
@@ -30,13 +31,14 @@ def selective_compaction(turn: Turn) -> Step[Update]:
     draft = _opened(turn, base, rung=rung, name=name, trigger=trigger, before=before)
     log.info("开始选择性压缩 (selective compaction, %s, %d tokens)", name, before)
     turn.tell(meta_event("selective_start", before, before, Counts(), "started"))
-    goal = demand(turn.call, trigger=trigger, before=before, last=rung == len(ladder) - 1)
+    pins = turn.call.pinned_texts(turn.messages)
+    goal = demand(turn.call, trigger=trigger, before=before, last=rung == len(ladder) - 1, pins=pins)
     try:
         key = turn.key(base, rung, draft["attempt"])
         yield from begin(turn, key, strategy=name, trigger=trigger, tokens_before=before)
         chosen = propose(turn.call, turn.messages, ladder[rung], goal)
     except Exception as error:  # noqa: BLE001 - S0.21: a failure becomes a verdict, and the turn goes on
-        return failed(draft, Finding("failed_permanent", f"selective:{type(error).__name__}", str(error)[:500]))
+        return failed(draft, failure(error, "selective"))
     if isinstance(chosen, Finding):
         # in the soft zone nothing to gain now is no failure: the next turn may have more to leave
         return failed(draft, chosen) if urgent(turn) else (yield from _noop(turn, draft, chosen.reason))
@@ -54,11 +56,8 @@ def urgent(turn: Turn) -> bool:
 
 
 def _untried(turn: Turn, base: str) -> int | None:
-    ladder = rungs(turn.team.summarizer)
-    tried = turn.compaction.get("tried") or []
-    manual = turn.compaction.get("trigger") == "manual"
-    start = 0 if manual else min(turn.compaction.get("rung", 0), len(ladder) - 1)
-    for rung in range(start, len(ladder)):
+    ladder, tried = turn.ladder, turn.compaction.get("tried") or []
+    for rung in range(min(turn.compaction.get("rung", 0), len(ladder) - 1), len(ladder)):
         if [base, strategy(turn.settings, ladder[rung])] not in tried:
             return rung
     return None

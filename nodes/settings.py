@@ -63,19 +63,34 @@ class CompactionSettings(BaseModel):
     extracted and not invented, may hold `facts_share` of the room as well."""
 
     summary_input_tokens: PositiveInt | None = None
-    """Most tokens of conversation shown to the summariser in one call; `None`: half of the window."""
+    """Most tokens of conversation shown to the summariser in one call; `None`: three quarters of the window."""
 
     summary_timeout_s: float = Field(default=60.0, gt=0)
     """Seconds after which a summariser's call counts as failed."""
 
+    summary_backoff_s: float = Field(default=0.5, ge=0)
+    """Seconds before a summariser is asked again after a failure that passes; doubled, with jitter, each time."""
+
+    keep_facts: bool = False
+    """Show facts beside a summary in prose too: rules and identifiers with their words, required by the gate."""
+
     facts_share: float = Field(default=0.10, ge=0, le=0.5)
-    """Share of the room for facts that a digest keeps verbatim, beside the usual size of a summary."""
+    """Share of the room for facts that are kept verbatim, beside the usual size of a summary."""
 
     cooldown_s: float = Field(default=8.0, ge=0)
     """Seconds without automatic attempts after repeated failures (S0.47)."""
 
     cooldown_after: PositiveInt = 2
     """Failed attempts in a row that start the cool-down."""
+
+    ineffective_after: PositiveInt = 2
+    """Compactions in a row after which the provider still reports the trigger or more, that start the cool-down."""
+
+    frequency_compactions: PositiveInt = 3
+    """Compactions within `frequency_calls` after which the next waits, unless the request is over the limit (F12)."""
+
+    frequency_calls: int = Field(default=6, ge=0)
+    """Calls of the model in which so many compactions are too many; 0 switches this off."""
 
     require_confirmation: bool = False
     """Ask before compacting in the soft zone, by an interrupt (S4.23)."""

@@ -60,10 +60,12 @@ class Draft(TypedDict):
     opened_at: float
     owner: str
     failure: list[str]
-    """Verdict, reason and detail of what went wrong; empty while nothing has."""
+    """Verdict, reason, detail and kind of what went wrong; empty while nothing has."""
     floor: NotRequired[int]
     ceiling: NotRequired[int]
     """Most tokens that the gate lets pass."""
+    needed: NotRequired[list[list[str]]]
+    """For each required fact, the words that the next request must hold."""
     counts: NotRequired[dict[str, int]]
     seen: NotRequired[dict[str, Any]]
     calls: NotRequired[int]
@@ -94,6 +96,14 @@ class Compaction(TypedDict, total=False):
     """The last eight `[base digest, strategy]` pairs; a pair is never tried again (F10)."""
     cooldown_until: float
     turns: int
+    calls: int
+    """Calls of the model so far."""
+    recent: list[int]
+    """The value of `calls` at the last commits (F12)."""
+    ineffective: int
+    """Commits in a row after which the provider still reported the trigger or more (F25)."""
+    unproven: bool
+    """Whether the last commit still waits for the provider's usage to prove it."""
     overflows: int
     """Overflows in a row that the provider reported for this request."""
     declined_at: int

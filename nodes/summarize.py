@@ -7,43 +7,35 @@ from typing import Any
 from langgraph_compaction.checkpoint import AttemptKey, digest_all
 
 from .attempts import keep_summary, known_summary, originals_of
-from .engine import (
-    Written,
-    applied_to,
-    counts_of,
-    demand,
-    is_deterministic,
-    rungs,
-    shown,
-    summarise,
-    summary_budget,
-)
+from .engine import Beside, applied_to, beside, counts_of, demand, summary_budget
 from .events import log, meta_event
-from .policies.gate import Finding
-from .policies.summary import summary_message
+from .failures import failure
+from .ladder import Rung
 from .policies.transcript import message_id
 from .state import Draft
 from .steps import Step
-from .summarizers import Summarizer
+from .summarising import Work, Written, seen_of, summarise
 from .turn import Turn, Update, failed
 
 
 def summarize(turn: Turn) -> Step[Update]:
     """Write the summary into the draft, or what went wrong; never raises for a summariser's failure."""
     draft = turn.draft.copy()
-    rung = rungs(turn.team.summarizer)[draft["rung"]]
+    rung = turn.ladder[draft["rung"]]
     log.info("执行 LLM Summary (%s)", draft["strategy"])
     _meta(turn, draft, "summary_start", draft["tokens_selected"], "always_run")
     try:
-        written = yield from _written(turn, draft, rung)
+        extra = _beside(turn, draft)
+        written = yield from _written(turn, draft, rung, extra)
     except Exception as error:  # noqa: BLE001 - S0.22: a failure becomes a verdict
-        return failed(draft, Finding("failed_permanent", f"summarize:{type(error).__name__}", str(error)[:500]))
+        return failed(draft, failure(error, "summarize"))
     draft["calls"], draft["model"] = written.calls, written.model
     draft["input_tokens"], draft["output_tokens"] = written.input_tokens, written.output_tokens
     if written.finding is not None:
         return failed(draft, written.finding)
-    summary = summary_message(written.body, turn.draft_key.compaction_id, written.record)
+    summary = extra.message(written.body, turn.draft_key.compaction_id, written.record)
     draft["summary"], draft["seen"] = summary, dict(written.seen)
+    draft["needed"] = [] if rung.hides else [list(words) for words in extra.facts.needed]
     after = draft["tokens_selected"] + turn.meter.scaled(turn.counter.message(summary))
     _meta(turn, draft, "summary_done", after, "success")
     return {"compaction": {"step": "commit", "draft": draft}}
@@ -59,33 +51,45 @@ def is_paid(turn: Turn) -> Step[bool]:
         return False
     if draft["failure"] or known is None:
         return False
-    summary = summary_message(known.body, turn.draft_key.compaction_id)
+    summary = _beside(turn, draft).message(known.body, turn.draft_key.compaction_id)
     after = applied_to(turn.messages, drop=draft["drop"], clip=draft["clip"], summary=summary)
     return turn.meter.request(after) <= draft.get("ceiling", turn.sizes.limit)
 
 
-def _written(turn: Turn, draft: Draft, rung: Summarizer) -> Step[Written]:
-    focus, key = turn.compaction.get("focus"), turn.draft_key
-    paid = not is_deterministic(rung)
-    drop, name = _input(turn, draft)
-    if paid and (known := (yield from _known(turn, key, name))) is not None:
-        log.info("the summary of attempt %s was recorded before; it is not asked for again", key.compaction_id)
-        return replace(known, seen=shown(turn.call, rung, turn.messages, drop))
-    goal = demand(turn.call, trigger=draft["trigger"], before=draft["tokens_before"], last=_is_last(turn, draft))
-    originals = yield from originals_of(turn, [turn.messages[index] for index in drop])
-    written = yield from summarise(
+def _beside(turn: Turn, draft: Draft) -> Beside:
+    return beside(
         turn.call,
-        rung,
+        turn.ladder[draft["rung"]],
         turn.messages,
-        drop,
-        budget=summary_budget(
-            turn.call, rung, goal, tokens=draft["tokens_selected"], ceiling=draft.get("ceiling", goal.ceiling)
-        ),
+        _input(turn, draft)[0],
+        tokens=draft["tokens_selected"],
+        ceiling=draft.get("ceiling", turn.sizes.limit),
+    )
+
+
+def _written(turn: Turn, draft: Draft, rung: Rung, extra: Beside) -> Step[Written]:
+    key, call = turn.draft_key, turn.call
+    drop, name = _input(turn, draft)
+    goal = demand(call, trigger=draft["trigger"], before=draft["tokens_before"], last=rung is turn.ladder[-1])
+    ceiling = draft.get("ceiling", goal.ceiling)
+    originals = yield from originals_of(turn, [turn.messages[index] for index in drop])
+    work = Work(
+        call=call,
+        rung=rung,
+        messages=turn.messages,
+        drop=drop,
+        budget=summary_budget(call, rung, goal, tokens=draft["tokens_selected"], ceiling=ceiling, extra=extra),
         originals=originals,
-        focus=focus,
+        focus=turn.compaction.get("focus"),
         callbacks=turn.callbacks,
     )
-    if paid and written.finding is None:
+    if rung.is_deterministic:
+        return (yield from summarise(work))
+    if (known := (yield from _known(turn, key, name))) is not None:
+        log.info("the summary of attempt %s was recorded before; it is not asked for again", key.compaction_id)
+        return replace(known, seen=seen_of(work.parts()))
+    written = yield from summarise(work)
+    if written.finding is None:
         yield from keep_summary(turn, key, name, written)
     return written
 
@@ -110,10 +114,6 @@ def _input(turn: Turn, draft: Draft) -> tuple[frozenset[int], str]:
     old = digest_all([turn.messages[index] for index in drop])
     name = f"{old}|{draft['strategy']}|{turn.compaction.get('focus')}"
     return frozenset(drop), blake2b(name.encode(), digest_size=16).hexdigest()
-
-
-def _is_last(turn: Turn, draft: Draft) -> bool:
-    return draft["rung"] == len(rungs(turn.team.summarizer)) - 1
 
 
 def _meta(turn: Turn, draft: Draft, phase: Any, after: int, reason: str) -> None:

@@ -1,11 +1,9 @@
 """Who writes the summary: a chat model, a compiled graph, an object of the protocol, or the digest."""
 
 import asyncio
-import contextvars
-import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
@@ -14,12 +12,11 @@ from langgraph.constants import TAG_HIDDEN
 
 from .errors import SettingsError
 from .policies.digest import digest
+from .policies.form import Free
 from .policies.summary import Reply
 from .policies.tokens import TokenCounter
 from .prompts import SYSTEM, user_prompt
-from .steps import Step, blocking, either
 
-T = TypeVar("T")
 TAGS = ["nostream", "compaction"]
 
 
@@ -35,6 +32,8 @@ class SummaryRequest:
     """The summary so far, which the new one replaces and absorbs."""
     record: Mapping[str, Any] | None
     """Structured content of the summary so far, if a digest wrote it."""
+    facts: Mapping[str, Any] | None = None
+    """The facts that stood beside it, if it is prose."""
     max_tokens: int
     """Most tokens the summary may hold."""
     counter: TokenCounter
@@ -93,12 +92,12 @@ class DigestSummarizer:
             request.messages,
             budget=request.max_tokens,
             counter=request.counter,
-            previous=request.record,
+            previous=request.record or request.facts,
             previous_text=None if request.record else request.earlier,
             focus=request.focus,
         )
         text = made.text or notice(request)
-        return Reply(content=text, record=made.record, contract="free")
+        return Reply(content=text, record=made.record, contract=Free())
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Extract on a worker thread: the text may be long."""
@@ -117,7 +116,7 @@ class NoticeSummarizer:
         text = notice(request)
         left = request.max_tokens - request.counter.text(text) - 2
         kept = request.counter.head(request.earlier, left) if request.earlier and left > 0 else ""
-        return Reply(content=f"{text}\n{kept}".strip(), record=request.record, contract="free")
+        return Reply(content=f"{text}\n{kept}".strip(), record=request.record, contract=Free())
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Write the notice."""
@@ -172,13 +171,6 @@ def _finish_reason(answer: AIMessage) -> str | None:
     return next((str(reason) for reason in found if reason), None)
 
 
-class SummaryTimeoutError(TimeoutError):
-    """The summariser gave no answer in the time that a call of it may take."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"the summariser gave no answer within {seconds} s (summary_timeout_s)")
-
-
 def summarizer_of(given: Any) -> Summarizer:
     """The summariser that a builder's argument means; raises `SettingsError` for anything else."""
     if given in (None, "digest"):
@@ -195,61 +187,6 @@ def summarizer_of(given: Any) -> Summarizer:
     )
 
 
-def called(summarizer: Summarizer, request: SummaryRequest, seconds: float) -> Step[Reply]:
-    """Ask a summariser, for at most `seconds`; `TypeError` where it gives back what is no reply.
-
-    One that needs nobody's answer has no time-out: on a busy machine too it must come to its end (F11).
-    """
-    if getattr(summarizer, "whole", False):
-        return (yield from blocking(lambda: summarizer.summarize(request)))
-    reply: Any = yield from either(
-        lambda: bounded(lambda: summarizer.summarize(request), seconds),
-        lambda: abounded(lambda: summarizer.asummarize(request), seconds),
-    )
-    if not isinstance(reply, Reply):
-        raise TypeError(f"the summariser {summarizer.name!r} returned a {type(reply).__name__}, not a Reply")
-    return reply
-
-
-def bounded(call: Callable[[], T], seconds: float) -> T:
-    """Run a call on a thread of its own, in an empty context; raise `SummaryTimeoutError` after `seconds`.
-
-    A call that has stalled is left behind: it can delay neither the turn nor the end of the process.
-    """
-    outcome: list[T] = []
-    failure: list[BaseException] = []
-
-    def target() -> None:
-        try:
-            outcome.append(call())
-        except BaseException as error:  # noqa: BLE001 - raised again on the caller's thread
-            failure.append(error)
-
-    thread = threading.Thread(
-        target=contextvars.Context().run, args=(target,), daemon=True, name="compaction-summary"
-    )
-    thread.start()
-    thread.join(seconds)
-    if failure:
-        raise failure[0]
-    if not outcome:
-        raise SummaryTimeoutError(seconds)
-    return outcome[0]
-
-
-async def abounded(call: Callable[[], Awaitable[T]], seconds: float) -> T:
-    """Await a call in an empty context; raise `SummaryTimeoutError` after `seconds`."""
-
-    async def target() -> T:
-        return await call()
-
-    task = asyncio.get_running_loop().create_task(target(), context=contextvars.Context())
-    try:
-        async with asyncio.timeout(seconds):
-            return await task
-    except TimeoutError:
-        if task.done() and not task.cancelled():
-            raise  # the summariser's own
-        raise SummaryTimeoutError(seconds) from None
-    finally:
-        task.cancel()
+def is_deterministic(summarizer: Summarizer) -> bool:
+    """Whether it takes the old part whole, needs nobody's answer, and would give the same one again."""
+    return bool(getattr(summarizer, "whole", False))

@@ -110,6 +110,7 @@ def _manual(turn: Turn, request: dict[str, Any]) -> Compaction:
         "step": "selective_compaction",
         "trigger": "manual",
         "focus": request.get("focus"),
+        "rung": 0,
     }
 
 

@@ -15,6 +15,7 @@ from langgraph_compaction.checkpoint import AttemptKey, digest, digest_all
 from .collaborators import Collaborators, Model, max_tokens_of, model_name, window_of
 from .engine import Call
 from .events import CompactionMetaEvent, emit
+from .ladder import Ladder
 from .policies.gate import Finding
 from .policies.meter import Meter
 from .policies.request import NO_RESULT
@@ -106,7 +107,14 @@ class Turn:
     def call(self) -> Call:
         """The engine's view of this call."""
         pins = frozenset(self.memory.get("pins") or ())
-        return Call(settings=self.settings, sizes=self.sizes, meter=self.meter, pins=pins)
+        return Call(
+            settings=self.settings, sizes=self.sizes, meter=self.meter, pins=pins, redaction=self.team.redaction
+        )
+
+    @property
+    def ladder(self) -> Ladder:
+        """The rungs that a compaction climbs."""
+        return self.team.ladder
 
     @cached_property
     def size(self) -> int:
@@ -186,7 +194,7 @@ class Turn:
 
 def failed(draft: Draft, finding: Finding) -> Update:
     """Hand a draft to `rollback`, with what went wrong."""
-    failure = [finding.verdict, finding.reason, finding.detail]
+    failure = [finding.verdict, finding.reason, finding.detail, finding.kind]
     return {"compaction": {"step": "rollback", "draft": {**draft, "failure": failure}}}
 
 

@@ -1,7 +1,7 @@
 """Shorten the fields of a tool block: arguments stay a dict, results keep their beginning (S0.12-S0.15, B3)."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph_compaction.checkpoint.codec import handle
 from langgraph_compaction.checkpoint.errors import MessageError
 
+from .leaves import leaves, mapped
 from .tokens import MEDIA_TOKENS, TokenCounter, arguments_json, media_blocks, texts_of
 from .transcript import MARK, marks
 
@@ -77,12 +78,12 @@ def _clip_call(call: dict[str, Any], threshold: int, keep: int, counter: TokenCo
     arguments: dict[str, Any] = call["args"]
     if _size(arguments, counter) <= threshold:
         return call
-    level = _level([counter.text(leaf) for leaf in _leaves(arguments)], keep)
+    level = _level([counter.text(leaf) for leaf in leaves(arguments)], keep)
 
     def shorten(leaf: str) -> str:
         return leaf if counter.text(leaf) <= level else clipped_text(leaf, level, counter)
 
-    short = _mapped(arguments, shorten)
+    short = mapped(arguments, shorten)
     if _size(short, counter) > threshold:  # the bulk is not in text: numbers, keys, nesting
         short = {"clipped": clipped_text(arguments_json(arguments), keep, counter)}
     return {**call, "args": short}
@@ -101,26 +102,6 @@ def _level(sizes: list[int], keep: int) -> int:
             return max(1, level)
         left -= size
     return max(1, level)
-
-
-def _leaves(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping):
-        return [leaf for item in value.values() for leaf in _leaves(item)]
-    if isinstance(value, list):
-        return [leaf for item in value for leaf in _leaves(item)]
-    return []
-
-
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {key: _mapped(item, change) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_mapped(item, change) for item in value]
-    return value
 
 
 def _with_arguments(content: Any, calls: Sequence[dict[str, Any]]) -> Any:

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage
 
 from .deeds import errors, steps
 from .demands import goal, prose, requests, rules
-from .entries import Entry, Section
+from .entries import SECTIONS, Entry, Section
 from .facts import facts
 from .page import page
 from .quoting import clip
@@ -64,6 +64,7 @@ def digest(
     previous: Mapping[str, Any] | None = None,
     previous_text: str | None = None,
     focus: str | None = None,
+    sections: Collection[Section] = SECTIONS,
 ) -> Digest:
     """What is worth most of `old` and of an earlier digest, in at most `budget` tokens of text.
 
@@ -71,7 +72,7 @@ def digest(
     to do with `focus` comes first. The same input gives the same digest.
     """
     start, known = unpack(previous)
-    entries = _entries(old, start, known, previous_text)
+    entries = [entry for entry in _entries(old, start, known, previous_text) if entry.section in sections]
     shown = [_clipped(entry, budget, counter) for entry in entries]
     count = start + len(old)
     ranked = _ranked(shown, count, budget, counter, _words(focus))

@@ -5,8 +5,13 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
+from .request import render
 from .selection import Selector
+from .tokens import texts_of
 from .transcript import Transcript, is_summary, message_id
+
+_SHOWN = 80
+"""Characters of a lost text that a finding quotes."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,8 @@ class Finding:
     verdict: str
     reason: str
     detail: str = ""
+    kind: str = ""
+    """Kind of the error behind it (`ErrorKind`), where there was one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +34,21 @@ class Bounds:
     """At most this many."""
 
 
-def prove(selector: Selector, after: Sequence[AnyMessage], bounds: Bounds, *, floor: int) -> Finding | None:
+@dataclass(frozen=True, kw_only=True)
+class Required:
+    """What the bytes of the next request must hold (DESIGN §8)."""
+
+    pins: Sequence[str] = ()
+    facts: Sequence[Sequence[str]] = ()
+    """For each fact its value and the words that give it meaning."""
+
+
+NOTHING = Required()
+
+
+def prove(
+    selector: Selector, after: Sequence[AnyMessage], bounds: Bounds, *, floor: int, required: Required = NOTHING
+) -> Finding | None:
     """The first invariant that `after` breaks in respect of the selector's conversation, or `None`.
 
     `floor` is the number of rounds whose dialogue must stand verbatim; 0 on the last rung.
@@ -37,7 +58,19 @@ def prove(selector: Selector, after: Sequence[AnyMessage], bounds: Bounds, *, fl
         return Finding("rejected_inflated", "not_smaller", f"{size} tokens in place of {bounds.before}")
     if size > bounds.ceiling:
         return Finding("rejected_insufficient", "over_ceiling", f"{size} tokens, at most {bounds.ceiling}")
-    return _structure(selector, after, floor)
+    return _structure(selector, after, floor) or _lost(after, required)
+
+
+def _lost(after: Sequence[AnyMessage], required: Required) -> Finding | None:
+    """The first pinned text, or fact, of which a word is missing from what will be sent."""
+    sent = "\n".join(text for message in render(after) for text in texts_of(message))
+    for pin in required.pins:
+        if pin not in sent:
+            return Finding("rejected_pin_lost", "pinned_text_lost", pin[:_SHOWN])
+    for words in required.facts:
+        if not all(word in sent for word in words):
+            return Finding("rejected_facts_lost", "fact_lost", " ".join(words)[:_SHOWN])
+    return None
 
 
 def _structure(selector: Selector, after: Sequence[AnyMessage], floor: int) -> Finding | None:

@@ -27,14 +27,17 @@ from langchain_core.exceptions import (
     ModelTimeoutError,
 )
 
-from .overflow_texts import PASSING, SILENT_HOSTS, SPENT, WORDINGS
+from .overflow_texts import BAD_KEY, PASSING, SILENT_HOSTS, SPENT, WORDINGS
 from .provider_error import causes, has_body, host_of, status_of, text_of
 
-ErrorKind = Literal["overflow", "transient", "permanent"]
-"""What to do about a failed model call: compact, wait and try again, or give up on this request."""
+ErrorKind = Literal["overflow", "transient", "auth", "quota", "permanent"]
+"""What to do about a failed model call: compact; wait and try again; mend the key; pay; give up on this request."""
 
 _POSSIBLE: Final = frozenset({None, 400, 413, 422})
 _TRANSIENT: Final = frozenset({408, 409, 429, *range(500, 600)})
+_DENIED: Final = frozenset({401, 403})
+_UNPAID: Final = 402
+_DENIALS: Final = (ModelAuthenticationError, ModelPermissionDeniedError)
 _NEVER: Final = (
     ModelAPIError,
     ModelAuthenticationError,
@@ -78,10 +81,16 @@ def overflow_sizes(error: BaseException) -> tuple[int | None, int | None]:
 
 
 def classify(error: BaseException) -> ErrorKind:
-    """Sort a failed model call; what is not known to pass by itself is permanent."""
+    """Sort a failed model call; what is not known to pass by itself is permanent, whatever else is known of it."""
     if is_context_overflow(error):
         return "overflow"
-    return "transient" if _is_transient(error) else "permanent"
+    if _is_transient(error):
+        return "transient"
+    status, text = status_of(error), text_of(error)
+    if status == _UNPAID or SPENT.search(text):
+        return "quota"
+    denied = status in _DENIED or any(isinstance(each, _DENIALS) for each in causes(error))
+    return "auth" if denied or BAD_KEY.search(text) else "permanent"
 
 
 def _is_transient(error: BaseException) -> bool:

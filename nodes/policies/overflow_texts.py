@@ -109,5 +109,8 @@ SPENT: Final = re.compile(
 )
 """No money is left: neither waiting nor a smaller request helps."""
 
+BAD_KEY: Final = re.compile(r"(?:api|access)[ _]key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
+"""The key is wrong, told by a server that has no status of its own for it."""
+
 SILENT_HOSTS: Final = ("cerebras.ai",)
 """Hosts known to answer a request over the window with 400 and an empty body."""

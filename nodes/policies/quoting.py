@@ -4,6 +4,8 @@ import re
 
 ELLIPSIS = "…"
 
+_QUOTED_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_QUOTED_LINE = re.compile(r"^\s*>.*$", re.MULTILINE)
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
@@ -37,3 +39,8 @@ def quoted(line: str) -> str:
 def worded(line: str) -> str:
     """A name or a value as it is where it is one word, else quoted: where it ends must be plain to see."""
     return quoted(line) if " " in line else line
+
+
+def without_quotations(text: str) -> str:
+    """What someone says in their own words: without code fences and quoted lines (DESIGN §8)."""
+    return _QUOTED_LINE.sub("\n", _QUOTED_CODE.sub("\n", text))

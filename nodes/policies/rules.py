@@ -2,15 +2,15 @@
 
 import re
 
+from .quoting import without_quotations
+
 STRONG, FIRM, MILD = 3, 2, 1
 """A duty or prohibition; a bound or a stated preference; a wish or a plain order."""
 
 _LONGEST = 320
 """Characters of a rule that are kept."""
 
-_QUOTED_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _WRAPPED = re.compile(r"(?<=[a-z,])[ \t]*\n[ \t]*(?=[a-z])")
-_QUOTED_LINE = re.compile(r"^\s*>.*$", re.MULTILINE)
 _BREAK = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)|(?<=[。！？；])|\s*;\s+|\n+|\s+[-*•]\s+")
 _BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+|\d{1,2}、\s*)")
 
@@ -69,7 +69,7 @@ def rules_of(text: str) -> list[tuple[str, int]]:
     Quoted code and quoted lines are someone else's words (DESIGN §8). Which text is a user's is for the
     caller to know.
     """
-    own = _WRAPPED.sub(" ", _QUOTED_LINE.sub("\n", _QUOTED_CODE.sub("\n", text)))
+    own = _WRAPPED.sub(" ", without_quotations(text))
     sentences = (_BULLET.sub("", sentence).strip() for sentence in _BREAK.split(own))
     found = ((kept, _strength(kept)) for sentence in sentences if (kept := sentence[:_LONGEST]))
     return [(sentence, strength) for sentence, strength in found if strength]

@@ -13,7 +13,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from ..settings import CompactionSettings
 from .clip import clip_calls, clip_result
 from .meter import Meter
-from .transcript import Transcript, all_calls, calls_of, is_real_user, is_summary, marks, message_id
+from .required import pins_in
+from .transcript import Transcript, all_calls, calls_of, is_pinned, is_real_user, is_summary
 
 LEAST_PREVIEW = 8
 
@@ -41,7 +42,7 @@ class Selection:
     tokens: int = 0
     """Tokens of the request without what is dropped and with what is clipped; no summary yet."""
     owes_summary: bool = False
-    """Whether an earlier summary leaves, or the last user message: something must stand in their place."""
+    """Whether an earlier summary leaves, a pin or the last user message: something must stand in their place."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class Selector:
             clip=clip,
             counts=self.count(drop, clip),
             tokens=self.tokens(drop, clip),
-            owes_summary=no_user or any(is_summary(messages[index]) for index in drop),
+            owes_summary=no_user or any(is_summary(messages[i]) or pins_in(messages[i]) for i in drop),
         )
 
     def kept(self, plan: Plan) -> frozenset[int]:
@@ -170,11 +171,7 @@ class Selector:
     @cached_property
     def pinned(self) -> frozenset[int]:
         """Indexes of pinned messages and of the other messages of their tool blocks."""
-        own = {
-            index
-            for index, message in enumerate(self.view.messages)
-            if marks(message).get("pinned") or message_id(message) in self.pins
-        }
+        own = {index for index, message in enumerate(self.view.messages) if is_pinned(message, self.pins)}
         partners = {i for pin in own if (block := self.view.block_of.get(pin)) for i in block.indexes}
         return frozenset(own | partners)
 

@@ -1,26 +1,28 @@
 """A summary: what the summariser is shown, what counts as a summary, and the message that carries it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
+from .digest import digest
+from .form import IN_TAGS, Contract, not_a_summary
 from .gate import Finding
+from .required import Facts
 from .tokens import TokenCounter, call_texts, texts_of
 from .transcript import MARK, SUMMARY_KIND, is_summary, marks, message_id
 
 FRAME = "Record of the earlier conversation, for reference; it is not an instruction."
 
-_TAGGED = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
+_NO_END = "&lt;/summary>"
+"""What stands in a summary where its text would end its tag."""
+PINNED = "The user pinned these words; they hold as they stand:"
+
 _CUT_SHORT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
 _WITHHELD = frozenset({"content_filter", "safety", "refusal", "blocklist", "prohibited_content", "recitation"})
 _THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
-
-Contract = Literal["tags", "free"]
-"""Form a reply must have: everything between summary tags, or any text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ class Reply:
     model: str | None = None
     record: Mapping[str, Any] | None = None
     """Structured content of a deterministic digest, which the next digest absorbs."""
-    contract: Contract = "tags"
+    contract: Contract = IN_TAGS
 
 
 @dataclass(frozen=True)
@@ -48,26 +50,42 @@ class Chunk:
     cut: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """By message id: tokens shown, of how many. What is not here was shown in full."""
 
+    def tokens(self, counter: TokenCounter) -> int:
+        """Tokens of the text."""
+        return counter.text(self.text)
+
 
 def old_part(messages: Sequence[AnyMessage], drop: frozenset[int]) -> list[AnyMessage]:
     """The messages a summary replaces, in order; earlier summaries are absorbed apart."""
     return [messages[index] for index in sorted(drop) if not is_summary(messages[index])]
 
 
-def absorbed(leaving: Sequence[AnyMessage]) -> tuple[str, Mapping[str, Any] | None]:
-    """Text and record of the earlier summary among the messages that leave; `("", None)` where there is none.
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """What the earlier summary among the messages that leave hands on."""
+
+    body: str = ""
+    record: Mapping[str, Any] | None = None
+    """Of a digest: what the whole of it rests on."""
+    facts: Mapping[str, Any] | None = None
+    """The record of the facts beside a summary in prose."""
+
+
+def absorbed(leaving: Sequence[AnyMessage]) -> Earlier:
+    """What the earlier summaries among the messages that leave hand on.
 
     Of several, as in lists that were joined, all texts; a record speaks for one summary only.
     """
     earlier = [message for message in leaving if is_summary(message)]
-    record = marks(earlier[0]).get("record") if len(earlier) == 1 else None
-    return "\n\n".join(map(_body, earlier)), record if isinstance(record, Mapping) else None
+    alone = marks(earlier[0]) if len(earlier) == 1 else {}
+    records = {name: found for name in ("record", "facts") if isinstance(found := alone.get(name), Mapping)}
+    return Earlier(body="\n\n".join(map(_body, earlier)), **records)
 
 
 def _body(message: AnyMessage) -> str:
-    """The text of a summary message, without its frame; inverse of `summary_message`."""
+    """The text of a summary message, without its frame, its facts and its pins; inverse of `summary_message`."""
     text = message.text.removeprefix(f"{FRAME}\n")
-    return text.removeprefix("<summary>\n").removesuffix("\n</summary>")
+    return text.removeprefix("<summary>\n").partition("\n</summary>")[0].replace(_NO_END, "</summary>")
 
 
 def chunks(messages: Sequence[AnyMessage], budget: int, counter: TokenCounter) -> list[Chunk]:
@@ -93,7 +111,7 @@ def _shown(message: AnyMessage, budget: int, counter: TokenCounter) -> Chunk:
     tokens = counter.text(text)
     if tokens <= budget:
         return Chunk((message,), text)
-    short = _ends(text, budget, counter)
+    short = _ends(message, text, budget, counter)
     return Chunk((message,), short, {message_id(message): (counter.text(short), tokens)})
 
 
@@ -105,10 +123,11 @@ def _joined(group: Sequence[Chunk]) -> Chunk:
     )
 
 
-def _ends(text: str, budget: int, counter: TokenCounter) -> str:
-    head = counter.head(text, budget * 3 // 5)
-    tail = counter.head(text[::-1], budget // 5)[::-1]
-    return f"{head}\n[... cut ...]\n{tail}"
+def _ends(message: AnyMessage, text: str, budget: int, counter: TokenCounter) -> str:
+    """Beginning and end of a quoted message, and between them what a digest finds in all of it."""
+    head, tail = counter.head(text, budget * 2 // 5), counter.head(text[::-1], budget // 5)[::-1]
+    found = digest([message], budget=budget // 5, counter=counter).text
+    return f"{head}\n[... cut; extracted from the whole message:\n{found}\n...]\n{tail}"
 
 
 def quoted(message: AnyMessage) -> str:
@@ -140,7 +159,9 @@ def extract(reply: Reply) -> str | Finding:
         return Finding("rejected_empty", _why_empty(reply, finish), f"finish_reason={finish or None}")
     if finish in _CUT_SHORT:
         return Finding("rejected_truncated", "max_tokens_truncated", f"finish_reason={finish}")
-    return text.strip() if reply.contract == "free" else _between_tags(text)
+    body = reply.contract.body(text)
+    reason = not_a_summary(body) if isinstance(body, str) and reply.record is None else None
+    return Finding("rejected_not_a_summary", reason) if reason else body
 
 
 def _text(content: Any) -> str:
@@ -157,27 +178,31 @@ def _why_empty(reply: Reply, finish: str) -> str:
     return "thinking_only_no_content" if thought else "empty_summary"
 
 
-def _between_tags(text: str) -> str | Finding:
-    found = _TAGGED.findall(text)
-    if len(found) > 1 or text.count("<summary>") != len(found):
-        reason = "several_summaries" if found else "unclosed_summary_tag"
-        return Finding("rejected_not_a_summary", reason)
-    if not found:
-        return Finding("rejected_not_a_summary", "no_summary_tags", "the reply is not between <summary> tags")
-    body = str(found[0]).strip()
-    return body or Finding("rejected_empty", "empty_tag_body")
-
-
-def summary_message(body: str, compaction_id: str, record: Mapping[str, Any] | None = None) -> HumanMessage:
+def summary_message(
+    body: str,
+    compaction_id: str,
+    record: Mapping[str, Any] | None = None,
+    *,
+    pins: Sequence[str] = (),
+    facts: Facts | None = None,
+) -> HumanMessage:
     """The message that stands for the old part: user role, a frame, the text in tags (S1.36, S1.43).
 
-    Its id comes from the compaction, so that a step that runs again writes the same message.
+    Facts and pinned texts are rendered here, whatever the summariser wrote. Its id comes from the compaction, so
+    that a step that runs again writes the same message.
     """
     mark: dict[str, Any] = {"kind": SUMMARY_KIND, "is_meta": True, "compaction": compaction_id}
+    text = f"{FRAME}\n<summary>\n{body.replace('</summary>', _NO_END)}\n</summary>"
     if record is not None:
         mark["record"] = dict(record)
+    if facts is not None and facts.text:
+        mark["facts"] = dict(facts.record)
+        text += f"\n<facts>\n{facts.text}\n</facts>"
+    if pins:
+        mark["pins"] = list(pins)
+        text += f"\n{PINNED}\n<pinned>\n" + "\n".join(f"- {pin}" for pin in pins) + "\n</pinned>"
     return HumanMessage(
-        f"{FRAME}\n<summary>\n{body}\n</summary>",
+        text,
         id=f"summary-{compaction_id}",
         additional_kwargs={MARK: mark, "lc_source": "summarization"},
     )

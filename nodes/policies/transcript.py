@@ -1,6 +1,6 @@
 """A conversation read as rounds, tool blocks and kinds of messages (S0.7, S0.16, S1.8-S1.11)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -48,6 +48,11 @@ def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
 def calls_of(message: BaseMessage) -> tuple[tuple[str | None, str], ...]:
     """`(id, name)` of every call an assistant message makes."""
     return tuple((call.get("id"), call.get("name") or "") for call in all_calls(message))
+
+
+def is_pinned(message: BaseMessage, pins: Collection[str] = ()) -> bool:
+    """Whether this message stays verbatim: by its own mark, or because its id is among the pins."""
+    return bool(marks(message).get("pinned")) or message.id in pins
 
 
 def message_id(message: BaseMessage) -> str:

@@ -15,9 +15,8 @@ GROWTH = 0.05
 class Standing:
     """What of a thread's past bears on the decision."""
 
-    now: float
-    cooldown_until: float = 0.0
-    cooldown_s: float = 8.0
+    held_off: str = ""
+    """Why the breaker holds automatic compactions off; empty where it does not."""
     declined_at: int | None = None
     asks_first: bool = False
 
@@ -31,18 +30,9 @@ def decide(size: int, sizes: Sizes, standing: Standing) -> Decision:
         return "fits"
     if size > sizes.limit:
         return "compact"
-    if in_cooldown(standing):
+    if standing.held_off:
         return "deferred"
     if not standing.asks_first:
         return "compact"
     declined = standing.declined_at is not None and size < standing.declined_at + sizes.window * GROWTH
     return "declined" if declined else "confirm"
-
-
-def in_cooldown(standing: Standing) -> bool:
-    """Whether the cool-down runs.
-
-    One that ends further away than its own length was overtaken by a clock set back, and counts as over.
-    """
-    left = standing.cooldown_until - standing.now
-    return 0 < left <= standing.cooldown_s

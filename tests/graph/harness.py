@@ -26,6 +26,7 @@ SMALL: dict[str, Any] = {
     "dialogue_rounds_keep_min": 2,
     "dialogue_beyond_keep": 0,
     "summary_input_tokens": 2_000,
+    "summary_backoff_s": 0,
 }
 
 

@@ -155,7 +155,7 @@ async def test_epoch_rung_and_streak_survive_from_turn_to_turn(go: Drive, persis
     await go.invoke(world.graph, {"messages": [*rounds(8), HumanMessage("one")]})
     await go.invoke(world.graph, said("two"))
     assert world.verdicts == ["failed_permanent", "degraded_deterministic"]
-    assert [row.rung for row in world.ledger] == [0, 1]
+    assert [row.rung for row in world.ledger] == [0, 2]
 
 
 @PERSIST

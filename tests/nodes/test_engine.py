@@ -11,10 +11,9 @@ from langgraph_compaction.nodes.engine import (
     judge,
     needs_summary,
     propose,
-    rungs,
-    strategy,
     summary_budget,
 )
+from langgraph_compaction.nodes.ladder import Rung, after_failure, ladder_of, strategy
 from langgraph_compaction.nodes.policies.gate import Finding
 from langgraph_compaction.nodes.policies.meter import Meter
 from langgraph_compaction.nodes.policies.selection import Selection
@@ -25,8 +24,8 @@ from langgraph_compaction.nodes.summarizers import DigestSummarizer, NoticeSumma
 from tests.fakes import ReplyingSummarizer
 from tests.histories import numbered, text_rounds, user
 
-OWN = ReplyingSummarizer(Reply(content="<summary>text</summary>"))
-DIGEST, NOTICE = DigestSummarizer(), NoticeSummarizer()
+SUMMARIZER = ReplyingSummarizer(Reply(content="<summary>text</summary>"))
+OWN, PIECES, DIGEST, NOTICE = ladder_of(SUMMARIZER)
 LONG = " one" * 100
 
 
@@ -41,20 +40,49 @@ def call(window: int = 10_000, scale: float = 1.0, **chosen: Any) -> Call:
 
 
 def test_the_ladder_ends_without_a_model() -> None:
-    """The configured summariser, the digest, the notice; the digest stands there once."""
-    assert rungs(OWN) == (OWN, DIGEST, NOTICE)
-    assert rungs(DIGEST) == (DIGEST, NOTICE)
+    """The summariser, the same in pieces, the fallbacks, the digest, the notice; the digest stands there once."""
+    other = ReplyingSummarizer(Reply(content="other"))
+    assert ladder_of(SUMMARIZER, [other]) == (OWN, PIECES, Rung(other, "fallback-1"), DIGEST, NOTICE)
+    assert ladder_of(DIGEST.summarizer) == (DIGEST, NOTICE)
+    assert (DIGEST.summarizer, NOTICE.summarizer) == (DigestSummarizer(), NoticeSummarizer())
+    assert [rung.is_deterministic for rung in ladder_of(SUMMARIZER)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("finding", "following"),
+    [
+        (Finding("rejected_truncated", "max_tokens_truncated"), 1),
+        (Finding("rejected_not_a_summary", "no_summary_tags"), 1),
+        (Finding("rejected_empty", "max_tokens_no_content"), 1),
+        (Finding("rejected_empty", "empty_summary"), 2),
+        (Finding("failed_transient", "summary_timeout"), 2),
+        (Finding("failed_permanent", "summary_exception:BadRequestError", "", "overflow"), 1),
+        (Finding("failed_permanent", "summary_exception:AuthenticationError", "", "auth"), 2),
+        (Finding("failed_transient", "summary_exception:RateLimitError", "", "transient"), 2),
+        (Finding("rejected_inflated", "not_smaller"), 2),
+        (Finding("rejected_facts_lost", "fact_lost"), 2),
+    ],
+)
+def test_a_failure_chooses_the_next_rung(finding: Finding, following: int) -> None:
+    """Less to read is tried where it can help; a key that is wrong or a budget that is spent is not asked again."""
+    assert after_failure(ladder_of(SUMMARIZER), 0, finding) == following
+
+
+def test_the_last_rung_is_followed_by_itself() -> None:
+    """There is nothing after it; whether it was tried is the state's to know."""
+    assert after_failure(ladder_of(SUMMARIZER), 3, Finding("rejected_inflated", "not_smaller")) == 3
 
 
 def test_a_strategy_is_named_by_preset_scope_and_rung() -> None:
     """The last rung is what it is under every preset."""
     whole = CompactionSettings(summary_scope="all")
-    assert [strategy(CompactionSettings(), rung) for rung in rungs(OWN)] == [
+    assert [strategy(CompactionSettings(), rung) for rung in ladder_of(SUMMARIZER)] == [
         "selective+own",
+        "selective+own-pieces",
         "selective+digest",
         "hide",
     ]
-    assert [strategy(whole, rung) for rung in rungs(DIGEST)] == ["selective-all+digest", "hide"]
+    assert [strategy(whole, rung) for rung in ladder_of(DIGEST.summarizer)] == ["selective-all+digest", "hide"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from langgraph_compaction.nodes import Reply, SettingsError, SummaryRequest
+from langgraph_compaction.nodes.asking import abounded, bounded
+from langgraph_compaction.nodes.policies.form import Free
 from langgraph_compaction.nodes.policies.summary import extract
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
 from langgraph_compaction.nodes.prompts import SYSTEM
@@ -20,8 +22,6 @@ from langgraph_compaction.nodes.summarizers import (
     NoticeSummarizer,
     RunnableSummarizer,
     Summarizer,
-    abounded,
-    bounded,
     summarizer_of,
 )
 from tests.fakes import ReplyingSummarizer, ScriptedModel, calls, usage
@@ -179,7 +179,7 @@ def test_the_digest_extracts_under_the_budget(ask: Ask) -> None:
     made = ask(DigestSummarizer(), request([HumanMessage("Book order-4711 for Ann"), AIMessage("done")]))
     assert "order-4711" in str(made.content)
     assert COUNTER.text(str(made.content)) <= 100
-    assert made.contract == "free"
+    assert made.contract == Free()
     again = ask(DigestSummarizer(), request([HumanMessage("thanks")], record=made.record))
     assert "order-4711" in str(again.content)
 

@@ -5,9 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
+from langgraph_compaction.nodes.policies.form import Free
 from langgraph_compaction.nodes.policies.gate import Finding
 from langgraph_compaction.nodes.policies.summary import (
     FRAME,
+    Earlier,
     Reply,
     absorbed,
     chunks,
@@ -55,7 +57,7 @@ REPLIES: dict[str, tuple[Reply, str, str]] = {
         CUT,
         "max_tokens_truncated",
     ),
-    "cut, free form": (Reply(content="text", finish_reason="length", contract="free"), CUT, "max_tokens_truncated"),
+    "cut, free form": (Reply(content="text", finish_reason="length", contract=Free()), CUT, "max_tokens_truncated"),
     "a tag that is not closed": (Reply(content="<summary>text"), NONE, "unclosed_summary_tag"),
     "two summaries": (Reply(content="<summary>a</summary><summary>b</summary>"), NONE, "several_summaries"),
     "a tag within a tag": (Reply(content="<summary>a<summary>b</summary>"), NONE, "several_summaries"),
@@ -98,8 +100,8 @@ def test_what_is_no_summary_is_rejected_by_name(form: str) -> None:
         (Reply(content=[THOUGHT, {"type": "text", "text": "<summary>text</summary>"}]), "text"),
         (Reply(content=["<summary>te", {"type": "text", "text": "xt</summary>"}]), "text"),
         (Reply(content="<summary>text</summary>", finish_reason="end_turn"), "text"),
-        (Reply(content=" text ", contract="free"), "text"),
-        (Reply(content="a <summary> of b", contract="free"), "a <summary> of b"),
+        (Reply(content=" text ", contract=Free()), "text"),
+        (Reply(content="a <summary> of b", contract=Free()), "a <summary> of b"),
     ],
 )
 def test_a_summary_is_what_stands_between_the_tags(reply: Reply, text: str) -> None:
@@ -128,15 +130,15 @@ def test_the_summary_is_a_framed_user_message() -> None:
 def test_a_summary_that_leaves_is_read_back_whole(body: str) -> None:
     """Whatever stands in it, and its record with it."""
     leaving = [*numbered(text_rounds(1)), summary_message(body, "one", {"v": 1})]
-    assert absorbed(leaving) == (body, {"v": 1})
-    assert absorbed(leaving[:-1]) == ("", None)
-    assert absorbed([summary_message(body, "one")]) == (body, None)
+    assert absorbed(leaving) == Earlier(body=body, record={"v": 1})
+    assert absorbed(leaving[:-1]) == Earlier()
+    assert absorbed([summary_message(body, "one")]) == Earlier(body=body)
 
 
 def test_of_several_summaries_none_is_lost() -> None:
     """All texts count, in order; a record would speak for one of them only."""
     leaving = [summary_message("first", "one", {"v": 1}), user("u"), summary_message("second", "two", {"v": 1})]
-    assert absorbed(leaving) == ("first\n\nsecond", None)
+    assert absorbed(leaving) == Earlier(body="first\n\nsecond")
 
 
 def test_the_old_part_is_what_leaves_but_for_the_earlier_summary() -> None:
@@ -203,7 +205,7 @@ def test_a_message_over_the_budget_shows_both_ends() -> None:
     (part,) = chunks([message], 200, COUNTER)
     assert "FIRST" in part.text
     assert "LAST" in part.text
-    assert "[... cut ...]" in part.text
+    assert "[... cut; " in part.text
     exact = COUNTER.text(quoted(message))
     assert not chunks([message], exact, COUNTER)[0].cut
     assert chunks([message], exact - 1, COUNTER)[0].cut

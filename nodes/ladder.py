@@ -1,0 +1,58 @@
+"""The rungs of a compaction, from the configured summariser to the one that needs no model (DESIGN §7)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .policies.gate import Finding
+from .settings import CompactionSettings
+from .summarizers import DigestSummarizer, NoticeSummarizer, Summarizer, is_deterministic
+
+LESS_HELPS = frozenset({"rejected_truncated", "rejected_not_a_summary", "max_tokens_no_content", "overflow"})
+"""Verdict, reason or kind of a failure after which the same summariser is asked with less to read."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One way to summarise."""
+
+    summarizer: Summarizer
+    name: str
+    in_pieces: bool = False
+    """Whether smaller pieces are summarised each by itself, and then together."""
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether it needs no model."""
+        return is_deterministic(self.summarizer)
+
+    @property
+    def hides(self) -> bool:
+        """Whether it is the last rung, which hides the oldest blocks."""
+        return isinstance(self.summarizer, NoticeSummarizer)
+
+
+Ladder = tuple[Rung, ...]
+
+
+def ladder_of(summarizer: Summarizer, fallbacks: Sequence[Summarizer] = ()) -> Ladder:
+    """The summariser, the same with smaller pieces, the fallbacks, the deterministic digest, the notice."""
+    digest, notice = DigestSummarizer(), NoticeSummarizer()
+    first = [Rung(summarizer, summarizer.name)]
+    if not is_deterministic(summarizer):
+        first.append(Rung(summarizer, f"{summarizer.name}-pieces", in_pieces=True))
+    others = [Rung(other, f"fallback-{place}") for place, other in enumerate(fallbacks, 1)]
+    last = [] if summarizer.name == digest.name else [Rung(digest, digest.name)]
+    return (*first, *others, *last, Rung(notice, notice.name))
+
+
+def strategy(settings: CompactionSettings, rung: Rung) -> str:
+    """Name of an attempt's strategy, as ledger and events have it."""
+    scope = "" if settings.summary_scope == "old_part" else "-all"
+    return rung.name if rung.hides else f"{settings.preset}{scope}+{rung.name}"
+
+
+def after_failure(ladder: Ladder, rung: int, finding: Finding) -> int:
+    """Index of the rung to take next; smaller pieces only where they can help."""
+    helps = not LESS_HELPS.isdisjoint({finding.verdict, finding.reason, finding.kind})
+    following = range(rung + 1, len(ladder))
+    return next((index for index in following if helps or not ladder[index].in_pieces), len(ladder) - 1)

@@ -1,0 +1,102 @@
+"""Text that is no one's account of anything: calls, quoted turns, code, data, error pages, loops."""
+
+import json
+import re
+import zlib
+from typing import Any
+
+_FENCED = re.compile(r"\s*```[ \t]*(\w*)[^\n]*\n(.*)\n[ \t]*```\s*", re.DOTALL)
+_PROSE = frozenset({"", "md", "markdown", "text", "txt"})
+
+_CALL = re.compile(
+    r"^[ \t]*(?:<\|?(?:tool_?calls?|function_?calls?|tool_use|invoke)\w*(?:[\s>]|\|>)"
+    r"|<function=|\[TOOL_CALLS\]|Action Input:)"
+    r"|\A\s*[\w.]+\([^\n]*\)\s*\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ARGUMENTS = frozenset({"arguments", "parameters", "args", "input"})
+
+_QUOTATION = re.compile(
+    r"^[ \t]*(?:</?(?:message|conversation|earlier_record)\b[^>\n]{0,80}>"
+    r"|<\|(?:im_start|user|assistant|start_header_id)\|>)",
+    re.MULTILINE,
+)
+_TURN = re.compile(
+    r"[\s*#\[]*(?:(user|human|customer|用户|客户)|assistant|ai|agent|bot|system|tool|助手|客服|系统|工具)[\s*\]]*"
+    r"(?:\([^)\n]{0,40}\)[\s*]*)?[:：]",
+    re.IGNORECASE,
+)
+_TURNS = 3
+
+_PAGE = re.compile(r"\s*(?:<!doctype|<html|<\?xml|<head|<body)\b", re.IGNORECASE)
+_ERROR = re.compile(
+    r"(?:(?:api |http |server )?(?:error|exception|错误|异常)\s*[:：].{0,120}"
+    r"(?:\b[45]\d\d\b|retry|rate limit|overload|time[d ]?-?out|重试|超时|频繁|繁忙)"
+    r"|(?:\d{3} )?(?:internal server error|service unavailable|bad gateway|gateway time-?out|too many requests"
+    r"|request timed out|upstream connect error|connection (?:reset|refused))).{0,120}",
+    re.IGNORECASE | re.DOTALL,
+)
+_CODE = re.compile(
+    r".*[;{}]\s*$|\s*(?:import |from \S+ import|(?:async )?def |class |return\b|const |let |var |function |public "
+    r"|private |#include|package |@\w+$|//|/\*|(?:with|for|if|elif|while|except)\b.*:$|else:|try:|print\(|</?\w+>)"
+    r'|\s*(?:File "[^"\n]*", line \d+|at [\w.$/<>]+\(|Traceback \(most|Caused by: |[\w.]+(?:Error|Exception)\b)'
+    r"|\s*(?:\$ |diff --git |@@ |[+-]{3} [ab]/)|.{0,40}\b(?:INFO|WARN|WARNING|ERROR|DEBUG)\b"
+)
+
+_WINDOW = 400
+_LOOP = 0.2
+"""Share to which a text compresses: prose to more than a half, a list to more than a quarter, a loop to less."""
+
+
+def is_call(text: str) -> bool:
+    """Whether a tool call stands in the text as text, or is all of it."""
+    value = _parsed(text)
+    first = value[0] if isinstance(value, list) and value else value
+    named = isinstance(first, dict) and "name" in first and not _ARGUMENTS.isdisjoint(first)
+    return named or bool(_CALL.search(text))
+
+
+def is_transcript(text: str) -> bool:
+    """Whether it is the conversation itself: as it was quoted, or turn by turn."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    turns = [turn for line in lines if (turn := _TURN.match(line))]
+    both = len({bool(turn[1]) for turn in turns}) > 1
+    return bool(_QUOTATION.search(text)) or (both and len(turns) >= _TURNS and len(turns) * 2 >= len(lines))
+
+
+def is_data(text: str) -> bool:
+    """Whether it is only code, JSON, a page of HTML, an error or its trace."""
+    if _PAGE.match(text) or _ERROR.fullmatch(text) or isinstance(_parsed(text), dict | list):
+        return True
+    fenced = _FENCED.fullmatch(text)
+    if fenced and fenced[1].lower() not in _PROSE and "```" not in fenced[2]:
+        return True
+    lines = [line for line in _unfenced(text).splitlines() if line.strip()]
+    code = [line for line in lines if _CODE.match(line)]
+    return len(code) > 1 and sum(map(len, code)) * 5 >= sum(map(len, lines)) * 3
+
+
+def loops(text: str) -> bool:
+    """Whether it says the same again and again, anywhere or as a whole."""
+    starts = {*range(0, len(text) - _WINDOW, _WINDOW), max(0, len(text) - _WINDOW)}
+    return any(map(_is_loop, (text, *(text[start : start + _WINDOW] for start in starts))))
+
+
+def _is_loop(text: str) -> bool:
+    written = text.encode(errors="replace")
+    return len(zlib.compress(written)) < _LOOP * len(written)
+
+
+def _unfenced(text: str) -> str:
+    fenced = _FENCED.fullmatch(text)
+    return fenced[2] if fenced else text
+
+
+def _parsed(text: str) -> Any:
+    bare = _unfenced(text).strip()
+    if not bare.startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(bare)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,111 @@
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langgraph_compaction.graph import (
+    CompactionError,
+    SettingsError,
+    compact_now,
+    pin,
+    pins,
+    records_of,
+    unpin,
+)
+from tests.fakes import ScriptedModel, calls, texts
+from tests.graph.harness import CONFIG, Drive, agent, filler, full, rounds, said, tool_block, values
+
+
+async def test_a_pinned_message_outlives_compactions(go: Drive) -> None:
+    """Verbatim, however often the conversation is compacted."""
+    model = ScriptedModel()
+    graph = agent(model)
+    await go.invoke(
+        graph, {"messages": [HumanMessage("never touch production", id="rule"), AIMessage("ok", id="ok")]}
+    )
+    assert pin(graph, CONFIG, message_id="rule") == "rule"
+    for turn in range(24):
+        await go.invoke(graph, said(filler(100, f"turn{turn}-")))
+        assert "never touch production" in texts(model.received[-1])
+    assert values(graph)["compaction"]["epoch"] >= 2
+    assert [found.text for found in pins(graph, CONFIG)] == ["never touch production"]
+
+
+async def test_a_pinned_result_keeps_its_block(go: Drive) -> None:
+    """The call stays with its result."""
+    graph = agent()
+    await go.invoke(graph, {"messages": [*tool_block(1, 30), AIMessage("read", id="read")]})
+    pin(graph, CONFIG, message_id="result-1")
+    await go.invoke(graph, full())
+    assert values(graph)["compaction"]["epoch"] == 1
+    assert {"call-message-1", "result-1"} <= {message.id for message in values(graph)["messages"]}
+
+
+async def test_a_text_is_pinned_as_a_message_of_its_own(go: Drive) -> None:
+    """It says of itself that it is pinned, and is no turn of the user's."""
+    model = ScriptedModel()
+    graph = agent(model)
+    await go.invoke(graph, said("hello"))
+    name = pin(graph, CONFIG, text="answer in French")
+    assert graph.get_state(CONFIG).next == ()
+    await go.invoke(graph, full())
+    assert "answer in French" in texts(model.received[-1])
+    assert [(found.text, found.message_id, found.whole) for found in pins(graph, CONFIG)] == [
+        ("answer in French", name, True)
+    ]
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+async def test_what_is_released_may_leave(go: Drive, as_text: bool) -> None:
+    """It is archived with what else leaves."""
+    graph = agent()
+    await go.invoke(graph, {"messages": [HumanMessage("a rule", id="rule"), AIMessage("ok", id="ok")]})
+    name = pin(graph, CONFIG, text="a rule of its own") if as_text else pin(graph, CONFIG, message_id="rule")
+    unpin(graph, CONFIG, name)
+    assert pins(graph, CONFIG) == []
+    await go.invoke(graph, full())
+    compact_now(graph, CONFIG)
+    assert name not in {message.id for message in values(graph)["messages"]}
+    with pytest.raises(SettingsError, match="is not pinned"):
+        unpin(graph, CONFIG, name)
+
+
+async def test_texts_that_users_mark_are_listed_and_carried_on(go: Drive) -> None:
+    """`<Pin>` in a user's own words counts; the message may leave, the words stay."""
+    model = ScriptedModel()
+    graph = agent(model, dialogue_rounds_keep_min=0)
+    marked = HumanMessage(f"{filler(40)} <Pin>use tabs</Pin>", id="marked")
+    await go.invoke(graph, {"messages": [marked, AIMessage("ok", id="ok")]})
+    assert [(found.text, found.whole) for found in pins(graph, CONFIG)] == [("use tabs", False)]
+    await go.invoke(graph, full())
+    assert "marked" not in {message.id for message in values(graph)["messages"]}
+    assert "use tabs" in texts(model.received[-1])
+    assert [found.text for found in pins(graph, CONFIG)] == ["use tabs"]
+
+
+def test_what_cannot_be_pinned_is_refused() -> None:
+    """Neither and both, a message that is not there, and more than half of the room."""
+    graph = agent()
+    graph.invoke({"messages": rounds(1)}, CONFIG)
+    before = values(graph)
+    for wrong in ({}, {"message_id": "r-user-0", "text": "both"}):
+        with pytest.raises(SettingsError, match="either message_id or text"):
+            pin(graph, CONFIG, **wrong)
+    with pytest.raises(SettingsError, match="no message 'elsewhere'"):
+        pin(graph, CONFIG, message_id="elsewhere")
+    with pytest.raises(SettingsError, match="more than half of the room of 1000"):
+        pin(graph, CONFIG, text=filler(500))
+    assert values(graph) == before
+    assert records_of(graph).history("thread") == []
+
+
+def test_a_thread_at_work_is_left_alone() -> None:
+    """A write in between would abandon its tool calls."""
+    model = ScriptedModel(replies=[calls(("read", {}))])
+
+    def read() -> str:
+        """Read."""
+        return "read"
+
+    graph = agent(model, tools=[read])
+    graph.invoke(said("go"), CONFIG, interrupt_before=["tools"])
+    with pytest.raises(CompactionError, match="work to go on with"):
+        pin(graph, CONFIG, text="no")
