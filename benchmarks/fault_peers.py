@@ -1,0 +1,97 @@
+"""The other systems, each as its documentation sets it up for a window that is known.
+
+All compact at 80 % of the window where that can be chosen, all count tokens as the model does (their default),
+all have the same summariser and an `InMemorySaver`.
+"""
+
+from typing import Any
+
+from deepagents import create_deep_agent
+from deepagents.backends import StateBackend
+from deepagents.middleware.summarization import create_summarization_middleware
+from fault_systems import SYSTEM_PROMPT, TRIGGER, Setup, System, state_of
+from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.prompts import ChatPromptTemplate
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import create_react_agent
+from langgraph.prebuilt.chat_agent_executor import AgentState
+from langmem.short_term import RunningSummary, SummarizationNode
+
+SUMMARY_SHARE = 0.05
+"""Of the window, for the summary, where a system asks: what ours takes by default."""
+
+
+class RunningState(AgentState):
+    """The state that langmem's guide gives an agent."""
+
+    context: dict[str, RunningSummary]
+
+
+def _langchain(setup: Setup) -> Any:
+    """`trigger` alone: 20 messages are kept, and the summariser is shown 4,000 tokens."""
+    return _middleware(setup)
+
+
+def _langchain_tuned(setup: Setup) -> Any:
+    """What somebody sets who has read its source: the tail in tokens, and all of the rest for the summariser."""
+    return _middleware(setup, keep=("fraction", 0.3), trim_tokens_to_summarize=None)
+
+
+def _middleware(setup: Setup, **options: Any) -> Any:
+    if setup.prompt:
+        options["summary_prompt"] = setup.prompt
+    middleware = SummarizationMiddleware(setup.summarizer, trigger=("fraction", TRIGGER), **options)
+    return create_agent(
+        setup.model,
+        setup.tools,
+        system_prompt=SYSTEM_PROMPT,
+        middleware=[middleware],
+        checkpointer=InMemorySaver(),
+    )
+
+
+def _deepagents(setup: Setup) -> Any:
+    """The stock agent: its own trigger (85 % of the window), its file tools and prompts."""
+    options = {"summary_prompt": setup.prompt} if setup.prompt else {}
+    middleware = create_summarization_middleware(setup.model, StateBackend(), summarizer=setup.summarizer, **options)
+    return create_deep_agent(
+        setup.model,
+        list(setup.tools),
+        system_prompt=SYSTEM_PROMPT,
+        middleware=[middleware],
+        checkpointer=InMemorySaver(),
+    )
+
+
+def _langmem(setup: Setup) -> Any:
+    """The agent of its guide: a `SummarizationNode` before the model, the messages of the state left alone."""
+    size = int(SUMMARY_SHARE * setup.window)
+    prompt = setup.prompt and ChatPromptTemplate.from_messages(
+        [("placeholder", "{messages}"), ("user", setup.prompt.removesuffix("{messages}"))]
+    )
+    node = SummarizationNode(
+        model=setup.summarizer.bind(max_tokens=size),
+        max_tokens=int(TRIGGER * setup.window),
+        max_summary_tokens=size,
+        token_counter=count_tokens_approximately,
+        output_messages_key="llm_input_messages",
+        **({"initial_summary_prompt": prompt} if prompt else {}),
+    )
+    return create_react_agent(
+        setup.model,
+        list(setup.tools),
+        prompt=SYSTEM_PROMPT,
+        pre_model_hook=node,
+        state_schema=RunningState,
+        checkpointer=InMemorySaver(),
+    )
+
+
+PEERS = (
+    System("langchain", _langchain, state_of),
+    System("langchain, tuned", _langchain_tuned, state_of),
+    System("deepagents", _deepagents, state_of),
+    System("langmem", _langmem, state_of, {"window is not known": "it is always told one"}),
+)

@@ -1,0 +1,177 @@
+"""The scenarios: what goes wrong, in which conversation, and what the host then does.
+
+F and a number name the kind of failure, each taken from a system in use. What a chat model's interface cannot
+show is not among them: a killed process, a database, a tokenizer that is not there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fault_histories import (
+    FACTS,
+    RULES,
+    blocks,
+    chat,
+    interrupted,
+    planted,
+    prose,
+    result,
+    schema,
+    unanswered,
+)
+from fault_writers import (
+    BAD_FORMS,
+    BAD_KEY,
+    GOES_ON,
+    GOES_ON_IN_TAGS,
+    RATE_LIMIT,
+    SERVER_ERROR,
+    Writer,
+    always,
+    copies,
+    echoes,
+    fails,
+    of_size,
+)
+from langchain_core.exceptions import ModelRateLimitError
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+
+WINDOW = 64_000
+"""Tokens that the models accept. A compaction is due at 51,200; deepagents' own is at 54,400, tools included."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One question of the user, and what happens while it is answered."""
+
+    reads: tuple[str, ...] = ()
+    """Documents that the model reads, in parallel, before it answers."""
+    asks_approval: bool = False
+    """Whether it waits for a person beside that."""
+    error: Exception | None = None
+    """What the model's first call raises; the host then resumes the run."""
+    deletes: bool = False
+    """Whether the user deletes the oldest of their messages first."""
+    size: int = 40
+    """Tokens of the question."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A conversation that is adopted with the first question, and the questions that follow."""
+
+    name: str
+    history: Sequence[AnyMessage] = field(default_factory=lambda: chat(40, 660))
+    facts: Sequence[str] = FACTS
+    """What the last request should still hold."""
+    copied: Sequence[str] = FACTS
+    """What the summariser knows to look for."""
+    writer: Writer = copies
+    turns: Sequence[Turn] = (Turn(),) * 5
+    documents: Mapping[str, str] = field(default_factory=dict[str, str])
+    window: int = WINDOW
+    """What the provider accepts."""
+    advertised: int | None = WINDOW
+    """What its profile says."""
+    has_braces: bool = False
+    """Whether the summary prompt is one's own, and holds braces."""
+    is_streamed: bool = False
+    """Whether the host shows what is streamed."""
+
+
+READS = Turn(reads=tuple("abcdef"))
+HUGE = " ".join(f"Note that {fact}. {prose(30_000, fact)}" for fact in FACTS[:3])
+"""A fact at the beginning, and one after each third."""
+OVERLOAD = ModelRateLimitError(
+    "Error code: 429 - Request too large for model on tokens per min (TPM): Limit 60000, Requested 61210. The input "
+    "or output tokens must be reduced in order to run successfully; see the maximum context length."
+)
+
+
+def _papers(tokens: int) -> dict[str, str]:
+    return {name: f"Note that {fact}. {prose(tokens, name)}" for name, fact in zip("abcdef", FACTS, strict=False)}
+
+
+def _with_rules() -> list[AnyMessage]:
+    return planted(planted(chat(40, 660), HumanMessage(RULES[0]), 10), HumanMessage(RULES[1]), 25)
+
+
+SCENARIOS = (
+    Scenario(name="nothing fails"),
+    Scenario(
+        name="nothing fails: 60 turns, each reads 3,000 tokens (F12)",
+        history=chat(8, 100, until=1),
+        turns=(Turn(reads=("long",)),) * 60,
+        documents={"long": prose(3_000, "long")},
+    ),
+    Scenario(name="the summariser raises, every time (F1)", writer=fails(SERVER_ERROR)),
+    Scenario(
+        name="the same, the conversation already over the window (F1, F11)",
+        history=chat(40, 900),
+        writer=fails(SERVER_ERROR),
+    ),
+    *(Scenario(name=f"the summary is {form} (F2)", writer=writer) for form, writer in BAD_FORMS.items()),
+    Scenario(name="the summary is longer than all it replaces (F3)", writer=of_size(70_000)),
+    Scenario(name="the summary goes on with the chat (F4)", writer=always(GOES_ON)),
+    Scenario(name="the same, in the form that was asked for (F4)", writer=always(GOES_ON_IN_TAGS)),
+    Scenario(name="three windows of history at once (F5)", history=chat(120, 800)),
+    Scenario(name="the last 20 messages are over the trigger (F6)", history=chat(12, 2_700)),
+    Scenario(
+        name="results not yet read are over the trigger (F6)",
+        history=chat(4, 100, FACTS[6:], until=1),
+        turns=(READS, *(Turn(),) * 4),
+        documents=_papers(8_800),
+    ),
+    Scenario(
+        name="one result is larger than the window (F7)",
+        history=chat(8, 100, FACTS[3:], until=1),
+        turns=(Turn(reads=("huge",)), *(Turn(),) * 4),
+        documents={"huge": HUGE},
+    ),
+    Scenario(name="one question is larger than the window (F7)", turns=(Turn(), Turn(size=90_000), *(Turn(),) * 3)),
+    Scenario(name="parallel calls only, ids used again (F8)", history=blocks(20, 660)),
+    Scenario(name="the user speaks between two results (F8)", history=[*chat(40, 660), *interrupted()]),
+    Scenario(name="a call that was never answered (F8)", history=[*chat(40, 660), *unanswered()]),
+    Scenario(name="a result whose call is gone (F8)", history=[*chat(40, 660), result(990, "late")]),
+    Scenario(
+        name="two compactions, one upon the other (F8)",
+        turns=(*(Turn(size=9_000),) * 6, *(Turn(),) * 2),
+    ),
+    Scenario(
+        name="the model fails after the compaction; resumed (F9)", turns=(Turn(error=SERVER_ERROR), *(Turn(),) * 4)
+    ),
+    Scenario(name="every summary is 40,000 tokens (F10)", writer=of_size(40_000), turns=(Turn(size=3_000),) * 8),
+    Scenario(name="every summary repeats its input (F25)", writer=echoes, turns=(Turn(size=3_000),) * 8),
+    Scenario(
+        name="the user deletes an old message after it (F15)",
+        turns=(Turn(), *(Turn(deletes=True),) * 4),
+        history=chat(40, 660, begin=0.8, until=1),
+    ),
+    Scenario(name="the summariser answers 429 once (F16)", writer=fails(RATE_LIMIT, times=1)),
+    Scenario(name="the summariser answers 429 every time (F16)", writer=fails(RATE_LIMIT)),
+    Scenario(name="the summariser's key is wrong (F16)", writer=fails(BAD_KEY)),
+    Scenario(
+        name="the model's 429 speaks of context length (F16)",
+        history=chat(20, 660),
+        turns=(Turn(error=OVERLOAD), *(Turn(),) * 4),
+    ),
+    Scenario(name="the host shows what is streamed (F18)", is_streamed=True),
+    Scenario(name="the window is not known (F20)", advertised=None, history=chat(60, 660)),
+    Scenario(name="the window is smaller than the profile says (F20)", window=48_000, history=chat(38, 640)),
+    Scenario(
+        name="braces in the conversation (F21)", history=planted(chat(40, 660), HumanMessage(schema("read")), 6)
+    ),
+    Scenario(name="braces in a summary prompt of one's own (F21)", has_braces=True),
+    Scenario(
+        name="a person has to approve, at the cut (F23)",
+        history=chat(20, 1_000),
+        turns=(Turn(reads=("paper",), asks_approval=True), *(Turn(),) * 4),
+        documents={"paper": prose(12_000, "paper")},
+    ),
+    Scenario(
+        name="a system message stands inside the conversation (F24)",
+        history=planted(planted(chat(40, 660), SystemMessage(RULES[0]), 10), SystemMessage(RULES[1]), 24),
+        facts=RULES,
+    ),
+    Scenario(name="the user gave rules, the summariser forgets them (F24)", history=_with_rules(), facts=RULES),
+)
