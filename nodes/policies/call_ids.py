@@ -1,6 +1,9 @@
-"""Call ids as every provider takes them: of their alphabet and length, and none twice in a request."""
+"""Call ids as every provider takes them: not too long, and none twice in a request.
 
-import re
+Their characters are left alone: some models read the tool's name from an id, and the package of the one provider
+that refuses some characters mends them itself.
+"""
+
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -13,7 +16,6 @@ from .transcript import all_calls, calls_of
 LONGEST = 40
 """Characters that a call id may have."""
 
-_REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
 _RAW_CALLS = "tool_calls"
 _CALL_BLOCKS: Mapping[str, tuple[str, str]] = {
     "tool_use": ("id", "input"),
@@ -52,7 +54,7 @@ class _Ids:
 
     def give(self, wanted: str | None) -> str:
         """The id that is wanted, if it can be had; else the nearest one that is free."""
-        base = _REFUSED.sub("_", wanted or "call")[:LONGEST]
+        base = (wanted or "call")[:LONGEST]
         found = base
         while found in self._given:
             number = self._last[base] = self._last.get(base, 1) + 1

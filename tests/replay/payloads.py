@@ -8,14 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import pytest
+from langchain_anthropic import ChatAnthropic, convert_to_anthropic_tool
 from langchain_core.messages import BaseMessage
 from langchain_openai import ChatOpenAI
 
 from tests.replay.anthropic_rules import anthropic_defects
 from tests.replay.openai_rules import chat_defects, responses_defects
-
-anthropic = pytest.importorskip("langchain_anthropic", reason="langchain-anthropic is not installed: --group test")
 
 Payload = dict[str, Any]
 Tools = Sequence[Mapping[str, Any]]
@@ -28,7 +26,7 @@ def _openai(*, responses: bool) -> ChatOpenAI:
 
 @cache
 def _anthropic() -> Any:
-    return anthropic.ChatAnthropic(model="claude-sonnet-4-5", api_key="none")
+    return ChatAnthropic(model="claude-sonnet-4-5", api_key="none")
 
 
 def chat_payload(messages: Sequence[BaseMessage], tools: Tools = ()) -> Payload:
@@ -43,7 +41,7 @@ def responses_payload(messages: Sequence[BaseMessage], tools: Tools = ()) -> Pay
 
 def anthropic_payload(messages: Sequence[BaseMessage], tools: Tools = ()) -> Payload:
     """What `ChatAnthropic` sends."""
-    given = [anthropic.convert_to_anthropic_tool(tool) for tool in tools]
+    given = [convert_to_anthropic_tool(tool) for tool in tools]
     return _anthropic()._get_request_payload(list(messages), tools=given)
 
 

@@ -1,0 +1,150 @@
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from langgraph_compaction.checkpoint import AttemptKey
+from langgraph_compaction.graph import records_of
+from langgraph_compaction.nodes.policies.summary import extract
+from langgraph_compaction.nodes.summarizers import summarizer_of
+from langgraph_compaction.nodes.testing import (
+    BAD_REPLIES,
+    Fault,
+    ScriptedModel,
+    StalledModel,
+    StreamingModel,
+    calls,
+    copying,
+    failing,
+    failing_records,
+    inflated,
+    texts,
+    usage,
+)
+from tests.graph.harness import CONFIG, agent, full, said, values, verdicts
+
+ASKED: list[BaseMessage] = [HumanMessage("NEEDLE-1 and NEEDLE-2 and NEEDLE-1")]
+
+
+def test_a_scripted_model_follows_its_script_and_records_what_it_received() -> None:
+    """Texts, messages, functions and errors in order; the last one for ever."""
+    model = ScriptedModel(replies=["one", AIMessage("two"), copying(r"NEEDLE-\d"), ValueError("down")])
+    found = [model.invoke(ASKED).text for _ in range(3)]
+    assert found == ["one", "two", "<summary>NEEDLE-1 NEEDLE-2</summary>"]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="down"):
+            model.invoke(ASKED)
+    assert model.received == [ASKED] * 5
+
+
+async def test_a_streaming_model_says_the_same_word_by_word() -> None:
+    """Text, calls with quotes in their arguments, and usage add up to the reply."""
+    reply = usage(calls(("read", {"path": 'it\'s "here"'}), text="let me see"), 7)
+    for chunks in (
+        list(StreamingModel(replies=[reply]).stream(ASKED)),
+        [chunk async for chunk in StreamingModel(replies=[reply]).astream(ASKED)],
+    ):
+        whole: Any = chunks[0]
+        for chunk in chunks[1:]:
+            whole += chunk
+        assert whole.text == "let me see"
+        assert whole.tool_calls == reply.tool_calls
+        assert whole.usage_metadata == reply.usage_metadata
+        assert [chunk.text for chunk in chunks[:3]] == ["let ", "me ", "see"]
+
+
+async def test_a_stalled_model_waits_until_it_is_let_go_or_cancelled() -> None:
+    """On a thread and on an event loop."""
+    model = StalledModel()
+    task = asyncio.create_task(asyncio.to_thread(model.invoke, ASKED))
+    await asyncio.to_thread(model.stall.entered.wait)
+    assert not task.done()
+    model.stall.let_go.set()
+    assert (await task).text == "ok"
+    assert (await model.ainvoke(ASKED)).text == "ok"
+    other = StalledModel()
+    task = asyncio.create_task(other.ainvoke(ASKED))
+    await asyncio.to_thread(other.stall.entered.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert other.stall.cancelled
+    assert other.received == []
+
+
+@pytest.mark.parametrize("name", BAD_REPLIES)
+def test_no_bad_reply_becomes_a_summary(name: str) -> None:
+    """An agent whose summariser gives it commits nothing of it."""
+    graph = agent(
+        ScriptedModel(replies=[usage(AIMessage("answered"), 100)]), ScriptedModel(replies=[BAD_REPLIES[name]])
+    )
+    graph.invoke(full(), CONFIG)
+    (verdict,) = verdicts(graph)
+    assert verdict is not None
+    assert verdict.startswith(("rejected_", "failed_"))
+
+
+def test_an_inflated_reply_has_the_form_of_a_summary() -> None:
+    """It is rejected for its length alone."""
+    reply = summarizer_of(ScriptedModel(replies=[inflated])).summarize(_request())
+    assert isinstance(extract(reply), str)
+    assert len(inflated(ASKED).split()) > len(texts(ASKED).split())
+
+
+def _request() -> Any:
+    class Request:
+        callbacks = None
+
+        def prompt(self) -> list[BaseMessage]:
+            return ASKED
+
+    return Request()
+
+
+async def test_a_failing_saver_stays_the_saver_it_was() -> None:
+    """The nth write raises, by either way to drive, and all others work."""
+    saver = failing(InMemorySaver(), "put", nth=2)
+    assert isinstance(saver, InMemorySaver)
+    graph = agent(checkpointer=saver)
+    with pytest.raises(OSError, match="put fails on purpose"):
+        await graph.ainvoke(said("hello"), CONFIG, durability="sync")
+    graph.invoke(said("again"), CONFIG)
+    assert values(graph)["messages"][-1].text == "ok"
+
+
+async def test_a_coroutine_method_raises_when_it_is_awaited() -> None:
+    """So often and no more; mended, it works again."""
+
+    class Store:
+        async def get(self, key: str) -> str:
+            return key
+
+    store = Store()
+    with Fault(store, "get", nth=2, times=None, error=KeyError("gone")) as fault:
+        assert await store.get("a") == "a"
+        for _ in range(3):
+            waiting = store.get("b")
+            with pytest.raises(KeyError):
+                await waiting
+        assert fault.calls == 4
+    assert await store.get("c") == "c"
+
+
+def test_records_fail_at_the_nth_call() -> None:
+    """The archive of the first compaction cannot be written, that of the second can."""
+    graph = agent()
+    with failing_records(graph, "commit", error=OSError("read-only")) as fault:
+        graph.invoke(full(), CONFIG)
+    assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
+    assert fault.calls == 2
+    assert records_of(graph).snapshot(AttemptKey("nobody", "", "", 0, 0)) is None
+
+
+def test_records_of_another_graph_are_refused() -> None:
+    """A graph that this package did not make has none."""
+    graph = StateGraph(MessagesState).add_node("token_check", lambda state: state).add_edge(START, "token_check")
+    with pytest.raises(TypeError, match="not made by"):
+        failing_records(graph.compile(), "commit")
