@@ -61,8 +61,10 @@ bench-checkpoints: $(STAMPS)/dev
 bench-faults: $(STAMPS)/bench
 	$(BIN)/python benchmarks/faults.py
 
+# Runs killed at random, then random conversations, settings and faults: hours, at their full number.
 soak: $(STAMPS)/dev
 	COMPACTION_SOAK=$${COMPACTION_SOAK:-300} $(BIN)/pytest -s tests/kill/test_soak.py tests/kill/test_saver_kills.py
+	COMPACTION_SOAK_CASES=$${COMPACTION_SOAK_CASES:-100000} $(BIN)/pytest -s tests/faults/test_properties.py
 
 studio: $(STAMPS)/dev
 	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev

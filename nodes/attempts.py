@@ -70,9 +70,15 @@ def stored(turn: Turn, message: AnyMessage) -> AnyMessage:
 
 
 def _told_text(turn: Turn, text: str | None) -> str | None:
-    """A text as the ledger may hold it."""
+    """A text as ledger and log may hold it; nothing of it where the hook fails."""
     redaction = turn.team.redaction
-    return redaction.hook(text) if redaction and text else text
+    if redaction is None or not text:
+        return text
+    try:
+        return redaction.hook(text)
+    except Exception:  # noqa: BLE001 - the hook is the application's own; what it did not pass is not told
+        log.error("the redaction hook failed; the text is left out")  # a traceback might quote it
+        return "[left out: the redaction hook failed]"
 
 
 def known_summary(turn: Turn, key: AttemptKey, input_digest: str) -> Step[SummaryRecord | None]:

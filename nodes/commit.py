@@ -28,7 +28,11 @@ def commit(turn: Turn) -> Step[Update]:
     before the state changes.
     """
     draft = turn.draft.copy()
-    if stale := (yield from _stale(turn, draft)):
+    try:
+        stale = yield from _stale(turn, draft)
+    except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
+        stale = failure(error, "snapshot")
+    if stale:
         return failed(draft, stale)
     after = applied_to(turn.messages, drop=draft["drop"], clip=draft["clip"], summary=draft.get("summary"))
     ceiling, floor = draft.get("ceiling", turn.sizes.limit), draft.get("floor", 0)

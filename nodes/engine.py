@@ -25,6 +25,8 @@ from .summarizers import DigestSummarizer
 
 LEAST_SUMMARY = (12, 40)
 """Tokens of the shortest summary worth planning for: a notice, and a line of facts in a larger room."""
+LEAST_FACTS = 12
+"""Tokens under which no fact is worth its place."""
 SMALL_SUMMARY = 1_024
 DECISIVE = 0.8
 
@@ -106,7 +108,8 @@ def propose(call: Call, messages: Sequence[AnyMessage], rung: Rung, goal: Demand
         chosen = selector.select(goal) or selector.select(_widened(call, goal))
     if chosen is None:
         return Finding("rejected_insufficient", "no_selection_fits", f"ceiling {goal.ceiling} tokens")
-    if not chosen.drop and not chosen.clip:
+    rewrites = all(is_summary(messages[index]) for index in chosen.drop) and goal.before < call.sizes.trigger
+    if not chosen.clip and (not chosen.drop or rewrites):
         return Finding("noop", "nothing_old")
     return chosen
 
@@ -133,11 +136,13 @@ def beside(
     pins = tuple(pin for pin in call.pinned_texts(messages) if pin in gone)
     if not call.settings.keep_facts or isinstance(rung.summarizer, DigestSummarizer):
         return Beside(pins=pins)
-    space = ceiling - tokens - frame(call, Beside(pins=pins))
+    space = ceiling - tokens - frame(call, Beside(pins=pins, facts=Facts(text="."))) - _least(call)
     budget = call.meter.unscaled(min(int(call.sizes.room * call.settings.facts_share), space // 2))
+    if budget < LEAST_FACTS:
+        return Beside(pins=pins)
     old = [call.told(message) for message in leaving if not is_summary(message)]
     earlier = absorbed(leaving)
-    facts = facts_of(old, earlier.facts or earlier.record, budget=max(0, budget), counter=call.meter.counter)
+    facts = facts_of(old, earlier.facts or earlier.record, budget=budget, counter=call.meter.counter)
     return Beside(pins=pins, facts=facts)
 
 

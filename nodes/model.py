@@ -78,7 +78,7 @@ def _answered(turn: Turn, answer: AIMessage) -> Step[Update]:
     else:
         usage: Usage | None = compaction["usage"]
         size = usage["tokens"] if usage else turn.size + turn.meter.scaled(turn.counter.message(answer))
-        compaction |= yield from check(turn, size, "check", "end")
+        compaction |= yield from check(turn.after(compaction), size, "check", "end")
     return {"messages": [answer], "compaction": compaction}
 
 

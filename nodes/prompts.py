@@ -30,7 +30,8 @@ def user_prompt(
     """The summariser's one user message. Everything is put in by concatenation: braces mean nothing (F21)."""
     parts = [f"<conversation>\n{conversation}\n</conversation>"]
     if earlier:
-        parts = [f"<earlier_record>\n{earlier}\n</earlier_record>", UPDATE, *parts]
+        told = earlier.replace("</earlier_record", "&lt;/earlier_record")  # it cannot end its own quotation
+        parts = [f"<earlier_record>\n{told}\n</earlier_record>", UPDATE, *parts]
     parts.append(f"Write the record in at most {max_tokens} tokens, between <summary> and </summary>.")
     if focus:
         parts.append(f"The user asks to keep above all: {focus}")

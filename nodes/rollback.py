@@ -35,8 +35,8 @@ def rollback(turn: Turn) -> Step[Update]:
     restored = None if verdict == "stale" else (yield from _restored(turn, draft))
     if restored is not None:
         update["messages"] = replace(restored)
-    log.warning("压缩失败，已回滚 (%s: %s %s)", verdict, reason, detail[:200])
     outcome = attempts.outcome_of(turn, draft, verdict, reason=reason, detail=detail)
+    log.warning("压缩失败，已回滚 (%s: %s %s)", verdict, reason, outcome.detail[:200])
     if verdict == "recovered":
         yield from attempts.recover(turn, draft, outcome)
     else:

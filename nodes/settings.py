@@ -71,7 +71,7 @@ class CompactionSettings(BaseModel):
     summary_backoff_s: float = Field(default=0.5, ge=0)
     """Seconds before a summariser is asked again after a failure that passes; doubled, with jitter, each time."""
 
-    keep_facts: bool = False
+    keep_facts: bool = True
     """Show facts beside a summary in prose too: rules and identifiers with their words, required by the gate."""
 
     facts_share: float = Field(default=0.10, ge=0, le=0.5)

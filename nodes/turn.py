@@ -1,11 +1,11 @@
 """What a node sees: the state, the sizes of this call, where the turn stands in SQL, and who to ask."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
-from langchain_core.messages import AnyMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import StreamWriter
@@ -23,7 +23,7 @@ from .policies.sizes import Sizes, sizes_of
 from .policies.tokens import TokenCounter, total
 from .policies.transcript import Transcript
 from .settings import CompactionOverrides, CompactionSettings, effective
-from .state import Compaction, CompactionState, Draft, Memory, with_ids
+from .state import Compaction, CompactionState, Draft, Memory, merge, with_ids
 from .steps import Step, arun, run
 
 Update = dict[str, Any]
@@ -47,6 +47,11 @@ class Turn:
     def compaction(self) -> Compaction:
         """The small channel; empty on a thread's first turn."""
         return self.state.get("compaction") or {}
+
+    def after(self, changed: dict[str, Any]) -> "Turn":
+        """This turn as it is once these keys of the small channel are written."""
+        state = cast("CompactionState", {**self.state, "compaction": merge(dict(self.compaction), changed)})
+        return replace(self, state=state)
 
     @property
     def memory(self) -> Memory:
@@ -106,10 +111,18 @@ class Turn:
     @cached_property
     def call(self) -> Call:
         """The engine's view of this call."""
-        pins = frozenset(self.memory.get("pins") or ())
         return Call(
-            settings=self.settings, sizes=self.sizes, meter=self.meter, pins=pins, redaction=self.team.redaction
+            settings=self.settings,
+            sizes=self.sizes,
+            meter=self.meter,
+            pins=frozenset([*(self.memory.get("pins") or ()), *self._just_said()]),
+            redaction=self.team.redaction,
         )
+
+    def _just_said(self) -> list[str]:
+        """The answer of a turn that is over: the caller is about to read it."""
+        last = self.messages[-1] if self.messages else None
+        return [str(last.id)] if isinstance(last, AIMessage) and self.compaction.get("route") == "end" else []
 
     @property
     def ladder(self) -> Ladder:

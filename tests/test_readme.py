@@ -15,7 +15,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[block.splitlines()[0][:60] for block in BLOCKS])
+@pytest.mark.parametrize(
+    "block", BLOCKS, ids=[f"{n}: {block.splitlines()[0][:50]}" for n, block in enumerate(BLOCKS)]
+)
 def test_every_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block can be pasted as it stands."""
     monkeypatch.chdir(tmp_path)

@@ -4,7 +4,8 @@ import re
 
 ELLIPSIS = "…"
 
-_QUOTED_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_QUOTED_CODE = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)", re.DOTALL)
+_LINE_END = re.compile(r"\r\n?")
 _QUOTED_LINE = re.compile(r"^\s*>.*$", re.MULTILINE)
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
@@ -43,4 +44,4 @@ def worded(line: str) -> str:
 
 def without_quotations(text: str) -> str:
     """What someone says in their own words: without code fences and quoted lines (DESIGN §8)."""
-    return _QUOTED_LINE.sub("\n", _QUOTED_CODE.sub("\n", text))
+    return _QUOTED_LINE.sub("\n", _QUOTED_CODE.sub("\n", _LINE_END.sub("\n", text)))

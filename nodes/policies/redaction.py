@@ -34,7 +34,7 @@ _SECRETS = re.compile(
     r"|(?<=://)[^\s/@:]*:[^\s/@]+(?=@)"
     r"|(?i:\bbearer\s+)[\w.~+/*-]{6,}=*"
     r"|(?i:\b(?:api[-_ ]?key|access[-_ ]?token|auth[-_ ]?token|token|secret|password|passwd|authorization)\b"
-    r"['\"]?\s*(?:[:=]|provided:)\s*['\"]?)[^\s'\",;}]{4,})"
+    r"['\"]?\s*(?:[:=]|provided:)\s*['\"]?(?:bearer\s+|basic\s+)?)[^\s'\",;}]{4,})"
 )
 _LONGEST = 500
 """Characters of an error's text that are told."""

@@ -15,6 +15,7 @@ from .tokens import TokenCounter, texts_of
 from .transcript import is_real_user, is_summary, marks
 
 _FACTS: tuple[Section, ...] = ("Rules", "Facts")
+_INLINE_CODE = re.compile(r"`[^`\n]*`")
 _PIN = re.compile(r"<Pin>(.*?)</Pin>", re.DOTALL | re.IGNORECASE)
 
 
@@ -53,14 +54,14 @@ def pins_in(message: AnyMessage) -> list[str]:
         return [str(text) for text in marks(message).get("pins", ())]
     if not is_real_user(message):
         return []
-    own = "\n".join(without_quotations(text) for text in texts_of(message))
+    own = "\n".join(_INLINE_CODE.sub(" ", without_quotations(text)) for text in texts_of(message))
     return [text for found in _PIN.findall(own) if (text := found.strip())]
 
 
 def facts_of(
     old: Sequence[AnyMessage], earlier: Mapping[str, Any] | None, *, budget: int, counter: TokenCounter
 ) -> Facts:
-    """The facts of what leaves, and of an earlier summary, that are worth most in `budget` tokens of text."""
+    """Rules and facts of what leaves, and of an earlier summary, that are worth most in `budget` tokens of text."""
     made = digest(old, budget=budget, counter=counter, previous=earlier, sections=_FACTS)
     shown = [entry for entry in unpack(made.record)[1] if entry.value in made.text]
     needed = tuple(tuple(w for w in (e.value, e.key, e.path) if w and w in made.text) for e in shown)

@@ -240,7 +240,7 @@ async def test_turns_with_a_dead_summariser_are_answered_and_lose_nothing(go: Dr
     for turn in range(12):
         await go.invoke(graph, said(filler(150, f"turn{turn}-")))
     found = [verdict for verdict in verdicts(graph) if verdict != "deferred_cooldown"]
-    assert found == ["failed_transient", "degraded_deterministic"] * (len(found) // 2)
+    assert (set(found[::2]), set(found[1::2])) == ({"failed_transient"}, {"degraded_deterministic"})
     assert len(summarizer.received) == 3 * found.count("failed_transient") > 0
     assert len(model.received) == 12
     assert len(transcript(graph, CONFIG)) == 24

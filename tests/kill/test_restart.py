@@ -15,7 +15,7 @@ def test_streak_and_rung_outlive_the_process(world_of: Worlds) -> None:
     world = world_of(COOLED)
     assert is_killed(lambda: fused(world, COOLED, Fuse("model:enter")))
     left = look_at(world)
-    assert (left.compaction["streak"], left.compaction["rung"], left.verdicts) == (1, 1, ["failed_permanent"])
+    assert (left.compaction["streak"], left.compaction["rung"], left.verdicts) == (1, 2, ["failed_permanent"])
     after = recover(replace(world, now=1_009.0))
     assert after.verdicts == ["failed_permanent", "degraded_deterministic"]
     assert after.calls == left.calls

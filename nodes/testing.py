@@ -1,0 +1,297 @@
+"""A fault kit, to test an agent of your own with: models, summarisers, savers and records that fail on purpose.
+
+A model of the script gives replies in turn, raises, or stalls, and records what it received; `BAD_REPLIES` holds
+every bad form of a summary by name; `failing` and `failing_records` let the nth call of a method raise.
+
+    model, summarizer = ScriptedModel(), ScriptedModel(replies=[BAD_REPLIES["refusal"]])
+    agent = create_compacting_agent(model, settings=..., summarizer=summarizer, checkpointer=InMemorySaver())
+    agent.invoke(...)
+    assert "the fact I need" in texts(model.received[-1])
+"""
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from inspect import iscoroutinefunction
+from types import MappingProxyType
+from typing import Any, Self, TypeVar, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from pydantic import Field
+
+from .policies.summary import Reply as SummaryReply
+from .summarizers import SummaryRequest
+from .turn import CompactionNode
+
+T = TypeVar("T")
+Reply = AIMessage | str | Exception | Callable[[list[BaseMessage]], Any]
+"""A message, a text, an exception to raise, or a function of the messages received that gives one of these."""
+
+
+class ScriptedModel(BaseChatModel):
+    """A chat model that gives one scripted reply a call, in order; the last one is repeated for ever."""
+
+    replies: list[Any] = Field(default_factory=lambda: ["ok"])
+    """Each a `Reply`."""
+    received: list[list[BaseMessage]] = Field(default_factory=list)
+    """Messages of every call."""
+    profile_window: int | None = None
+    """Tokens the model accepts, as its profile says."""
+    bound_tools: list[Any] = Field(default_factory=list)
+    name_: str = "scripted"
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Carry the window as providers do: in the profile."""
+        super().model_post_init(context)
+        if self.profile_window is not None:
+            self.profile = {"max_input_tokens": self.profile_window}
+
+    @property
+    def model_name(self) -> str:
+        """Name of the model, as provider packages have it."""
+        return self.name_
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Runnable[Any, Any]:
+        """Remember the tools; the script decides what is called."""
+        self.bound_tools[:] = list(tools)
+        return self
+
+    def _next(self, messages: list[BaseMessage]) -> AIMessage:
+        reply: Any = self.replies[min(len(self.received), len(self.replies) - 1)]
+        self.received.append(list(messages))
+        if callable(reply) and not isinstance(reply, Exception):
+            reply = reply(messages)
+        if isinstance(reply, Exception):
+            raise reply
+        answer = AIMessage(reply) if isinstance(reply, str) else cast("AIMessage", reply)
+        return answer.model_copy()
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self._next(messages))])
+
+
+class StreamingModel(ScriptedModel):
+    """The same, word by word."""
+
+    def _stream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+        reply = self._next(messages)
+        *begun, last = reply.text.split(" ")
+        calls = [
+            tool_call_chunk(name=call["name"], args=json.dumps(call["args"]), id=call["id"], index=n)
+            for n, call in enumerate(reply.tool_calls)
+        ]
+        kept: dict[str, Any] = {name: getattr(reply, name) for name in ("usage_metadata", "response_metadata")}
+        end = AIMessageChunk(content=last, tool_call_chunks=calls, **kept)
+        for message in [*(AIMessageChunk(content=f"{word} ") for word in begun), end]:
+            yield ChatGenerationChunk(message=message)
+
+
+class Stall:
+    """A wait that ends when it is let go, or, on an event loop, when it is cancelled."""
+
+    def __init__(self) -> None:
+        self.entered, self.let_go = threading.Event(), threading.Event()
+        self.calls = 0
+        self.cancelled = False
+
+    def wait(self) -> None:
+        """Wait on this thread until it is let go."""
+        self._enter()
+        self.let_go.wait()
+
+    async def await_(self) -> None:
+        """Wait to be cancelled, unless it was let go before."""
+        self._enter()
+        try:
+            if not self.let_go.is_set():
+                await asyncio.Future()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+
+    def _enter(self) -> None:
+        self.calls += 1
+        self.entered.set()
+
+
+class StalledModel(ScriptedModel):
+    """A scripted model that gives no answer until its `stall` is let go."""
+
+    stall: Any = Field(default_factory=Stall)
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **more: Any) -> ChatResult:
+        self.stall.wait()
+        return super()._generate(messages, *args, **more)
+
+    async def _agenerate(self, messages: list[BaseMessage], *args: Any, **more: Any) -> ChatResult:
+        await self.stall.await_()
+        return super()._generate(messages, *args, **more)
+
+
+class ReplyingSummarizer:
+    """A summariser of the `Summarizer` protocol that always gives the same reply, or raises it."""
+
+    name = "own"
+
+    def __init__(self, reply: Any) -> None:
+        self.reply = reply
+        self.requests: list[SummaryRequest] = []
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        """Give the reply."""
+        self.requests.append(request)
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+    async def asummarize(self, request: SummaryRequest) -> Any:
+        """Give the reply, asynchronously."""
+        return self.summarize(request)
+
+
+class StalledSummarizer(Stall, ReplyingSummarizer):
+    """A summariser of the `Summarizer` protocol that gives no answer until it is let go."""
+
+    name = "stalled"
+
+    def __init__(self) -> None:
+        Stall.__init__(self)
+        ReplyingSummarizer.__init__(self, SummaryReply(content="<summary>what came too late</summary>"))
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        """Wait."""
+        self.wait()
+        return super().summarize(request)
+
+    async def asummarize(self, request: SummaryRequest) -> Any:
+        """Wait, asynchronously."""
+        await self.await_()
+        return super().summarize(request)
+
+
+def calls(*pairs: tuple[str, dict[str, Any]], start: int = 1, text: str = "") -> AIMessage:
+    """An assistant message that calls tools: `(name, arguments)` each, with ids call-1, call-2 and so on."""
+    made = [{"name": name, "args": args, "id": f"call-{start + n}"} for n, (name, args) in enumerate(pairs)]
+    return AIMessage(text, tool_calls=made)
+
+
+def usage(message: AIMessage, input_tokens: int, output_tokens: int = 10) -> AIMessage:
+    """The message with the provider's usage on it."""
+    counts = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+    return message.model_copy(update={"usage_metadata": {**counts, "total_tokens": sum(counts.values())}})
+
+
+def texts(messages: Sequence[AnyMessage | BaseMessage]) -> str:
+    """All text of a request, for searching."""
+    return "\n".join(f"{message.text} {getattr(message, 'tool_calls', '')}" for message in messages)
+
+
+def copying(pattern: str) -> Callable[[list[BaseMessage]], str]:
+    """A reply that keeps every match of a pattern that is shown: it tells what compaction itself loses."""
+    return lambda messages: f"<summary>{' '.join(dict.fromkeys(re.findall(pattern, texts(messages))))}</summary>"
+
+
+def inflated(messages: list[BaseMessage]) -> str:
+    """A summary that is longer than what the summariser was shown."""
+    return f"<summary>The user said {' '.join(f'word{n}' for n, _ in enumerate(texts(messages).split()))}</summary>"
+
+
+_GOOD = "<summary>The user asked for a report. The assistant wrote half of it.</summary>"
+
+BAD_REPLIES: Mapping[str, Reply] = MappingProxyType(
+    {
+        "empty": AIMessage(""),
+        "whitespace": AIMessage(" \n\t "),
+        "thinking only": AIMessage([{"type": "thinking", "thinking": "let me see what was said"}]),
+        "nothing before the output limit": AIMessage("", response_metadata={"finish_reason": "length"}),
+        "cut off": AIMessage(_GOOD, response_metadata={"finish_reason": "length"}),
+        "refusal": AIMessage("<summary>I'm sorry, but I can't help with that.</summary>"),
+        "withheld": AIMessage(_GOOD, response_metadata={"finish_reason": "content_filter"}),
+        "tool call": calls(("read", {"path": "notes.txt"})),
+        "no tags": AIMessage("The user asked for a report."),
+        "unclosed tag": AIMessage("<summary>The user asked for a report."),
+        "several tags": AIMessage(f"{_GOOD}\n{_GOOD}"),
+        "empty tags": AIMessage("<summary> \n </summary>"),
+        "placeholder": AIMessage("<summary>(no summary available)</summary>"),
+        "headings only": AIMessage("<summary># Task Overview\n# Current State\n# Next Steps</summary>"),
+        "continues the chat": AIMessage("<summary>Sure! I'll open the file now. Shall I go on?</summary>"),
+        "repetition": AIMessage(f"<summary>{'the report is done and ' * 60}</summary>"),
+        "inflated": inflated,
+        "transient error": ConnectionError("connection reset"),
+        "permanent error": ValueError("no such model"),
+    }
+)
+"""By name, what comes back in place of a summary: for `ScriptedModel(replies=[...])` as the summariser."""
+
+
+class Fault:
+    """Lets calls of one method of an object raise, from the nth on, so many times; `None` is for ever.
+
+    Put in place when it is made; taken away by `mend()` or at the end of a `with` block. All else of the object
+    stays as it is, so that a saver stays the saver it was. A coroutine method raises when it is awaited.
+    """
+
+    def __init__(
+        self, thing: Any, method: str, *, nth: int = 1, times: int | None = 1, error: Exception | None = None
+    ) -> None:
+        self.thing, self.method, self.nth, self.times = thing, method, nth, times
+        self.error = error or OSError(f"{method} fails on purpose")
+        self.calls = 0
+        """Calls so far, those that raised among them."""
+        self._lock = threading.Lock()
+        setattr(thing, method, self._around(getattr(thing, method)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.mend()
+
+    def mend(self) -> None:
+        """Let the method work again."""
+        vars(self.thing).pop(self.method, None)
+
+    def _around(self, whole: Callable[..., Any]) -> Callable[..., Any]:
+        async def raise_late() -> None:
+            raise self.error
+
+        @wraps(whole)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not self._is_due():
+                return whole(*args, **kwargs)
+            if iscoroutinefunction(whole):
+                return raise_late()
+            raise self.error
+
+        return call
+
+    def _is_due(self) -> bool:
+        with self._lock:
+            self.calls += 1
+            since = self.calls - self.nth
+        return since >= 0 and (self.times is None or since < self.times)
+
+
+def failing(thing: T, method: str, **how: Any) -> T:
+    """The object itself with a `Fault` in it: `checkpointer=failing(InMemorySaver(), "put", nth=3)`."""
+    Fault(thing, method, **how)
+    return thing
+
+
+def failing_records(graph: Any, method: str, **how: Any) -> Fault:
+    """A `Fault` in a graph's records: `begin` (snapshot), `record_summary`, `commit` (archive), `close` (ledger)."""
+    node = graph.builder.nodes["token_check"].runnable
+    if not isinstance(node, CompactionNode):
+        raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")
+    return Fault(node.team.records, method, **how)

@@ -1,0 +1,232 @@
+"""Random cases: a conversation, settings, a script of turns, and what fails, where and when."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from uuid import uuid4
+
+from hypothesis import strategies as st
+from langchain_core.exceptions import ContextOverflowError, ModelAuthenticationError
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+
+from langgraph_compaction.checkpoint import DatabaseError
+from langgraph_compaction.nodes import CompactionSettings
+from tests.graph.harness import SUMMARY, filler
+from tests.histories import asks, histories, numbered, texts
+
+CUT = {"finish_reason": "length"}
+SUMMARIES: dict[str, Any] = {
+    "good": SUMMARY,
+    "long": f"<summary>{filler(120)}</summary>",
+    "far too long": f"<summary>{filler(5_000)}</summary>",
+    "empty": "",
+    "empty tags": "<summary> </summary>",
+    "no tags": "I have done what you asked.",
+    "refusal": "<summary>I'm sorry, but I can't help with that.</summary>",
+    "thinking only": AIMessage([{"type": "thinking", "thinking": "let me see"}]),
+    "cut off": AIMessage(SUMMARY, response_metadata=CUT),
+    "withheld": AIMessage(SUMMARY, response_metadata={"finish_reason": "content_filter"}),
+    "a tool call": asks("c"),
+    "transient": ConnectionError("reset by peer"),
+    "permanent": ValueError("no such model"),
+    "auth": ModelAuthenticationError("invalid api key"),
+    "quota": RuntimeError("insufficient_quota: you exceeded your current quota"),
+    "overflow": ContextOverflowError("the prompt is too long"),
+}
+"""What a summariser may answer."""
+RECORDS = (
+    *("begin", "commit", "close", "note", "record_summary"),
+    *("find_summary", "recall", "abandon_open", "archive", "snapshot"),
+)
+"""Reads and writes of SQL that may fail."""
+MODEL_MOVES = (*("answer",) * 4, *("calls",) * 3, "empty", "same id", "thinking", "overflow", "broken")
+WRITER_MOVES = ("delete", "swap", "edit", "arrive")
+PAUSES = ("summarize", "commit", "rollback")
+MODEL_ERROR = RuntimeError("the model is broken")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """One answer of the model."""
+
+    move: str
+    words: int
+    calls: tuple[str, ...]
+
+    def given(self, received: list[Any]) -> Any:
+        """The message, or the error to raise."""
+        if self.move == "broken":
+            return MODEL_ERROR
+        if self.move == "overflow":
+            return ContextOverflowError("the prompt is too long")
+        return {
+            "calls": lambda: asks(*self.calls, n=self.words),
+            "empty": lambda: AIMessage(""),
+            "thinking": lambda: AIMessage([{"type": "thinking", "thinking": filler(self.words), "signature": "s"}]),
+            "same id": lambda: AIMessage(filler(self.words), id=received[0].id),
+        }.get(self.move, lambda: AIMessage(filler(self.words)))()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writer:
+    """What another writer does to the thread's messages."""
+
+    move: str
+    place: int
+
+    def written(self, messages: list[AnyMessage]) -> list[AnyMessage]:
+        """The messages afterwards."""
+        place, found = self.place % len(messages), list(messages)
+        if self.move == "delete":
+            del found[place]
+        elif self.move == "swap":
+            found[place - 1], found[place] = found[place], found[place - 1]
+        elif self.move == "edit":
+            found[place] = found[place].model_copy(update={"content": "edited"})
+        else:
+            found.append(HumanMessage("meanwhile", id=f"meanwhile-{uuid4()}"))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One input, what the model answers, and what another writer does."""
+
+    kind: Literal["say", "pin", "compact"]
+    words: int
+    replies: tuple[Reply, ...]
+    before: Writer | None
+    """Writes before the input."""
+    pause: str
+    """The node before which another writer writes, where the turn comes there."""
+    during: Writer | None
+    seconds: float
+    """Since the last turn."""
+    agrees: bool
+    """Whether the person agrees to compact, where they are asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """All that one run rests on."""
+
+    history: list[AnyMessage]
+    settings: CompactionSettings
+    summaries: tuple[str, ...]
+    """What the summariser answers, in order, the last for ever; none: the digest."""
+    turns: tuple[Turn, ...]
+    reports: float | None
+    """How many tokens the model's provider counts for one of ours; `None` where it does not tell."""
+    broken: dict[tuple[str, bool], frozenset[int]] = field(default_factory=dict[tuple[str, bool], frozenset[int]])
+    """Which calls of which reads and writes fail; true: after the work was done."""
+    pins: frozenset[str] = frozenset()
+    """Ids of messages that are pinned."""
+
+
+def database_error(name: str) -> DatabaseError:
+    """What a read or write of SQL raises."""
+    return DatabaseError(f"{name}: the disk is full")
+
+
+def _thoughts(text: str) -> AIMessage:
+    return AIMessage([{"type": "thinking", "thinking": text, "signature": "s"}, {"type": "text", "text": "seen"}])
+
+
+def _block(kind: str, text: str) -> HumanMessage:
+    return HumanMessage([{"type": kind, "base64": "AAAA", "mime_type": "x/y"}, {"type": "text", "text": text}])
+
+
+def _calling(text: str) -> AIMessage:
+    message = asks("a", "b", path=text)
+    blocks: list[Any] = [{"type": "thinking", "thinking": text, "signature": "s"}, {"type": "redacted_thinking"}]
+    return message.model_copy(update={"content": blocks})
+
+
+EXTRAS = st.one_of(
+    st.builds(_thoughts, texts()),
+    st.builds(_block, st.sampled_from(["audio", "file", "video", "custom"]), texts()),
+    st.builds(_calling, texts()),
+    st.just(AIMessage([{"type": "thinking", "thinking": "hm", "signature": "s"}])),
+    st.just(HumanMessage("")),
+    st.just(HumanMessage("<Pin>KEEP-THIS</Pin> alpha")),
+)
+"""What `histories` does not have: thinking blocks, other content blocks, empty user messages, pinned words."""
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[AnyMessage]:
+    """Anything that may stand in a thread before its first turn here."""
+    found = draw(st.one_of(st.just([]), histories(max_size=30), histories(max_size=30)))
+    for extra in draw(st.lists(EXTRAS, max_size=4)):
+        found.insert(draw(st.integers(0, len(found))), extra)
+    return numbered(found)
+
+
+@st.composite
+def chosen_settings(draw: st.DrawFn) -> CompactionSettings:
+    """Settings in sensible and in odd proportions."""
+    trigger = draw(st.sampled_from([0.5, 0.8, 1.0]))
+    fields: dict[str, st.SearchStrategy[Any]] = {
+        "context_window": st.sampled_from([150, 400, 1_000, 1_000, 3_000, 12_000]),
+        "output_reserve": st.sampled_from([0, 0, 40, None]),
+        "target_ratio": st.sampled_from([ratio for ratio in (0.2, 0.5, 0.7) if ratio < trigger]),
+        "tool_blocks_keep_recent": st.integers(0, 5),
+        "tool_call_threshold": st.sampled_from([20, 500]),
+        "tool_result_threshold": st.sampled_from([20, 600]),
+        "preview_tokens": st.sampled_from([10, 200]),
+        "keep_unread_results": st.booleans(),
+        "dialogue_rounds_keep_min": st.sampled_from([0, 1, 2, 12]),
+        "dialogue_beyond_keep": st.sampled_from([0, 1, 5]),
+        "summary_mode": st.sampled_from(["always", "if_needed"]),
+        "summary_scope": st.sampled_from(["old_part", "all"]),
+        "summary_retries": st.integers(0, 2),
+        "summary_max_tokens": st.sampled_from([None, 30]),
+        "summary_input_tokens": st.sampled_from([None, 100, 2_000]),
+        "keep_facts": st.booleans(),
+        "cooldown_after": st.integers(1, 3),
+        "frequency_calls": st.sampled_from([0, 6]),
+        "join_user_messages": st.booleans(),
+        "on_refusal": st.sampled_from(["message", "raise"]),
+        "require_confirmation": st.sampled_from([False, False, True]),
+    }
+    return CompactionSettings(trigger_ratio=trigger, summary_backoff_s=0, **draw(st.fixed_dictionaries(fields)))
+
+
+replies = st.builds(
+    Reply,
+    move=st.sampled_from(MODEL_MOVES),
+    words=st.sampled_from([1, 20, 100, 400]),
+    calls=st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True).map(tuple),
+)
+writers = st.builds(Writer, move=st.sampled_from(WRITER_MOVES), place=st.integers(0, 40))
+turns = st.builds(
+    Turn,
+    kind=st.sampled_from(["say", "say", "say", "pin", "compact"]),
+    words=st.sampled_from([1, 20, 100, 300, 1_200]),
+    replies=st.lists(replies, max_size=3).map(tuple),
+    before=st.one_of(st.none(), st.none(), writers),
+    pause=st.sampled_from(PAUSES),
+    during=st.one_of(st.none(), st.none(), writers),
+    seconds=st.sampled_from([1.0, 100.0]),
+    agrees=st.booleans(),
+)
+broken = st.dictionaries(
+    st.tuples(st.sampled_from(RECORDS), st.booleans()),
+    st.sampled_from([{1}, {2}, {1, 2}, set(range(1, 99))]).map(frozenset),
+    max_size=2,
+)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Everything at once; each part may also be calm."""
+    history = draw(conversations())
+    ids = [message.id or "" for message in history]
+    return Case(
+        history=history,
+        settings=draw(chosen_settings()),
+        summaries=draw(st.lists(st.sampled_from([*["good"] * 8, *SUMMARIES]), max_size=5).map(tuple)),
+        turns=draw(st.lists(turns, min_size=1, max_size=4).map(tuple)),
+        reports=draw(st.sampled_from([None, None, 1.0, 0.5, 1.6])),
+        broken=draw(st.one_of(st.just({}), broken)),
+        pins=frozenset(draw(st.lists(st.sampled_from(ids), max_size=1)) if ids else ()),
+    )

@@ -1,0 +1,87 @@
+"""Watches the states of one thread after every node, where other writers and broken records are about."""
+
+from collections.abc import Collection
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from langgraph_compaction.checkpoint import CompactionRecords, dumps
+from langgraph_compaction.nodes import render
+from langgraph_compaction.nodes.policies.tokens import total
+from tests.graph.harness import THREAD, WORDS
+from tests.invariants import check_transition
+from tests.replay.watcher import COMMITTED, State, Watcher
+
+
+class Onlooker(Watcher):
+    """A `Watcher` that knows pins, and what another writer may do meanwhile."""
+
+    def __init__(self, records: CompactionRecords, pins: Collection[str], overhead: int) -> None:
+        super().__init__(records, THREAD, lambda messages: total(WORDS, render(messages)))
+        self.pins, self.overhead = pins, overhead
+        self.committed = self.rolled_back = 0
+        self._written = False
+        """Whether another writer has been at work since the draft was opened."""
+
+    def accept(self, state: State) -> None:
+        """Take what another writer left for granted."""
+        self._known, self._order, self._committed = {}, {}, []
+        self.state, self._written = state, True
+        self._always(state, state)
+
+    def _always(self, before: State, state: State) -> None:
+        if self._restores(before, state):
+            self._known, self._order = {}, {}
+        said = {**(state.get("memory") or {}), "goal": ""}  # three hundred characters of it, in any script
+        super()._always(before, {**state, "memory": said})
+
+    def _restores(self, before: State, state: State) -> bool:
+        """Whether a rollback undoes in this step what another writer has done."""
+        return _closes(before, state) == "rolled back" and self._written and before["messages"] != state["messages"]
+
+    def _transition(self, before: State, state: State) -> None:
+        was, now = before["messages"], state["messages"]
+        if self._restores(before, state):
+            names = {message.id for message in self._opened}
+            assert now[: len(self._opened)] == self._opened, "the rollback has not restored the snapshot"
+            assert [m for m in now if m.id not in names] == [m for m in was if m.id not in names], "arrivals are lost"
+            return
+        super()._transition(before, state)
+
+    def _draft(self, before: State, state: State) -> None:
+        was, now = _draft_of(before), _draft_of(state)
+        if now and not was:
+            self._opened, self._written = list(state["messages"]), False
+            assert now["failure"] or self._snapshot(now) == list(map(dumps, self._opened)), "another snapshot"
+        closed = _closes(before, state)
+        if closed == "rolled back":
+            self.rolled_back += 1
+            kept = self._snapshot(was or {}) or list(map(dumps, before["messages"]))  # where it was never begun
+            assert list(map(dumps, state["messages"][: len(kept)])) == kept, "the rollback is not the snapshot"
+
+    def _check_commit(self, before: State, state: State) -> None:
+        self.committed += 1
+        if before["compaction"]["draft"]["trigger"] in ("manual", "overflow"):
+            self._committed = []  # a wish, or the provider's refusal, asks for less than the size alone does
+        known = {"recorded": 1.0, **(before["compaction"].get("calibration") or {})}
+        known["recorded"] = known.get("scripted", 1.0)
+        super()._check_commit({**before, "compaction": {**before["compaction"], "calibration": known}}, state)
+        check_transition(before["messages"], state["messages"], pins=self.pins)
+
+
+def _draft_of(state: State) -> dict[str, Any] | None:
+    return (state.get("compaction") or {}).get("draft")
+
+
+def _closes(before: State, state: State) -> str | None:
+    """How a draft ended in this step: "committed", "rolled back" or "stale"."""
+    if not _draft_of(before) or _draft_of(state):
+        return None
+    verdict = state["compaction"]["last"]["verdict"]
+    return "committed" if verdict in COMMITTED else "stale" if verdict == "stale" else "rolled back"
+
+
+def messages_of(state: State) -> list[AnyMessage]:
+    """The messages of a state."""
+    found: list[AnyMessage] = state.get("messages") or []
+    return found

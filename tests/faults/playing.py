@@ -1,0 +1,292 @@
+"""Plays a random case through the real graph and says what was wrong."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.tools import tool
+from langgraph.types import Command, Overwrite
+
+from langgraph_compaction.checkpoint import CompactionRecords, DatabaseError
+from langgraph_compaction.graph import (
+    ContextExhaustedError,
+    MessageRefusedError,
+    SettingsError,
+    records_of,
+    transcript,
+)
+from langgraph_compaction.nodes import render
+from langgraph_compaction.nodes.policies.tokens import total
+from tests.fakes import ScriptedModel, texts, usage
+from tests.faults.cases import MODEL_ERROR, SUMMARIES, Case, Reply, Turn, Writer, database_error
+from tests.faults.onlooker import Onlooker, messages_of
+from tests.graph.harness import CONFIG, THREAD, WORDS, Clock, agent, filler
+from tests.invariants import check_request, is_pinned, pairs, unanswered
+from tests.replay.watcher import COMMITTED, State
+
+SLACK = 60
+"""Tokens that a summary, its frame and the pinned words take at least."""
+RUNGS = 4
+
+
+@tool
+def read(n: int = 0, path: str = "") -> str:  # noqa: ARG001 - calls of histories give it
+    """Give so many words; a hundred break it."""
+    if n == 100:
+        raise ValueError("no such file")
+    return filler(n)
+
+
+def play(case: Case, tally: Counter[str]) -> list[str]:
+    """Play a case to its end, count what happened, and return what was wrong."""
+    try:
+        stage = Stage(case)
+    except SettingsError:
+        tally["no room"] += 1
+        return []
+    for number, turn in enumerate(case.turns):
+        tally[stage.turn(number, turn)] += 1
+    stage.check_records()
+    tally["committed"] += stage.onlooker.committed
+    tally["rolled back"] += stage.onlooker.rolled_back
+    tally["restored"] += stage.restored
+    return [*stage.onlooker.defects, *stage.defects]
+
+
+class Stage:
+    """A graph, its scripted model and summariser, and the thread they work on."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.clock = case, Clock()
+        self.defects: list[str] = []
+        self.model = ScriptedModel(replies=[self._answer])
+        self.summarizer = ScriptedModel(replies=[SUMMARIES[name] for name in case.summaries])
+        self.graph = agent(
+            self.model,
+            self.summarizer if case.summaries else "digest",
+            tools=[read],
+            now=self.clock,
+            **case.settings.model_dump(),
+        )
+        records = records_of(self.graph)
+        self.records = CompactionRecords(records.database)
+        self.failed = Counter[str]()
+        for (name, late), numbers in case.broken.items():
+            setattr(records, name, self._broken(name, getattr(records, name), late, numbers))
+        team = self.graph.builder.nodes["token_check"].runnable.team
+        self.overhead = team.overhead(WORDS)
+        window, reserve = case.settings.context_window or 0, case.settings.output_reserve
+        self.limit = window - (window // 8 if reserve is None else reserve)
+        self.onlooker = Onlooker(self.records, case.pins, self.overhead)
+        self.scale = min(1.0, case.reports or 1.0)
+        """The provider's tokens over ours, as far as anyone can know."""
+        self.replies: Iterator[Reply] = iter(())
+        self.pins: set[str] = set()
+        self.given: list[str] = []
+        self.longest = 0
+        self.restored = 0
+        self.written = False
+
+    def _broken(self, name: str, method: Callable[..., Any], late: bool, numbers: frozenset[int]) -> Any:
+        passed = Counter[str]()
+
+        def broken(*args: Any, **options: Any) -> Any:
+            passed[name] += 1
+            if passed[name] not in numbers:
+                return method(*args, **options)
+            self.failed[name] += 1
+            if late:
+                method(*args, **options)
+            raise database_error(name)
+
+        return broken
+
+    def _expect(self, holds: object, text: str) -> None:
+        if not holds:
+            self.defects.append(text)
+
+    def _answer(self, received: list[BaseMessage]) -> Any:
+        """Check a request as its provider would, and answer it."""
+        counted = total(WORDS, received) + self.overhead
+        size = math.floor(counted * self.scale)
+        self._expect(size <= self.limit, f"a request of {size} tokens, at most {self.limit}")
+        try:
+            check_request(received)  # type: ignore[arg-type] # any messages
+        except AssertionError as error:
+            self.defects.append(f"request: {error}")
+        sent, messages = texts(received), messages_of(self.onlooker.state)
+        for pin in self.pins:
+            self._expect(pin in sent, f"the pinned words {pin} were not sent")
+        if (newest := unanswered(messages)) is not None:
+            self._expect(messages[newest].text in sent, "the unanswered message was not sent")
+        reply = next(self.replies, None)
+        self.given.append(reply.move if reply else "ok")
+        answer = AIMessage("ok") if reply is None else reply.given(received)
+        if self.case.reports is None or not isinstance(answer, AIMessage):
+            return answer
+        self.scale = self.case.reports
+        return usage(answer, *(math.ceil(tokens * self.scale) for tokens in (counted, WORDS.message(answer))))
+
+    def turn(self, number: int, turn: Turn) -> str:
+        """Play one turn; how it ended."""
+        self.clock.time += turn.seconds
+        if turn.before and (messages := messages_of(self.onlooker.state)):
+            self._write(turn.before, messages)
+        self.replies, self.given = iter(turn.replies), []
+        left_open = (self.onlooker.state.get("compaction") or {}).get("draft")
+        self.steps, self.paused = 0, False
+        try:
+            self._run(self._input(number, turn), turn)
+        except Exception as error:  # noqa: BLE001 - which errors may end a turn is what is checked
+            self._look(self.graph.get_state(CONFIG).values)
+            ending = self._excused(error)
+        else:
+            ending = self._ended(turn, left_open)
+        self._check_bounds(turn)
+        return ending
+
+    def _input(self, number: int, turn: Turn) -> State:
+        history = self.case.history if number == 0 else []
+        if turn.kind == "compact":
+            return {"messages": history, "compaction": {"request": {"focus": None}}, **self._memory(number)}
+        pin = f"<Pin>KEEP-{number}</Pin> " if turn.kind == "pin" else ""
+        said = HumanMessage(f"{pin}{filler(turn.words, f'turn{number}-')}", id=f"turn-{number}")
+        return {"messages": [*history, said], **self._memory(number)}
+
+    def _memory(self, number: int) -> State:
+        return {"memory": {"pins": sorted(self.case.pins)}} if number == 0 else {}
+
+    def _run(self, given: Any, turn: Turn) -> None:
+        while True:
+            stops = [turn.pause] if turn.during and not self.paused else []
+            for state in self.graph.stream(given, CONFIG, stream_mode="values", interrupt_before=stops):
+                self._look(state)
+            waiting = self.graph.get_state(CONFIG)
+            if not waiting.next:
+                return
+            if waiting.interrupts:
+                given = Command(resume=turn.agrees)
+                continue
+            assert turn.during
+            self.paused, given = True, None
+            self._write(turn.during, messages_of(waiting.values))
+
+    def _look(self, state: State) -> None:
+        self.steps += 1
+        messages, last = messages_of(state), (state.get("compaction") or {}).get("last") or {}
+        self.longest = max(self.longest, len(messages))
+        if "__interrupt__" in state:
+            return
+        if last.get("restored") and (self.onlooker.state.get("compaction") or {}).get("draft"):
+            self.restored += 1
+        self.onlooker(state)
+        found = _pins(messages)
+        self.pins = found if last.get("verdict") == "refused" else self.pins | found
+
+    def _write(self, writer: Writer, messages: list[AnyMessage]) -> None:
+        self.written = True
+        self.graph.update_state(CONFIG, {"messages": Overwrite(writer.written(messages))})
+        state = self.graph.get_state(CONFIG).values
+        self.onlooker.accept(state)
+        self.pins = _pins(messages_of(state))
+
+    def _excused(self, error: Exception) -> str:
+        """The name of an error that may end a turn here; any other is a defect."""
+        messages = messages_of(self.onlooker.state)
+        system = total(WORDS, [m for m in messages if isinstance(m, SystemMessage)])
+        excused = {
+            "RuntimeError": error is MODEL_ERROR,
+            "SettingsError": isinstance(error, SettingsError)
+            and (system + self.overhead) * max(1.0, self.scale) >= self.limit,
+            "MessageRefusedError": isinstance(error, MessageRefusedError)
+            and self.case.settings.on_refusal == "raise",
+            "DatabaseError": isinstance(error, DatabaseError) and self.failed["archive"] + self.failed["snapshot"],
+            "ContextExhaustedError": isinstance(error, ContextExhaustedError) and self._exhausted(messages),
+        }
+        name = type(error).__name__
+        self._expect(excused.get(name), f"ended with {name}: {error}")
+        return name
+
+    def _exhausted(self, messages: list[AnyMessage]) -> bool:
+        """Whether what must stay does not fit, or the provider or broken records leave no way."""
+        stay = sorted(_must_stay(messages, self.case.pins))
+        needed = total(WORDS, render([messages[index] for index in stay]))
+        scale = (self.onlooker.state["compaction"].get("calibration") or {}).get("scripted", 1.0)
+        return bool(
+            self.failed
+            or "overflow" in self.given
+            or _waits(messages)
+            or (needed + self.overhead + SLACK) * scale > self.limit
+        )
+
+    def _ended(self, turn: Turn, left_open: Any) -> str:
+        state = self.onlooker.state
+        channel, messages = state["compaction"], messages_of(state)
+        self._expect(not channel.get("draft") or left_open, "the turn ended with an open draft")
+        if turn.kind == "compact" and not self.given:
+            return "compacted"
+        if (channel.get("last") or {}).get("verdict") == "refused" and not self.given:
+            return "refused"
+        self._expect(self.given, "the turn ended without asking the model")
+        if (channel.get("last") or {}).get("verdict") in COMMITTED:
+            messages = transcript(self.graph, CONFIG)  # the check after the answer may have summarised it
+        last = messages[-1]
+        answered = isinstance(last, AIMessage) and not last.tool_calls
+        self._expect(answered or self.paused or self.failed, f"the turn ended with a {last.type} message")
+        return "answered"
+
+    def _check_bounds(self, turn: Turn) -> None:
+        self._expect(len(self.given) <= len(turn.replies) + 1, f"{len(self.given)} calls of the model")
+        most = 8 * (RUNGS + 1) * (len(self.given) + 1)
+        self._expect(self.steps <= most, f"{self.steps} steps, at most {most}")
+
+    def check_records(self) -> None:
+        """The ledger tells every call of the summariser, none of them endless; the transcript tells everything."""
+        rows = self.records.history(THREAD)
+        most = (self.case.settings.summary_retries + 1) * 2 * max(1, self.longest)
+        for row in rows:
+            self._expect((row.summary_calls or 0) <= most, f"{row.summary_calls} calls in one attempt")
+        told = sum(row.summary_calls or 0 for row in rows if row.model or "model" in row.strategy)
+        asked = len(self.summarizer.received)
+        self._expect(
+            self.failed or self.written or told == asked, f"{asked} calls of the summariser, {told} in the ledger"
+        )
+        opened = (self.onlooker.state.get("compaction") or {}).get("draft")
+        self._expect(self.failed or opened or all(row.verdict for row in rows), "an attempt is still open")
+        if not self.written and messages_of(self.onlooker.state):
+            whole = {message.id for message in transcript(self.graph, CONFIG)}
+            lost = set(self.onlooker._known) - whole
+            summaries = {name for name in lost if name.startswith("summary-")}
+            self._expect(self.failed or lost == summaries, f"not in the transcript: {sorted(lost - summaries)}")
+
+
+def _pins(messages: list[AnyMessage]) -> set[str]:
+    return set(re.findall(r"KEEP-\w+", " ".join(m.text for m in messages if isinstance(m, HumanMessage))))
+
+
+def _must_stay(messages: list[AnyMessage], pins: frozenset[str]) -> set[int]:
+    """Indexes of what no compaction may take: more than that by the part that it could clip."""
+    newest = unanswered(messages)
+    stay = {i for i, m in enumerate(messages) if isinstance(m, SystemMessage) or is_pinned(m, pins) or i == newest}
+    said = [i for i, m in enumerate(messages) if isinstance(m, AIMessage)]
+    answers = [i for i in said if messages[i].text.strip() and not _calls(messages[i])]
+    for start, results in pairs(messages)[0]:
+        block = {start, *(index for index in results if index is not None)}
+        unread = max(block) >= max(said)
+        unsettled = None in results and not any(index > max(block) for index in answers)
+        if unread or unsettled or block & stay:
+            stay |= block
+    return stay
+
+
+def _waits(messages: list[AnyMessage]) -> bool:
+    """Whether a call at the very end has no result: nothing is compacted then."""
+    last = max((index for index, message in enumerate(messages) if message.type != "tool"), default=-1)
+    return any(start == last and None in results for start, results in pairs(messages)[0])
+
+
+def _calls(message: AnyMessage) -> bool:
+    return isinstance(message, AIMessage) and bool(message.tool_calls or message.invalid_tool_calls)

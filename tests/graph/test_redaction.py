@@ -1,0 +1,120 @@
+"""What an application redacts leaves no trace where a compaction tells or asks (DESIGN §7)."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
+
+from langgraph_compaction.checkpoint import AttemptKey, handle
+from langgraph_compaction.graph import records_of
+from langgraph_compaction.nodes import Redaction
+from tests.fakes import ScriptedModel, texts, usage
+from tests.graph.harness import SUMMARY, THREAD, Drive, agent, events, filler, ledger, rounds, said, standing, values
+
+NEEDLE = "Needle-4711"
+SHOWN = "[redacted]"
+
+
+def redact(text: str) -> str:
+    """The application's hook."""
+    return text.replace(NEEDLE, SHOWN)
+
+
+def telling(words: int = 40) -> list[AnyMessage]:
+    """A conversation that names the needle in every place, with a result of so many words."""
+    call = {"name": "read", "args": {"who": NEEDLE}, "id": "call-note"}
+    return [
+        HumanMessage(f"I am {NEEDLE}. Never call {NEEDLE}.", id="first"),
+        AIMessage("", tool_calls=[call], id="looking"),
+        ToolMessage(f"{NEEDLE} {filler(words)} {NEEDLE}", tool_call_id="call-note", id="found", name="read"),
+        AIMessage(f"Hello, {NEEDLE}.", id="seen"),
+    ]
+
+
+def given(words: int = 40) -> dict[str, Any]:
+    """An input over the trigger that begins so."""
+    return {"messages": [*telling(words), *rounds(7, tag="x"), HumanMessage("and now?", id="question")]}
+
+
+def calm() -> ScriptedModel:
+    """A model whose real usage is small, so that nothing is compacted after its answer."""
+    return ScriptedModel(replies=[usage(AIMessage("answered"), 100)])
+
+
+def leaky(messages: list[BaseMessage]) -> str:
+    """A summariser that makes up what it was not shown, or says again what it was."""
+    return f"<summary>The user is {NEEDLE if NEEDLE in texts(messages) else SHOWN}, and asked for help.</summary>"
+
+
+def told(graph: Any) -> str:
+    """All that the ledger holds."""
+    return "\n".join(map(repr, ledger(graph)))
+
+
+SUMMARIZERS: dict[str, Callable[[], ScriptedModel]] = {
+    "a summary": lambda: ScriptedModel(replies=[leaky]),
+    "an error that quotes it": lambda: ScriptedModel(replies=[ValueError(f"cannot read {NEEDLE}")]),
+    "no summary at first": lambda: ScriptedModel(replies=["", "", "", leaky]),
+}
+
+
+@pytest.mark.parametrize("case", SUMMARIZERS)
+async def test_no_request_row_event_or_log_line_holds_what_is_redacted(
+    go: Drive, case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the summariser does, on every rung, and over two compactions."""
+    summarizer = SUMMARIZERS[case]()
+    options = {"tool_blocks_keep_recent": 0, "keep_facts": True, "frequency_calls": 0, "summary_input_tokens": 120}
+    graph = agent(calm(), summarizer, redact=redact, **options)
+    with caplog.at_level(logging.DEBUG, "langgraph_compaction"):
+        chunks = await go.stream(graph, given(), stream_mode=["updates", "custom"])
+        more = {"messages": [*rounds(9, tag="y"), *said(f"and {filler(60)}")["messages"]]}
+        chunks += await go.stream(graph, more, stream_mode=["updates", "custom"])
+    assert summarizer.received
+    assert [request for request in summarizer.received if NEEDLE in texts(request)] == []
+    assert NEEDLE not in told(graph)
+    assert NEEDLE not in repr(events(chunks))
+    assert NEEDLE not in caplog.text
+    assert standing(graph)["epoch"] >= 1
+
+
+async def test_the_model_itself_is_sent_the_conversation(go: Drive) -> None:
+    """Redaction is for those who are told about it, not for the agent's own model."""
+    model = calm()
+    await go.invoke(agent(model, redact=redact), said(f"I am {NEEDLE}"))
+    assert NEEDLE in texts(model.received[0])
+
+
+@pytest.mark.parametrize("store", [False, True])
+async def test_snapshot_and_archive_are_redacted_only_where_that_is_asked_for(go: Drive, *, store: bool) -> None:
+    """Without `store` recall and undo give back the original; with it, nothing in SQL holds the needle."""
+    redaction = Redaction(hook=redact, store=store)
+    graph = agent(calm(), redact=redaction, tool_blocks_keep_recent=0)
+    await go.invoke(graph, given())
+    (row,), records = ledger(graph), records_of(graph)
+    key = AttemptKey(THREAD, row.namespace, row.base_digest, row.rung, row.attempt)
+    snapshot = records.snapshot(key) or []
+    result = next(message for message in telling() if message.id == "found")
+    result = redaction.message(result) if store else result
+    recalled = records.recall(THREAD, handle(result))
+    assert recalled is not None
+    assert len(snapshot) == len(given()["messages"])
+    for held in ([recalled], snapshot):
+        assert (NEEDLE in repr(held)) is not store
+        assert (SHOWN in repr(held)) is store
+
+
+async def test_a_hook_that_fails_fails_the_attempt_and_nothing_else(go: Drive) -> None:
+    """Nothing goes out unredacted, and the turn is answered."""
+
+    def refuse(_: str) -> str:
+        raise RuntimeError("no rules")
+
+    summarizer = ScriptedModel(replies=[SUMMARY])
+    graph = agent(calm(), summarizer, redact=refuse)
+    await go.invoke(graph, given())
+    assert summarizer.received == []
+    assert [row.verdict for row in ledger(graph)] == ["failed_permanent"]
+    assert values(graph)["messages"][-1].text == "answered"

@@ -1,0 +1,127 @@
+"""Which rung follows which failure, and in which zone (F10, DESIGN §7)."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from tests.fakes import ScriptedModel, usage
+from tests.graph.harness import SUMMARY, Drive, agent, filler, full, ledger, rounds, said, standing, verdicts
+
+MODEL, PIECES, FIRST, SECOND, DIGEST = (
+    f"selective+{name}" for name in ("model", "model-pieces", "fallback-1", "fallback-2", "digest")
+)
+CUT = AIMessage(SUMMARY, response_metadata={"finish_reason": "length"})
+REFUSED = AIMessage(SUMMARY, response_metadata={"finish_reason": "content_filter"})
+
+
+class AuthenticationError(Exception):
+    """What a provider's package raises for a key it does not know."""
+
+    status_code = 401
+
+
+FAILURES: dict[str, tuple[Any, bool]] = {
+    "a key nobody knows": (AuthenticationError("Incorrect API key provided"), False),
+    "another permanent error": (ValueError("no such model"), False),
+    "a connection that breaks": (ConnectionError("reset"), False),
+    "a tool call": (AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": "c"}]), False),
+    "a summary that is too long": (f"<summary>{filler(900)}</summary>", False),
+    "an empty reply": ("", False),
+    "nothing before the output limit": (AIMessage("", response_metadata={"finish_reason": "length"}), True),
+    "a reply that was cut off": (CUT, True),
+    "a refusal": (REFUSED, True),
+    "no tags": ("I have done what you asked.", True),
+    "an input too long for the summariser": (
+        ValueError("This model's maximum context length is 100 tokens. However, your messages resulted in 900"),
+        True,
+    ),
+}
+"""Reply of the first summariser -> whether less to read may help."""
+
+
+def over() -> dict[str, Any]:
+    """An input over the limit: the hard zone."""
+    return {"messages": [*rounds(9), HumanMessage(filler(60), id="question")]}
+
+
+def strategies(graph: Any) -> list[str]:
+    """The strategies of the attempts, in order."""
+    return [row.strategy for row in ledger(graph)]
+
+
+def calm() -> ScriptedModel:
+    """A model whose real usage is small, so that nothing is compacted after its answer."""
+    return ScriptedModel(replies=[usage(AIMessage("answered"), 100)])
+
+
+def broken(error: Any = None) -> ScriptedModel:
+    """A summariser that never gives a summary."""
+    return ScriptedModel(replies=[error or ValueError("down")])
+
+
+@pytest.mark.requirement("F10")
+@pytest.mark.parametrize("case", FAILURES)
+async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive, case: str) -> None:
+    """Smaller pieces follow where they can help, else the next model; one that answers ends it."""
+    reply, helps = FAILURES[case]
+    fallback = ScriptedModel(replies=[SUMMARY])
+    graph = agent(calm(), broken(reply), fallback_summarizers=[fallback], summary_input_tokens=4_000)
+    await go.invoke(graph, over())
+    assert strategies(graph) == ([MODEL, PIECES, FIRST] if helps else [MODEL, FIRST])
+    assert verdicts(graph)[-1] == "committed"
+    assert len(fallback.received) == 1
+    assert standing(graph)["epoch"] == 1
+
+
+@pytest.mark.parametrize("case", FAILURES)
+async def test_below_the_limit_one_attempt_a_turn_is_made(go: Drive, case: str) -> None:
+    """The turn goes to the model after one failure; the next turn takes the next rung."""
+    reply, helps = FAILURES[case]
+    graph = agent(calm(), broken(reply), fallback_summarizers=[ScriptedModel(replies=[SUMMARY])])
+    await go.invoke(graph, full())
+    assert strategies(graph) == [MODEL]
+    assert standing(graph)["rung"] == (1 if helps else 2)
+
+
+async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go: Drive) -> None:
+    """Each model once, then the extraction that needs none; its verdict says so."""
+    models = [broken(), broken(), broken()]
+    graph = agent(calm(), models[0], fallback_summarizers=models[1:])
+    await go.invoke(graph, over())
+    assert strategies(graph) == [MODEL, FIRST, SECOND, DIGEST]
+    assert [len(model.received) for model in models] == [1, 1, 1]
+    assert verdicts(graph) == ["failed_permanent"] * 3 + ["degraded_deterministic"]
+
+
+@pytest.mark.requirement("F10")
+async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(go: Drive) -> None:
+    """Whatever fails, and over turns: no pair of base digest and strategy stands twice in the ledger."""
+    graph = agent(ScriptedModel(), broken(), fallback_summarizers=[broken()], cooldown_s=0)
+    await go.invoke(graph, full())
+    for turn in range(3):
+        await go.invoke(graph, {"messages": rounds(3, tag=f"x{turn}")})
+        await go.invoke(graph, said(f"more {turn}"))
+    pairs = Counter((row.base_digest, row.strategy) for row in ledger(graph) if row.strategy)
+    assert len(pairs) >= 3
+    assert set(pairs.values()) == {1}
+
+
+async def test_pieces_follow_a_reply_that_was_cut_off(go: Drive) -> None:
+    """The same summariser is asked again, about less at once."""
+    summarizer = ScriptedModel(replies=[CUT, CUT, CUT, SUMMARY])
+    graph = agent(calm(), summarizer, summary_retries=2)
+    await go.invoke(graph, over())
+    assert strategies(graph)[:2] == [MODEL, PIECES]
+
+
+async def test_deferred_never_reads_as_exhausted(go: Drive) -> None:
+    """A turn whose compaction is held off is answered, and the ledger says why."""
+    graph = agent(ScriptedModel(), broken(), cooldown_after=1)
+    await go.invoke(graph, full())
+    assert [(row.verdict, row.reason) for row in ledger(graph)] == [
+        ("failed_permanent", "summary_exception:ValueError"),
+        ("deferred_cooldown", "failures"),
+    ]
+    assert standing(graph)["step"] == "end"
