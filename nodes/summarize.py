@@ -45,7 +45,7 @@ def is_paid(turn: Turn) -> Step[bool]:
     """Whether the summary of the open draft was recorded before its run died, and the draft still fits with it."""
     draft = turn.draft
     try:
-        known = yield from _known(turn, turn.draft_key, _input(turn, draft)[1])
+        known = yield from _known(turn, turn.draft_key, _name(turn, draft))
     except Exception:  # noqa: BLE001 - a draft whose records cannot be read is dropped
         log.exception("the summaries of thread %r could not be read", turn.thread_id)
         return False
@@ -61,7 +61,7 @@ def _beside(turn: Turn, draft: Draft) -> Beside:
         turn.call,
         turn.ladder[draft["rung"]],
         turn.messages,
-        _input(turn, draft)[0],
+        _drop(turn, draft),
         tokens=draft["tokens_selected"],
         ceiling=draft.get("ceiling", turn.sizes.limit),
     )
@@ -69,7 +69,7 @@ def _beside(turn: Turn, draft: Draft) -> Beside:
 
 def _written(turn: Turn, draft: Draft, rung: Rung, extra: Beside) -> Step[Written]:
     key, call = turn.draft_key, turn.call
-    drop, name = _input(turn, draft)
+    drop = _drop(turn, draft)
     goal = demand(call, trigger=draft["trigger"], before=draft["tokens_before"], last=rung is turn.ladder[-1])
     ceiling = draft.get("ceiling", goal.ceiling)
     originals = yield from originals_of(turn, [turn.messages[index] for index in drop])
@@ -85,6 +85,7 @@ def _written(turn: Turn, draft: Draft, rung: Rung, extra: Beside) -> Step[Writte
     )
     if rung.is_deterministic:
         return (yield from summarise(work))
+    name = _name(turn, draft)
     if (known := (yield from _known(turn, key, name))) is not None:
         log.info("the summary of attempt %s was recorded before; it is not asked for again", key.compaction_id)
         return replace(known, seen=seen_of(work.parts()))
@@ -107,13 +108,17 @@ def _known(turn: Turn, key: AttemptKey, name: str) -> Step[Written | None]:
     )
 
 
-def _input(turn: Turn, draft: Draft) -> tuple[frozenset[int], str]:
-    """Indexes of the messages that leave, and the name under which their summary is recorded."""
+def _drop(turn: Turn, draft: Draft) -> frozenset[int]:
+    """Indexes of the messages that leave."""
     gone = set(draft["drop"])
-    drop = [index for index, message in enumerate(turn.messages) if message_id(message) in gone]
-    old = digest_all([turn.messages[index] for index in drop])
+    return frozenset(index for index, message in enumerate(turn.messages) if message_id(message) in gone)
+
+
+def _name(turn: Turn, draft: Draft) -> str:
+    """The name under which a summary of these messages is recorded."""
+    old = digest_all([turn.messages[index] for index in sorted(_drop(turn, draft))])
     name = f"{old}|{draft['strategy']}|{turn.compaction.get('focus')}"
-    return frozenset(drop), blake2b(name.encode(), digest_size=16).hexdigest()
+    return blake2b(name.encode(), digest_size=16).hexdigest()
 
 
 def _meta(turn: Turn, draft: Draft, phase: Any, after: int, reason: str) -> None:
