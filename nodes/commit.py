@@ -10,6 +10,7 @@ from . import attempts
 from .engine import applied_to, judge
 from .events import CompactionEvent, emit, log
 from .failures import failure
+from .ladder import verdict_of
 from .policies.breaker import REMEMBERED
 from .policies.gate import Finding
 from .policies.transcript import Transcript, message_id
@@ -39,7 +40,7 @@ def commit(turn: Turn) -> Step[Update]:
     needed = draft.get("needed") or ()
     if finding := judge(turn.call, turn.messages, after, ceiling=ceiling, floor=floor, needed=needed):
         return failed(draft, finding)
-    size, verdict = turn.meter.request(after), _verdict(turn, draft)
+    size, verdict = turn.meter.request(after), verdict_of(turn.ladder, draft["rung"])
     outcome = attempts.outcome_of(turn, draft, verdict, tokens_after=size)
     try:
         yield from attempts.commit(turn, turn.draft_key, outcome, _leaving(turn, draft))
@@ -59,11 +60,6 @@ def _stale(turn: Turn, draft: Draft) -> Step[Finding | None]:
     named = [*draft["drop"], *draft["clip"]]
     changed = [name for name in named if name not in now or before.get(name) != now[name]]
     return Finding("stale", "messages_changed", ", ".join(changed[:5])) if changed else None
-
-
-def _verdict(turn: Turn, draft: Draft) -> str:
-    degraded = draft["rung"] and turn.ladder[draft["rung"]].is_deterministic
-    return "degraded_deterministic" if degraded else "committed"
 
 
 def _leaving(turn: Turn, draft: Draft) -> list[AnyMessage]:

@@ -20,7 +20,7 @@ from .engine import (
     summary_budget,
 )
 from .errors import ContextExhaustedError, InvalidMessagesError, SettingsError
-from .ladder import Ladder, Rung, after_failure, ladder_of
+from .ladder import Ladder, Rung, after_failure, ladder_of, verdict_of
 from .policies.gate import Finding
 from .policies.meter import Meter
 from .policies.selection import Demand, Selection
@@ -178,9 +178,7 @@ def _climb(call: Call, given: list[AnyMessage], ladder: Ladder) -> Step[Compacti
         outcome = yield from _attempt(call, given, ladder[index], before, is_last=index == len(ladder) - 1)
         if not isinstance(outcome, Finding):
             after, text = outcome
-            degraded = index and ladder[index].is_deterministic
-            verdict = "degraded_deterministic" if degraded else "committed"
-            return _result(given, after, text, call.meter, verdict)
+            return _result(given, after, text, call.meter, verdict_of(ladder, index))
         finding = outcome
         if index == len(ladder) - 1:
             break

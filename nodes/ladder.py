@@ -56,3 +56,8 @@ def after_failure(ladder: Ladder, rung: int, finding: Finding) -> int:
     helps = not LESS_HELPS.isdisjoint({finding.verdict, finding.reason, finding.kind})
     following = range(rung + 1, len(ladder))
     return next((index for index in following if helps or not ladder[index].in_pieces), len(ladder) - 1)
+
+
+def verdict_of(ladder: Ladder, rung: int) -> str:
+    """The verdict of a commit on this rung: it says so where a deterministic one stood in for another."""
+    return "degraded_deterministic" if rung and ladder[rung].is_deterministic else "committed"
