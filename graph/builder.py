@@ -1,6 +1,6 @@
 """The shape of a turn: nodes and edges, on one screen."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import time
 from typing import Any
 
@@ -36,6 +36,8 @@ from langgraph_compaction.nodes.commit import commit
 from langgraph_compaction.nodes.confirm import confirm
 from langgraph_compaction.nodes.events import log
 from langgraph_compaction.nodes.model import model as call_model
+from langgraph_compaction.nodes.policies.strategies.registry import Strategy, with_own
+from langgraph_compaction.nodes.policies.triggers import OwnTrigger
 from langgraph_compaction.nodes.rollback import rollback
 from langgraph_compaction.nodes.selective_compaction import selective_compaction
 from langgraph_compaction.nodes.state import EmbeddedState
@@ -63,6 +65,8 @@ def create_compacting_agent(
     summarizer: Summarizer | Model | str | None = None,
     fallback_summarizers: Sequence[Summarizer | Model] = (),
     redact: Redaction | Callable[[str], str] | None = None,
+    strategies: Mapping[str, Strategy] | None = None,
+    triggers: Mapping[str, OwnTrigger] | None = None,
     checkpointer: Checkpointer = None,
     database: str | Engine | Database | None = None,
     token_counter: Any = None,
@@ -77,7 +81,8 @@ def create_compacting_agent(
     `settings.context_window` says what it accepts. `summarizer` is a chat model, a compiled graph, an object
     of the `Summarizer` protocol or "digest" (the default: extraction without a model); `fallback_summarizers`
     are asked in turn where it fails, before the digest. `redact` changes every text that a summariser, the facts
-    or the ledger is given; `Redaction(hook=..., store=True)` those of archive and snapshots too. `database` holds
+    or the ledger is given; `Redaction(hook=..., store=True)` those of archive and snapshots too. `strategies` and
+    `triggers` are functions of your own, by the names that the settings use. `database` holds
     snapshots, ledger and archive; without it they stand beside the checkpoints of a `SQLAlchemySaver`, else in
     memory. `token_counter` is a function on a list of messages, as `trim_messages` takes it.
 
@@ -93,6 +98,8 @@ def create_compacting_agent(
         summarizer=summarizer_of(summarizer),
         fallbacks=tuple(map(summarizer_of, fallback_summarizers)),
         redaction=redaction_of(redact),
+        strategies=with_own(strategies),
+        triggers=triggers or {},
         records=records_for(database, checkpointer),
         model=_with_tools(model, known),
         tools=[convert_to_openai_tool(tool) for tool in known],
@@ -117,6 +124,8 @@ def create_compaction_graph(
     summarizer: Summarizer | Model | str | None = None,
     fallback_summarizers: Sequence[Summarizer | Model] = (),
     redact: Redaction | Callable[[str], str] | None = None,
+    strategies: Mapping[str, Strategy] | None = None,
+    triggers: Mapping[str, OwnTrigger] | None = None,
     prompt: str | SystemMessage | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     checkpointer: Checkpointer = None,
@@ -135,6 +144,8 @@ def create_compaction_graph(
         summarizer=summarizer_of(summarizer),
         fallbacks=tuple(map(summarizer_of, fallback_summarizers)),
         redaction=redaction_of(redact),
+        strategies=with_own(strategies),
+        triggers=triggers or {},
         records=records_for(database, checkpointer),
         tools=[convert_to_openai_tool(tool) for tool in tools],
         prompt=SystemMessage(prompt) if isinstance(prompt, str) else prompt,

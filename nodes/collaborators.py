@@ -3,7 +3,7 @@
 import json
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import time
@@ -19,7 +19,9 @@ from .errors import SettingsError, UnknownWindowError
 from .ladder import Ladder, ladder_of
 from .policies.redaction import Redaction
 from .policies.sizes import Sizes, sizes_of
+from .policies.strategies.registry import BUILT_IN, Strategy, check_named
 from .policies.tokens import TokenCounter, messages_counter, tiktoken_counter
+from .policies.triggers import OwnTrigger, check_own
 from .settings import CompactionSettings
 from .summarizers import Summarizer
 
@@ -71,7 +73,15 @@ class Collaborators:
     fallbacks: tuple[Summarizer, ...] = ()
     """Summarisers that are asked where the first one fails, in order."""
     redaction: Redaction | None = None
+    strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
+    """Selective strategies that the settings may name."""
+    triggers: Mapping[str, OwnTrigger] = field(default_factory=dict[str, OwnTrigger])
+    """Triggers of the application's own that the settings may name."""
     counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
+
+    def __post_init__(self) -> None:
+        check_named(self.settings.strategies, self.strategies)
+        check_own(self.settings, self.triggers)
 
     @cached_property
     def ladder(self) -> Ladder:

@@ -99,6 +99,7 @@ def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, ver
         "draft": None,
         "focus": None,
         "usage": None,
+        "turns_then": turn.compaction.get("turns", 0),
         "recent": [*(turn.compaction.get("recent") or []), turn.compaction.get("calls", 0)][-REMEMBERED:],
         "unproven": True,
         "streak": 0,

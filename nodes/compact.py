@@ -27,6 +27,7 @@ from .policies.selection import Demand, Selection
 from .policies.sizes import sizes_of
 from .policies.tokens import tiktoken_counter, total
 from .policies.transcript import Transcript, message_id
+from .presets import Preset
 from .settings import CompactionSettings, effective
 from .state import with_ids
 from .steps import Step, arun, run
@@ -65,7 +66,7 @@ def compact_messages(
     messages: Sequence[AnyMessage],
     *,
     max_tokens: int,
-    preset: Literal["selective"] = ...,
+    preset: Preset | None = ...,
     summarizer: Any = ...,
     token_counter: Any = ...,
     settings: CompactionSettings | None = ...,
@@ -76,7 +77,7 @@ def compact_messages(
     messages: Sequence[AnyMessage],
     *,
     max_tokens: int,
-    preset: Literal["selective"] = ...,
+    preset: Preset | None = ...,
     summarizer: Any = ...,
     token_counter: Any = ...,
     settings: CompactionSettings | None = ...,
@@ -86,7 +87,7 @@ def compact_messages(
     messages: Sequence[AnyMessage],
     *,
     max_tokens: int,
-    preset: Literal["selective"] = "selective",
+    preset: Preset | None = None,
     summarizer: Any = "digest",
     token_counter: Any = None,
     settings: CompactionSettings | None = None,
@@ -115,7 +116,7 @@ async def acompact_messages(
     messages: Sequence[AnyMessage],
     *,
     max_tokens: int,
-    preset: Literal["selective"] = "selective",
+    preset: Preset | None = None,
     summarizer: Any = "digest",
     token_counter: Any = None,
     settings: CompactionSettings | None = None,
@@ -139,7 +140,7 @@ def _compact(
     messages: Sequence[AnyMessage],
     *,
     max_tokens: int,
-    preset: str,
+    preset: Preset | None,
     summarizer: Any,
     token_counter: Any,
     settings: CompactionSettings | None,
@@ -159,7 +160,7 @@ def _compact(
     return (yield from _climb(call, given, ladder_of(summarizer_of(summarizer))))
 
 
-def _chosen(settings: CompactionSettings, preset: str, max_tokens: int) -> CompactionSettings:
+def _chosen(settings: CompactionSettings, preset: Preset | None, max_tokens: int) -> CompactionSettings:
     """The settings for a list of its own: no answer follows it, so that nothing is kept free."""
     changed = {
         "preset": preset,

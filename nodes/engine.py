@@ -5,12 +5,13 @@ them differs (snapshots, state, retries over turns).
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
 from .ladder import Rung
+from .policies.choosing import choose
 from .policies.gate import Bounds, Finding, Required, prove
 from .policies.hiding import hide
 from .policies.meter import Meter
@@ -18,6 +19,7 @@ from .policies.redaction import Redaction
 from .policies.required import NO_FACTS, Facts, facts_of, pinned_texts
 from .policies.selection import Counts, Demand, Selection, Selector
 from .policies.sizes import Sizes
+from .policies.strategies.registry import BUILT_IN, Strategy
 from .policies.summary import absorbed, summary_message
 from .policies.transcript import Transcript, is_summary, message_id
 from .settings import CompactionSettings
@@ -41,6 +43,7 @@ class Call:
     pins: frozenset[str] = frozenset()
     """Ids of pinned messages."""
     redaction: Redaction | None = None
+    strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
 
     def told(self, message: AnyMessage) -> AnyMessage:
         """A message as summariser, facts and ledger may know it."""
@@ -70,19 +73,33 @@ class Beside:
 NOTHING = Beside()
 
 
-def demand(call: Call, *, trigger: str, before: int, last: bool, pins: Sequence[str] = ()) -> Demand:
+TOKEN_TRIGGERS = frozenset({"input", "precheck", "check"})
+"""Triggers below whose threshold a result must come; the limit is the ceiling of all others (§4)."""
+
+
+def demand(
+    call: Call,
+    *,
+    trigger: str,
+    before: int,
+    last: bool,
+    pins: Sequence[str] = (),
+    most: int | None = None,
+    full: bool = False,
+) -> Demand:
     """What a result must reach: below the trigger, or the limit for other triggers and the last rung (§4).
 
-    `pins` are the texts that a summary has to carry. After the provider's own refusal our count is known to be
-    too low, so a decisive step down is asked for.
+    `pins` are the texts that a summary has to carry, `most` and `full` what the trigger asks for besides. After
+    the provider's own refusal our count is known to be too low, so a decisive step down is asked for.
     """
-    sizes, token_trigger = call.sizes, trigger in ("precheck", "check")
+    sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
     if trigger == "overflow":
         ceiling = min(ceiling, int(before * DECISIVE))
     ceiling = min(ceiling, before - 1)
     summary = frame(call, Beside(pins=tuple(pins))) + _least(call)
-    return Demand(before=before, ceiling=ceiling, aim=min(sizes.aim, ceiling), summary=summary)
+    aim = min(sizes.aim, ceiling)
+    return Demand(before=before, ceiling=ceiling, aim=aim, summary=summary, messages=most, full=full)
 
 
 def _least(call: Call) -> int:
@@ -105,7 +122,7 @@ def propose(call: Call, messages: Sequence[AnyMessage], rung: Rung, goal: Demand
     if rung.hides:
         chosen: Selection | None = hide(selector, goal)
     else:
-        chosen = selector.select(goal) or selector.select(_widened(call, goal))
+        chosen = choose(selector, goal, call.strategies) or choose(selector, _widened(call, goal), call.strategies)
     if chosen is None:
         return Finding("rejected_insufficient", "no_selection_fits", f"ceiling {goal.ceiling} tokens")
     rewrites = all(is_summary(messages[index]) for index in chosen.drop) and goal.before < call.sizes.trigger
@@ -120,8 +137,10 @@ def _widened(call: Call, goal: Demand) -> Demand:
 
 def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand) -> bool:
     """Whether a summary is due: something left, and it is always wanted, owed, or the aim was missed (S0.5, C7)."""
-    wanted = settings.summary_mode == "always" or chosen.owes_summary
-    return bool(chosen.drop) and (wanted or chosen.tokens > goal.aim)
+    if not chosen.drop or chosen.summarise is False:
+        return bool(chosen.drop) and chosen.owes_summary
+    wanted = settings.summary_mode != "if_needed" or bool(chosen.summarise) or chosen.owes_summary
+    return wanted or chosen.tokens > goal.aim
 
 
 def beside(

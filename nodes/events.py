@@ -19,8 +19,8 @@ class _Log(logging.LoggerAdapter[logging.Logger]):
 
 log = _Log(logging.getLogger("langgraph_compaction"))
 
-TriggerSource = Literal["precheck", "check", "overflow", "manual"]
-"""Which check fired: before the model, after its answer, the provider's refusal, or a person."""
+TriggerSource = Literal["input", "precheck", "check"]
+"""Which check asked: without the newest message, before the model, or after its answer (S0.2, S0.3, S4.32)."""
 
 Phase = Literal["selective_start", "selective_done", "summary_start", "summary_done", "rollback"]
 
@@ -31,7 +31,9 @@ EventSink = Callable[[Any], None]
 class PreCompactEvent:
     """The conversation reached its trigger; written also when the attempt is then skipped (S0.45)."""
 
-    trigger: TriggerSource
+    trigger: str
+    """The check at which tokens fired (`input`, `precheck`, `check`), `overflow`, `manual`, `marker`, `command`,
+    the unit of a count, or the name of an application's own trigger."""
     current_tokens: int
     threshold: int
 

@@ -139,6 +139,8 @@ def _overflow(turn: Turn, error: Exception) -> Update:
         "route": "model",
         "trigger": "overflow",
         "focus": None,
+        "full": False,
+        "most": None,
         "overflows": 1,
         "usage": None,
     }

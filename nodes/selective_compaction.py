@@ -32,7 +32,15 @@ def selective_compaction(turn: Turn) -> Step[Update]:
     log.info("开始选择性压缩 (selective compaction, %s, %d tokens)", name, before)
     turn.tell(meta_event("selective_start", before, before, Counts(), "started"))
     pins = turn.call.pinned_texts(turn.messages)
-    goal = demand(turn.call, trigger=trigger, before=before, last=rung == len(ladder) - 1, pins=pins)
+    goal = demand(
+        turn.call,
+        trigger=trigger,
+        before=before,
+        last=rung == len(ladder) - 1,
+        pins=pins,
+        most=turn.compaction.get("most"),
+        full=turn.compaction.get("full", False),
+    )
     try:
         key = turn.key(base, rung, draft["attempt"])
         yield from begin(turn, key, strategy=name, trigger=trigger, tokens_before=before)

@@ -4,53 +4,40 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, create_model, model_validator
 
-PRESETS = ("selective",)
-"""Presets that exist; each is one of the systems of the requirements."""
+from .presets import Preset, defaults_of
+from .strategy_settings import StrategySettings
+from .triggers import Hook, TokenTrigger, Trigger, UsedRatio
 
 
-class CompactionSettings(BaseModel):
-    """Settings of a compaction: frozen, JSON only. Collaborators and connections go to the builder."""
+class _Settings(BaseModel):
+    """All but the figures of the strategies."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     context_window: PositiveInt | None = None
     """Tokens the model accepts; `None` asks the model's profile for `max_input_tokens`."""
 
-    preset: Literal["selective"] = "selective"
-    """Which system of the requirements these settings start from."""
+    preset: Preset = "selective"
+    """Which system of the requirements these settings start from: its figures hold where none is given here."""
 
     output_reserve: int | None = Field(default=None, ge=0)
     """Tokens kept free for the answer; `None`: the model's `max_tokens`, else min(16,384, window / 8)."""
 
-    trigger_ratio: float = Field(default=0.8, gt=0, le=1)
-    """Share of the window at which (inclusive) a compaction starts (S1.1)."""
+    trigger_ratio: float | None = Field(default=0.8, gt=0, le=1)
+    """Share of the window at which (inclusive) a compaction starts (S1.1); `None`: `triggers` alone decide."""
+
+    triggers: tuple[Trigger, ...] = ()
+    """Further triggers: whichever fires first starts a compaction. Of several token triggers the lowest counts."""
+
+    hooks: tuple[Hook, ...] = ("pre_model", "post_model", "on_overflow")
+    """Where in a turn the triggers are asked (C2); over the limit a compaction starts before the model anyway."""
 
     target_ratio: float = Field(default=0.5, gt=0, lt=1)
     """Share of the room that a policy works towards; missing it is no failure."""
 
-    tool_blocks_keep_recent: int = Field(default=5, ge=0)
-    """Tool blocks kept, newest first; older ones are dropped whole (S0.39)."""
-
-    tool_call_threshold: PositiveInt = 500
-    """Tokens above which (exclusive) a kept call's arguments are clipped (S0.40)."""
-
-    tool_result_threshold: PositiveInt = 600
-    """Tokens above which (exclusive) a kept result is clipped (S0.41)."""
-
-    preview_tokens: PositiveInt = 200
-    """Tokens that a clipped field keeps from its beginning (S0.42)."""
-
-    keep_unread_results: bool = True
-    """Leave results that the model has not read yet whole, where five blocks and the floor still fit so."""
-
-    dialogue_rounds_keep_min: int = Field(default=12, ge=0)
-    """Rounds whose user and assistant messages are not deleted: the round floor (S0.43)."""
-
-    dialogue_beyond_keep: int = Field(default=5, ge=0)
-    """Older user messages, and as many assistant messages, that are kept beyond the floor (S0.19)."""
-
-    summary_mode: Literal["always", "if_needed"] = "always"
-    """Whether the summary runs although selective compaction alone reached the aim (S0.44, C7)."""
+    summary_mode: Literal["always", "if_needed", "last_resort"] = "always"
+    """Whether a summary is written always (S0.44), where selective compaction misses the aim, or only of the whole
+    conversation where no strategy makes enough room (C7)."""
 
     summary_scope: Literal["old_part", "all"] = "old_part"
     """What the summary stands for: what is not kept, or the whole conversation (C9)."""
@@ -104,14 +91,32 @@ class CompactionSettings(BaseModel):
     join_user_messages: bool = False
     """Join adjacent user messages in the request, for providers that want alternating roles."""
 
+
+class CompactionSettings(StrategySettings, _Settings):
+    """Settings of a compaction: frozen, JSON only. Collaborators and connections go to the builder."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_preset(cls, given: Any) -> Any:
+        """What is not given is the preset's; an unknown preset is told by the field itself."""
+        if not isinstance(given, dict):
+            return given
+        return {**defaults_of(given.get("preset", "selective")), **given}
+
     @model_validator(mode="after")
     def _aim_below_trigger(self) -> Self:
-        if self.target_ratio >= self.trigger_ratio:
+        if self.trigger_ratio is not None and self.target_ratio >= self.trigger_ratio:
             raise ValueError(
                 f"target_ratio ({self.target_ratio}) must be below trigger_ratio ({self.trigger_ratio}): "
                 "a compaction that ends where it starts runs at every turn"
             )
         return self
+
+    @property
+    def token_triggers(self) -> tuple[TokenTrigger, ...]:
+        """The triggers that compare tokens, `trigger_ratio` first."""
+        first = () if self.trigger_ratio is None else (UsedRatio(ratio=self.trigger_ratio),)
+        return (*first, *(trigger for trigger in self.triggers if isinstance(trigger, TokenTrigger)))
 
 
 def _optional(name: str) -> tuple[Any, Any]:
@@ -135,4 +140,10 @@ def effective(settings: CompactionSettings, overrides: BaseModel | dict[str, Any
         return settings
     given = overrides.model_dump() if isinstance(overrides, BaseModel) else overrides
     changed = {name: value for name, value in given.items() if value is not None}
-    return CompactionSettings.model_validate({**settings.model_dump(), **changed}) if changed else settings
+    return CompactionSettings.model_validate({**chosen(settings), **changed}) if changed else settings
+
+
+def chosen(settings: CompactionSettings) -> dict[str, Any]:
+    """What these settings change of their preset: what stays when another preset is taken."""
+    usual = CompactionSettings(preset=settings.preset).model_dump()
+    return {name: value for name, value in settings.model_dump().items() if value != usual[name]}

@@ -96,6 +96,13 @@ class Compaction(TypedDict, total=False):
     """The last eight `[base digest, strategy]` pairs; a pair is never tried again (F10)."""
     cooldown_until: float
     turns: int
+    """Inputs so far."""
+    turns_then: int
+    """The value of `turns` at the last commit."""
+    full: bool
+    """Whether this compaction summarises the whole conversation (S2.28)."""
+    most: int | None
+    """Most messages in view, where their number fired."""
     calls: int
     """Calls of the model so far."""
     recent: list[int]

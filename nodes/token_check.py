@@ -13,7 +13,7 @@ from .deciding import check
 from .errors import EmbeddingError, MessageRefusedError
 from .events import CompactionEvent, PreCompactEvent, emit
 from .policies.transcript import MARK, Transcript, marks
-from .state import STATE_VERSION, Compaction, Route, replace
+from .state import STATE_VERSION, Route, replace
 from .steps import Step, blocking
 from .summarize import is_paid
 from .turn import Turn, Update
@@ -36,12 +36,23 @@ def token_check(turn: Turn) -> Step[Update]:
         return _update(turn, {**common, "step": route, "route": route})
     if turn.compaction.get("draft"):
         step = route if _someone_else_works(turn) else (yield from _recovery(turn))
-        wish = {} if request is None else {"trigger": "manual", "focus": request.get("focus")}
+        wish = {} if request is None else wished(request)
         return _update(turn, {**common, "trigger": "precheck", **wish, "step": step, "route": route})
     if request is not None:
         return _update(turn, {**common, **_manual(turn, request), "route": route})
-    decided = yield from check(turn, turn.size, "precheck", "model")
+    decided = yield from _checked(turn.after(common), view)
     return _update(turn, {**common, **decided})
+
+
+def _checked(turn: Turn, view: Transcript) -> Step[dict[str, Any]]:
+    """Before a new input counts (S4.32), then with it; what the first has decided is not asked again."""
+    newest = view.pending_user
+    if newest is not None and newest == len(turn.messages) - 1 and "pre_input" in turn.settings.hooks:
+        earlier = turn.size - turn.meter.scaled(turn.counter.message(turn.messages[newest]))
+        decided = yield from check(turn, earlier, "input", "model")
+        if decided.get("trigger") and (decided["step"] != "model" or turn.size <= turn.sizes.limit):
+            return decided
+    return (yield from check(turn, turn.size, "precheck", "model"))
 
 
 def _route(turn: Turn, view: Transcript) -> Route:
@@ -101,17 +112,18 @@ def _alive(owner: str) -> bool:
     return True
 
 
-def _manual(turn: Turn, request: dict[str, Any]) -> Compaction:
+def _manual(turn: Turn, request: dict[str, Any]) -> dict[str, Any]:
     emit(
         turn.writer,
         PreCompactEvent(trigger="manual", current_tokens=turn.size, threshold=turn.sizes.trigger),
     )
-    return {
-        "step": "selective_compaction",
-        "trigger": "manual",
-        "focus": request.get("focus"),
-        "rung": 0,
-    }
+    return {"step": "selective_compaction", "rung": 0, **wished(request)}
+
+
+def wished(request: dict[str, Any]) -> dict[str, Any]:
+    """A person's wish as the keys of the channel that a trigger writes."""
+    full = bool(request.get("full"))
+    return {"trigger": "manual", "focus": request.get("focus"), "full": full, "most": None}
 
 
 def _refused(turn: Turn, view: Transcript) -> tuple[AnyMessage, int] | None:

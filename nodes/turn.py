@@ -20,8 +20,10 @@ from .policies.gate import Finding
 from .policies.meter import Meter
 from .policies.request import NO_RESULT
 from .policies.sizes import Sizes, sizes_of
+from .policies.strategies.registry import check_named
 from .policies.tokens import TokenCounter, total
 from .policies.transcript import Transcript
+from .policies.triggers import check_own
 from .settings import CompactionOverrides, CompactionSettings, effective
 from .state import Compaction, CompactionState, Draft, Memory, merge, with_ids
 from .steps import Step, arun, run
@@ -51,7 +53,9 @@ class Turn:
     def after(self, changed: dict[str, Any]) -> "Turn":
         """This turn as it is once these keys of the small channel are written."""
         state = cast("CompactionState", {**self.state, "compaction": merge(dict(self.compaction), changed)})
-        return replace(self, state=state)
+        turn, known = replace(self, state=state), ("messages", "settings", "model")
+        vars(turn).update({name: value for name, value in vars(self).items() if name in known})
+        return turn
 
     @property
     def memory(self) -> Memory:
@@ -76,7 +80,10 @@ class Turn:
     def settings(self) -> CompactionSettings:
         """The builder's settings with this run's overrides; any other context is a parent graph's own."""
         context = self.runtime.context
-        return effective(self.team.settings, context if isinstance(context, CompactionOverrides) else None)
+        found = effective(self.team.settings, context if isinstance(context, CompactionOverrides) else None)
+        check_named(found.strategies, self.team.strategies)
+        check_own(found, self.team.triggers)
+        return found
 
     @cached_property
     def model(self) -> Model | None:
@@ -117,6 +124,7 @@ class Turn:
             meter=self.meter,
             pins=frozenset([*(self.memory.get("pins") or ()), *self._just_said()]),
             redaction=self.team.redaction,
+            strategies=self.team.strategies,
         )
 
     def _just_said(self) -> list[str]:
@@ -157,6 +165,11 @@ class Turn:
     def epoch(self) -> int:
         """Commits on this thread so far."""
         return self.compaction.get("epoch", 0)
+
+    @property
+    def turns_since_commit(self) -> int:
+        """Inputs since the last compaction (S2.34)."""
+        return self.compaction.get("turns", 0) - self.compaction.get("turns_then", 0)
 
     @property
     def thread_id(self) -> str | None:

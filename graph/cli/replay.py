@@ -15,7 +15,7 @@ from langgraph_compaction.checkpoint import CheckpointError, Database
 from langgraph_compaction.checkpoint.urls import place
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, SettingsError
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
-from langgraph_compaction.nodes.settings import PRESETS
+from langgraph_compaction.nodes.presets import PRESETS
 
 from .models import chat_model
 from .playing import Options, Player, limit_of

@@ -1,11 +1,7 @@
-"""Selective compaction: which messages leave the view and which stay shortened (S0.7-S0.19).
+"""A conversation as strategies see it, and what becomes of their choices: what leaves, what stays shortened."""
 
-The strictest promise is tried first and given up last: five blocks and twelve rounds, then fewer blocks, then
-shorter fields, and only then fewer rounds (DESIGN §6.7).
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -14,7 +10,7 @@ from ..settings import CompactionSettings
 from .clip import clip_calls, clip_result
 from .meter import Meter
 from .required import pins_in
-from .transcript import Transcript, all_calls, calls_of, is_pinned, is_real_user, is_summary
+from .transcript import Transcript, all_calls, calls_of, is_pinned, is_summary
 
 LEAST_PREVIEW = 8
 
@@ -43,18 +39,31 @@ class Selection:
     """Tokens of the request without what is dropped and with what is clipped; no summary yet."""
     owes_summary: bool = False
     """Whether an earlier summary leaves, a pin or the last user message: something must stand in their place."""
+    summarise: bool | None = None
+    """Whether what leaves is summarised; `None`: as `summary_mode` says."""
+    sections: tuple[frozenset[int], ...] = ()
+    """Parts of what leaves that are summarised each by itself, in order."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How much to keep: rounds, older messages of each type, tool blocks, tokens a field."""
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What a strategy would take away. Indexes are positions in the conversation that it was shown.
 
-    floor: int
-    beyond: int
-    blocks: int
-    tight: bool = False
-    spare: bool = False
-    """Results that the model has not read yet stay whole."""
+    It may name what must stay: system messages, pins, the unanswered user message and what the model waits for
+    are left where they are, and a tool block leaves whole or not at all.
+    """
+
+    drop: frozenset[int] = frozenset()
+    clip: Mapping[int, AnyMessage] = field(default_factory=dict[int, AnyMessage])
+    """Shortened forms of messages that stay, under their own ids."""
+    floor: int = 0
+    """Newest rounds whose dialogue the choice promises to leave verbatim; the gate holds it to that."""
+    enough: int | None = None
+    """Tokens at or under which no further choice is looked at; `None`: whatever fits is enough."""
+    summarise: bool | None = None
+    """Whether what leaves is summarised; `None`: as `summary_mode` says."""
+    sections: tuple[frozenset[int], ...] = ()
+    """Parts of what leaves that are summarised each by itself, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +78,10 @@ class Demand:
     """Worked towards once the floor has to yield."""
     summary: int
     """The least that the summary needs."""
+    messages: int | None = None
+    """Most messages in view, where it was their number that fired; the summary is one of them."""
+    full: bool = False
+    """Whether the whole conversation is to be summarised, whatever the strategies would keep (S2.28)."""
 
     @property
     def roomy(self) -> int:
@@ -76,66 +89,32 @@ class Demand:
         return self.ceiling - (self.ceiling - self.aim) // 3
 
 
-def plans(settings: CompactionSettings) -> Iterator[Plan]:
-    """Every plan from the most to the least generous; the floor yields by halves (12, 6, 3, 1)."""
-    spare = settings.keep_unread_results
-    if settings.summary_scope == "all":
-        yield from dict.fromkeys((Plan(0, 0, 0, spare=spare), Plan(0, 0, 0), Plan(0, 0, 0, tight=True)))
-        return
-    blocks, floor = settings.tool_blocks_keep_recent, settings.dialogue_rounds_keep_min
-    if spare:
-        yield Plan(floor, settings.dialogue_beyond_keep, blocks, spare=True)
-        yield Plan(floor, 0, blocks, spare=True)
-    yield Plan(floor, settings.dialogue_beyond_keep, blocks)
-    while True:
-        for kept in dict.fromkeys((blocks, min(2, blocks), min(1, blocks))):
-            yield Plan(floor, 0, kept)
-        yield Plan(floor, 0, min(1, blocks), tight=True)
-        if floor <= 1:
-            return
-        floor //= 2
-
-
 @dataclass(frozen=True)
 class Selector:
-    """Applies plans to one conversation."""
+    """One conversation, with the settings and the measure that strategies choose by."""
 
     view: Transcript
     settings: CompactionSettings
     meter: Meter
     pins: frozenset[str] = frozenset()
 
-    def select(self, demand: Demand) -> Selection | None:
-        """The first plan that leaves some room; below the full floor the first that reaches the aim.
-
-        Else the first that fits, and `None` where no plan fits under the ceiling with the summary.
-        """
-        fallback: Selection | None = None
-        for plan in plans(self.settings):
-            selection = self.apply(plan, demand)
-            need = demand.summary if selection.drop else 0
-            if selection.tokens + need > demand.ceiling:
-                continue
-            full = plan.floor >= self.settings.dialogue_rounds_keep_min
-            if selection.tokens + need <= (demand.roomy if full else demand.aim):
-                return selection
-            fallback = fallback or selection
-        return fallback
-
-    def apply(self, plan: Plan, demand: Demand) -> Selection:
-        """What one plan takes away, and what is left."""
-        kept = self.kept(plan)
-        drop = frozenset(range(len(self.view.messages))) - kept
-        chosen = self.settings
-        within = kept - self.view.unseen if plan.spare else kept
-        clipped = self.clip(within, chosen.tool_call_threshold, chosen.tool_result_threshold, chosen.preview_tokens)
-        if all(is_summary(self.view.messages[index]) for index in drop) and (
-            self.tokens(frozenset(), clipped) <= demand.ceiling
-        ):
+    def closed(self, demand: Demand, choice: Choice) -> Selection:
+        """What a strategy's choice comes to: what must stay stays, and blocks stay whole."""
+        drop = choice.drop - self.untouchable
+        broken = {i for block in self.view.blocks if not drop.issuperset(block.indexes) for i in block.indexes}
+        drop -= broken
+        alone = all(is_summary(self.view.messages[index]) for index in drop)
+        if alone and self.tokens(frozenset(), choice.clip) <= demand.ceiling:
             drop = frozenset()  # an earlier summary alone is nothing to summarise
-        if plan.tight and self.tokens(drop, clipped) + demand.summary > demand.aim:
-            clipped = self.tight_clip(kept, drop, demand.aim - demand.summary)
-        return self.selection(demand, drop, clipped, floor=plan.floor)
+        found = self.selection(demand, drop, choice.clip, floor=choice.floor)
+        sections = tuple(part for given in choice.sections if (part := given & drop))
+        return replace(found, summarise=choice.summarise, sections=sections)
+
+    def without(self, drop: frozenset[int]) -> tuple["Selector", list[int]]:
+        """The conversation when these have left, and the place here of each message that is left."""
+        left = [index for index in range(len(self.view.messages)) if index not in drop]
+        view = Transcript([self.view.messages[index] for index in left])
+        return replace(self, view=view), left
 
     def selection(
         self, demand: Demand, drop: frozenset[int], clip: Mapping[int, AnyMessage], *, floor: int
@@ -153,12 +132,6 @@ class Selector:
             tokens=self.tokens(drop, clip),
             owes_summary=no_user or any(is_summary(messages[i]) or pins_in(messages[i]) for i in drop),
         )
-
-    def kept(self, plan: Plan) -> frozenset[int]:
-        """Indexes that a plan keeps: always whole blocks, never a result without its call (B1)."""
-        blocks = self.view.blocks[-plan.blocks :] if plan.blocks else ()
-        in_blocks = {index for block in blocks for index in block.indexes}
-        return self.untouchable | self.rounds(plan.floor) | in_blocks | self._beyond(plan)
 
     @cached_property
     def untouchable(self) -> frozenset[int]:
@@ -181,19 +154,10 @@ class Selector:
         if not floor or not starts:
             return frozenset()
         first = starts[-floor] if len(starts) >= floor else starts[0]
-        return frozenset(i for i in range(first, len(self.view.messages)) if self._is_dialogue(i))
+        return frozenset(i for i in range(first, len(self.view.messages)) if self.is_dialogue(i))
 
-    def _beyond(self, plan: Plan) -> frozenset[int]:
-        """The `beyond` newest user and assistant messages that stand before the floor (S0.19)."""
-        if not plan.beyond:
-            return frozenset()
-        inside = self.rounds(plan.floor)
-        older = [i for i in range(len(self.view.messages)) if self._is_dialogue(i) and i not in inside]
-        people = [i for i in older if is_real_user(self.view.messages[i])]
-        answers = [i for i in older if isinstance(self.view.messages[i], AIMessage)]
-        return frozenset([*people[-plan.beyond :], *answers[-plan.beyond :]])
-
-    def _is_dialogue(self, index: int) -> bool:
+    def is_dialogue(self, index: int) -> bool:
+        """Whether this is what a person said, a meta message, or an answer without calls."""
         message = self.view.messages[index]
         return isinstance(message, HumanMessage | AIMessage) and not calls_of(message) and not is_summary(message)
 

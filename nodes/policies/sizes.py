@@ -1,10 +1,10 @@
 """Window, reserve, limit, room, trigger and aim of one call (DESIGN §4). All figures are tokens."""
 
-import math
 from dataclasses import dataclass
 
 from ..errors import SettingsError
 from ..settings import CompactionSettings
+from ..triggers import share
 
 MOST_RESERVE = 16_384
 
@@ -49,16 +49,14 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
             f"messages and tool schemas {fixed} = {room} tokens. Set a larger context_window, a smaller "
             "output_reserve (or max_tokens of the model), or shorten the prompt."
         )
-    trigger = min(limit, _share(window, settings.trigger_ratio))
+    trigger = min([limit, *(one.threshold(window) for one in settings.token_triggers)])
     raised = fixed + room * max(0.5, settings.target_ratio) > trigger
     if raised:
-        trigger = max(trigger, fixed + _share(room, settings.trigger_ratio))
-    aim = fixed + _share(room, settings.target_ratio)
+        ratio = settings.trigger_ratio or trigger / window
+        above = ratio if ratio > settings.target_ratio else (1 + settings.target_ratio) / 2
+        trigger = max(trigger, fixed + share(room, above))
+    aim = fixed + share(room, settings.target_ratio)
     return Sizes(window=window, reserve=reserve, fixed=fixed, trigger=trigger, aim=aim, raised=raised)
-
-
-def _share(tokens: int, ratio: float) -> int:
-    return math.floor(tokens * ratio + 1e-9)  # 1,000 x 0.29 is 290, whatever the float says
 
 
 def _reserve(settings: CompactionSettings, window: int, max_tokens: int | None) -> int:

@@ -1,14 +1,92 @@
-"""Whether a conversation is compacted now, and whether that is urgent (DESIGN §4, §7)."""
+"""Whether a conversation is compacted now, by which trigger, and whether that is urgent (DESIGN §4, §7)."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .sizes import Sizes
+from langchain_core.messages import AnyMessage, SystemMessage
 
-Decision = Literal["fits", "compact", "confirm", "deferred", "declined"]
+from ..errors import SettingsError
+from ..settings import CompactionSettings
+from ..triggers import Count, Hook, Own, Unit
+from .sizes import Sizes
+from .transcript import is_real_user
+
+Decision = Literal["compact", "confirm", "deferred", "declined"]
 
 GROWTH = 0.05
 """Share of the window by which a conversation must grow before a declined question is asked again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a trigger is asked about."""
+
+    hook: Hook
+    size: int
+    """Tokens of the next request; under `pre_input` without the newest user message."""
+    sizes: Sizes
+    messages: Sequence[AnyMessage] = ()
+    """The conversation as the model sees it."""
+    turns: int = 0
+    """Inputs since the last compaction."""
+
+    def count(self, unit: Unit) -> int:
+        """How many of these there are."""
+        if unit == "turns":
+            return self.turns
+        if unit == "rounds":
+            return sum(map(is_real_user, self.messages))
+        if unit == "messages":
+            return sum(not isinstance(message, SystemMessage) for message in self.messages)
+        return len(self.messages)
+
+
+OwnTrigger = Callable[[Reading], bool]
+"""A trigger of the application's own. Pure, and quick: it is asked at every check."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Firing:
+    """The trigger that fired."""
+
+    name: str = "tokens"
+    """`tokens`, the unit of a count, or the name of an application's own trigger."""
+    full: bool = False
+    """Whether it goes straight to the summary of the whole conversation (S2.28)."""
+    most: int | None = None
+    """Most messages in view at which it would not have fired, where it counts them."""
+
+
+def check_own(settings: CompactionSettings, own: Mapping[str, OwnTrigger]) -> None:
+    """Raise `SettingsError` where `triggers` names one that the builder was not given."""
+    for trigger in settings.triggers:
+        if isinstance(trigger, Own) and trigger.name not in own:
+            raise SettingsError(
+                f"triggers names {trigger.name!r}, which the builder was not given: pass "
+                f"triggers={{{trigger.name!r}: function}} to it"
+            )
+
+
+def firing(
+    reading: Reading, settings: CompactionSettings, own: Mapping[str, OwnTrigger] | None = None
+) -> Firing | None:
+    """The first trigger that fires: tokens (the threshold itself counts as reached, S1.1), counts, own ones.
+
+    Over the limit a request is compacted before the model whatever the hooks say.
+    """
+    over = reading.size > reading.sizes.limit and reading.hook != "post_model"
+    if reading.hook not in settings.hooks:
+        return Firing() if over else None
+    if over or (settings.token_triggers and reading.size >= reading.sizes.trigger):
+        return Firing()
+    for trigger in settings.triggers:
+        if isinstance(trigger, Count) and reading.count(trigger.unit) > trigger.most:
+            seen = trigger.unit in ("messages", "events")
+            return Firing(name=trigger.unit, full=trigger.full, most=trigger.most if seen else None)
+        if isinstance(trigger, Own) and (own or {})[trigger.name](reading):
+            return Firing(name=trigger.name)
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +99,14 @@ class Standing:
     asks_first: bool = False
 
 
-def decide(size: int, sizes: Sizes, standing: Standing) -> Decision:
-    """What to do about a request of `size` tokens; the trigger itself counts as reached (S1.1).
+UNTROUBLED = Standing()
+
+
+def decide(size: int, sizes: Sizes, standing: Standing = UNTROUBLED) -> Decision:
+    """What to do about a request of `size` tokens for which a trigger fired.
 
     Over the limit nothing is asked and nothing is deferred.
     """
-    if size < sizes.trigger:
-        return "fits"
     if size > sizes.limit:
         return "compact"
     if standing.held_off:

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from langgraph_compaction.nodes.settings import PRESETS, CompactionOverrides, CompactionSettings, effective
+from langgraph_compaction.nodes.presets import PRESETS
+from langgraph_compaction.nodes.settings import CompactionOverrides, CompactionSettings, effective
 
 DEFAULTS = {
     "tool_blocks_keep_recent": 5,

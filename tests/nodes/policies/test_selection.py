@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
+from langgraph_compaction.nodes.policies.choosing import choose
 from langgraph_compaction.nodes.policies.meter import Meter
 from langgraph_compaction.nodes.policies.request import render
-from langgraph_compaction.nodes.policies.selection import Counts, Demand, Plan, Selection, Selector
+from langgraph_compaction.nodes.policies.selection import Counts, Demand, Selection, Selector
+from langgraph_compaction.nodes.policies.strategies.tool_blocks import Plan, keeps, planned
 from langgraph_compaction.nodes.policies.summary import summary_message
 from langgraph_compaction.nodes.policies.tokens import approximate_counter, tiktoken_counter
 from langgraph_compaction.nodes.policies.transcript import Transcript
@@ -40,7 +42,7 @@ def selector(messages: Sequence[AnyMessage], pins: tuple[str, ...] = (), **chose
 
 def selected(messages: Sequence[AnyMessage], demand: Demand = ANYTHING, **chosen: Any) -> Selection:
     """Return what the selector chooses."""
-    found = selector(messages, **chosen).select(demand)
+    found = choose(selector(messages, **chosen), demand)
     assert found is not None
     return found
 
@@ -153,7 +155,7 @@ def test_an_empty_turn_and_an_orphan_leave_nothing_behind() -> None:
 )
 def test_what_no_plan_drops(messages: list[AnyMessage], kept: set[int]) -> None:
     """With nothing asked to stay, this does."""
-    assert selector(messages).kept(Plan(0, 0, 0)) == kept
+    assert keeps(selector(messages), Plan(0, 0, 0)) == kept
 
 
 def test_a_pin_takes_its_whole_block_with_it() -> None:
@@ -161,7 +163,7 @@ def test_a_pin_takes_its_whole_block_with_it() -> None:
     messages = [user("u"), asks("a", "b"), result("a"), result("b"), AIMessage("done")]
     for index in (1, 2, 3):
         assert selector(messages, pins=(f"m{index}",)).pinned == {1, 2, 3}
-        assert selector(messages, pins=(f"m{index}",)).kept(Plan(0, 0, 0)) == {1, 2, 3}
+        assert keeps(selector(messages, pins=(f"m{index}",)), Plan(0, 0, 0)) == {1, 2, 3}
     assert selector(messages, pins=("m0", "elsewhere")).pinned == {0}
 
 
@@ -220,7 +222,7 @@ def test_every_plan_leaves_whole_blocks_and_all_that_is_protected(
 ) -> None:
     """On random conversations: no block is torn, system messages stay, the request is valid."""
     chooser = Selector(Transcript(history), CompactionSettings(), Meter(approximate_counter(), 0))
-    found = chooser.apply(Plan(floor, beyond, blocks), ANYTHING)
+    found = chooser.closed(ANYTHING, planned(chooser, Plan(floor, beyond, blocks), ANYTHING))
     after = applied(history, found.drop, found.clip)
     assert found.tokens == chooser.meter.request(after)
     assert not found.drop & chooser.untouchable

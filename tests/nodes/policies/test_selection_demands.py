@@ -4,8 +4,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 
+from langgraph_compaction.nodes.policies.choosing import choose
 from langgraph_compaction.nodes.policies.meter import Meter
-from langgraph_compaction.nodes.policies.selection import Demand, Plan, Selection, Selector, plans
+from langgraph_compaction.nodes.policies.selection import Demand, Selection, Selector
+from langgraph_compaction.nodes.policies.strategies.tool_blocks import Plan, plans
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.policies.transcript import Transcript
 from langgraph_compaction.nodes.settings import CompactionSettings
@@ -31,7 +33,7 @@ def selector(messages: Sequence[AnyMessage], pins: tuple[str, ...] = (), **chose
 
 def selected(messages: Sequence[AnyMessage], demand: Demand = ANYTHING, **chosen: Any) -> Selection:
     """Return what the selector chooses."""
-    found = selector(messages, **chosen).select(demand)
+    found = choose(selector(messages, **chosen), demand)
     assert found is not None
     return found
 
@@ -107,7 +109,7 @@ def test_the_floor_yields_by_halves_until_the_aim_is_reached() -> None:
     assert selected(messages, demand(8 * each)).floor == 6
     assert selected(messages, demand(8 * each, aim=5 * each)).floor == 3
     assert selected(messages, demand(8 * each, aim=1)).floor == 6
-    assert selector(messages).select(demand(each)) is None
+    assert choose(selector(messages), demand(each)) is None
 
 
 def test_a_tight_clip_cuts_just_as_much_as_needed() -> None:

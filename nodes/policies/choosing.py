@@ -1,0 +1,63 @@
+"""From strategies to one selection: each is tried on what those before it left (S2.41-S2.44)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from .selection import Choice, Demand, Selection, Selector
+from .strategies.full import full
+from .strategies.registry import BUILT_IN, Strategy
+
+
+def choose(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy] = BUILT_IN) -> Selection | None:
+    """The first choice that is enough; else the first that fits, and `None` where none fits with its summary."""
+    fallback: Selection | None = None
+    for choice in choices(selector, demand, strategies):
+        found = selector.closed(demand, choice)
+        need = demand.summary if found.drop and found.summarise is not False else 0
+        if found.tokens + need > demand.ceiling or _too_many(selector, demand, found):
+            continue
+        if choice.enough is None or found.tokens + need <= choice.enough:
+            return found
+        fallback = fallback or found
+    return fallback
+
+
+def _too_many(selector: Selector, demand: Demand, found: Selection) -> bool:
+    left = len(selector.view.messages) - len(found.drop) + bool(found.drop)
+    return demand.messages is not None and left > demand.messages
+
+
+def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy]) -> Iterator[Choice]:
+    """The choices of each strategy on what those before it left, from the most to the least that is kept.
+
+    As a last resort the summary of the whole conversation, where `summary_mode` says so.
+    """
+    last_resort = selector.settings.summary_mode == "last_resort"
+    gone = frozenset[int]()
+    named = () if demand.full else selector.settings.strategies
+    for strategy in (strategies[name] for name in named):
+        latest = None
+        for choice in _on_the_rest(selector, gone, strategy, demand):
+            latest = choice
+            yield replace(choice, summarise=False) if last_resort and choice.summarise is None else choice
+        if latest is not None:
+            gone = latest.drop
+    if demand.full or last_resort:
+        yield from full(selector, demand)
+
+
+def _on_the_rest(selector: Selector, gone: frozenset[int], strategy: Strategy, demand: Demand) -> Iterator[Choice]:
+    """A strategy's choices for what is left, in terms of the whole conversation."""
+    if not gone:
+        yield from strategy(selector, demand)
+        return
+    rest, places = selector.without(selector.closed(demand, Choice(drop=gone)).drop)
+    for choice in strategy(rest, demand):
+        drop = gone | _there(choice.drop, places)
+        clip = {places[index]: message for index, message in choice.clip.items()}
+        sections = tuple(_there(part, places) for part in choice.sections)
+        yield replace(choice, drop=drop, clip=clip, sections=sections)
+
+
+def _there(indexes: Sequence[int] | frozenset[int], places: Sequence[int]) -> frozenset[int]:
+    return frozenset(places[index] for index in indexes)

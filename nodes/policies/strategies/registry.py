@@ -1,0 +1,38 @@
+"""Strategies by name: those that come with the package, beside an application's own."""
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+
+from ...errors import SettingsError
+from ..selection import Choice, Demand, Selector
+from .full import full
+from .tool_blocks import tool_blocks
+
+Strategy = Callable[[Selector, Demand], Iterable[Choice]]
+"""Looks at a conversation and yields choices, from the one that keeps most to the one that keeps least.
+
+None at all where it does not apply. Pure: no model, no clock, no I/O.
+"""
+
+BUILT_IN: Mapping[str, Strategy] = {
+    "tool_blocks": tool_blocks,
+    "full": full,
+}
+"""The strategies that settings may name without anything given to a builder."""
+
+
+def with_own(own: Mapping[str, Strategy] | None) -> dict[str, Strategy]:
+    """The package's strategies and an application's own; raises `SettingsError` for a name that is taken."""
+    taken = sorted(BUILT_IN.keys() & (own or {}).keys())
+    if taken:
+        raise SettingsError(f"strategies: the package has a strategy {taken[0]!r} already; give yours another name")
+    return {**BUILT_IN, **(own or {})}
+
+
+def check_named(names: Iterable[str], known: Mapping[str, Strategy]) -> None:
+    """Raise `SettingsError` for a name that is no strategy, with the nearest one that is."""
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise SettingsError(f"there is no strategy {name!r}: {hint}known are {', '.join(sorted(known))}")

@@ -1,0 +1,105 @@
+"""What starts a compaction, as values that can be combined, each with its comparison (C1-C4). JSON only."""
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+
+Hook = Literal["pre_input", "pre_model", "post_model", "on_overflow"]
+"""Where in a turn the triggers are asked (C2): the newest user message not yet counted, before each call of the
+model, after its answer, and when the provider refuses a request as too long."""
+
+Unit = Literal["turns", "rounds", "messages", "events"]
+"""What is counted: inputs since the last compaction; rounds, messages without system ones, all messages in view."""
+
+
+class _Trigger(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class UsedRatio(_Trigger):
+    """The request holds this share of the window."""
+
+    kind: Literal["used_ratio"] = "used_ratio"
+    ratio: float = Field(gt=0, le=1)
+    operator: Literal[">=", ">"] = ">="
+
+    def threshold(self, window: int) -> int:
+        """Fewest tokens that fire it."""
+        return share(window, self.ratio) + (self.operator == ">")
+
+
+class RemainingRatio(_Trigger):
+    """Less than this share of the window is left (S2.2)."""
+
+    kind: Literal["remaining_ratio"] = "remaining_ratio"
+    ratio: float = Field(default=0.25, gt=0, lt=1)
+    operator: Literal["<", "<="] = "<"
+
+    def threshold(self, window: int) -> int:
+        """Fewest tokens that fire it."""
+        return window - share(window, self.ratio) + (self.operator == "<")
+
+
+class ReserveTokens(_Trigger):
+    """Less than so many tokens of the window are left."""
+
+    kind: Literal["reserve_tokens"] = "reserve_tokens"
+    tokens: NonNegativeInt = 16_384
+    operator: Literal[">=", ">"] = ">"
+    """How the request is compared with the window without the reserve."""
+
+    def threshold(self, window: int) -> int:
+        """Fewest tokens that fire it."""
+        return max(1, window - self.tokens + (self.operator == ">"))
+
+
+class Count(_Trigger):
+    """So many turns, rounds, messages or events (S2.3, S3.13)."""
+
+    kind: Literal["count"] = "count"
+    unit: Unit
+    limit: PositiveInt
+    operator: Literal[">=", ">"] = ">="
+    full: bool = False
+    """Go straight to the summary of the whole conversation (S2.28)."""
+
+    @property
+    def most(self) -> int:
+        """The most that does not fire it."""
+        return self.limit - (self.operator == ">=")
+
+
+class Marker(_Trigger):
+    """The model's own wish: these words in its answer, outside code and quotations (S2.4)."""
+
+    kind: Literal["marker"] = "marker"
+    text: str = Field(default="!!!SUMMARY!!!", min_length=3)
+    full: bool = True
+
+
+class Command(_Trigger):
+    """The user's wish: a message that begins with this word; what follows it says what to keep (S2.5)."""
+
+    kind: Literal["command"] = "command"
+    text: str = Field(default="/compact", min_length=2)
+    full: bool = False
+
+
+class Own(_Trigger):
+    """A trigger of the application's, by the name under which the builder was given it."""
+
+    kind: Literal["own"] = "own"
+    name: str = Field(min_length=1)
+
+
+Trigger = Annotated[
+    UsedRatio | RemainingRatio | ReserveTokens | Count | Marker | Command | Own, Field(discriminator="kind")
+]
+
+TokenTrigger = UsedRatio | RemainingRatio | ReserveTokens
+
+
+def share(tokens: int, ratio: float) -> int:
+    """A share of tokens, rounded down; 1,000 x 0.29 is 290, whatever the float says."""
+    return math.floor(tokens * ratio + 1e-9)
