@@ -1,6 +1,6 @@
 """What is kept in SQL: each message once, and on them snapshots, summaries, the ledger and the archive."""
 
-from .attempt import AttemptKey, LedgerRow, Outcome, SummaryRecord
+from .attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
 from .codec import digest, digest_all, dumps, handle, loads
 from .database import Database
 from .errors import (
@@ -20,6 +20,7 @@ from .records import CompactionRecords
 from .runs import Runs, decode_runs, encode_runs, expand, runs_of
 from .saver import AsyncSQLAlchemySaver, SQLAlchemySaver
 from .sealing import Keyring
+from .search import Found
 from .serde import StrictSerializer
 from .stats import ThreadStats
 from .store import MessageStore
@@ -27,11 +28,13 @@ from .store import MessageStore
 __all__ = [
     "AsyncSQLAlchemySaver",
     "AttemptKey",
+    "Before",
     "CheckpointError",
     "CompactionRecords",
     "ConflictError",
     "Database",
     "DatabaseError",
+    "Found",
     "KeyTextError",
     "Keyring",
     "KeyringError",

@@ -1,5 +1,7 @@
 """The archive: what left the view, in the words it had, as runs per compaction."""
 
+from typing import NamedTuple
+
 import sqlalchemy as sa
 
 from . import tables
@@ -8,6 +10,14 @@ from .runs import Runs, expand, runs_of
 from .threads import Thread
 
 _archive = tables.archive.c
+
+
+class Entry(NamedTuple):
+    """What one compaction archived, and when (wall clock, seconds)."""
+
+    compaction_id: str
+    runs: Runs
+    created_at: float
 
 
 def write(conn: sa.Connection, thread: Thread, namespace: str, compaction_id: str, runs: Runs, *, now: float) -> None:
@@ -29,6 +39,13 @@ def of_thread(conn: sa.Connection, thread: Thread, namespace: str | None = None)
     if namespace is not None:
         query = query.where(_archive.namespace == namespace)
     return {name: opened_runs(thread, row_name(name), data) for name, data in conn.execute(query)}
+
+
+def entries(conn: sa.Connection, thread: Thread) -> list[Entry]:
+    """Return what each compaction of a thread archived, the oldest first."""
+    query = sa.select(_archive.compaction_id, _archive.runs, _archive.created_at).where(_archive.thread == thread.id)
+    rows = conn.execute(query.order_by(_archive.created_at, _archive.compaction_id))
+    return [Entry(name, opened_runs(thread, row_name(name), data), moment) for name, data, moment in rows]
 
 
 def _read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Runs | None:

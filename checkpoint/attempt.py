@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from langchain_core.messages import BaseMessage
+
 
 @dataclass(frozen=True, slots=True)
 class AttemptKey:
@@ -38,6 +40,8 @@ class Outcome:
     now: float
     reason: str = ""
     detail: str = ""
+    strategy: str | None = None
+    """What the attempt was found to do, where its name at the beginning did not say all of it."""
     tokens_after: int | None = None
     blocks_kept: int | None = None
     blocks_dropped: int | None = None
@@ -101,3 +105,20 @@ class LedgerRow:
     duration_s: float | None
     started_at: float
     ended_at: float | None
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Ids of the messages that left the view, but for earlier summaries; what else was archived was clipped."""
+        seen = self.seen or {}
+        return tuple(name for key in ("full", "cut", "not_seen") for name in seen.get(key, ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """A conversation as it would stand if some compactions had never been."""
+
+    messages: list[BaseMessage]
+    undone: tuple[str, ...]
+    """Those compactions, oldest first."""
+    head: str | None
+    """The compaction on which the conversation then rests."""

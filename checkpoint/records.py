@@ -1,7 +1,6 @@
 """All that the compaction graph keeps: snapshots, summaries, the ledger and the archive, behind one door."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from string import hexdigits
 from typing import Unpack
 
@@ -11,21 +10,18 @@ from langchain_core.messages import BaseMessage
 from . import archive, leases, ledger, retention, snapshots, summaries, transcript
 from .attempt import AttemptKey, LedgerRow, Outcome, SummaryRecord
 from .codec import HANDLE_CHARS, HASH_BYTES
-from .database import Database, reads, writes
+from .database import reads, writes
 from .ledger import Opening
 from .runs import covering, expand
-from .store import MessageStore
+from .searching import Searching
+from .undoing import Undoing
 
 
-class CompactionRecords:
+class CompactionRecords(Undoing, Searching):
     """One transaction a method, from any thread; every write may be repeated without changing anything more.
 
     Synchronous: asynchronous callers use `asyncio.to_thread`. The thread's row is locked first, always.
     """
-
-    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
-        self.database = database
-        self.store = MessageStore(database.keys, now)
 
     @writes
     def begin(

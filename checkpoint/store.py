@@ -133,6 +133,17 @@ class MessageStore:
             bodies.update(read)
         return found
 
+    def newest(self, conn: sa.Connection, thread: Thread, seqs: Iterable[int], most: int) -> dict[int, BaseMessage]:
+        """Return the newest of these messages, as many as take up to `most` bytes."""
+        bodies = self._bodies(conn, thread, covering([runs_of(sorted(seqs))]))
+        found: dict[int, BaseMessage] = {}
+        for seq in sorted(bodies, reverse=True):
+            most -= len(bodies[seq])
+            if most < 0:
+                break
+            found[seq] = loads(bodies[seq], row=_row(thread, seq))
+        return found
+
     def find_digest(self, conn: sa.Connection, thread: Thread, start: bytes) -> list[int]:
         """Return the numbers of the messages whose digest started with these (at least 6) bytes, newest first."""
         columns = tables.hash_.c

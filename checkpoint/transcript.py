@@ -1,6 +1,6 @@
 """The whole conversation, from what is in the view now and what compactions took out of it. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from langchain_core.messages import BaseMessage
 
@@ -43,6 +43,36 @@ def join(
         order = _merge(order, [_id(message) for message in stretch])
     found = (originals[key] if key in originals else now[key] for key in order if key in kept)
     return [message for message in found if not is_summary(message)]
+
+
+def restored(
+    messages: Sequence[BaseMessage],
+    snapshots: Sequence[Sequence[BaseMessage]],
+    archived: Iterable[BaseMessage],
+    clipped: Collection[str],
+    undone: Collection[str],
+) -> list[BaseMessage]:
+    """Return the conversation as it would stand now if these compactions had never been.
+
+    `snapshots` and `archived` are what they began with and took out of view, oldest first; `clipped` names the
+    messages that they only shortened. What they dropped stands again in its place and form; what the application
+    deleted since, a clipped message too, stays deleted; what was said or changed since stays as it is.
+    """
+    now = {_id(message): message for message in messages}
+    left: dict[str, BaseMessage] = {}
+    for message in archived:
+        left.setdefault(_id(message), message)
+    order: list[str] = []
+    for stretch in (*snapshots, list(left.values()), messages):
+        order = _merge(order, [_id(message) for message in stretch])
+    back = (left.get(key, now.get(key)) for key in order if key in now or (key in left and key not in clipped))
+    return [message for message in back if message is not None and summarised_by(message) not in undone]
+
+
+def summarised_by(message: BaseMessage) -> str | None:
+    """Return the compaction whose summary a message carries, or None where it carries none."""
+    marks = message.additional_kwargs.get("compaction")
+    return str(marks.get("compaction")) if isinstance(marks, Mapping) and is_summary(message) else None
 
 
 def is_summary(message: BaseMessage) -> bool:

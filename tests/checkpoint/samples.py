@@ -78,6 +78,7 @@ COMMITTED = Outcome(
     now=20.0,
     reason="success",
     detail="as planned",
+    strategy="selective+digest",
     tokens_after=400,
     blocks_kept=5,
     blocks_dropped=3,

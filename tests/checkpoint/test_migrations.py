@@ -75,7 +75,7 @@ def renew(url: str) -> None:
     engine = sa.create_engine(urls.sync_url(url), poolclass=sa.NullPool)
     with engine.begin() as conn:
         for name in sa.inspect(conn).get_table_names():
-            conn.execute(sa.DDL(f"DROP TABLE {name}"))
+            conn.execute(sa.DDL(f"DROP TABLE IF EXISTS {name}"))  # an index goes with its tables
     engine.dispose()
     OLD.load(url)
 

@@ -1,0 +1,214 @@
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from langgraph_compaction.checkpoint import (
+    CompactionRecords,
+    Database,
+    Keyring,
+    Outcome,
+    SQLAlchemySaver,
+    handle,
+    tables,
+)
+from langgraph_compaction.checkpoint.search import ranked
+from tests.checkpoint.samples import key_of, opening
+
+SAID: list[AnyMessage] = [
+    HumanMessage("Please cancel reservation ZK-4471 for Ms. Ødegård", id="m0"),
+    AIMessage("", id="m1", tool_calls=[{"name": "get_user", "args": {"user_id": "mia_li_3668"}, "id": "c1"}]),
+    ToolMessage('{"card": "credit_card_4421486", "city": "Oslo"}', id="m2", tool_call_id="c1", name="get_user"),
+    AIMessage("The refund goes to the card that ends in 4486.", id="m3"),
+    HumanMessage("请把订单改到明天下午送达，不要打电话。", id="m4"),
+    AIMessage("Edited src/app/main.py and ran the tests; 3 failed in testUserLogin.", id="m5"),
+    HumanMessage("ok ok ok the the the", id="m6"),
+]
+
+
+def archive(records: CompactionRecords, thread_id: str, messages: list[AnyMessage] = SAID, now: float = 5.0) -> str:
+    """Have a compaction archive messages; returns its id."""
+    key = key_of(thread_id, messages)
+    records.begin(key, messages, now=now, **opening())
+    records.commit(key, Outcome(verdict="committed", now=now), archived=messages)
+    return key.compaction_id
+
+
+def found(records: CompactionRecords, thread_id: str, query: str, **options: Any) -> list[str | None]:
+    """Return the ids of what a query finds, best first."""
+    return [one.message.id for one in records.search(thread_id, query, **options)]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("ZK-4471", "m0"),
+        ("zk 4471", "m0"),
+        ("cancel reservation", "m0"),
+        ("ØDEGÅRD", "m0"),
+        ("mia_li_3668", "m1"),
+        ("3668 user", "m1"),
+        ("credit_card_4421486", "m2"),
+        ("oslo", "m2"),
+        ("refund card", "m3"),
+        ("订单 明天", "m4"),
+        ("打电话", "m4"),
+        ("main.py", "m5"),
+        ("user login failed", "m5"),
+        ("the ok", "m6"),
+    ],
+)
+def test_the_right_message_is_found_first(records: CompactionRecords, thread_id: str, query: str, first: str) -> None:
+    """In English and Chinese, by words, identifiers and their parts, on every database."""
+    archive(records, thread_id)
+    assert found(records, thread_id, query)[0] == first
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        "'; DROP TABLE",
+        "a* OR",
+        "NEAR(",
+        "+-~<>()",
+        "((",
+        "\\",
+        "%",
+        "a & | !b:*",
+        "--",
+        "",
+        "   ",
+        "{x}",
+        "col:",
+        "-",
+    ],
+)
+def test_no_query_is_an_error(records: CompactionRecords, thread_id: str, query: str) -> None:
+    """What a query language would take for syntax is nothing but text here."""
+    archive(records, thread_id)
+    assert isinstance(found(records, thread_id, query), list)
+    assert found(records, thread_id, "oslo") == ["m2"]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=40))
+def test_any_text_may_be_asked_for(memory: CompactionRecords, query: str) -> None:
+    """Also what no encoding holds."""
+    assert isinstance(memory.search("t", query), list)
+
+
+@pytest.fixture
+def memory() -> CompactionRecords:
+    """Return records in memory with an archive."""
+    records = CompactionRecords(Database.open("memory"))
+    records.database.setup()
+    archive(records, "t")
+    return records
+
+
+def test_every_database_finds_and_ranks_alike(records: CompactionRecords, thread_id: str, memory: Any) -> None:
+    """The index finds, the same few lines rank."""
+    archive(records, thread_id)
+    for query in ("the card", "user", "ok the 订单", "4471 3668 main", "nothing of this"):
+        assert found(records, thread_id, query, limit=9) == found(memory, "t", query, limit=9)
+
+
+def test_what_is_archived_later_is_found_too(records: CompactionRecords, thread_id: str) -> None:
+    """A search adds what is new since the last one."""
+    archive(records, thread_id, SAID[:2])
+    assert found(records, thread_id, "oslo") == []
+    later = archive(records, thread_id, SAID[2:], now=9.0)
+    (one,) = records.search(thread_id, "oslo")
+    assert one.message == SAID[2]
+    assert one.handle == handle(SAID[2])
+    assert (one.compaction_id, one.archived_at) == (later, 9.0)
+    assert records.recall(thread_id, one.handle) == SAID[2]
+
+
+def test_a_search_can_be_narrowed(records: CompactionRecords, thread_id: str) -> None:
+    """To one compaction, to a time; the ends count."""
+    first, second = archive(records, thread_id, SAID[:4], now=5.0), archive(records, thread_id, SAID[4:], now=9.0)
+    assert found(records, thread_id, "card user", compaction_id=second) == ["m5"]
+    assert set(found(records, thread_id, "card user", compaction_id=first)) == {"m1", "m2", "m3"}
+    assert set(found(records, thread_id, "card user", since=5.0, until=5.0)) == {"m1", "m2", "m3"}
+    assert found(records, thread_id, "card user", since=5.1) == ["m5"]
+    assert found(records, thread_id, "card user", until=4.9) == []
+    assert len(found(records, thread_id, "card user", limit=2)) == 2
+
+
+def test_no_thread_finds_what_another_said(records: CompactionRecords, thread_id: str) -> None:
+    """Each has its own words; one that is unknown has none."""
+    archive(records, thread_id)
+    archive(records, thread_id + "-other", [HumanMessage("nothing here", id="x")])
+    assert found(records, thread_id + "-other", "oslo card") == []
+    assert found(records, thread_id + "-nobody", "oslo") == []
+
+
+def test_what_is_erased_is_found_no_more(records: CompactionRecords, thread_id: str) -> None:
+    """With its thread, and with an archive that is dropped."""
+    archive(records, thread_id)
+    assert found(records, thread_id, "oslo") == ["m2"]
+    saver = SQLAlchemySaver(records.database)
+    saver.prune([thread_id], archive="drop")
+    assert found(records, thread_id, "oslo") == []
+    with records.database.engine.connect() as conn:
+        mine = sa.select(tables.search.c.seq).join(tables.thread, tables.thread.c.id == tables.search.c.thread)
+        assert conn.execute(mine.where(tables.thread.c.thread_id == thread_id)).all() == []
+    archive(records, thread_id)
+    assert found(records, thread_id, "oslo") == ["m2"]
+    records.forget(thread_id)
+    assert found(records, thread_id, "oslo") == []
+
+
+def test_a_copy_is_searched_by_itself(records: CompactionRecords, thread_id: str) -> None:
+    """Its index is filled when it is asked."""
+    archive(records, thread_id)
+    saver = SQLAlchemySaver(records.database)
+    found(records, thread_id, "oslo")
+    saver.copy_thread(thread_id, thread_id + "-copy")
+    saver.delete_thread(thread_id)
+    assert found(records, thread_id + "-copy", "oslo") == ["m2"]
+
+
+def test_with_a_key_nothing_is_indexed_and_all_the_same_found(tmp_path: Any) -> None:
+    """The index would hold the words in the open."""
+    url = f"sqlite:///{tmp_path / 'sealed.db'}"
+    records = CompactionRecords(Database.open(url, keys=Keyring({"k": b"0" * 32}, current="k")))
+    records.database.setup()
+    archive(records, "t")
+    assert found(records, "t", "oslo") == ["m2"]
+    assert found(records, "t", "订单") == ["m4"]
+    with records.database.engine.connect() as conn:
+        assert conn.execute(sa.select(tables.search)).all() == []
+
+
+def test_with_a_key_only_the_newest_are_looked_through(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to so many bytes."""
+    monkeypatch.setattr("langgraph_compaction.checkpoint.search.SCANNED_BYTES", 400)
+    records = CompactionRecords(
+        Database.open(f"sqlite:///{tmp_path / 's.db'}", keys=Keyring({"k": b"0" * 32}, current="k"))
+    )
+    records.database.setup()
+    archive(records, "t")
+    assert found(records, "t", "ok") == ["m6"]
+    assert found(records, "t", "reservation") == []
+
+
+def test_who_never_searches_pays_nothing(records: CompactionRecords, thread_id: str) -> None:
+    """The index is empty until the first search."""
+    archive(records, thread_id)
+    with records.database.engine.connect() as conn:
+        mine = sa.select(tables.search.c.seq).join(tables.thread, tables.thread.c.id == tables.search.c.thread)
+        assert conn.execute(mine.where(tables.thread.c.thread_id == thread_id)).all() == []
+
+
+def test_ranks_are_those_of_the_formula() -> None:
+    """A rare word outweighs a common one, repetition saturates, a long text counts less."""
+    scores = ranked(["a", "b"], {1: ["a"], 2: ["b", "b"], 3: ["b", "x", "x", "x"], 4: ["c"]})
+    assert set(scores) == {1, 2, 3}
+    assert scores[1] > scores[2] > scores[3]
+    assert scores[1] == pytest.approx(1.2040 * 2.2 / (1 + 1.2 * (0.25 + 0.75 / 2)), rel=1e-3)
