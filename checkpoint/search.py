@@ -109,7 +109,7 @@ def _statement(dialect: str) -> tuple[sa.Select[int, str], str]:
     asked = sa.bindparam("asked", type_=sa.Text())
     if dialect == "sqlite":
         index = tables.search_fts
-        whole = sa.literal_column(index.name)
+        whole: sa.ColumnElement[str] = sa.literal_column(index.name, sa.Text())
         query = query.join(index, index.c.rowid == _search.id).where(whole.op("MATCH")(asked))
         return query.order_by(sa.func.bm25(whole)).limit(_CANDIDATES), " OR "
     if dialect == "postgresql":

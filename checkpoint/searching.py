@@ -1,13 +1,16 @@
 """Searching a thread's archive, with the index that its search needs."""
 
 import math
+from string import hexdigits
 from typing import NamedTuple
 
 import sqlalchemy as sa
+from langchain_core.messages import BaseMessage
 
 from . import archive, search
 from .archive import Entry
-from .codec import handle
+from .codec import HANDLE_CHARS, HASH_BYTES
+from .codec import handle as handle_of
 from .database import reads, writes
 from .runs import covering, expand, runs_of
 from .search import Found
@@ -78,13 +81,40 @@ class Searching(Records):
             scores = search.scan(thread, query, self.store.newest(conn, thread, wanted, search.SCANNED_BYTES))
         best = sorted(wanted & scores.keys(), key=lambda seq: (-scores[seq], -seq))[:limit]
         held = self.store.get_many(conn, thread, [runs_of(sorted(best))])
-        return [
-            Found(
-                message=held[seq],
-                handle=handle(held[seq]),
-                compaction_id=places[seq].compaction_id,
-                archived_at=places[seq].created_at,
-                score=scores[seq],
-            )
-            for seq in best
-        ]
+        return [_found(held[seq], places[seq], scores[seq]) for seq in best]
+
+    @reads
+    def by_handle(self, conn: sa.Connection, thread_id: str, handle: str, *, compactions: bool = True) -> list[Found]:
+        """Return the archived message with this handle (12 to 32 hexadecimal characters); nothing for any other text.
+
+        With `compactions` also all that the compaction of this id archived, in order.
+        """
+        thread = self.store.find(conn, thread_id, lock=False)
+        if thread is None:
+            return []
+        entries = archive.entries(conn, thread)
+        named = [one for one in entries if compactions and one.compaction_id == handle.lower()]
+        places = {seq: one for one in reversed(named or entries) for seq in expand(one.runs)}
+        prefix = hash_prefix(handle)
+        seqs = [] if prefix is None else [s for s in self.store.find_digest(conn, thread, prefix) if s in places][:1]
+        if not seqs and named:
+            seqs = sorted(places)
+        held = self.store.get_many(conn, thread, [runs_of(sorted(seqs))])
+        return [_found(held[seq], places[seq], 0.0) for seq in seqs]
+
+
+def _found(message: BaseMessage, place: Entry, score: float) -> Found:
+    return Found(
+        message=message,
+        handle=handle_of(message),
+        compaction_id=place.compaction_id,
+        archived_at=place.created_at,
+        score=score,
+    )
+
+
+def hash_prefix(handle: str) -> bytes | None:
+    """Return the bytes a handle stands for, or None for what is no handle: a model may ask for anything."""
+    if not HANDLE_CHARS <= len(handle) <= 2 * HASH_BYTES or len(handle) % 2 or not set(handle) <= set(hexdigits):
+        return None
+    return bytes.fromhex(handle)

@@ -233,5 +233,6 @@ _FOLLOWS = (
     f"CREATE TRIGGER IF NOT EXISTS compaction_search_added AFTER INSERT ON compaction_search BEGIN {_ADDED}; END",
     f"CREATE TRIGGER IF NOT EXISTS compaction_search_gone AFTER DELETE ON compaction_search BEGIN {_GONE}; END",
 )
+_follow: Any = DDL  # which has no annotations
 for _ddl in _FOLLOWS:
-    event.listen(search, "after_create", DDL(_ddl).execute_if(dialect="sqlite"))
+    event.listen(search, "after_create", _follow(_ddl).execute_if(dialect="sqlite"))

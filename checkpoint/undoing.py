@@ -49,7 +49,8 @@ class Undoing(Records):
         known = {row.compaction_id: row for row in ledger.rows(conn, thread, None)}
         found = self.store.get_many(conn, thread, [held[name] for held in (taken, left) for name in undone])
         gone = [found[seq] for name in undone for seq in expand(left[name])]
-        clipped = {str(message.id) for message in gone} - {one for name in undone for one in known[name].dropped}
+        dropped = {name for one in undone for name in known[one].dropped}
+        clipped = {str(message.id) for message in gone if not transcript.is_summary(message)} - dropped
         began = [[found[seq] for seq in expand(taken[name])] for name in undone]
         after = transcript.restored(messages, began, gone, clipped, undone)
         return Before(messages=after, undone=tuple(undone), head=known[undone[0]].parent_id)

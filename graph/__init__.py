@@ -15,37 +15,71 @@ from langgraph_compaction.nodes import (
     acompact_messages,
     compact_messages,
     compaction_count,
+    load_settings,
 )
+from langgraph_compaction.nodes.key_information import GitDiff, KeyContext, KeyInformation, Memories, Tasks
 
 from .builder import create_compacting_agent, create_compaction_graph
 from .embedding import as_node
-from .pins import Pin, pin, pins, unpin
-from .threads import acompact_now, compact_now, records_of, transcript
+from .history import Compaction, Diff, Preview, diff, forget, history, preview, show
+from .pins import Pin, apin, apins, aunpin, pin, pins, unpin
+from .recalling import arecall, recall
+from .threads import acompact_now, atranscript, compact_now, handoff, records_of, transcript
+from .undo import OverLimitError, Undone, abranch_from, arelease, aundo, branch_from, release, undo
 
 __all__ = [
+    "Compaction",
     "CompactionError",
     "CompactionResult",
     "CompactionSettings",
     "CompactionState",
     "ContextExhaustedError",
+    "Diff",
     "EmbeddingError",
+    "GitDiff",
     "InvalidMessagesError",
+    "KeyContext",
+    "KeyInformation",
+    "Memories",
     "MessageRefusedError",
+    "OverLimitError",
     "Pin",
+    "Preview",
     "Redaction",
     "SettingsError",
+    "Tasks",
+    "Undone",
     "UnknownWindowError",
+    "abranch_from",
     "acompact_messages",
     "acompact_now",
+    "apin",
+    "apins",
+    "arecall",
+    "arelease",
     "as_node",
+    "atranscript",
+    "aundo",
+    "aunpin",
+    "branch_from",
     "compact_messages",
     "compact_now",
     "compaction_count",
     "create_compacting_agent",
     "create_compaction_graph",
+    "diff",
+    "forget",
+    "handoff",
+    "history",
+    "load_settings",
     "pin",
     "pins",
+    "preview",
+    "recall",
     "records_of",
+    "release",
+    "show",
     "transcript",
+    "undo",
     "unpin",
 ]

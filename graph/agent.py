@@ -1,5 +1,9 @@
 """What `langgraph.json` names: the graph and the checkpointer of LangGraph's server, on one database.
 
+`LANGGRAPH_COMPACTION_DATABASE_URL` names it; without it checkpoints, snapshots, ledger and archive live in memory.
+`LANGGRAPH_COMPACTION_CONFIG` names a YAML file of settings, and `LANGGRAPH_COMPACTION_<SETTING>` sets one
+(`load_settings`).
+
 Built once, when the server loads it: a graph made for each request would block the server's event loop and
 lose its snapshots with each one.
 """
@@ -7,22 +11,25 @@ lose its snapshots with each one.
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database
-from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.configuration import CONFIG, DATABASE_URL, load_settings
 
 from .builder import Graph, create_compacting_agent
 from .cli.chatting import agent_model
-
-DATABASE_URL = "LANGGRAPH_COMPACTION_DATABASE_URL"
-"""Environment variable with the URL of checkpoints, snapshots, ledger and archive; without it they live in memory."""
 
 _database = Database.open(os.environ.get(DATABASE_URL, "memory"))
 
 
 def _built() -> Graph:
     model, window = agent_model()
-    settings = CompactionSettings(context_window=window)
+    settings = load_settings(yaml=Path(config) if (config := os.environ.get(CONFIG)) else None, env=os.environ)
+    known = {
+        "context_window": settings.context_window or window,
+        "on_no_handler": settings.on_no_handler or "proceed",  # the server brings the checkpointer that can ask
+    }
+    settings = settings.model_copy(update=known)
     return create_compacting_agent(model, settings=settings, database=_database)
 
 

@@ -33,10 +33,14 @@ from langgraph_compaction.nodes.collaborators import (
     redaction_of,
 )
 from langgraph_compaction.nodes.commit import commit
-from langgraph_compaction.nodes.confirm import confirm
+from langgraph_compaction.nodes.confirm import check_askable, confirm
+from langgraph_compaction.nodes.ephemeral import ephemeral_tools
 from langgraph_compaction.nodes.events import log
+from langgraph_compaction.nodes.key_information import Given as KeyGiven
+from langgraph_compaction.nodes.key_information import providers_of
 from langgraph_compaction.nodes.model import model as call_model
 from langgraph_compaction.nodes.policies.strategies.registry import Strategy, with_own
+from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
 from langgraph_compaction.nodes.policies.triggers import OwnTrigger
 from langgraph_compaction.nodes.rollback import rollback
 from langgraph_compaction.nodes.selective_compaction import selective_compaction
@@ -47,6 +51,7 @@ from langgraph_compaction.nodes.token_check import token_check
 from langgraph_compaction.nodes.turn import CompactionNode
 
 from .database import records_for
+from .recall_tool import recall_tool
 from .routing import AGENT_EDGES, COMPACTION_EDGES, after_model, after_tools, by_step, paths
 
 RECURSION_LIMIT = 1_000
@@ -67,10 +72,12 @@ def create_compacting_agent(
     redact: Redaction | Callable[[str], str] | None = None,
     strategies: Mapping[str, Strategy] | None = None,
     triggers: Mapping[str, OwnTrigger] | None = None,
+    key_information: KeyGiven = None,
     checkpointer: Checkpointer = None,
     database: str | Engine | Database | None = None,
     token_counter: Any = None,
     store: BaseStore | None = None,
+    state_schema: type[CompactionState] = CompactionState,
     retry_policy: RetryPolicy | None = None,
     now: Callable[[], float] | None = None,
     name: str = "compacting_agent",
@@ -82,16 +89,19 @@ def create_compacting_agent(
     of the `Summarizer` protocol or "digest" (the default: extraction without a model); `fallback_summarizers`
     are asked in turn where it fails, before the digest. `redact` changes every text that a summariser, the facts
     or the ledger is given; `Redaction(hook=..., store=True)` those of archive and snapshots too. `strategies` and
-    `triggers` are functions of your own, by the names that the settings use. `database` holds
-    snapshots, ledger and archive; without it they stand beside the checkpoints of a `SQLAlchemySaver`, else in
+    `triggers` are functions of your own, by the names that the settings use; so are providers of `key_information`,
+    functions by name or objects such as `GitDiff(repository)`. `state_schema` adds channels of your own. `database`
+    holds snapshots, ledger and archive; without it they stand beside the checkpoints of a `SQLAlchemySaver`, else in
     memory. `token_counter` is a function on a list of messages, as `trim_messages` takes it.
 
     Raises `SettingsError` for what cannot work: no model, an unknown window, a prompt that leaves no room, another
-    durable checkpointer without a database.
+    durable checkpointer without a database, `require_confirmation` without a checkpointer or `on_no_handler`.
     """
     _accept(model)
     chosen = settings or CompactionSettings()
-    tool_node = tools if isinstance(tools, ToolNode) else ToolNode(list(tools), handle_tool_errors=True)
+    records, counting = records_for(database, checkpointer), counter_of(token_counter)
+    own = [recall_tool(records, counting or tiktoken_counter())] if chosen.recall else []
+    tool_node = _tool_node(tools, own)
     known = list(tool_node.tools_by_name.values())
     team = Collaborators(
         settings=chosen,
@@ -100,15 +110,18 @@ def create_compacting_agent(
         redaction=redaction_of(redact),
         strategies=with_own(strategies),
         triggers=triggers or {},
-        records=records_for(database, checkpointer),
+        key_information=providers_of(key_information),
+        records=records,
         model=_with_tools(model, known),
         tools=[convert_to_openai_tool(tool) for tool in known],
+        ephemeral=ephemeral_tools(known),
         prompt=SystemMessage(prompt) if isinstance(prompt, str) else prompt,
-        counter=counter_of(token_counter),
+        counter=counting,
         now=now or time,
     )
     _check_sizes(team)
-    graph = StateGraph(CompactionState, context_schema=CompactionOverrides)
+    check_askable(chosen, answerable=bool(checkpointer))
+    graph = StateGraph(state_schema, context_schema=CompactionOverrides)
     _add_compaction(graph, team, AGENT_EDGES)
     graph.add_node("model", CompactionNode("model", call_model, team), retry_policy=retry_policy)
     graph.add_node("tools", tool_node)
@@ -126,6 +139,7 @@ def create_compaction_graph(
     redact: Redaction | Callable[[str], str] | None = None,
     strategies: Mapping[str, Strategy] | None = None,
     triggers: Mapping[str, OwnTrigger] | None = None,
+    key_information: KeyGiven = None,
     prompt: str | SystemMessage | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     checkpointer: Checkpointer = None,
@@ -146,8 +160,10 @@ def create_compaction_graph(
         redaction=redaction_of(redact),
         strategies=with_own(strategies),
         triggers=triggers or {},
+        key_information=providers_of(key_information),
         records=records_for(database, checkpointer),
         tools=[convert_to_openai_tool(tool) for tool in tools],
+        ephemeral=ephemeral_tools(tools),
         prompt=SystemMessage(prompt) if isinstance(prompt, str) else prompt,
         counter=counter_of(token_counter),
         embedded=True,
@@ -174,6 +190,14 @@ def _compiled(
 ) -> Graph:
     compiled = graph.compile(checkpointer=checkpointer, store=store, name=name)
     return compiled.with_config(recursion_limit=RECURSION_LIMIT)
+
+
+def _tool_node(tools: Sequence[BaseTool | Callable[..., Any]] | ToolNode, own: Sequence[BaseTool]) -> ToolNode:
+    if not isinstance(tools, ToolNode):
+        return ToolNode([*tools, *own], handle_tool_errors=True)
+    if own:
+        raise SettingsError("with recall=True give the tools as a list: the tool `recall` is put beside them")
+    return tools
 
 
 def _accept(model: Any) -> None:

@@ -1,4 +1,4 @@
-"""`as_node`: the compaction graph as a node of any graph, shrinking its parent for good (DESIGN §3)."""
+"""`as_node`: the compaction graph, or an agent, as a node of any graph, shrinking its parent for good (DESIGN §3)."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -17,15 +17,17 @@ Persist = Literal["parent", "subgraph"]
 
 
 def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> RunnableLambda[Any, Any]:
-    """A node that runs the compaction graph on the parent's messages and applies its draft to them.
+    """A node that runs the compaction graph, or a compacting agent, on the parent's messages and shrinks them.
 
     The draft is applied to the messages as the parent holds them when the node ends its work, so that a
     message that came with the answer to a confirmation stays. The node must be the only writer of `messages`
     in its step. `persist="parent"` (the default) keeps the compaction's memory in the parent's state, which
     inherits `CompactionState`; `persist="subgraph"` keeps it in the node's own namespace, for a parent that
-    has only `messages` and a checkpointer.
+    has only `messages` and a checkpointer. An agent's other results go to the parent's channels of their names.
     """
     graph = compaction_graph
+    is_agent = "applied" not in graph.channels
+    ours = ("compaction", "memory")
     if persist == "subgraph":
         graph = graph.copy(update={"checkpointer": True})
 
@@ -41,25 +43,39 @@ def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> Runnable
     def leave(messages: list[AnyMessage], result: Mapping[str, Any]) -> dict[str, Any]:
         update: dict[str, Any] = {}
         if persist == "parent":
-            update = {key: result[key] for key in ("compaction", "memory") if result.get(key)}
+            update = {key: result[key] for key in ours if result.get(key)}
+        if is_agent:
+            beside = {key: value for key, value in result.items() if key not in ("messages", *ours)}
+            return {**update, **beside, "messages": _merged(messages, result["messages"])}
         if applied := result.get("applied"):
             update["messages"] = replace(_applied(messages, applied))
         return update
 
     def call(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
         messages = with_ids(state["messages"])
-        return leave(messages, graph.invoke(enter(state, messages), _embedded(config)))
+        return leave(messages, graph.invoke(enter(state, messages), _embedded(config, state)))
 
     async def acall(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
         messages = with_ids(state["messages"])
-        return leave(messages, await graph.ainvoke(enter(state, messages), _embedded(config)))
+        return leave(messages, await graph.ainvoke(enter(state, messages), _embedded(config, state)))
 
     return RunnableLambda(call, afunc=acall, name="compact")
 
 
-def _embedded(config: RunnableConfig) -> RunnableConfig:
-    return {**config, "configurable": {**config.get("configurable", {}), EMBEDDED: True}}
+def _embedded(config: RunnableConfig, state: Mapping[str, Any]) -> RunnableConfig:
+    return {**config, "configurable": {**config.get("configurable", {}), EMBEDDED: state}}
 
 
 def _applied(messages: list[AnyMessage], applied: Mapping[str, Any]) -> list[AnyMessage]:
     return applied_to(messages, drop=applied["drop"], clip=applied["clip"], summary=applied["summary"])
+
+
+def _merged(messages: list[AnyMessage], result: list[AnyMessage]) -> Overwrite | list[AnyMessage]:
+    """What an agent added; where it took something away, all that is left and what has arrived behind it since."""
+    before, after = {message.id: message for message in messages}, {message.id: message for message in result}
+    last = max((n for n, message in enumerate(messages) if message.id in after), default=-1)
+    arrived = messages[last + 1 :]
+    if all(after.get(message.id) == message for message in messages[: last + 1]):
+        return [message for message in result if message.id not in before]
+    behind = next((n for n, message in enumerate(result) if last >= 0 and message.id == messages[last].id), -1) + 1
+    return replace([*result[:behind], *arrived, *result[behind:]])

@@ -1,5 +1,6 @@
 """What a user wants kept verbatim: pin, release, and see what is pinned (DESIGN §8)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -9,9 +10,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from langgraph_compaction.nodes import CompactionError, SettingsError
-from langgraph_compaction.nodes.policies.required import pins_in
+from langgraph_compaction.nodes.policies.required import pins_in, without_pin
 from langgraph_compaction.nodes.policies.transcript import MARK, is_pinned, marks
 from langgraph_compaction.nodes.state import with_ids
+from langgraph_compaction.nodes.steps import Step, arun, either, run
 
 from .builder import Graph
 from .threads import team_of
@@ -31,6 +33,11 @@ class Pin:
     """Whether the whole message is pinned, its tool block with it, or only a text in it."""
 
 
+def written_as(graph: Graph) -> str | None:
+    """The node in whose name a thread at rest is written to; `None`, in LangChain's agent: the one that ran last."""
+    return AS_NODE if AS_NODE in graph.builder.nodes else None
+
+
 def pin(graph: Graph, config: RunnableConfig, *, message_id: str | None = None, text: str | None = None) -> str:
     """Pin a message of a thread, or a text; returns the pinned message's id.
 
@@ -38,45 +45,86 @@ def pin(graph: Graph, config: RunnableConfig, *, message_id: str | None = None, 
     Raises `SettingsError` for a message that the thread does not hold, for neither or both, and where pins would
     take more than half of the room; `CompactionError` while the thread has work to go on with.
     """
-    if (message_id is None) == (text is None):
-        raise SettingsError("give either message_id or text")
-    state = _at_rest(graph.get_state(config))
+    return run(_pin(graph, config, message_id, text))
+
+
+async def apin(
+    graph: Graph, config: RunnableConfig, *, message_id: str | None = None, text: str | None = None
+) -> str:
+    """`pin`, asynchronously."""
+    return await arun(_pin(graph, config, message_id, text))
+
+
+def unpin(graph: Graph, config: RunnableConfig, message_id: str | None = None, *, text: str | None = None) -> None:
+    """Let a pinned message go again, or one text that a user pinned with `<Pin>`, whichever message carries it.
+
+    What is released stays where it is until a compaction takes it. Raises `SettingsError` for what is not pinned
+    and for neither or both, `CompactionError` while the thread has work to go on with.
+    """
+    run(_unpin(graph, config, message_id, text))
+
+
+async def aunpin(
+    graph: Graph, config: RunnableConfig, message_id: str | None = None, *, text: str | None = None
+) -> None:
+    """`unpin`, asynchronously."""
+    await arun(_unpin(graph, config, message_id, text))
+
+
+def pins(graph: Graph, config: RunnableConfig) -> list[Pin]:
+    """All pins of a thread, in the order of its messages."""
+    return run(_pins(graph, config))
+
+
+async def apins(graph: Graph, config: RunnableConfig) -> list[Pin]:
+    """`pins`, asynchronously."""
+    return await arun(_pins(graph, config))
+
+
+def _pin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Step[str]:
+    _one_of(message_id, text)
+    state = yield from _at_rest(graph, config)
     new = _message(text) if text is not None else None
     name = str(new.id) if new is not None else str(message_id)
-    messages = [*_messages(state), *([new] if new else [])]
-    known = list((state.values.get("memory") or {}).get("pins") or ())
+    messages, known = [*_messages(state), *([new] if new else [])], _pinned(state)
     update: dict[str, Any] = {"messages": [new]} if new else {"memory": {"pins": [*dict.fromkeys([*known, name])]}}
-    found = next((message for message in messages if message.id == name), None)
-    if found is None:
+    if not any(message.id == name for message in messages):
         raise SettingsError(f"the thread holds no message {name!r}: pins(graph, config) and get_state show their ids")
     _hold_half(graph, messages, {*known, name})
-    graph.update_state(config, update, as_node=AS_NODE)
+    yield from _write(graph, config, update)
     return name
 
 
-def unpin(graph: Graph, config: RunnableConfig, message_id: str) -> None:
-    """Let a pinned message go again; it stays where it is until a compaction takes it.
+def _unpin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Step[None]:
+    _one_of(message_id, text)
+    state = yield from _at_rest(graph, config)
+    yield from _write(graph, config, _releasing(state, message_id) if text is None else _releasing_text(state, text))
 
-    Raises `SettingsError` for a message that is not pinned, `CompactionError` while the thread has work to do.
-    """
-    state = _at_rest(graph.get_state(config))
-    memory = state.values.get("memory") or {}
-    known = list(memory.get("pins") or ())
+
+def _releasing(state: StateSnapshot, message_id: str | None) -> dict[str, Any]:
+    known = _pinned(state)
     found = next((m for m in _messages(state) if m.id == message_id and is_pinned(m, known)), None)
     if found is None:
         raise SettingsError(f"the message {message_id!r} is not pinned")
     update: dict[str, Any] = {"memory": {"pins": [name for name in known if name != message_id]}}
     if marks(found).get("pinned"):
-        kwargs = {**found.additional_kwargs, MARK: {**marks(found), "pinned": False}}
-        update["messages"] = [found.model_copy(update={"additional_kwargs": kwargs})]
-    graph.update_state(config, update, as_node=AS_NODE)
+        update["messages"] = [_marked(found, {**marks(found), "pinned": False})]
+    return update
 
 
-def pins(graph: Graph, config: RunnableConfig) -> list[Pin]:
-    """All pins of a thread, in the order of its messages."""
-    state = graph.get_state(config)
-    known = list((state.values.get("memory") or {}).get("pins") or ())
-    found: list[Pin] = []
+def _releasing_text(state: StateSnapshot, text: str) -> dict[str, Any]:
+    messages, known = _messages(state), _pinned(state)
+    if whole := next((m for m in messages if is_pinned(m, known) and m.text == text), None):
+        return _releasing(state, whole.id)
+    found = [without_pin(message, text) for message in messages if text in pins_in(message)]
+    if not found:
+        raise SettingsError(f"the text {text!r} is not pinned: pins(graph, config) shows those that are")
+    return {"messages": found}
+
+
+def _pins(graph: Graph, config: RunnableConfig) -> Step[list[Pin]]:
+    state = yield from _state(graph, config)
+    known, found = _pinned(state), list[Pin]()
     for message in _messages(state):
         name = str(message.id)
         if is_pinned(message, known):
@@ -85,18 +133,43 @@ def pins(graph: Graph, config: RunnableConfig) -> list[Pin]:
     return found
 
 
+def _one_of(message_id: str | None, text: str | None) -> None:
+    if (message_id is None) == (text is None):
+        raise SettingsError("give either message_id or text")
+
+
+def _state(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
+    return (yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config)))
+
+
+def _at_rest(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
+    state = yield from _state(graph, config)
+    if state.next:
+        raise CompactionError(f"this thread has work to go on with ({', '.join(state.next)}): resume it first")
+    return state
+
+
+def _write(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Step[None]:
+    yield from either(
+        lambda: graph.update_state(config, update, as_node=written_as(graph)),
+        lambda: graph.aupdate_state(config, update, as_node=written_as(graph)),
+    )
+
+
 def _messages(state: StateSnapshot) -> list[AnyMessage]:
     return with_ids(state.values.get("messages") or [])
+
+
+def _pinned(state: StateSnapshot) -> list[str]:
+    return list((state.values.get("memory") or {}).get("pins") or ())
 
 
 def _message(text: str) -> HumanMessage:
     return HumanMessage(text, id=str(uuid4()), additional_kwargs={MARK: {"pinned": True, "is_meta": True}})
 
 
-def _at_rest(state: StateSnapshot) -> StateSnapshot:
-    if state.next:
-        raise CompactionError(f"this thread has work to go on with ({', '.join(state.next)}): resume it first")
-    return state
+def _marked(message: AnyMessage, mark: Mapping[str, Any]) -> AnyMessage:
+    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: dict(mark)}})
 
 
 def _hold_half(graph: Graph, messages: list[AnyMessage], known: set[str]) -> None:

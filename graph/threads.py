@@ -1,6 +1,6 @@
 """What can be asked of a graph about one of its threads."""
 
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
@@ -9,17 +9,24 @@ from langgraph.types import StateSnapshot
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.collaborators import Collaborators
+from langgraph_compaction.nodes.steps import Step, arun, blocking, either, run
 from langgraph_compaction.nodes.turn import CompactionNode
 
 from .builder import Graph
 
 
 def team_of(graph: Graph) -> Collaborators:
-    """Whom a graph made by this package works with; `TypeError` for any other graph."""
-    spec = graph.builder.nodes.get("token_check")
-    if spec is None or not isinstance(spec.runnable, CompactionNode):
-        raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")
-    return spec.runnable.team
+    """Whom a graph made by this package works with, or an agent with its middleware; else `TypeError`."""
+    for spec in graph.builder.nodes.values():
+        if isinstance(spec.runnable, CompactionNode):
+            return spec.runnable.team
+        hook: Any = getattr(getattr(spec.runnable, "func", None), "__self__", None)
+        if hasattr(hook, "team_with"):  # the middleware is not imported here: LangChain is an extra
+            return cast("Collaborators", hook.team_with(graph.checkpointer))
+    raise TypeError(
+        "this graph was made neither by create_compacting_agent nor by create_compaction_graph, and has no "
+        "CompactionMiddleware"
+    )
 
 
 def records_of(graph: Graph) -> CompactionRecords:
@@ -27,20 +34,25 @@ def records_of(graph: Graph) -> CompactionRecords:
     return team_of(graph).records
 
 
-def compact_now(graph: Graph, config: RunnableConfig, *, focus: str | None = None) -> dict[str, Any]:
-    """Compact a thread now, whatever its size; `focus` says what to keep above all. Returns the new state.
+def compact_now(
+    graph: Graph, config: RunnableConfig, *, focus: str | None = None, full: bool = False
+) -> dict[str, Any]:
+    """Compact a thread now, whatever its size. Returns the new state.
 
-    Raises `CompactionError` while tool calls of the thread wait to be resumed: a new run would abandon them.
+    `focus` says what to keep above all; `full` summarises the whole conversation, whatever the strategies would
+    keep. Raises `CompactionError` while tool calls of the thread wait to be resumed: a new run would abandon them.
     """
     _hold_open_calls(graph.get_state(config))
-    result: dict[str, Any] = graph.invoke(_wish(focus), config)
+    result: dict[str, Any] = graph.invoke(_wish(focus, full=full), config)
     return result
 
 
-async def acompact_now(graph: Graph, config: RunnableConfig, *, focus: str | None = None) -> dict[str, Any]:
+async def acompact_now(
+    graph: Graph, config: RunnableConfig, *, focus: str | None = None, full: bool = False
+) -> dict[str, Any]:
     """`compact_now`, asynchronously."""
     _hold_open_calls(await graph.aget_state(config))
-    result: dict[str, Any] = await graph.ainvoke(_wish(focus), config)
+    result: dict[str, Any] = await graph.ainvoke(_wish(focus, full=full), config)
     return result
 
 
@@ -52,16 +64,36 @@ def _hold_open_calls(state: StateSnapshot) -> None:
         )
 
 
-def _wish(focus: str | None) -> dict[str, Any]:
-    return {"messages": [], "compaction": {"request": {"focus": focus}}}
+def _wish(focus: str | None, *, full: bool) -> dict[str, Any]:
+    return {"messages": [], "compaction": {"request": {"focus": focus, "full": full}}}
+
+
+def handoff(graph: Graph, config: RunnableConfig) -> dict[str, Any]:
+    """The input for the new thread that a person chose to open instead of compacting this one (S4.39).
+
+    It is the state's `compaction["handoff"]`: `{"messages": header, summary and unanswered round, "memory": goal and
+    pins}`, which holds until the thread's next input. Raises `CompactionError` where nobody has chosen so.
+    """
+    found = (graph.get_state(config).values.get("compaction") or {}).get("handoff")
+    if found is None:
+        raise CompactionError("this thread hands nothing over: nobody has answered its question with new_thread")
+    given: dict[str, Any] = found
+    return given
 
 
 def transcript(graph: Graph, config: RunnableConfig, *, namespace: str = "") -> list[AnyMessage]:
     """The whole conversation of a thread: archive and state, joined in order, without summaries."""
-    values = graph.get_state(config).values
-    head = (values.get("compaction") or {}).get("head")
-    thread = str(config.get("configurable", {})["thread_id"])
-    messages: list[AnyMessage] = records_of(graph).transcript(  # type: ignore[assignment] # as they were given
-        thread, namespace, values.get("messages") or [], head=head
-    )
-    return messages
+    return run(_transcript(graph, config, namespace))
+
+
+async def atranscript(graph: Graph, config: RunnableConfig, *, namespace: str = "") -> list[AnyMessage]:
+    """`transcript`, asynchronously."""
+    return await arun(_transcript(graph, config, namespace))
+
+
+def _transcript(graph: Graph, config: RunnableConfig, namespace: str) -> Step[list[AnyMessage]]:
+    state = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
+    given, thread = state.values.get("messages") or [], str(config.get("configurable", {})["thread_id"])
+    head, joined = (state.values.get("compaction") or {}).get("head"), records_of(graph).transcript
+    messages: Any = yield from blocking(lambda: joined(thread, namespace, given, head=head))
+    return cast("list[AnyMessage]", messages)

@@ -1,6 +1,7 @@
 """What happens in a turn: one file a node, the pure policies they call, and the vocabulary of all."""
 
 from .compact import CompactionResult, acompact_messages, compact_messages
+from .configuration import load_settings
 from .errors import (
     CompactionError,
     ContextExhaustedError,
@@ -10,7 +11,16 @@ from .errors import (
     SettingsError,
     UnknownWindowError,
 )
-from .events import CompactionEvent, CompactionMetaEvent, PreCompactEvent
+from .events import (
+    CompactContextEvent,
+    CompactionEvent,
+    CompactionMetaEvent,
+    ContextEvent,
+    ContextWarningEvent,
+    KeyInformationEvent,
+    PreCompactEvent,
+)
+from .key_information import KeyContext, KeyInformation
 from .policies.redaction import Redaction
 from .policies.request import render
 from .policies.summary import Reply
@@ -19,6 +29,7 @@ from .state import CompactionState, compaction_count
 from .summarizers import Summarizer, SummaryRequest
 
 __all__ = [
+    "CompactContextEvent",
     "CompactionError",
     "CompactionEvent",
     "CompactionMetaEvent",
@@ -26,9 +37,14 @@ __all__ = [
     "CompactionResult",
     "CompactionSettings",
     "CompactionState",
+    "ContextEvent",
     "ContextExhaustedError",
+    "ContextWarningEvent",
     "EmbeddingError",
     "InvalidMessagesError",
+    "KeyContext",
+    "KeyInformation",
+    "KeyInformationEvent",
     "MessageRefusedError",
     "PreCompactEvent",
     "Redaction",
@@ -40,5 +56,6 @@ __all__ = [
     "acompact_messages",
     "compact_messages",
     "compaction_count",
+    "load_settings",
     "render",
 ]

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import AttemptKey, Outcome, SummaryRecord
+from langgraph_compaction.checkpoint import AttemptKey, Outcome, SummaryRecord, handle
 from langgraph_compaction.checkpoint.ledger import Opening
 
 from .events import log
-from .policies.transcript import marks, message_id
+from .policies.clip import told_handle
+from .policies.transcript import MARK, marks, message_id
 from .state import Draft
 from .steps import Step, blocking
 from .summarising import Written
@@ -57,10 +58,30 @@ def note(
     yield from _told(turn, lambda: turn.team.records.note(key, outcome, **opening))
 
 
-def store(turn: Turn, key: AttemptKey, message: AnyMessage) -> None:
-    """Archive one message that leaves the state without a compaction (a refused one)."""
-    kept = stored(turn, message)
-    turn.team.records.archive(key.thread_id, key.namespace, key.compaction_id, [kept], now=turn.now())
+def store(turn: Turn, key: AttemptKey, message: AnyMessage) -> Step[str]:
+    """Archive one message that leaves the state without a compaction (a refused one); its handle."""
+    kept, archive = stored(turn, message), turn.team.records.archive
+    if turn.thread_id is not None:
+        names = (key.thread_id, key.namespace, key.compaction_id)
+        yield from blocking(lambda: archive(*names, [kept], now=turn.now()))
+    return handle(kept)
+
+
+def recallable(turn: Turn, clip: Mapping[int, AnyMessage]) -> dict[int, AnyMessage]:
+    """Shortened messages, by index, with the handles of what the archive will hold: redacted, where it is to be."""
+    redaction = turn.team.redaction
+    if not (redaction and redaction.store):
+        return dict(clip)
+    return {index: _named(turn, turn.messages[index], message) for index, message in clip.items()}
+
+
+def _named(turn: Turn, original: AnyMessage, short: AnyMessage) -> AnyMessage:
+    mark = marks(short)
+    if "handle" not in mark or marks(original).get("clipped"):
+        return short
+    kwargs = {**short.additional_kwargs, MARK: {**mark, "handle": handle(stored(turn, original))}}
+    named = short.model_copy(update={"additional_kwargs": kwargs})
+    return told_handle(named) if turn.settings.recall and isinstance(named, ToolMessage) else named
 
 
 def stored(turn: Turn, message: AnyMessage) -> AnyMessage:
@@ -159,6 +180,7 @@ def outcome_of(
         now=turn.now(),
         reason=reason,
         detail=_told_text(turn, detail) or "",
+        strategy=draft["strategy"],
         tokens_after=tokens_after,
         blocks_kept=counts.get("blocks_kept"),
         blocks_dropped=counts.get("blocks_dropped"),

@@ -16,11 +16,13 @@ from langchain_core.runnables import Runnable
 from langgraph_compaction.checkpoint import CompactionRecords
 
 from .errors import SettingsError, UnknownWindowError
+from .key_information import BUILT_IN as KEY_INFORMATION
+from .key_information import KeyInformation, check_known
 from .ladder import Ladder, ladder_of
 from .policies.redaction import Redaction
 from .policies.sizes import Sizes, sizes_of
 from .policies.strategies.registry import BUILT_IN, Strategy, check_named
-from .policies.tokens import TokenCounter, messages_counter, tiktoken_counter
+from .policies.tokens import ANCHORED, TokenCounter, messages_counter, named_counter
 from .policies.triggers import OwnTrigger, check_own
 from .settings import CompactionSettings
 from .summarizers import Summarizer
@@ -77,11 +79,16 @@ class Collaborators:
     """Selective strategies that the settings may name."""
     triggers: Mapping[str, OwnTrigger] = field(default_factory=dict[str, OwnTrigger])
     """Triggers of the application's own that the settings may name."""
+    ephemeral: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By tool, how many of its newest results stay in view; the others leave before each call (S1.4)."""
+    key_information: Mapping[str, KeyInformation] = field(default_factory=lambda: KEY_INFORMATION)
+    """Providers of key information that the settings may name."""
     counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
 
     def __post_init__(self) -> None:
         check_named(self.settings.strategies, self.strategies)
         check_own(self.settings, self.triggers)
+        check_known(self.settings.key_information, self.key_information)
 
     @cached_property
     def ladder(self) -> Ladder:
@@ -110,14 +117,19 @@ class Collaborators:
             return self.model
         return self.model(state, runtime)
 
-    def counter_for(self, model: Model | None) -> TokenCounter:
-        """The counter for a model; kept, because it remembers what it has counted."""
+    def counter_for(self, model: Model | None, settings: CompactionSettings | None = None) -> TokenCounter:
+        """The counter for a model, under these settings or the builder's; kept, because it remembers its counts."""
         if self.counter is not None:
             return self.counter
-        name = model_name(model)
-        if name not in self.counters:
-            self.counters[name] = tiktoken_counter(name)
-        return self.counters[name]
+        counted, name = (settings or self.settings).token_counter, model_name(model)
+        key = f"{counted}:{name}"
+        if key not in self.counters:
+            self.counters[key] = named_counter(counted, name)
+        return self.counters[key]
+
+    def is_anchored(self, settings: CompactionSettings) -> bool:
+        """Whether the provider's own figures stand for what it has been sent."""
+        return self.counter is not None or settings.token_counter == ANCHORED
 
     def overhead(self, counter: TokenCounter) -> int:
         """Tokens of the system prompt and the tool schemas."""
@@ -128,12 +140,12 @@ class Collaborators:
 def window_of(settings: CompactionSettings, model: Model | None) -> int:
     """Tokens the model accepts: the setting, else the profile's `max_input_tokens` (never an output limit, B20).
 
-    Raises `UnknownWindowError` where neither says (F20).
+    Where neither says, the fallback of the settings (S4.26). Raises `UnknownWindowError` where there is none (F20).
     """
     if settings.context_window is not None:
         return settings.context_window
     profile = getattr(core(model), "profile", None) if model is not None else None
-    window = profile.get("max_input_tokens") if profile else None
+    window = (profile.get("max_input_tokens") if profile else None) or settings.fallback_window
     if not window:
         raise UnknownWindowError(
             f"no context window is known for {model_name(model) or 'a graph without a model'}: "

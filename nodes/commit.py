@@ -1,20 +1,21 @@
 """`commit`: prove the draft on the conversation as it stands now, then write it in one update (S0.25)."""
 
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint import digest, digest_all
+from langgraph_compaction.checkpoint import digest, digest_all, handle
 
 from . import attempts
-from .engine import applied_to, judge
-from .events import CompactionEvent, emit, log
+from .engine import applied_to, counts_of, judge
+from .events import CompactionEvent, committed_events, cost_of, emit, log, meta_event
 from .failures import failure
+from .handoff import NEW_THREAD, handed_over
 from .ladder import verdict_of
 from .policies.breaker import REMEMBERED
 from .policies.gate import Finding
-from .policies.transcript import Transcript, message_id
-from .state import Draft, Memory, replace
+from .policies.transcript import Transcript, is_summary, message_id
+from .state import Draft, EmbeddedState, Memory, replace
 from .steps import Step
 from .turn import Turn, Update, failed
 
@@ -40,6 +41,9 @@ def commit(turn: Turn) -> Step[Update]:
     needed = draft.get("needed") or ()
     if finding := judge(turn.call, turn.messages, after, ceiling=ceiling, floor=floor, needed=needed):
         return failed(draft, finding)
+    draft.setdefault("seen", {"not_seen": [name for name in draft["drop"] if name not in _summaries(turn)]})
+    if draft["trigger"] == NEW_THREAD:
+        return (yield from handed_over(turn, draft, after, _goal(turn)))
     size, verdict = turn.meter.request(after), verdict_of(turn.ladder, draft["rung"])
     outcome = attempts.outcome_of(turn, draft, verdict, tokens_after=size)
     try:
@@ -47,7 +51,17 @@ def commit(turn: Turn) -> Step[Update]:
     except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
         return failed(draft, failure(error, "archive"))
     log.info("committed: %d -> %d tokens (%s, %s)", draft["tokens_before"], size, draft["strategy"], verdict)
+    _tell(turn, draft, size, len(after), outcome.summary)
     return _committed(turn, draft, after, size, verdict)
+
+
+def _tell(turn: Turn, draft: Draft, size: int, count: int, summary: str | None) -> None:
+    """What became of the conversation; `summary` as the ledger may hold it."""
+    if draft.get("summary") is not None:
+        counts = counts_of(draft.get("counts"))
+        turn.tell(meta_event("summary_done", draft["tokens_selected"], size, counts, "success"))
+    for event in committed_events(draft["trigger"], draft["tokens_before"], size, count, summary):
+        emit(turn.writer, event)
 
 
 def _stale(turn: Turn, draft: Draft) -> Step[Finding | None]:
@@ -62,6 +76,10 @@ def _stale(turn: Turn, draft: Draft) -> Step[Finding | None]:
     return Finding("stale", "messages_changed", ", ".join(changed[:5])) if changed else None
 
 
+def _summaries(turn: Turn) -> set[str]:
+    return {message_id(message) for message in turn.messages if is_summary(message)}
+
+
 def _leaving(turn: Turn, draft: Draft) -> list[AnyMessage]:
     """The originals of what is dropped or clipped."""
     named = {*draft["drop"], *draft["clip"]}
@@ -71,6 +89,7 @@ def _leaving(turn: Turn, draft: Draft) -> list[AnyMessage]:
 def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, verdict: str) -> Update:
     key = turn.draft_key.compaction_id
     dropped = (draft.get("counts") or {}).get("blocks_dropped", 0)
+    known = {"tokens_remaining": max(0, turn.sizes.limit - size), **cost_of(draft)}
     emit(
         turn.writer,
         CompactionEvent(
@@ -81,6 +100,7 @@ def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, ver
             tokens_after=size,
             blocks_dropped=dropped,
             compaction_id=key,
+            **known,
         ),
     )
     last: dict[str, Any] = {
@@ -91,7 +111,10 @@ def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, ver
         "trigger": draft["trigger"],
         "tokens_before": draft["tokens_before"],
         "tokens_after": size,
+        "threshold": turn.sizes.trigger,
+        "limit": turn.sizes.limit,
         "floor": draft.get("floor", 0),
+        **known,
     }
     compaction: dict[str, Any] = {
         "step": turn.compaction.get("route", "model"),
@@ -106,10 +129,17 @@ def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, ver
         "rung": 0,
         "cooldown_until": 0.0,
         "declined_at": None,
+        "warned": False,
+        "held": False,
         "head": key,
         "last": last,
     }
-    applied = {"drop": draft["drop"], "clip": draft["clip"], "summary": draft.get("summary")}
+    earlier = cast("EmbeddedState", turn.state).get("applied") or {"drop": [], "clip": {}}  # before the check
+    applied = {
+        "drop": [*earlier["drop"], *draft["drop"]],
+        "clip": {**earlier["clip"], **draft["clip"]},
+        "summary": draft.get("summary"),
+    }
     update: Update = {"messages": replace(after), "compaction": compaction, "applied": applied}
     if goal := _goal(turn):
         update["memory"] = goal
@@ -121,4 +151,7 @@ def _goal(turn: Turn) -> Memory | None:
     if turn.memory.get("goal"):
         return None
     starts = Transcript(turn.messages).round_starts
-    return {"goal": turn.messages[starts[0]].text[:GOAL_CHARACTERS]} if starts else None
+    if not starts:
+        return None
+    first = turn.messages[starts[0]]
+    return {"goal": first.text[:GOAL_CHARACTERS], "goal_handle": handle(attempts.stored(turn, first))}

@@ -15,23 +15,26 @@ from .engine import (
     beside,
     demand,
     judge,
+    known_information,
     needs_summary,
     propose,
     summary_budget,
 )
 from .errors import ContextExhaustedError, InvalidMessagesError, SettingsError
+from .events import saved_ratio
 from .ladder import Ladder, Rung, after_failure, ladder_of, verdict_of
 from .policies.gate import Finding
 from .policies.meter import Meter
 from .policies.selection import Demand, Selection
 from .policies.sizes import sizes_of
-from .policies.tokens import tiktoken_counter, total
+from .policies.tokens import named_counter, total
 from .policies.transcript import Transcript, message_id
 from .presets import Preset
+from .sections import summarise_by_sections
 from .settings import CompactionSettings, effective
 from .state import with_ids
 from .steps import Step, arun, run
-from .summarising import Work, Written, summarise
+from .summarising import Work, Written
 from .summarizers import summarizer_of
 
 SUMMARY_INPUT = 4_000
@@ -58,7 +61,7 @@ class CompactionResult:
     @property
     def saved_ratio(self) -> float:
         """Share of the tokens saved: 1 - new / original; 0 for an empty list."""
-        return 1 - self.new_token_count / self.original_token_count if self.original_token_count else 0.0
+        return saved_ratio(self.original_token_count, self.new_token_count)
 
 
 @overload
@@ -148,8 +151,8 @@ def _compact(
     if max_tokens < 1:
         raise SettingsError(f"max_tokens={max_tokens} leaves no room: give the tokens that the result may hold")
     given = _checked(messages)
-    counter = counter_of(token_counter) or tiktoken_counter()
     chosen = _chosen(settings or CompactionSettings(), preset, max_tokens)
+    counter = counter_of(token_counter) or named_counter(chosen.token_counter)
     meter = Meter(counter, 0)
     system = [message for message in given if isinstance(message, SystemMessage)]
     before = meter.request(given)
@@ -167,7 +170,6 @@ def _chosen(settings: CompactionSettings, preset: Preset | None, max_tokens: int
         "context_window": max_tokens,
         "output_reserve": 0,
         "summary_input_tokens": settings.summary_input_tokens or max(SUMMARY_INPUT, max_tokens // 2),
-        "summary_max_tokens": settings.summary_max_tokens or max(1, max_tokens // 2),
     }
     return effective(settings, changed)
 
@@ -201,11 +203,13 @@ def _attempt(
     chosen = propose(call, given, rung, goal)
     if isinstance(chosen, Finding):
         return chosen
-    extra = beside(call, rung, given, chosen.drop, tokens=chosen.tokens, ceiling=chosen.ceiling)
+    told = {} if is_last else known_information(call, given)
+    extra = beside(call, rung, given, chosen.drop, tokens=chosen.tokens, ceiling=chosen.ceiling, key_information=told)
     written = None
     if needs_summary(call.settings, chosen, goal):
         budget = _budget(call, rung, chosen, goal, extra)
-        written = yield from summarise(Work(call=call, rung=rung, messages=given, drop=chosen.drop, budget=budget))
+        work = Work(call=call, rung=rung, messages=given, drop=chosen.drop, budget=budget, sections=chosen.sections)
+        written = yield from summarise_by_sections(work)
         if written.finding:
             return written.finding
     after, text = _after(given, chosen, written, extra)
@@ -216,14 +220,13 @@ def _attempt(
 
 def _budget(call: Call, rung: Rung, chosen: Selection, goal: Demand, extra: Beside) -> int:
     tokens, ceiling = chosen.tokens, chosen.ceiling
-    return summary_budget(_generous(call, rung), rung, goal, tokens=tokens, ceiling=ceiling, extra=extra)
+    return summary_budget(_generous(call), rung, goal, tokens=tokens, ceiling=ceiling, extra=extra)
 
 
-def _generous(call: Call, rung: Rung) -> Call:
-    """A digest may fill what is left, unless the settings say how much it may hold."""
-    if call.settings.summary_max_tokens or not rung.is_deterministic:
-        return call
-    return replace(call, settings=call.settings.model_copy(update={"summary_max_tokens": call.sizes.room}))
+def _generous(call: Call) -> Call:
+    """A summary may hold half of the list, unless the settings say how much."""
+    most = call.settings.summary_max_tokens or max(1, call.sizes.window // 2)
+    return replace(call, settings=call.settings.model_copy(update={"summary_max_tokens": most}))
 
 
 def _after(

@@ -1,49 +1,128 @@
-"""`confirm`: a person is asked before a compaction, by LangGraph's interrupt (S4.23)."""
+"""`confirm`: a person is asked before a compaction, by LangGraph's interrupt (S4.23, S4.39)."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 from langgraph.types import interrupt
 
 from .attempts import note
 from .engine import demand, propose
+from .errors import ContextExhaustedError, SettingsError
+from .handoff import NEW_THREAD
 from .policies.gate import Finding
+from .policies.quoting import clip
+from .settings import CompactionSettings
+from .state import FOCUS_CHARACTERS
 from .steps import Step
 from .turn import Turn, Update
+
+Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
+
+WAYS: tuple[Way, ...] = get_args(Way)
+"""How a conversation over the limit can go on, once its compaction was declined."""
+
+
+UNASKABLE = (
+    "require_confirmation asks by an interrupt, which only a checkpointer can resume: give checkpointer=..., or "
+    "checkpointer=True where LangGraph's server or a parent graph brings one, or say with "
+    "on_no_handler='proceed' or 'refuse' what is done where nobody can be asked"
+)
 
 
 def confirm(turn: Turn) -> Step[Update]:
     """Ask; go on to the compaction, or along the stored route where it is declined.
 
-    The answer is `True`/"accept", `False`/"decline", or a mapping `{"accept": bool, "focus": text}`.
+    The answer is `True`/"accept", `False`/"decline", or a mapping `{"accept": bool, "focus": text}`; anything else
+    declines. After a no, over the limit, it is one of `ways`; anything else is `raise`.
     """
-    answer = interrupt(question(turn))
-    accepted, focus = understood(answer)
+    if turn.compaction.get("choosing"):
+        return (yield from _choose(turn))
+    accepted, focus = understood(interrupt(question(turn)))
     if accepted:
-        return {"compaction": {"step": "selective_compaction", "focus": focus}}
-    yield from note(turn, turn.compaction.get("trigger", "precheck"), "declined", turn.size)
-    route = turn.compaction.get("route", "model")
-    return {"compaction": {"step": route, "declined_at": turn.size, "last": {"verdict": "declined"}}}
+        return {"compaction": {"step": "selective_compaction", "focus": focus, "declined_at": None}}
+    return (yield from _declined(turn, {"declined_at": turn.size}))
+
+
+def _choose(turn: Turn) -> Step[Update]:
+    """Ask how it goes on; nothing is asked any more where somebody has made room meanwhile."""
+    if turn.meter.request(turn.messages) <= turn.sizes.limit:
+        return {"compaction": {"step": turn.compaction.get("route", "model")}}
+    way, focus = chosen(interrupt(last_question(turn)), ways(turn))
+    if way == "compact":
+        return {"compaction": {"step": "selective_compaction", "focus": focus, "declined_at": None}}
+    if way == "drop_oldest":
+        last = len(turn.ladder) - 1
+        return {"compaction": {"step": "selective_compaction", "rung": last, "declined_at": None}}
+    if way == "new_thread":
+        return {"compaction": {"step": "selective_compaction", "trigger": NEW_THREAD, "full": True}}
+    if turn.team.embedded:
+        raise ContextExhaustedError(by_hand(turn))  # there is no model node of ours that could
+    return (yield from _declined(turn, {}, "raise"))
+
+
+def _declined(turn: Turn, changed: dict[str, Any], reason: str = "") -> Step[Update]:
+    """The stored route: to the model, which raises where the request is over the limit, or to the end."""
+    yield from note(turn, turn.compaction.get("trigger", "precheck"), "declined", turn.size, reason=reason)
+    route, last = turn.compaction.get("route", "model"), {"verdict": "declined", "reason": reason}
+    return {"compaction": {**changed, "step": route, "last": last}}
+
+
+def by_hand(turn: Turn) -> str:
+    """The error of who chose to see to it themselves."""
+    return (
+        f"the request holds {turn.size} tokens and the limit is {turn.sizes.limit}; it was not sent and nothing was "
+        "compacted, as was chosen. Delete messages with update_state, then go on with invoke(None); or compact_now"
+    )
+
+
+def ways(turn: Turn) -> tuple[Way, ...]:
+    """What can be chosen here: only an agent's own run ends where another thread takes over."""
+    return tuple(way for way in WAYS if way != "new_thread" or not turn.team.embedded)
+
+
+def check_askable(settings: CompactionSettings, *, answerable: bool) -> None:
+    """Raise `SettingsError` where a person is to be asked, nobody could answer, and nothing says what then."""
+    if settings.require_confirmation and settings.on_no_handler is None and not answerable:
+        raise SettingsError(UNASKABLE)
 
 
 def question(turn: Turn) -> dict[str, Any]:
-    """What the person is told: sizes now, what would go, and about how much would be left."""
+    """What the person is told: sizes now, what would go, and about how much would be left. Plain JSON."""
+    return {
+        "question": "Compact the conversation?",
+        "answers": ["accept", "decline", {"accept": True, "focus": "what to keep above all"}],
+        **_sizes(turn),
+    }
+
+
+def last_question(turn: Turn) -> dict[str, Any]:
+    """What the person is told where a declined compaction has become due. Plain JSON."""
+    return {
+        "question": "The conversation is over the limit. How shall it go on?",
+        "answers": list(ways(turn)),
+        **_sizes(turn),
+    }
+
+
+def _sizes(turn: Turn) -> dict[str, Any]:
     trigger = turn.compaction.get("trigger", "precheck")
     pins = turn.call.pinned_texts(turn.messages)
     before = turn.meter.request(turn.messages)
-    goal = demand(turn.call, trigger=trigger, before=before, last=False, pins=pins)
+    goal = demand(
+        turn.call,
+        trigger=trigger,
+        before=before,
+        last=False,
+        pins=pins,
+        most=turn.compaction.get("most"),
+        full=turn.compaction.get("full", False),
+    )
     chosen = propose(turn.call, turn.messages, turn.ladder[0], goal)
-    asked: dict[str, Any] = {
-        "question": "Compact the conversation?",
-        "current_tokens": turn.size,
-        "max_tokens": turn.sizes.limit,
-        "answers": ["accept", "decline", {"accept": True, "focus": "what to keep above all"}],
-    }
-    if not isinstance(chosen, Finding):
-        asked["messages_leaving"] = len(chosen.drop)
-        asked["messages_clipped"] = len(chosen.clip)
-        asked["tokens_after_about"] = chosen.tokens + goal.summary
-    return asked
+    sizes = {"current_tokens": turn.size, "max_tokens": turn.sizes.limit}
+    if isinstance(chosen, Finding):
+        return sizes
+    leaving = {"messages_leaving": len(chosen.drop), "messages_clipped": len(chosen.clip)}
+    return {**sizes, **leaving, "tokens_after_about": chosen.tokens + goal.summary}
 
 
 def understood(answer: Any) -> tuple[bool, str | None]:
@@ -51,5 +130,14 @@ def understood(answer: Any) -> tuple[bool, str | None]:
     if isinstance(answer, Mapping):
         given = cast("Mapping[str, Any]", answer)
         focus = given.get("focus")
-        return bool(given.get("accept", focus is not None)), focus
+        kept = clip(str(focus), FOCUS_CHARACTERS) if focus else None
+        return bool(given.get("accept", focus is not None)), kept
     return answer is True or str(answer).strip().lower() in {"accept", "yes", "y", "true"}, None
+
+
+def chosen(answer: Any, offered: tuple[Way, ...]) -> tuple[Way, str | None]:
+    """The answer as (way, focus): an acceptance compacts, what was not offered is left to the person's own hands."""
+    accepted, focus = understood(answer)
+    said = "compact" if accepted else str(answer).strip().lower()
+    way: Way = offered[offered.index(said)] if said in offered else "raise"
+    return way, focus if accepted else None

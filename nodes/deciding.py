@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from .attempts import note
-from .events import PreCompactEvent, TriggerSource, emit, log
+from .events import PreCompactEvent, TriggerSource, emit, log, warning_event
 from .policies.breaker import Past, held_off
-from .policies.triggers import Reading, Standing, decide, firing
+from .policies.triggers import Decision, Reading, Standing, decide, firing
 from .state import Route
 from .steps import Step
-from .triggers import Hook
+from .triggers import Hook, share
 from .turn import Turn
 
-ON: Mapping[str, str] = {"compact": "selective_compaction", "confirm": "confirm"}
+ON: Mapping[str, str] = {"compact": "selective_compaction", "confirm": "confirm", "choose": "confirm"}
 
 HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_model", "check": "post_model"}
 """The hook at which each check asks the triggers (C2)."""
@@ -20,28 +20,57 @@ HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_mo
 
 def check(turn: Turn, size: int, source: TriggerSource, route: Route) -> Step[dict[str, Any]]:
     """Ask the triggers about a request of `size` tokens; the keys of the `compaction` channel that follow."""
+    marked = turn.compaction.get("marked")
     reading = Reading(
-        hook=HOOKS[source], size=size, sizes=turn.sizes, messages=turn.messages, turns=turn.turns_since_commit
+        hook=HOOKS[source],
+        size=size,
+        sizes=turn.sizes,
+        messages=turn.messages,
+        turns=turn.turns_since_commit,
+        marked=marked,
     )
     fired = firing(reading, turn.settings, turn.team.triggers)
     if fired is None:
-        return {"step": route, "route": route}
+        return {"step": route, "route": route, **_warned(turn, size, source)}
     name = source if fired.name == "tokens" else fired.name
     emit(turn.writer, PreCompactEvent(trigger=name, current_tokens=size, threshold=turn.sizes.trigger))
-    decision = decide(size, turn.sizes, standing(turn))
+    decision = decide(size, turn.sizes, standing(turn), answered=route == "end")
     if decision == "deferred":
         reason = held_off(past(turn), turn.settings)
         log.info("冷却中，跳过压缩 (cool-down: %s)", reason)
         yield from note(turn, name, "deferred_cooldown", size, reason=reason)
-    step = ON.get(decision, route)
+    if decision in ("confirm", "choose") and not turn.can_ask:
+        decision = yield from _unasked(turn, name, size)
+    heard: dict[str, Any] = {"marked": None} if marked else {}
+    warned = {} if decision in ON else _warned(turn, size, source)
     return {
-        "step": step,
+        **heard,
+        **warned,
+        "step": ON.get(decision, route),
         "route": route,
         "trigger": name,
         "focus": None,
         "full": fired.full,
         "most": fired.most,
+        "choosing": decision == "choose",
     }
+
+
+def _warned(turn: Turn, size: int, source: TriggerSource) -> dict[str, bool]:
+    """Warn where the conversation has grown to `warn_ratio`, once until the next commit."""
+    ratio, window = turn.settings.warn_ratio, turn.sizes.window
+    if source == "input" or ratio is None or size < share(window, ratio) or turn.compaction.get("warned"):
+        return {}
+    emit(turn.writer, warning_event(size, window, turn.sizes.trigger))
+    return {"warned": True}
+
+
+def _unasked(turn: Turn, trigger: str, size: int) -> Step[Decision]:
+    """What is done where a person should be asked and nobody can answer (I22); over the limit there is no choice."""
+    if turn.settings.on_no_handler == "proceed" or size > turn.sizes.limit:
+        return "compact"
+    yield from note(turn, trigger, "declined", size, reason="nobody_to_ask")
+    return "declined"
 
 
 def standing(turn: Turn) -> Standing:
@@ -50,6 +79,7 @@ def standing(turn: Turn) -> Standing:
         held_off=held_off(past(turn), turn.settings),
         declined_at=turn.compaction.get("declined_at"),
         asks_first=turn.settings.require_confirmation,
+        undone=turn.compaction.get("held", False),
     )
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
+from .frames import USUAL, Shape
 from .ladder import Rung
 from .policies.choosing import choose
 from .policies.gate import Bounds, Finding, Required, prove
 from .policies.hiding import hide
+from .policies.key_information import fitted, key_share, ordered, original_request
 from .policies.meter import Meter
 from .policies.redaction import Redaction
 from .policies.required import NO_FACTS, Facts, facts_of, pinned_texts
@@ -64,10 +66,22 @@ class Beside:
 
     pins: tuple[str, ...] = ()
     facts: Facts = NO_FACTS
+    key_information: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Texts by name, in their order."""
+    shape: Shape = USUAL
+    """The form of the message."""
 
     def message(self, body: str, compaction_id: str, record: Mapping[str, Any] | None = None) -> HumanMessage:
         """The message that carries a summary, with this beside it."""
-        return summary_message(body, compaction_id, record, pins=self.pins, facts=self.facts)
+        return summary_message(
+            body,
+            compaction_id,
+            record,
+            pins=self.pins,
+            facts=self.facts,
+            key_information=self.key_information,
+            shape=self.shape,
+        )
 
 
 NOTHING = Beside()
@@ -97,9 +111,15 @@ def demand(
     if trigger == "overflow":
         ceiling = min(ceiling, int(before * DECISIVE))
     ceiling = min(ceiling, before - 1)
-    summary = frame(call, Beside(pins=tuple(pins))) + _least(call)
+    told = 0 if last else key_share(call.settings, sizes.room)
+    summary = frame(call, Beside(pins=tuple(pins), shape=_shape(call.settings, 1, last=last))) + _least(call) + told
     aim = min(sizes.aim, ceiling)
     return Demand(before=before, ceiling=ceiling, aim=aim, summary=summary, messages=most, full=full)
+
+
+def _shape(settings: CompactionSettings, rounds: int, *, last: bool) -> Shape:
+    """The form that the settings want, with so many whole rounds behind it; on the last rung the shortest."""
+    return Shape("record" if last else settings.summary_form, settings.language, rounds)
 
 
 def _least(call: Call) -> int:
@@ -108,8 +128,8 @@ def _least(call: Call) -> int:
 
 
 def frame(call: Call, beside: Beside) -> int:
-    """Tokens of a summary's message without the summary."""
-    return call.meter.scaled(call.meter.counter.message(beside.message("", "0" * 16)))
+    """Tokens of a summary's message without the summary, and where it is put in: white space alone counts less."""
+    return call.meter.scaled(call.meter.counter.message(beside.message(".", "0" * 16)))
 
 
 def propose(call: Call, messages: Sequence[AnyMessage], rung: Rung, goal: Demand) -> Selection | Finding:
@@ -143,8 +163,22 @@ def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand)
     return wanted or chosen.tokens > goal.aim
 
 
+def known_information(call: Call, messages: Sequence[AnyMessage]) -> dict[str, str]:
+    """Key information that a list of messages tells by itself: the goal, and the place of pins."""
+    found = {"goal": original_request(messages), "pins": ""}
+    wanted = {name: found[name] for name in ordered(call.settings.key_information) if name in found}
+    return fitted(wanted, call.meter.unscaled(key_share(call.settings, call.sizes.room)), call.meter.counter)
+
+
 def beside(
-    call: Call, rung: Rung, messages: Sequence[AnyMessage], drop: Collection[int], *, tokens: int, ceiling: int
+    call: Call,
+    rung: Rung,
+    messages: Sequence[AnyMessage],
+    drop: Collection[int],
+    *,
+    tokens: int,
+    ceiling: int,
+    key_information: Mapping[str, str] | None = None,
 ) -> Beside:
     """Pins that leave with their messages, and facts within `facts_share` of the room, or half of what is left.
 
@@ -153,16 +187,21 @@ def beside(
     leaving = [messages[index] for index in sorted(drop)]
     gone = set(call.pinned_texts(leaving))
     pins = tuple(pin for pin in call.pinned_texts(messages) if pin in gone)
+    view = Transcript(messages)
+    stay = len(set(view.round_starts) - {view.pending_user, *drop})
+    always = Beside(
+        pins=pins, key_information=key_information or {}, shape=_shape(call.settings, stay, last=rung.hides)
+    )
     if not call.settings.keep_facts or isinstance(rung.summarizer, DigestSummarizer):
-        return Beside(pins=pins)
-    space = ceiling - tokens - frame(call, Beside(pins=pins, facts=Facts(text="."))) - _least(call)
+        return always
+    space = ceiling - tokens - frame(call, replace(always, facts=Facts(text="."))) - _least(call)
     budget = call.meter.unscaled(min(int(call.sizes.room * call.settings.facts_share), space // 2))
     if budget < LEAST_FACTS:
-        return Beside(pins=pins)
+        return always
     old = [call.told(message) for message in leaving if not is_summary(message)]
     earlier = absorbed(leaving)
     facts = facts_of(old, earlier.facts or earlier.record, budget=budget, counter=call.meter.counter)
-    return Beside(pins=pins, facts=facts)
+    return replace(always, facts=facts)
 
 
 def summary_budget(

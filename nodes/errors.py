@@ -8,8 +8,8 @@
     ├── InvalidMessagesError (ValueError)  a list that cannot become a conversation
     ├── RecordingError (ValueError)     a recorded conversation that cannot be read (graph/cli/recordings)
     ├── EmbeddingError                  the compaction graph used as a node without `as_node`
-    ├── MessageRefusedError             one input alone is larger than the limit (on_refusal="raise")
-    └── ContextExhaustedError           nothing is left to take away and the request still does not fit
+    ├── MessageRefusedError             one input alone is larger than the limit (on_refusal="raise", or no archive)
+    └── ContextExhaustedError           the request does not fit, and nothing is left to take away or nothing may be
 
 Database errors stand in `langgraph_compaction.checkpoint.errors`.
 """
@@ -36,8 +36,14 @@ class EmbeddingError(CompactionError):
 
 
 class MessageRefusedError(CompactionError):
-    """The newest user message alone exceeds the limit; the state holds a one-line stand-in for it."""
+    """The newest user message alone exceeds the limit; the state holds a one-line stand-in for it.
+
+    Where the message could not be archived, it stays itself, whatever `on_refusal` says.
+    """
 
 
 class ContextExhaustedError(CompactionError):
-    """Every rung was tried and the request is still over the limit; the state is as it was."""
+    """The request is over the limit: every rung was tried, or a person chose to make room by hand (S4.39).
+
+    The state is as it was.
+    """

@@ -45,10 +45,16 @@ def ladder_of(summarizer: Summarizer, fallbacks: Sequence[Summarizer] = ()) -> L
     return (*first, *others, *last, Rung(notice, notice.name))
 
 
-def strategy(settings: CompactionSettings, rung: Rung) -> str:
-    """Name of an attempt's strategy, as ledger and events have it."""
+def strategy(settings: CompactionSettings, rung: Rung, selected: str = "", *, summary: bool = True) -> str:
+    """Name of an attempt's strategy, as ledger and events have it.
+
+    With the selective strategies that made the selection, where the settings leave a choice, and with who
+    summarises, where there is a summary.
+    """
     scope = "" if settings.summary_scope == "old_part" else "-all"
-    return rung.name if rung.hides else f"{settings.preset}{scope}+{rung.name}"
+    taken = f"/{selected}" if selected and settings.strategies != (selected,) else ""
+    by = f"+{rung.name}" if summary else ""
+    return rung.name if rung.hides else f"{settings.preset}{scope}{taken}{by}"
 
 
 def after_failure(ladder: Ladder, rung: int, finding: Finding) -> int:

@@ -7,19 +7,26 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, messa
 
 from langgraph_compaction.checkpoint import digest
 
+from .attempts import note
+from .confirm import by_hand
 from .deciding import check
 from .errors import ContextExhaustedError, MessageRefusedError
 from .events import PreCompactEvent, emit, log
+from .policies.marker import unmarked
 from .policies.meter import calibrated
 from .policies.overflow import is_context_overflow, overflow_sizes
 from .policies.request import render
+from .policies.tokens import total
 from .state import Usage
 from .steps import Step, either
+from .triggers import Marker
 from .turn import Turn, Update
 
 
 def model(turn: Turn) -> Step[Update]:
-    """Call the model. Errors go through, but for the provider's "too long": that is compacted, once, and retried.
+    """Call the model. Errors go through, but for the provider's "too long", where `on_overflow` is among the hooks.
+
+    That is compacted, once, and retried.
 
     Raises `MessageRefusedError` for a refused input under `on_refusal="raise"`, and `ContextExhaustedError`
     where the request is over the limit or the provider refuses it a second time.
@@ -35,7 +42,7 @@ def model(turn: Turn) -> Step[Update]:
     try:
         answer = yield from either(lambda: called.invoke(request), lambda: cast("Any", called.ainvoke(request)))
     except Exception as error:
-        if not is_context_overflow(error):
+        if not (turn.settings.enabled and "on_overflow" in turn.settings.hooks and is_context_overflow(error)):
             raise
         return _overflow(turn, error)
     return (yield from _answered(turn, _own(turn, answer)))
@@ -51,10 +58,17 @@ def _hold_limit(turn: Turn) -> None:
     if turn.size <= turn.sizes.limit:
         return
     size = turn.meter.request(turn.messages)
+    if size > turn.sizes.limit and turn.compaction.get("choosing"):
+        raise ContextExhaustedError(by_hand(turn))
     if size > turn.sizes.limit:
+        why = (
+            "Nothing is compacted while a tool call waits for its result: give the missing results, or a new message "
+            "instead. Nor is it while a snapshot that must be restored cannot be read: mend the database."
+            if turn.settings.enabled
+            else "Nothing compacts by itself with enabled=False: call compact_now(graph, config), or set it True."
+        )
         raise ContextExhaustedError(
-            f"the request holds {size} tokens and the limit is {turn.sizes.limit}; it was not sent. Nothing is "
-            "compacted while a tool call waits for its result: give the missing results, or a new message instead."
+            f"the request holds {size} tokens and the limit is {turn.sizes.limit}; it was not sent. {why}"
         )
 
 
@@ -68,18 +82,49 @@ def _own(turn: Turn, answer: Any) -> AIMessage:
     return cast("AIMessage", answer)
 
 
-def _answered(turn: Turn, answer: AIMessage) -> Step[Update]:
+def _answered(turn: Turn, given: AIMessage) -> Step[Update]:
+    answer, marked = _heard(turn, given)
     compaction: dict[str, Any] = {"trigger": "", "calls": turn.compaction.get("calls", 0) + 1}
     compaction |= _measured(turn, answer)
+    if marked and not answer.tool_calls and not render([answer]):
+        return (yield from _marker_alone(turn, given, compaction, marked))
+    if marked:
+        compaction["marked"] = marked
     if answer.tool_calls:
         compaction["step"] = "tools"
     elif turn.compaction.get("draft"):
         compaction |= {"step": "end", "route": "end"}  # another run is compacting this thread
     else:
         usage: Usage | None = compaction["usage"]
-        size = usage["tokens"] if usage else turn.size + turn.meter.scaled(turn.counter.message(answer))
+        size = usage["tokens"] if usage else turn.size + turn.meter.scaled(total(turn.counter, render([answer])))
         compaction |= yield from check(turn.after(compaction), size, "check", "end")
     return {"messages": [answer], "compaction": compaction}
+
+
+def _heard(turn: Turn, answer: AIMessage) -> tuple[AIMessage, str | None]:
+    """The answer without the markers that the settings know, and the first one that it held (S2.4)."""
+    marked: str | None = None
+    for trigger in turn.settings.triggers:
+        if isinstance(trigger, Marker) and (said := unmarked(answer, trigger.text)) is not None:
+            answer, marked = said, marked or trigger.text
+    return answer, marked
+
+
+def _marker_alone(turn: Turn, given: AIMessage, compaction: dict[str, Any], marked: str) -> Step[Update]:
+    """An answer that is nothing but a marker: it is not kept, and the model is asked again after the compaction.
+
+    The second in a row, and one after which nothing is compacted, is kept as it is and ends the turn.
+    """
+    free = not turn.compaction.get("draft")  # else another run is compacting this thread
+    if turn.compaction.get("marked_alone"):
+        yield from note(turn, "marker", "noop", turn.size, reason="marker_again")
+    elif free:
+        decided = yield from check(turn.after({**compaction, "marked": marked}), turn.size, "check", "model")
+        if decided["step"] in ("selective_compaction", "confirm"):
+            return {"messages": [], "compaction": {**compaction, **decided, "usage": None, "marked_alone": True}}
+    log.warning("the model answered with %s alone; the turn ends with that", marked)
+    ended = {"step": "end", "route": "end", "usage": None, "marked": None}
+    return {"messages": [given], "compaction": {**compaction, **ended}}
 
 
 def _measured(turn: Turn, answer: AIMessage) -> dict[str, Any]:
@@ -89,10 +134,11 @@ def _measured(turn: Turn, answer: AIMessage) -> dict[str, Any]:
         return {"usage": None}
     counted = turn.meter.overhead + sum(map(turn.counter.message, render(turn.messages)))
     thought = (reported.get("output_token_details") or {}).get("reasoning") or 0
+    added = reported["output_tokens"] - thought if render([answer]) else 0  # nothing but thoughts is not sent again
     usage = Usage(
         message_id=cast("str", answer.id),
         digest=digest(answer),
-        tokens=reported["input_tokens"] + reported["output_tokens"] - thought,
+        tokens=reported["input_tokens"] + added,
         model=turn.model_name,
         epoch=turn.epoch,
         fixed=turn.meter.overhead,
@@ -100,7 +146,8 @@ def _measured(turn: Turn, answer: AIMessage) -> dict[str, Any]:
     known = turn.compaction.get("calibration") or {}
     scale = calibrated(reported["input_tokens"], counted)
     calibration = {**known, turn.model_name: round(scale, 4)}
-    return {"usage": usage, "calibration": calibration, **_judged(turn, reported["input_tokens"])}
+    anchor = usage if turn.team.is_anchored(turn.settings) else None
+    return {"usage": anchor, "calibration": calibration, **_judged(turn, reported["input_tokens"])}
 
 
 def _judged(turn: Turn, sent: int) -> dict[str, Any]:

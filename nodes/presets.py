@@ -28,7 +28,10 @@ _PROGRESSIVE: Mapping[str, Any] = {
     "hooks": ("pre_model", "on_overflow"),
     "strategies": ("adaptive", "sliding_window", "importance", "key_events", "incremental"),
     "summary_mode": "last_resort",
+    "prompts": "four_points",
+    "summary_form": "history",
     "keep_facts": False,
+    "key_information": ("goal", "pins", "memories", "tasks", "git_diff"),
 }
 
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -40,8 +43,19 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "keep_facts": False,
     },
     "progressive": _PROGRESSIVE,
-    "progressive_chart": {**_PROGRESSIVE},
-    "progressive_pseudocode": {**_PROGRESSIVE},
+    "progressive_chart": {
+        **_PROGRESSIVE,
+        "adaptive_orders": {
+            "code": ("key_events", "sliding_window", "incremental"),
+            "analysis": ("importance", "sliding_window", "incremental"),
+            "conversation": ("sliding_window", "importance", "incremental"),
+        },
+    },
+    "progressive_pseudocode": {
+        **_PROGRESSIVE,
+        "strategies": ("adaptive", "importance", "key_events", "incremental", "sliding_window"),
+        "adaptive_then": ("importance", "sliding_window"),
+    },
     "layered_defence": {
         "trigger_ratio": None,
         "triggers": (
@@ -50,18 +64,29 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         ),
         "hooks": ("pre_input", "pre_model", "on_overflow"),
         "strategies": ("full",),
+        "prompts": "continuity",
+        "summary_form": "cleared",
+        "summary_input_guard": {"max_chars": 200_000, "head": 0.2, "tail": 0.3},
+        "token_counter": "chars/3",
         "keep_facts": False,
     },
     "recent_rounds": {
         "hooks": ("pre_input", "on_overflow"),
+        "fallback_window": 80_000,
         "strategies": ("recent_rounds",),
+        "prompts": "brief",
+        "summary_form": "recent_rounds",
+        "summary_max_chars": 1_000,
+        "token_counter": "cjk_aware",
         "require_confirmation": True,
+        "warn_ratio": 0.75,
         "keep_facts": False,
     },
     "reserve_tokens": {
         "trigger_ratio": None,
         "triggers": ({"kind": "reserve_tokens", "tokens": 16_384, "operator": ">"},),
         "strategies": ("recent_tokens",),
+        "prompts": "structured",
         "keep_facts": False,
     },
 }

@@ -1,6 +1,7 @@
 """`rollback`: drop the draft, restore the snapshot where the conversation differs, choose what follows (S0.6)."""
 
-from typing import Any
+from dataclasses import replace as changed
+from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
@@ -9,12 +10,14 @@ from langgraph_compaction.checkpoint import digest_all
 from . import attempts
 from .deciding import check
 from .engine import counts_of
-from .events import CompactionEvent, emit, log, meta_event
+from .events import CompactionEvent, cost_of, emit, log, meta_event, replaced_event
+from .failures import failure
 from .ladder import after_failure, strategy
 from .policies.gate import Finding
 from .selective_compaction import urgent
-from .state import Draft, replace
+from .state import CompactionState, Draft, replace
 from .steps import Step
+from .triggers import WISHES
 from .turn import Turn, Update
 
 NO_FAILURE = frozenset({"recovered", "stale"})
@@ -26,15 +29,21 @@ REMEMBERED = 8
 def rollback(turn: Turn) -> Step[Update]:
     """Close the attempt. Afterwards the conversation is the snapshot, byte for byte, plus what arrived since.
 
-    A draft without a failure is one that an earlier run left open: it died, and this run recovers.
+    A draft without a failure is one that an earlier run left open: it died, and this run recovers. Where the
+    snapshot is needed and cannot be read, the draft stays open, the turn goes on, and the next check tries again.
     """
     draft = turn.draft
     found = Finding(*(draft.get("failure") or ["recovered", "interrupted_run"]))
     verdict, reason, detail = found.verdict, found.reason, found.detail
     update: Update = {}
-    restored = None if verdict == "stale" else (yield from _restored(turn, draft))
+    try:
+        restored = None if verdict == "stale" else (yield from _restored(turn, draft))
+    except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
+        return (yield from _put_off(turn, draft, failure(error, "restore")))
     if restored is not None:
         update["messages"] = replace(restored)
+        emit(turn.writer, replaced_event(len(restored)))
+        turn = _holding(turn, restored)
     outcome = attempts.outcome_of(turn, draft, verdict, reason=reason, detail=detail)
     log.warning("压缩失败，已回滚 (%s: %s %s)", verdict, reason, outcome.detail[:200])
     if verdict == "recovered":
@@ -49,19 +58,50 @@ def rollback(turn: Turn) -> Step[Update]:
         compaction |= yield from _decided_anew(turn)
     else:
         compaction["step"] = _next(turn, compaction)
-    compaction["last"] = {
-        "verdict": verdict,
-        "reason": reason,
-        "strategy": draft["strategy"],
-        "tokens_before": draft["tokens_before"],
-        "tokens_after": draft["tokens_before"],
-        "restored": restored is not None,
-    }
+    compaction["last"] = _last(draft, found, restored=restored is not None)
     return {**update, "compaction": compaction}
 
 
+def _put_off(turn: Turn, draft: Draft, found: Finding) -> Step[Update]:
+    """Leave the draft open, marked as unrestored, and go on along the stored route.
+
+    Its own failure stays in it, and counts when it is closed. The row of a run that died stays open with it: what
+    became of it on another branch stands.
+    """
+    log.error(
+        "the snapshot of attempt %s cannot be read (%s); it is restored later", draft["snapshot_id"], found.reason
+    )
+    if draft["failure"]:
+        outcome = attempts.outcome_of(turn, draft, found.verdict, reason=found.reason, detail=found.detail)
+        yield from attempts.close(turn, turn.draft_key, outcome)
+    _tell(turn, draft, found.verdict, found.reason)
+    left: Draft = {**draft, "unrestored": True}
+    route, last = turn.compaction.get("route", "model"), _last(draft, found, restored=False)
+    return {"compaction": {"draft": left, "step": route, "last": last}}
+
+
+def _last(draft: Draft, found: Finding, *, restored: bool) -> dict[str, Any]:
+    """What the state says of the attempt."""
+    return {
+        "verdict": found.verdict,
+        "reason": found.reason,
+        "strategy": draft["strategy"],
+        "tokens_before": draft["tokens_before"],
+        "tokens_after": draft["tokens_before"],
+        "restored": restored,
+    }
+
+
+def _holding(turn: Turn, messages: list[AnyMessage]) -> Turn:
+    """The turn as it is with the restored messages: what follows is decided by their size."""
+    return changed(turn, state=cast("CompactionState", {**turn.state, "messages": messages}))
+
+
 def _restored(turn: Turn, draft: Draft) -> Step[list[AnyMessage] | None]:
-    """The snapshot followed by what arrived since, where the conversation is not just that already."""
+    """The snapshot followed by what arrived since, where the conversation is not just that already.
+
+    Raises what reading the snapshot raises; the database has asked again by then, where that could help.
+    """
     if digest_all(turn.messages[: draft["count"]]) == draft["base_digest"]:
         return None
     original: list[BaseMessage] | None = yield from attempts.snapshot(turn, turn.draft_key)
@@ -76,7 +116,10 @@ def _restored(turn: Turn, draft: Draft) -> Step[list[AnyMessage] | None]:
 def _counted(turn: Turn, draft: Draft, finding: Finding) -> dict[str, Any]:
     """A failure changes the next attempt, and repeated ones start the cool-down (S0.47)."""
     streak = turn.compaction.get("streak", 0) + 1
-    tried = [*(turn.compaction.get("tried") or []), [draft["base_digest"], draft["strategy"]]]
+    tried = [
+        *(turn.compaction.get("tried") or []),
+        [draft["base_digest"], strategy(turn.settings, turn.ladder[draft["rung"]])],
+    ]
     counted: dict[str, Any] = {
         "streak": streak,
         "rung": after_failure(turn.ladder, draft["rung"], finding),
@@ -89,7 +132,7 @@ def _counted(turn: Turn, draft: Draft, finding: Finding) -> dict[str, Any]:
 
 def _decided_anew(turn: Turn) -> Step[dict[str, Any]]:
     """What this turn does, now that the draft of a run that died is gone. Nobody is asked a second time."""
-    if turn.compaction.get("trigger") == "manual":
+    if turn.compaction.get("trigger") in WISHES:
         return {"step": "selective_compaction"}
     decided = yield from check(turn, turn.size, "precheck", "model")
     return {**decided, "step": "selective_compaction"} if decided["step"] == "confirm" else decided
@@ -100,8 +143,8 @@ def _next(turn: Turn, counted: dict[str, Any]) -> str:
     route = turn.compaction.get("route", "model")
     if urgent(turn):
         return "selective_compaction"
-    manual = turn.compaction.get("trigger") == "manual"
-    return "selective_compaction" if manual and _rung_left(turn, counted) else route
+    wish = turn.compaction.get("trigger") in WISHES
+    return "selective_compaction" if wish and _rung_left(turn, counted) else route
 
 
 def _rung_left(turn: Turn, counted: dict[str, Any]) -> bool:
@@ -124,5 +167,7 @@ def _tell(turn: Turn, draft: Draft, verdict: str, reason: str) -> None:
             tokens_after=before,
             blocks_dropped=0,
             compaction_id=turn.draft_key.compaction_id,
+            tokens_remaining=max(0, turn.sizes.limit - before),
+            **cost_of(draft),
         ),
     )

@@ -1,8 +1,9 @@
 """`selective_compaction`: begin the transaction and choose what leaves (S0.4)."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
-from .attempts import begin, close, outcome_of
+from .attempts import begin, close, outcome_of, recallable
+from .collecting import key_information
 from .engine import demand, needs_summary, propose
 from .errors import ContextExhaustedError
 from .events import CompactionEvent, emit, log, meta_event
@@ -22,6 +23,8 @@ def selective_compaction(turn: Turn) -> Step[Update]:
     Takes the thread's rung, or the next one whose strategy was not yet tried on this very conversation. Raises
     `ContextExhaustedError` where none is left and the request is over the limit.
     """
+    if turn.compaction.get("draft") and turn.draft.get("unrestored"):
+        return {"compaction": {"step": "rollback"}}  # the provider refused what could not be restored before
     base, trigger = turn.base_digest(), turn.compaction.get("trigger", "precheck")
     ladder, rung = turn.ladder, _untried(turn, base)
     if rung is None:
@@ -45,6 +48,10 @@ def selective_compaction(turn: Turn) -> Step[Update]:
         key = turn.key(base, rung, draft["attempt"])
         yield from begin(turn, key, strategy=name, trigger=trigger, tokens_before=before)
         chosen = propose(turn.call, turn.messages, ladder[rung], goal)
+        if not isinstance(chosen, Finding):
+            chosen = replace(chosen, clip=recallable(turn, chosen.clip))
+        if not isinstance(chosen, Finding) and not ladder[rung].hides and needs_summary(turn.settings, chosen, goal):
+            draft["key_information"] = yield from key_information(turn)
     except Exception as error:  # noqa: BLE001 - S0.21: a failure becomes a verdict, and the turn goes on
         return failed(draft, failure(error, "selective"))
     if isinstance(chosen, Finding):
@@ -72,7 +79,9 @@ def _untried(turn: Turn, base: str) -> int | None:
 
 
 def _nothing_left(turn: Turn) -> Update:
-    if not urgent(turn):
+    """On along the route, or the error where the request is too large by the anchor and by our own count of it."""
+    refused = turn.compaction.get("trigger") == "overflow"
+    if not urgent(turn) or (not refused and turn.meter.request(turn.messages) <= turn.sizes.limit):
         return {"compaction": {"step": turn.compaction.get("route", "model"), "draft": None}}
     sizes = turn.sizes
     raise ContextExhaustedError(
@@ -107,10 +116,12 @@ def _proposed(turn: Turn, draft: Draft, chosen: Selection, goal: Demand) -> Upda
     draft["drop"] = [ids[index] for index in sorted(chosen.drop)]
     draft["clip"] = {ids[index]: message for index, message in chosen.clip.items()}
     draft["floor"], draft["ceiling"] = chosen.floor, chosen.ceiling
+    draft["sections"] = [[ids[index] for index in sorted(part)] for part in chosen.sections]
+    summary = needs_summary(turn.settings, chosen, goal)
+    draft["strategy"] = strategy(turn.settings, turn.ladder[draft["rung"]], chosen.name, summary=summary)
     draft["counts"] = asdict(chosen.counts)
     draft["tokens_selected"] = chosen.tokens
-    step = "summarize" if needs_summary(turn.settings, chosen, goal) else "commit"
-    return {"compaction": {"step": step, "draft": draft}}
+    return {"compaction": {"step": "summarize" if summary else "commit", "draft": draft}}
 
 
 def _noop(turn: Turn, draft: Draft, reason: str) -> Step[Update]:

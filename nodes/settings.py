@@ -2,23 +2,36 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, create_model, model_validator
+from pydantic import BaseModel, Field, PositiveInt, create_model, model_validator
 
+from .frames import SummaryForm
+from .frozen import Frozen
+from .input_guard import InputGuard
 from .presets import Preset, defaults_of
+from .prompts import Language, PromptName
 from .strategy_settings import StrategySettings
 from .triggers import Hook, TokenTrigger, Trigger, UsedRatio
 
 
-class _Settings(BaseModel):
+class _Settings(Frozen):
     """All but the figures of the strategies."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     context_window: PositiveInt | None = None
     """Tokens the model accepts; `None` asks the model's profile for `max_input_tokens`."""
 
     preset: Preset = "selective"
     """Which system of the requirements these settings start from: its figures hold where none is given here."""
+
+    enabled: bool = True
+    """Whether anything compacts by itself; without, only a person's wish does, and what is over the limit is an
+    error (S4.25)."""
+
+    fallback_window: PositiveInt | None = None
+    """Tokens assumed where neither `context_window` nor the model's profile says (S4.26); `None`: an error."""
+
+    token_counter: str = Field(default="usage", pattern=r"^(usage|tiktoken|cjk_aware|chars/[1-9]\d*)$")
+    """How tokens are counted where the builder is given no counter (C15): `usage` (tiktoken, and the provider's own
+    figures for what it has been sent), `tiktoken`, `cjk_aware`, or `chars/N` (characters divided by N)."""
 
     output_reserve: int | None = Field(default=None, ge=0)
     """Tokens kept free for the answer; `None`: the model's `max_tokens`, else min(16,384, window / 8)."""
@@ -35,6 +48,9 @@ class _Settings(BaseModel):
     target_ratio: float = Field(default=0.5, gt=0, lt=1)
     """Share of the room that a policy works towards; missing it is no failure."""
 
+    recall: bool = False
+    """Give the agent the tool `recall`, and clipped results and summaries the handles that it accepts."""
+
     summary_mode: Literal["always", "if_needed", "last_resort"] = "always"
     """Whether a summary is written always (S0.44), where selective compaction misses the aim, or only of the whole
     conversation where no strategy makes enough room (C7)."""
@@ -42,12 +58,33 @@ class _Settings(BaseModel):
     summary_scope: Literal["old_part", "all"] = "old_part"
     """What the summary stands for: what is not kept, or the whole conversation (C9)."""
 
+    summary_form: SummaryForm = "record"
+    """How the summary's message is written (C10): a framed record, `<summary>` tags alone (S1.43), S3's fixed prefix,
+    S2's `[历史摘要]`, or S4's header with a line about the rounds that stay."""
+
+    prompts: PromptName = "five_sections"
+    """What a chat model is asked for a summary (C14)."""
+
+    language: Language = "en"
+    """Language of the prompts and of the words around a summary."""
+
+    summary_instructions: str | None = None
+    """What a chat model is asked of every summary besides."""
+
     summary_retries: int = Field(default=2, ge=0, le=10)
     """Further calls of the summariser after a failed one, within one attempt (S0.26)."""
 
     summary_max_tokens: PositiveInt | None = None
     """Most tokens of a summary; `None`: 5 % of the window, or a quarter of a small room; a digest, which is
     extracted and not invented, may hold `facts_share` of the room as well."""
+
+    summary_max_chars: PositiveInt | None = None
+    """Most characters of a summary (S4.30). What is longer, or longer than a `summary_max_tokens` given here, is cut
+    at the end of a line or sentence (S4.38)."""
+
+    summary_input_guard: InputGuard | None = None
+    """Show a chat model only beginning and end of a conversation of very many characters (S3.6-S3.8); `None`: all of
+    it, in as many calls as it takes."""
 
     summary_input_tokens: PositiveInt | None = None
     """Most tokens of conversation shown to the summariser in one call; `None`: three quarters of the window."""
@@ -80,7 +117,30 @@ class _Settings(BaseModel):
     """Calls of the model in which so many compactions are too many; 0 switches this off."""
 
     require_confirmation: bool = False
-    """Ask before compacting in the soft zone, by an interrupt (S4.23)."""
+    """Ask before compacting in the soft zone, by an interrupt (S4.23); after a no, again over the limit (S4.39)."""
+
+    on_no_handler: Literal["proceed", "refuse"] | None = None
+    """Where nobody can be asked, for want of a checkpointer: `proceed` compacts unasked, `refuse` compacts only over
+    the limit; `None`: an error."""
+
+    key_information: tuple[str, ...] = ()
+    """What always stays beside a summary, by name: `goal`, `pins`, `memories`, `git_diff`, `tasks` and those that the
+    builder was given (S2.30)."""
+
+    key_information_share: float = Field(default=0.10, ge=0, le=0.5)
+    """Share of the room for key information, pins aside; what does not fit is cut."""
+
+    key_information_timeout_s: float = Field(default=5.0, gt=0)
+    """Seconds after which a provider of key information is left out."""
+
+    recent_memories_keep: PositiveInt = 10
+    """Newest memories of the store that `memories` keeps (S2.38)."""
+
+    pin_first_input: bool = False
+    """Pin what the user says first, whole, for use without a person beside it (S2.36)."""
+
+    warn_ratio: float | None = Field(default=None, gt=0, le=1)
+    """Share of the window at which (inclusive) a `ContextWarningEvent` is written, once until the next commit."""
 
     emit_compaction_meta_events: bool = False
     """Also write a `CompactionMetaEvent` for each phase to the custom stream (S0.35)."""
@@ -128,7 +188,7 @@ _create: Any = create_model  # its overloads know no fields given by name
 
 CompactionOverrides: type[BaseModel] = _create(
     "CompactionOverrides",
-    __config__=ConfigDict(frozen=True, extra="forbid"),
+    __base__=Frozen,
     __doc__="Settings changed for one run (the graph's context schema): what is `None` stays as built.",
     **{name: _optional(name) for name in CompactionSettings.model_fields},
 )

@@ -1,7 +1,7 @@
 """What a thread carries between steps: the messages, and two small channels of ours (DESIGN §5)."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
+from typing import Annotated, Any, Literal, NotRequired, cast
 from uuid import uuid4
 
 from langchain_core.messages import (
@@ -13,10 +13,14 @@ from langchain_core.messages import (
 )
 from langgraph.graph import MessagesState
 from langgraph.types import Overwrite
+from typing_extensions import TypedDict  # below Python 3.12 pydantic makes schemas of no other
 
 from .errors import InvalidMessagesError
 
 STATE_VERSION = 1
+
+FOCUS_CHARACTERS = 500
+"""Most characters of a person's focus: it stands in the channel, which is small."""
 
 Route = Literal["model", "end"]
 """Where a turn goes on when its compaction is over: to the model (pre-check) or to its end (post-check)."""
@@ -53,6 +57,8 @@ class Draft(TypedDict):
     """Ids of the messages that leave the view."""
     clip: dict[str, AnyMessage]
     """Messages that stay in a shortened form, by id."""
+    sections: NotRequired[list[list[str]]]
+    """Ids of the parts of what leaves that are summarised each by itself; none: all of it together."""
     summary: AnyMessage | None
     tokens_before: int
     tokens_selected: int
@@ -66,6 +72,10 @@ class Draft(TypedDict):
     """Most tokens that the gate lets pass."""
     needed: NotRequired[list[list[str]]]
     """For each required fact, the words that the next request must hold."""
+    unrestored: NotRequired[bool]
+    """Whether its rollback could not read the snapshot: the next check tries again, whoever owns the draft."""
+    key_information: NotRequired[dict[str, str]]
+    """Key information that the summary's message will carry, by name."""
     counts: NotRequired[dict[str, int]]
     seen: NotRequired[dict[str, Any]]
     calls: NotRequired[int]
@@ -115,12 +125,24 @@ class Compaction(TypedDict, total=False):
     """Overflows in a row that the provider reported for this request."""
     declined_at: int
     """Tokens at which a person declined; asked again once the conversation has grown by 5 % of the window."""
+    warned: bool
+    """Whether `warn_ratio` was reached since the last commit."""
+    choosing: bool
+    """Whether the open question is the one over the limit, after a no (S4.39)."""
+    handoff: dict[str, Any] | None
+    """The input for a thread that a person chose to open instead, `{"messages", "memory"}`; until the next input."""
+    marked: str | None
+    """The marker that the model wrote, until a check has heard it (S2.4)."""
+    marked_alone: bool
+    """Whether the turn's last answer was nothing but a marker, and was not kept."""
     last: dict[str, Any]
     """The last attempt's verdict, reason, strategy and figures."""
     learned: dict[str, int]
     """Per model: tokens it accepts, as its own refusal told."""
     request: dict[str, Any] | None
-    """A person's wish to compact now: `{"focus": text or None}`."""
+    """A person's wish to compact now: `{"focus": text or None, "full": whether all of it is summarised}`."""
+    held: bool
+    """Whether an undone compaction keeps automatic ones off in the soft zone, until `release` or a person's wish."""
     head: str | None
     """Id of the last committed compaction: where this state's chain of compactions ends."""
 
@@ -129,6 +151,9 @@ class Memory(TypedDict, total=False):
     """What outlives every compaction; changes only at a commit or by the user."""
 
     goal: str
+    """The beginning of the first thing that the user asked for."""
+    goal_handle: str
+    """Its handle: where the archive has the whole of it."""
     pins: list[str]
     """Ids of messages that are kept verbatim."""
 

@@ -2,15 +2,19 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
+
+from .frozen import Frozen, nearest
+from .policies.item_types import PRIORITIES
+from .prompts import Language
 
 Action = Literal["drop", "truncate", "none"]
+TaskType = Literal["code", "analysis", "conversation", "mixed", "unknown"]
+Progressive = Literal["sliding_window", "importance", "key_events", "incremental"]
 
 
-class TypeRule(BaseModel):
+class TypeRule(Frozen):
     """What happens to the messages of one type (S1.6, S1.23, S1.24)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     action: Action
     keep_recent: NonNegativeInt = 0
@@ -30,10 +34,23 @@ TYPE_RULES: dict[str, TypeRule] = {
 """The rule of each type; a type without one is left alone (S1.26-S1.34)."""
 
 
-class StrategySettings(BaseModel):
-    """How much each strategy keeps. `strategies` says which are tried, in turn, while the result is still short."""
+class AdaptiveOrders(Frozen):
+    """For each type of task the strategies of which `adaptive` takes the first that applies (S2.14-S2.18)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    code: tuple[Progressive, ...] = ("sliding_window", "key_events", "incremental")
+    analysis: tuple[Progressive, ...] = ("sliding_window", "importance", "incremental")
+    conversation: tuple[Progressive, ...] = ("sliding_window", "importance", "incremental")
+    mixed: tuple[Progressive, ...] = ("sliding_window", "incremental", "importance")
+    unknown: tuple[Progressive, ...] = ("sliding_window", "importance", "incremental")
+
+    def of(self, task: TaskType) -> tuple[Progressive, ...]:
+        """The order of one type."""
+        order: tuple[Progressive, ...] = getattr(self, task)
+        return order
+
+
+class StrategySettings(Frozen):
+    """How much each strategy keeps. `strategies` says which are tried, in turn, while the result is still short."""
 
     strategies: tuple[str, ...] = Field(default=("tool_blocks",), min_length=1)
     """Selective strategies by name, tried in turn while the request is still short of room (S2.41-S2.44)."""
@@ -62,6 +79,16 @@ class StrategySettings(BaseModel):
     type_rules: dict[str, TypeRule] = TYPE_RULES
     """For each type of message what `typed_rules` does with it; what is given replaces the rules of these types."""
 
+    @field_validator("type_rules")
+    @classmethod
+    def _beside_the_usual(cls, given: dict[str, TypeRule]) -> dict[str, TypeRule]:
+        """The rules given and, for the other types, the usual ones; a name that is no type tells the nearest."""
+        for kind in given:
+            if kind not in PRIORITIES:
+                known = nearest(kind, PRIORITIES) or f"there are: {', '.join(PRIORITIES)}"
+                raise ValueError(f"there is no type {kind!r} of message; {known}")
+        return {**TYPE_RULES, **given}
+
     sliding_window_size: PositiveInt = 9
     """Newest messages that `sliding_window` keeps, widened to whole tool blocks (S2.45)."""
 
@@ -86,6 +113,18 @@ class StrategySettings(BaseModel):
     incremental_chunk_from: Literal["start", "end"] = "end"
     """Where chunks are counted from: from the end, the chunk that stays is a full one."""
 
+    task_type: TaskType | None = None
+    """What the agent works at (S2.9); `None`: told from its tool calls and words."""
+
+    adaptive_orders: AdaptiveOrders = AdaptiveOrders()
+    """For each type of task the strategies that `adaptive` tries in turn."""
+
+    adaptive_then: tuple[Progressive, ...] = ("sliding_window", "importance")
+    """What is tried in turn after `adaptive` where its choice is not enough, in place of all further ones (S2.7)."""
+
+    keyword_languages: tuple[Language, ...] = ("en", "zh")
+    """Languages whose keywords `importance`, `key_events` and `adaptive` know."""
+
     recent_rounds_keep: NonNegativeInt = 2
     """Newest rounds that `recent_rounds` keeps whole; fewer where they do not fit (S4.28, S4.40)."""
 
@@ -96,4 +135,5 @@ class StrategySettings(BaseModel):
     """Tokens of newest messages that `recent_tokens` keeps."""
 
     ephemeral_keep: NonNegativeInt | None = None
-    """Newest ephemeral messages that stay in view, the others leave before each call (S1.4); `None`: all stay."""
+    """Newest messages with the mark `ephemeral`, of each tool, that a call still sees whole (S1.4); `None`: all.
+    A tool says its own number instead, by `metadata={"ephemeral": n}`."""

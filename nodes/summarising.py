@@ -12,8 +12,10 @@ from .engine import Call
 from .failures import failure
 from .ladder import Rung
 from .policies.gate import Finding
+from .policies.length import within
 from .policies.summary import Chunk, Earlier, Reply, absorbed, chunks, extract, old_part
 from .policies.transcript import message_id
+from .prompts import PROMPTS
 from .steps import Step
 from .summarizers import SummaryRequest
 
@@ -64,6 +66,8 @@ class Work:
     """By id, what an earlier compaction clipped: the summariser is shown the whole."""
     focus: str | None = None
     callbacks: Any = None
+    sections: tuple[frozenset[int], ...] = ()
+    """Parts of what leaves that are summarised each by itself, in order."""
 
     def earlier(self) -> Earlier:
         """What the earlier summary hands on."""
@@ -79,11 +83,11 @@ class Work:
         old, counter = self.old(), self.call.meter.counter
         if self.rung.is_deterministic:
             return [Chunk(tuple(old), "")]
-        limit = self._limit()
+        limit, guard = self._limit(), self.call.settings.summary_input_guard
         if self.rung.in_pieces:
-            whole = sum(chunk.tokens(counter) for chunk in chunks(old, limit, counter))
+            whole = sum(chunk.tokens(counter) for chunk in chunks(old, limit, counter, guard))
             limit = max(LEAST_PIECE, min(limit, whole) // PIECES)
-        return chunks(old, limit, counter) or [Chunk((), "")]
+        return chunks(old, limit, counter, guard) or [Chunk((), "")]
 
     def _limit(self) -> int:
         tokens = self.call.settings.summary_input_tokens or self.call.sizes.window * 3 // 4
@@ -91,6 +95,7 @@ class Work:
 
     def request(self, part: Chunk, earlier: Earlier, body: str) -> SummaryRequest:
         """The request about one chunk, on top of the summary so far."""
+        settings = self.call.settings
         return SummaryRequest(
             messages=part.messages,
             conversation=part.text,
@@ -100,6 +105,9 @@ class Work:
             max_tokens=self.budget,
             counter=self.call.meter.counter,
             focus=self.focus,
+            prompts=PROMPTS[settings.prompts, settings.language],
+            instructions=settings.summary_instructions,
+            max_chars=settings.summary_max_chars,
             callbacks=self.callbacks,
         )
 
@@ -145,6 +153,13 @@ def summarise(work: Work) -> Step[Written]:
         if written.finding:
             return written
     return replace(written, seen=seen_of(parts))
+
+
+def limited(work: Work, written: Written) -> Written:
+    """The summary cut to the size that the settings allow (S4.38)."""
+    settings, counter = work.call.settings, work.call.meter.counter
+    most, characters = settings.summary_max_tokens, settings.summary_max_chars
+    return replace(written, body=within(written.body, counter=counter, tokens=most, characters=characters))
 
 
 def seen_of(parts: Sequence[Chunk]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any
 
 from langgraph_compaction.checkpoint import AttemptKey, digest_all
 
@@ -12,9 +11,10 @@ from .events import log, meta_event
 from .failures import failure
 from .ladder import Rung
 from .policies.transcript import message_id
+from .sections import summarise_by_sections
 from .state import Draft
 from .steps import Step
-from .summarising import Work, Written, seen_of, summarise
+from .summarising import Work, Written, seen_of
 from .turn import Turn, Update, failed
 
 
@@ -23,7 +23,8 @@ def summarize(turn: Turn) -> Step[Update]:
     draft = turn.draft.copy()
     rung = turn.ladder[draft["rung"]]
     log.info("执行 LLM Summary (%s)", draft["strategy"])
-    _meta(turn, draft, "summary_start", draft["tokens_selected"], "always_run")
+    size = draft["tokens_selected"]
+    turn.tell(meta_event("summary_start", size, size, counts_of(draft.get("counts")), "always_run"))
     try:
         extra = _beside(turn, draft)
         written = yield from _written(turn, draft, rung, extra)
@@ -36,8 +37,6 @@ def summarize(turn: Turn) -> Step[Update]:
     summary = extra.message(written.body, turn.draft_key.compaction_id, written.record)
     draft["summary"], draft["seen"] = summary, dict(written.seen)
     draft["needed"] = [] if rung.hides else [list(words) for words in extra.facts.needed]
-    after = draft["tokens_selected"] + turn.meter.scaled(turn.counter.message(summary))
-    _meta(turn, draft, "summary_done", after, "success")
     return {"compaction": {"step": "commit", "draft": draft}}
 
 
@@ -64,6 +63,7 @@ def _beside(turn: Turn, draft: Draft) -> Beside:
         _drop(turn, draft),
         tokens=draft["tokens_selected"],
         ceiling=draft.get("ceiling", turn.sizes.limit),
+        key_information=draft.get("key_information"),
     )
 
 
@@ -82,14 +82,15 @@ def _written(turn: Turn, draft: Draft, rung: Rung, extra: Beside) -> Step[Writte
         originals=originals,
         focus=turn.compaction.get("focus"),
         callbacks=turn.callbacks,
+        sections=_sections(turn, draft),
     )
     if rung.is_deterministic:
-        return (yield from summarise(work))
+        return (yield from summarise_by_sections(work))
     name = _name(turn, draft)
     if (known := (yield from _known(turn, key, name))) is not None:
         log.info("the summary of attempt %s was recorded before; it is not asked for again", key.compaction_id)
         return replace(known, seen=seen_of(work.parts()))
-    written = yield from summarise(work)
+    written = yield from summarise_by_sections(work)
     if written.finding is None:
         yield from keep_summary(turn, key, name, written)
     return written
@@ -114,12 +115,14 @@ def _drop(turn: Turn, draft: Draft) -> frozenset[int]:
     return frozenset(index for index, message in enumerate(turn.messages) if message_id(message) in gone)
 
 
+def _sections(turn: Turn, draft: Draft) -> tuple[frozenset[int], ...]:
+    """Indexes of the parts that are summarised each by itself."""
+    place = {message_id(message): index for index, message in enumerate(turn.messages)}
+    return tuple(frozenset(place[name] for name in part if name in place) for part in draft.get("sections", ()))
+
+
 def _name(turn: Turn, draft: Draft) -> str:
     """The name under which a summary of these messages is recorded."""
     old = digest_all([turn.messages[index] for index in sorted(_drop(turn, draft))])
     name = f"{old}|{draft['strategy']}|{turn.compaction.get('focus')}"
     return blake2b(name.encode(), digest_size=16).hexdigest()
-
-
-def _meta(turn: Turn, draft: Draft, phase: Any, after: int, reason: str) -> None:
-    turn.tell(meta_event(phase, draft["tokens_selected"], after, counts_of(draft.get("counts")), reason))

@@ -12,10 +12,10 @@ from langgraph.constants import TAG_HIDDEN
 
 from .errors import SettingsError
 from .policies.digest import digest
-from .policies.form import Free
+from .policies.form import CONTRACTS, Contract, Free
 from .policies.summary import Reply
 from .policies.tokens import TokenCounter
-from .prompts import SYSTEM, user_prompt
+from .prompts import FIVE_SECTIONS, PromptSet
 
 TAGS = ["nostream", "compaction"]
 
@@ -40,19 +40,27 @@ class SummaryRequest:
     focus: str | None = None
     defect: str | None = None
     """Why the last reply to this request was rejected."""
+    prompts: PromptSet = FIVE_SECTIONS
+    """What a chat model is told."""
+    instructions: str | None = None
+    """What the settings ask of every summary besides."""
+    max_chars: int | None = None
+    """Most characters the summary may hold, where they are limited too."""
     callbacks: Any = None
     """Callbacks of the run, so that tracing sees the call."""
 
     def prompt(self) -> list[BaseMessage]:
         """The request as messages for a chat model."""
-        text = user_prompt(
+        text = self.prompts.user(
             self.conversation,
             earlier=self.earlier,
             max_tokens=self.max_tokens,
+            max_chars=self.max_chars,
+            instructions=self.instructions,
             focus=self.focus,
             defect=self.defect,
         )
-        return [SystemMessage(SYSTEM), HumanMessage(text)]
+        return [SystemMessage(self.prompts.system), HumanMessage(text)]
 
 
 @runtime_checkable
@@ -133,11 +141,13 @@ class RunnableSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Ask, outside the turn's own context: thread, checkpointer and tools are not inherited."""
-        return self._reply(self.runnable.invoke(self._input(request), self._config(request)))
+        output = self.runnable.invoke(self._input(request), self._config(request))
+        return self._reply(output, CONTRACTS[request.prompts.form])
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Ask, asynchronously."""
-        return self._reply(await self.runnable.ainvoke(self._input(request), self._config(request)))
+        output = await self.runnable.ainvoke(self._input(request), self._config(request))
+        return self._reply(output, CONTRACTS[request.prompts.form])
 
     def _input(self, request: SummaryRequest) -> Any:
         return {"messages": request.prompt()} if self.is_graph else request.prompt()
@@ -146,11 +156,11 @@ class RunnableSummarizer:
         tags = [*TAGS, TAG_HIDDEN] if self.is_graph else TAGS  # a graph's nodes would stream their messages
         return RunnableConfig(tags=tags, callbacks=request.callbacks, run_name="compaction_summary")
 
-    def _reply(self, output: Any) -> Reply:
+    def _reply(self, output: Any, contract: Contract) -> Reply:
         if isinstance(output, Mapping):
             output = cast("Mapping[str, Any]", output)["messages"][-1]
         if not isinstance(output, AIMessage):
-            return Reply(content=output)
+            return Reply(content=output, contract=contract)
         usage, meta = output.usage_metadata, output.response_metadata
         return Reply(
             content=output.content,
@@ -159,6 +169,7 @@ class RunnableSummarizer:
             input_tokens=usage["input_tokens"] if usage else 0,
             output_tokens=usage["output_tokens"] if usage else 0,
             model=meta.get("model_name") or meta.get("model"),
+            contract=contract,
         )
 
 

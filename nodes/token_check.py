@@ -2,35 +2,50 @@
 
 import os
 import socket
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import handle
-
 from .attempts import abandon, note, store
+from .confirm import check_askable
 from .deciding import check
+from .ephemeral import expire
 from .errors import EmbeddingError, MessageRefusedError
-from .events import CompactionEvent, PreCompactEvent, emit
-from .policies.transcript import MARK, Transcript, marks
-from .state import STATE_VERSION, Route, replace
-from .steps import Step, blocking
+from .events import CompactionEvent, PreCompactEvent, TriggerSource, emit, log
+from .failures import failure
+from .policies.gate import Finding
+from .policies.quoting import clip
+from .policies.required import first_inputs
+from .policies.tokens import total
+from .policies.transcript import MARK, Transcript, marks, message_id
+from .state import FOCUS_CHARACTERS, STATE_VERSION, Memory, Route, replace
+from .steps import Step
 from .summarize import is_paid
+from .triggers import Command
 from .turn import Turn, Update
 
+FORGOTTEN = {"request": None, "handoff": None, "choosing": False, "marked_alone": False}
+"""What held until this check and does no longer; a check that asks again says so again."""
+
 EMBEDDED = "langgraph_compaction_embedded"
-"""Key of a run's configuration by which `as_node` says that it stands around the compaction graph."""
+"""Key of a run's configuration by which `as_node` says that it stands around the compaction graph; its value is the
+parent's state, for providers of key information."""
 
 
 def token_check(turn: Turn) -> Step[Update]:
     """Measure the next request and decide where the turn goes."""
     _refuse_bare_embedding(turn)
-    common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(turn), "request": None, "overflows": 0}
-    view, request = Transcript(turn.messages), turn.compaction.get("request")
+    check_askable(turn.settings, answerable=turn.can_ask)
+    common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(turn), "overflows": 0, **FORGOTTEN}
+    view = Transcript(turn.messages)
     if turn.compaction.get("step") == "selective_compaction" and not turn.compaction.get("draft"):
         yield from abandon(turn)  # a run died in that node, before its draft was in the state
     if (oversize := _refused(turn, view)) is not None:
         return (yield from _refuse(turn, common, *oversize))
+    turn, view = _commanded(turn, view)
+    request = turn.compaction.get("request")
     route = _route(turn, view)
     if view.has_open_call:
         return _update(turn, {**common, "step": route, "route": route})
@@ -40,24 +55,36 @@ def token_check(turn: Turn) -> Step[Update]:
         return _update(turn, {**common, "trigger": "precheck", **wish, "step": step, "route": route})
     if request is not None:
         return _update(turn, {**common, **_manual(turn, request), "route": route})
-    decided = yield from _checked(turn.after(common), view)
-    return _update(turn, {**common, **decided})
+    gone = yield from expire(turn)
+    common |= gone.pop("compaction", {})
+    decided = yield from _checked(turn.after(common, gone["messages"].value if gone else None))
+    return {**_update(turn, {**common, **decided}), **gone}
 
 
-def _checked(turn: Turn, view: Transcript) -> Step[dict[str, Any]]:
-    """Before a new input counts (S4.32), then with it; what the first has decided is not asked again."""
-    newest = view.pending_user
-    if newest is not None and newest == len(turn.messages) - 1 and "pre_input" in turn.settings.hooks:
-        earlier = turn.size - turn.meter.scaled(turn.counter.message(turn.messages[newest]))
-        decided = yield from check(turn, earlier, "input", "model")
+def _checked(turn: Turn) -> Step[dict[str, Any]]:
+    """First what stood here before, then the whole request; what the first has decided is not asked again."""
+    for earlier, source in _before(turn):
+        decided = yield from check(turn, earlier, source, "model")
         if decided.get("trigger") and (decided["step"] != "model" or turn.size <= turn.sizes.limit):
             return decided
     return (yield from check(turn, turn.size, "precheck", "model"))
 
 
+def _before(turn: Turn) -> Iterator[tuple[int, TriggerSource]]:
+    """Tokens without a new input (S4.32), or up to an answer that its own calls kept from being checked (S1.2)."""
+    hooks, newest = turn.settings.hooks, Transcript(turn.messages).pending_user
+    if "pre_input" in hooks and newest is not None and newest == len(turn.messages) - 1:
+        yield turn.size - turn.meter.scaled(turn.counter.message(turn.messages[newest])), "input"
+    results = list(takewhile(lambda message: isinstance(message, ToolMessage), reversed(turn.messages)))
+    if results and "post_model" in hooks and "pre_model" not in hooks:
+        yield turn.size - turn.meter.scaled(total(turn.counter, results)), "check"
+
+
 def _route(turn: Turn, view: Transcript) -> Route:
     """Where the turn goes on: a wish to compact ends it, unless a message came with it or after it (a run died)."""
     wish, newly = turn.compaction.get("request"), turn.compaction.get("step", "end") == "end"
+    if wish is not None and wish.get("command"):
+        return "model" if turn.team.embedded else "end"
     return "model" if wish is None or (newly and view.pending_user is not None) else "end"
 
 
@@ -66,7 +93,22 @@ def _update(turn: Turn, compaction: dict[str, Any]) -> Update:
     update: Update = {"compaction": compaction, "applied": None}
     if any(given is not kept for given, kept in zip(turn.state["messages"], turn.messages, strict=True)):
         update["messages"] = replace(turn.messages)
+    if first := _first_pinned(turn):
+        update["memory"] = first
     return update
+
+
+def _first_pinned(turn: Turn) -> Memory | None:
+    """The pins with what the user said first (S2.36), once; none of it where it takes more than half of the room."""
+    known, later = turn.memory.get("pins"), turn.compaction.get("turns", 0)
+    if not turn.settings.pin_first_input or turn.memory.get("goal") or (later and known is not None):
+        return None
+    first = first_inputs(turn.messages)
+    held, most = turn.meter.scaled(total(turn.counter, first)), turn.sizes.room // 2
+    if held > most:
+        log.warning("the first input is not pinned: it takes %d tokens, more than half of the room, %d", held, most)
+        first = []
+    return {"pins": [*dict.fromkeys([*(known or ()), *map(message_id, first)])]}
 
 
 def _refuse_bare_embedding(turn: Turn) -> None:
@@ -93,6 +135,8 @@ def _recovery(turn: Turn) -> Step[Literal["summarize", "rollback"]]:
 def _someone_else_works(turn: Turn) -> bool:
     """Whether the draft's owner may still be at work, so that this input is answered without compacting."""
     draft, now = turn.draft, turn.now()
+    if draft.get("unrestored"):
+        return False
     elapsed = now - draft.get("opened_at", 0.0)
     lease = 0 <= elapsed < turn.settings.summary_timeout_s
     return lease and _alive(draft.get("owner", "")) and turn.size <= turn.sizes.limit
@@ -112,18 +156,45 @@ def _alive(owner: str) -> bool:
     return True
 
 
+def _commanded(turn: Turn, view: Transcript) -> tuple[Turn, Transcript]:
+    """A command at the very beginning of a person's newest message, as their wish (S2.5).
+
+    The message stays, marked, so that the model is never sent it; inside a parent, whose model it is, as it was.
+    """
+    newest = view.pending_user
+    if newest is None or newest != len(turn.messages) - 1 or turn.compaction.get("request") is not None:
+        return turn, view
+    message = turn.messages[newest]
+    for trigger in turn.settings.triggers:
+        if isinstance(trigger, Command) and (focus := _after(message.text, trigger.text)) is not None:
+            request = {"focus": focus or None, "full": trigger.full, "command": True}
+            if turn.team.embedded:
+                return turn.after({"request": request}), view
+            mark = {**marks(message), "is_meta": True, "command": True}
+            command = message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: mark}})
+            kept = [*turn.messages[:-1], command]
+            return turn.after({"request": request}, kept), Transcript(kept)
+    return turn, view
+
+
+def _after(text: str, command: str) -> str | None:
+    """What follows the command's word; `None` where the text does not begin with it."""
+    rest = text.removeprefix(command)
+    return rest.strip() if rest != text and (not rest or rest[0].isspace()) else None
+
+
 def _manual(turn: Turn, request: dict[str, Any]) -> dict[str, Any]:
-    emit(
-        turn.writer,
-        PreCompactEvent(trigger="manual", current_tokens=turn.size, threshold=turn.sizes.trigger),
-    )
-    return {"step": "selective_compaction", "rung": 0, **wished(request)}
+    wish = wished(request)
+    event = PreCompactEvent(trigger=wish["trigger"], current_tokens=turn.size, threshold=turn.sizes.trigger)
+    emit(turn.writer, event)
+    return {"step": "selective_compaction", "rung": 0, **wish}
 
 
 def wished(request: dict[str, Any]) -> dict[str, Any]:
     """A person's wish as the keys of the channel that a trigger writes."""
-    full = bool(request.get("full"))
-    return {"trigger": "manual", "focus": request.get("focus"), "full": full, "most": None}
+    focus, name = request.get("focus"), "command" if request.get("command") else "manual"
+    kept = clip(str(focus), FOCUS_CHARACTERS) if focus else None
+    return {"trigger": name, "focus": kept, "full": bool(request.get("full")), "most": None, "choosing": False}
 
 
 def _refused(turn: Turn, view: Transcript) -> tuple[AnyMessage, int] | None:
@@ -138,11 +209,22 @@ def _refused(turn: Turn, view: Transcript) -> tuple[AnyMessage, int] | None:
 def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int) -> Step[Update]:
     """Archive the message, leave one line in its place, and end the turn (DESIGN §4).
 
-    Inside a parent under `on_refusal="raise"` raises `MessageRefusedError`: the parent's list stays as it is.
+    Inside a parent under `on_refusal="raise"` raises `MessageRefusedError`: the parent's list stays as it is. So it
+    does everywhere where the archive cannot be written: the message stays (invariant 9), and once the database
+    works the same run can go on, and the next input is answered.
     """
     if marks(message).get("refused"):
         return _update(turn, {**common, "step": "end", "route": "end"})  # even its line is too long for this limit
-    name, limit = handle(message), turn.sizes.limit
+    limit = turn.sizes.limit
+    try:
+        name = yield from store(turn, turn.key(turn.base_digest(), 0, 0), message)
+    except Exception as error:
+        yield from _tell(turn, failure(error, "archive"), least)
+        raise MessageRefusedError(
+            f"the newest message needs {least} tokens with the fixed part and the limit is {limit}. It could not "
+            f"be archived ({type(error).__name__}) and stays in the conversation: mend the database, then run "
+            "again, or send a shorter message"
+        ) from error
     line = (
         f"[This message was not sent to the model: with the fixed part it needs {least} tokens and the limit "
         f"is {limit}. It is kept in the archive under {name}. Send a shorter one.]"
@@ -150,22 +232,7 @@ def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int)
     mark = {**marks(message), "refused": True, "handle": name}
     kwargs = {**message.additional_kwargs, MARK: mark}
     stand_in = HumanMessage(line, id=message.id, additional_kwargs=kwargs, name=message.name)
-    base = turn.base_digest()
-    if turn.thread_id is not None:
-        yield from blocking(lambda: store(turn, turn.key(base, 0, 0), message))
-    yield from note(turn, "precheck", "refused", least, reason="message_over_limit", base_digest=base)
-    emit(
-        turn.writer,
-        CompactionEvent(
-            verdict="refused",
-            reason="message_over_limit",
-            strategy="",
-            tokens_before=least,
-            tokens_after=limit,
-            blocks_dropped=0,
-            compaction_id=None,
-        ),
-    )
+    yield from _tell(turn, Finding("refused", "message_over_limit"), least)
     raises = turn.settings.on_refusal == "raise"
     if raises and turn.team.embedded:
         raise MessageRefusedError(line)  # there is no model node of ours that could
@@ -177,3 +244,20 @@ def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int)
         "compaction": {**common, "step": step, "route": "end", "last": last},
         "applied": {"drop": [], "clip": {message.id: stand_in}, "summary": None},
     }
+
+
+def _tell(turn: Turn, found: Finding, least: int) -> Step[None]:
+    """What became of a message over the limit, in the ledger and as an event."""
+    yield from note(turn, "precheck", found.verdict, least, reason=found.reason, base_digest=turn.base_digest())
+    emit(
+        turn.writer,
+        CompactionEvent(
+            verdict=found.verdict,
+            reason=found.reason,
+            strategy="",
+            tokens_before=least,
+            tokens_after=turn.sizes.limit,
+            blocks_dropped=0,
+            compaction_id=None,
+        ),
+    )

@@ -3,7 +3,9 @@
 import math
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from .frozen import Frozen
 
 Hook = Literal["pre_input", "pre_model", "post_model", "on_overflow"]
 """Where in a turn the triggers are asked (C2): the newest user message not yet counted, before each call of the
@@ -13,11 +15,7 @@ Unit = Literal["turns", "rounds", "messages", "events"]
 """What is counted: inputs since the last compaction; rounds, messages without system ones, all messages in view."""
 
 
-class _Trigger(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class UsedRatio(_Trigger):
+class UsedRatio(Frozen):
     """The request holds this share of the window."""
 
     kind: Literal["used_ratio"] = "used_ratio"
@@ -29,7 +27,7 @@ class UsedRatio(_Trigger):
         return share(window, self.ratio) + (self.operator == ">")
 
 
-class RemainingRatio(_Trigger):
+class RemainingRatio(Frozen):
     """Less than this share of the window is left (S2.2)."""
 
     kind: Literal["remaining_ratio"] = "remaining_ratio"
@@ -41,7 +39,7 @@ class RemainingRatio(_Trigger):
         return window - share(window, self.ratio) + (self.operator == "<")
 
 
-class ReserveTokens(_Trigger):
+class ReserveTokens(Frozen):
     """Less than so many tokens of the window are left."""
 
     kind: Literal["reserve_tokens"] = "reserve_tokens"
@@ -54,7 +52,7 @@ class ReserveTokens(_Trigger):
         return max(1, window - self.tokens + (self.operator == ">"))
 
 
-class Count(_Trigger):
+class Count(Frozen):
     """So many turns, rounds, messages or events (S2.3, S3.13)."""
 
     kind: Literal["count"] = "count"
@@ -70,7 +68,7 @@ class Count(_Trigger):
         return self.limit - (self.operator == ">=")
 
 
-class Marker(_Trigger):
+class Marker(Frozen):
     """The model's own wish: these words in its answer, outside code and quotations (S2.4)."""
 
     kind: Literal["marker"] = "marker"
@@ -78,15 +76,18 @@ class Marker(_Trigger):
     full: bool = True
 
 
-class Command(_Trigger):
-    """The user's wish: a message that begins with this word; what follows it says what to keep (S2.5)."""
+class Command(Frozen):
+    """The user's wish: an input that begins with this word; what follows it says what to keep above all (S2.5).
+
+    The agent does not answer such an input, and the model is never sent it.
+    """
 
     kind: Literal["command"] = "command"
     text: str = Field(default="/compact", min_length=2)
     full: bool = False
 
 
-class Own(_Trigger):
+class Own(Frozen):
     """A trigger of the application's, by the name under which the builder was given it."""
 
     kind: Literal["own"] = "own"
@@ -98,6 +99,10 @@ Trigger = Annotated[
 ]
 
 TokenTrigger = UsedRatio | RemainingRatio | ReserveTokens
+
+
+WISHES = frozenset({"manual", "command"})
+"""Triggers that are a person's wish: nothing is asked or deferred, and the rungs run on until one commits."""
 
 
 def share(tokens: int, ratio: float) -> int:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import StreamWriter
 
@@ -15,6 +16,7 @@ from langgraph_compaction.checkpoint import AttemptKey, digest, digest_all
 from .collaborators import Collaborators, Model, max_tokens_of, model_name, window_of
 from .engine import Call
 from .events import CompactionMetaEvent, emit
+from .key_information import check_known
 from .ladder import Ladder
 from .policies.gate import Finding
 from .policies.meter import Meter
@@ -50,11 +52,13 @@ class Turn:
         """The small channel; empty on a thread's first turn."""
         return self.state.get("compaction") or {}
 
-    def after(self, changed: dict[str, Any]) -> "Turn":
-        """This turn as it is once these keys of the small channel are written."""
+    def after(self, changed: dict[str, Any], messages: list[AnyMessage] | None = None) -> "Turn":
+        """This turn as it is once these keys of the small channel, and these messages, are written."""
         state = cast("CompactionState", {**self.state, "compaction": merge(dict(self.compaction), changed)})
         turn, known = replace(self, state=state), ("messages", "settings", "model")
         vars(turn).update({name: value for name, value in vars(self).items() if name in known})
+        if messages is not None:
+            vars(turn)["messages"] = messages
         return turn
 
     @property
@@ -83,7 +87,13 @@ class Turn:
         found = effective(self.team.settings, context if isinstance(context, CompactionOverrides) else None)
         check_named(found.strategies, self.team.strategies)
         check_own(found, self.team.triggers)
+        check_known(found.key_information, self.team.key_information)
         return found
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether an interrupt can be answered: only a checkpointer keeps the run until then."""
+        return bool(self.config.get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER))
 
     @cached_property
     def model(self) -> Model | None:
@@ -98,7 +108,7 @@ class Turn:
     @property
     def counter(self) -> TokenCounter:
         """Its counter."""
-        return self.team.counter_for(self.model)
+        return self.team.counter_for(self.model, self.settings)
 
     @cached_property
     def meter(self) -> Meter:

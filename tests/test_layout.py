@@ -114,7 +114,14 @@ def test_the_namespace_has_no_init_and_each_portion_is_typed() -> None:
 
 def test_optional_packages_are_not_needed() -> None:
     """The command line, the savers and the server's graph are there without what only extras and tests install."""
-    optional = ("cryptography", "langgraph.checkpoint.postgres", "langgraph.checkpoint.sqlite", "psycopg", "pymysql")
+    optional = (
+        "cryptography",
+        "langchain",
+        "langgraph.checkpoint.postgres",
+        "langgraph.checkpoint.sqlite",
+        "psycopg",
+        "pymysql",
+    )
     blocked = f"import sys; sys.modules.update(dict.fromkeys({optional}))"
     code = f"{blocked}; import {PACKAGE}.graph.agent, {PACKAGE}.graph.cli.main"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

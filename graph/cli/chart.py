@@ -1,6 +1,7 @@
 """Sizes as text: a gauge of one moment, and a chart of many."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.text import Text
 
@@ -8,6 +9,9 @@ from .standing import Standing
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _ROWS = 8
+_LINE_ROWS = 14
+SHARED = "•"
+"""Stands where several lines meet."""
 
 
 def gauge(standing: Standing, width: int = 40) -> Text:
@@ -36,6 +40,56 @@ def chart(sizes: Sequence[int], standing: Standing, width: int) -> Text:
             text.append(line if cell == " " else cell, "dim" if cell == " " else _colour(size, standing))
         text.append("\n")
     return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One course of requests over time."""
+
+    sign: str
+    """The character that it is drawn with."""
+    colour: str
+    sizes: Sequence[int]
+    """Tokens of each request, in order."""
+    trigger: int
+
+
+def lines(drawn: Sequence[Line], limit: int, width: int) -> Text:
+    """Requests over time, a sign and a colour for each line, against the limit and the triggers.
+
+    A line is as wide as the chart, however many requests it has; a column is the largest of its requests.
+    """
+    labels = {_level(trigger, limit): f"trigger {trigger:,} " for trigger in sorted({one.trigger for one in drawn})}
+    labels[_LINE_ROWS] = f"limit {limit:,} "
+    margin = max(map(len, labels.values()))
+    count = max(1, min(width - margin, max(len(one.sizes) for one in drawn)))
+    cells = _cells(drawn, limit, count)
+    text = Text()
+    for row in range(_LINE_ROWS, -1, -1):
+        text.append(labels.get(row, "").rjust(margin), "dim")
+        for column in range(count):
+            there = cells.get((row, column), [])
+            if not there:
+                text.append("┄" if row in labels else " ", "dim")
+            else:
+                text.append(there[0].sign if len(there) == 1 else SHARED, there[0].colour if len(there) == 1 else "")
+        text.append("\n")
+    return text
+
+
+def _cells(drawn: Sequence[Line], limit: int, count: int) -> Mapping[tuple[int, int], list[Line]]:
+    """Which lines pass through each row and column."""
+    found: dict[tuple[int, int], list[Line]] = {}
+    for one in drawn:
+        for column in range(count if one.sizes else 0):
+            start, end = (len(one.sizes) * at // count for at in (column, column + 1))
+            size = max(one.sizes[start : max(end, start + 1)])
+            found.setdefault((_level(size, limit), column), []).append(one)
+    return found
+
+
+def _level(tokens: int, limit: int) -> int:
+    return min(_LINE_ROWS, round(_LINE_ROWS * tokens / limit))
 
 
 def _row(tokens: int, standing: Standing) -> int:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -108,9 +108,14 @@ def _talk(screen: Screen, conversation: Conversation) -> None:
 def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happening]) -> None:
     """Show a turn to its end, with the questions that come up; a failure is one line, and the chat goes on."""
     try:
-        shown = _show(screen, happenings)
+        shown, asked = _show(screen, happenings), False
         while (question := conversation.question) is not None:
-            shown = _show(screen, conversation.answer(_understood(screen.ask(question)))) or shown
+            answer, asked = _understood(screen.ask(question), question["answers"]), True
+            shown = _show(screen, conversation.answer(answer)) or shown
+        if asked and (given := conversation.handoff) is not None:
+            conversation.move()
+            screen.note(f"Going on as {conversation.thread}, with a summary of what was said.")
+            shown = _show(screen, conversation.take_over(given))
     except (EOFError, KeyboardInterrupt):
         raise
     except Exception as error:  # noqa: BLE001 - whatever a provider raises, the chat goes on
@@ -136,9 +141,11 @@ def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:
     return shown
 
 
-def _understood(answer: str) -> object:
-    """What `confirm` takes: yes, no, or a focus."""
+def _understood(answer: str, offered: list[Any]) -> object:
+    """What `confirm` takes: yes, no, or a focus; over the limit one of the ways it offers."""
     said = answer.strip()
+    if "compact" in offered:
+        return said
     if said.lower() in {"", "y", "yes"}:
         return True
     return False if said.lower() in {"n", "no"} else {"accept": True, "focus": said}

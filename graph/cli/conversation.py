@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -19,6 +20,9 @@ Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[L
 """A piece of the answer, a tool call as text, or a compaction's event."""
 
 LAST_ROWS = 5
+
+SHOWN = frozenset({"PreCompactEvent", "CompactionEvent", "ContextWarningEvent"})
+"""Events that a person is told; the others say the same in other systems' words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +51,10 @@ class Conversation:
     thread: str
     stop: Stop = field(default_factory=Stop)
 
-    def __post_init__(self) -> None:
-        self.config: RunnableConfig = {"configurable": {"thread_id": self.thread}, "callbacks": [self.stop]}
+    @property
+    def config(self) -> RunnableConfig:
+        """The thread, and what can stop a run on it."""
+        return {"configurable": {"thread_id": self.thread}, "callbacks": [self.stop]}
 
     def say(self, text: str) -> Iterator[Happening]:
         """A turn with a new user message."""
@@ -66,7 +72,8 @@ class Conversation:
         with self.stop.listening():
             for mode, chunk in self.graph.stream(given, self.config, stream_mode=["messages", "custom", "updates"]):
                 if mode == "custom":
-                    yield "event", cast("dict[str, Any]", chunk)
+                    if (event := cast("dict[str, Any]", chunk))["event"] in SHOWN:
+                        yield "event", event
                 elif mode == "messages":
                     message, metadata = cast("tuple[BaseMessage, dict[str, Any]]", chunk)
                     if metadata.get("langgraph_node") == "model" and message.text:
@@ -79,6 +86,24 @@ class Conversation:
         """What the thread waits to be told before it goes on."""
         asked = self.graph.get_state(self.config).interrupts
         return cast("dict[str, Any]", asked[0].value) if asked else None
+
+    @property
+    def handoff(self) -> dict[str, Any] | None:
+        """The input that the thread hands over to a new one."""
+        values = self.graph.get_state(self.config).values
+        return cast("dict[str, Any] | None", (values.get("compaction") or {}).get("handoff"))
+
+    def move(self) -> None:
+        """Go on in a new thread, whose name is the old one's with a number."""
+        base = self.thread
+        for number in count(2):
+            self.thread = f"{base}-{number}"
+            if not self.graph.get_state(self.config).values:
+                return
+
+    def take_over(self, handoff: dict[str, Any]) -> Iterator[Happening]:
+        """Open the thread with what another one handed over."""
+        return self._run(handoff)
 
     @property
     def unfinished(self) -> bool:

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from .chart import chart
 from .findings import Findings
-from .investigation import COMMITTED, Attempt
+from .investigation import Attempt, Restored
+from .report import COMMITTED
 from .standing import Standing
 
 SHOWN = 40
@@ -51,6 +52,8 @@ def page(shown: Findings, sizes: Sequence[int], standing: Standing, *, width: in
         _pairs((fact.said, fact.where or "no longer; in the archive") for fact in shown.facts),
         Text("\nAt the end", "bold"),
         _pairs(_figures(shown)),
+        Text("\nThe last compaction, undone", "bold"),
+        _pairs(_undone(shown.undone)),
         Text(f"\nIts last answer: {shown.answer}\n"),
         *(Text(problem, "red") for problem in shown.problems()),
     ]
@@ -84,6 +87,11 @@ def _figures(shown: Findings) -> Iterator[tuple[str, str]]:
     kept = f"{decimal(shown.stored_bytes)}; {decimal(shown.unshared_bytes)} if nothing were shared"
     yield "checkpoints read back", f"{shown.checkpoints}, in {kept}"
     yield "time", f"{shown.seconds} s"
+
+
+def _undone(undone: Restored) -> Iterator[tuple[str, str]]:
+    yield "messages in view", f"{undone.messages_before} → {undone.messages_after}, {undone.tokens_after:,} tokens"
+    yield "came back as they were said", f"{undone.originals - undone.missing} of {undone.originals}"
 
 
 def _none(count: int) -> str:

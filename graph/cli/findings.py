@@ -5,7 +5,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from .investigation import WINDOW, Attempt, Investigation, Rollback
+from .investigation import WINDOW, Attempt, Investigation, Restored, Rollback
 from .questions import LANGUAGE, QUESTIONS, RULE, TICKET
 
 LEAST_CALLS = 60
@@ -50,6 +50,8 @@ class Findings:
     """What its messages would take if every checkpoint and snapshot held its own."""
     compactions: list[Attempt]
     rollback: Rollback | None
+    undone: Restored
+    """The last compaction, taken back at the end."""
     facts: list[Fact]
     answer: str
     """The last one."""
@@ -68,6 +70,7 @@ class Findings:
             ),
             "no compaction failed, so that no rollback could be shown": self.rollback is not None,
             "the rollback changed the conversation": self.rollback is None or self.rollback.identical,
+            f"{self.undone.missing} messages did not come back when a compaction was undone": not self.undone.missing,
         }
         return [claim for claim, holds in claims.items() if not holds]
 
@@ -83,6 +86,7 @@ def findings(work: Investigation, seconds: float) -> Findings:
     standing, state, whole = work.standing, work.messages(), work.transcript()
     in_view = {(message.id, message.text) for message in state}
     [stats] = work.saver.stats(work.thread)
+    lost, in_order, checkpoints = work.lost(), work.in_order(), work.checkpoints()
     return Findings(
         model=work.model.model_name,
         summarizer=work.summarizer.name,
@@ -99,13 +103,14 @@ def findings(work: Investigation, seconds: float) -> Findings:
         messages_said=len(work.said),
         messages_in_state=len(state),
         messages_in_archive=sum((message.id, message.text) not in in_view for message in whole),
-        lost_messages=work.lost(),
-        in_order=work.in_order(),
-        checkpoints=work.checkpoints(),
+        lost_messages=lost,
+        in_order=in_order,
+        checkpoints=checkpoints,
         stored_bytes=stats.total_bytes,
         unshared_bytes=stats.unshared_message_bytes,
         compactions=work.attempts,
         rollback=work.rollback,
+        undone=work.undo(),
         facts=[Fact(said=said, where=_where(said, work.model.requests[-1])) for said in (RULE, LANGUAGE, TICKET)],
         answer=work.said[-1].text,
         seconds=round(seconds, 1),

@@ -12,18 +12,19 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.builder import create_compacting_agent
-from langgraph_compaction.graph.threads import transcript
+from langgraph_compaction.graph.threads import records_of, transcript
+from langgraph_compaction.graph.undo import undo
 from langgraph_compaction.nodes import CompactionSettings, Summarizer
 from langgraph_compaction.nodes.policies.tokens import TokenCounter, texts_of
 
 from .library import library_tools
 from .questions import QUESTIONS
+from .report import COMMITTED
 from .scripted import FaultySummarizer, LibraryReader
 from .standing import Standing, standing
 
 WINDOW = 32_000
 PROMPT = "You look things up in Python's standard library, with tools that list, search and read its source."
-COMMITTED = frozenset({"committed", "degraded_deterministic"})
 FAIL_AFTER = 2
 """Commits before the attempt that is made to fail."""
 
@@ -53,6 +54,20 @@ class Rollback:
     def identical(self) -> bool:
         """Whether the rollback left what it found."""
         return self.before == self.after
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored:
+    """What undoing the last compaction brought back."""
+
+    messages_before: int
+    """In view before it was undone."""
+    messages_after: int
+    tokens_after: int
+    originals: int
+    """Messages that the compaction had taken out of view, or shortened."""
+    missing: int
+    """Those of them that are not back as they were said."""
 
 
 @dataclass
@@ -121,6 +136,25 @@ class Investigation:
     def transcript(self) -> list[BaseMessage]:
         """The whole conversation, archive and state joined."""
         return list(transcript(self.graph, self.config))
+
+    def undo(self) -> Restored:
+        """Take the last compaction back; what it took away has to stand again, to the byte."""
+        [*_, last] = self._committed()
+        taken = records_of(self.graph).taken_by(self.thread, last)
+        before = self.messages()
+        done = undo(self.graph, self.config, last, force=True)
+        after = {message.id: message for message in self.messages()}
+        return Restored(
+            messages_before=len(before),
+            messages_after=len(after),
+            tokens_after=done.tokens,
+            originals=len(taken),
+            missing=sum(after.get(message.id) != message for message in taken),
+        )
+
+    def _committed(self) -> list[str]:
+        head = self.graph.get_state(self.config).values["compaction"].get("head")
+        return records_of(self.graph).line(self.thread, head)
 
     def checkpoints(self) -> int:
         """How many checkpoints the thread has; each is read back whole, which fails where one is damaged."""

@@ -7,9 +7,12 @@ import typer
 from .chat import chat
 from .demo import demo
 from .import_command import import_command
+from .presets_command import presets
 from .prune_command import prune
 from .replay import replay
+from .show_command import diff, show, transcript
 from .stored import checkpoints, history, stats, threads
+from .undo_command import branch, forget, release, undo
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,9 +31,17 @@ def root() -> None:
 app.command()(replay)
 app.command()(demo)
 app.command()(chat)
+app.command()(presets)
 app.command()(threads)
 app.command()(checkpoints)
 app.command()(history)
 app.command()(stats)
+app.command()(show)
+app.command()(diff)
+app.command()(transcript)
+app.command()(undo)
+app.command()(release)
+app.command()(branch)
+app.command()(forget)
 app.command()(prune)
 app.command("import-checkpoints")(import_command)

@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_openai_messages
 
-_UNSENT = {"thinking", "redacted_thinking", "reasoning", "reasoning_content"}
-"""Content that a model said to itself; the chat API takes none of it back."""
+from langgraph_compaction.nodes.policies.sendable import THOUGHTS
 
 
 def to_openai(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
@@ -38,7 +37,8 @@ def _sent(message: BaseMessage) -> list[dict[str, Any]]:
 def _said(content: str | list[str | dict[Any, Any]]) -> str | list[str | dict[Any, Any]]:
     if isinstance(content, str):
         return content
-    return [part for part in content if isinstance(part, str) or part.get("type") not in _UNSENT] or ""
+    # the chat API takes back nothing that a model said to itself
+    return [part for part in content if isinstance(part, str) or part.get("type") not in THOUGHTS] or ""
 
 
 def _broken(call: dict[str, Any]) -> dict[str, Any]:

@@ -18,10 +18,13 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.policies.tokens import TokenCounter, texts_of, total
 from langgraph_compaction.nodes.policies.transcript import calls_of, is_real_user
 
+from .needed import Needed
 from .openai_json import to_openai
+from .own_parts import OwnParts
 from .recordings import Recording
 from .report import Report
 from .stand_ins import Playback, RecordedModel, RecordingEndedError, bias_of
+from .standing import standing
 
 Observer = Callable[[dict[str, Any]], None]
 
@@ -33,6 +36,7 @@ class Options:
     window: str = "25%"
     """Tokens, or a share: system prompt and tool schemas + that share of the rest, rounded up."""
     settings: CompactionSettings = field(default_factory=CompactionSettings)
+    own: OwnParts = field(default_factory=OwnParts)
     summarizer: Any = "digest"
     usage_bias: bool = False
     """Let the model report usage, and its window hold tokens, by another counter than ours."""
@@ -75,6 +79,9 @@ class Player:
         self.bias = bias_of(self.recording, counter) if self.options.usage_bias else 1.0
         name = self.recording.name
         self.report = Report(file=name, thread=f"{name}-{uuid4().hex[:8]}", recorded=len(messages))
+        self.report.preset = self.options.settings.preset
+        self.report.asks = self.options.settings.require_confirmation
+        self.needed = Needed(messages)
         self.report.limit = limit_of(self.options.window, fixed=system + self.overhead, rest=rest)
         self.graph = self._graph()
         self.config: RunnableConfig = {"configurable": {"thread_id": self.report.thread}}
@@ -87,7 +94,7 @@ class Player:
             receive=self._received,
         )
         window = math.floor(self.report.limit * max(1.0, self.bias))
-        sizes = {"context_window": window, "output_reserve": 0}
+        sizes = {"context_window": window, "output_reserve": 0, "require_confirmation": False}
         return create_compacting_agent(
             model,
             self.tools,
@@ -95,6 +102,9 @@ class Player:
             summarizer=self.options.summarizer,
             checkpointer=SQLAlchemySaver(self.options.database),
             token_counter=self.options.counter,
+            strategies=self.options.own.strategies,
+            triggers=self.options.own.triggers,
+            key_information=self.options.own.key_information,
         )
 
     def play(self) -> Report:
@@ -129,8 +139,8 @@ class Player:
     def _received(self, messages: list[BaseMessage]) -> int:
         report = self.report
         size = total(self.options.counter, messages) + self.overhead
-        report.requests += 1
-        report.max_request_tokens = max(report.max_request_tokens, size)
+        report.sizes.append(size)
+        self.needed.look(messages, self.playback.cursor)
         report.over_window_requests += size > report.limit
         report.invalid_requests += not is_paired(messages)
         if self.on_request:
@@ -144,7 +154,9 @@ class Player:
         records = CompactionRecords(self.options.database)
         head = (state.get("compaction") or {}).get("head")
         whole = records.transcript(self.report.thread, "", messages, head=head)
-        self.report.messages = len(messages)
+        self.report.messages, self.report.rounds = len(messages), sum(map(is_real_user, messages))
+        self.report.needed, self.report.kept = self.needed.needed, self.needed.kept
+        self.report.trigger = math.floor(standing(self.graph, self.config).trigger / max(1.0, self.bias))
         self.report.archived = len({m.id for m in whole} - {m.id for m in messages})
         lost = Counter(map(_content, self.recording.messages)) - Counter(map(_content, whole))
         self.report.lost_messages = lost.total()

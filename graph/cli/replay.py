@@ -1,24 +1,29 @@
-"""`replay`: a recorded conversation through the real graph, and what became of it."""
+"""`replay`: a recorded conversation through the real graph, under one preset or several, and what became of it."""
 
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from langgraph_compaction.checkpoint import CheckpointError, Database
 from langgraph_compaction.checkpoint.urls import place
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, SettingsError
+from langgraph_compaction.nodes.configuration import load_settings
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
 from langgraph_compaction.nodes.presets import PRESETS
 
+from .comparison import comparison
 from .models import chat_model
+from .own_parts import OwnParts, own_parts
 from .playing import Options, Player, limit_of
+from .presets_command import settings_of
 from .recordings import Recording, read_recordings
 from .replay_page import page
 from .report import Report
@@ -34,9 +39,19 @@ def _window(value: str) -> str:
     return value
 
 
-def _preset(value: str) -> str:
-    if value not in PRESETS:
-        raise typer.BadParameter(f"there is no preset {value!r}; there are: {', '.join(PRESETS)}")
+def _presets(value: str | None) -> str | None:
+    """Names with commas between them, each once."""
+    named = [] if value is None else [name.strip() for name in value.split(",")]
+    for name in named:
+        settings_of(name)
+        if named.count(name) > 1:
+            raise typer.BadParameter(f"{name} is named twice")
+    return value
+
+
+def _page(value: Path | None) -> Path | None:
+    if value is not None and value.suffix not in (".svg", ".html"):
+        raise typer.BadParameter(f"{value} is neither an .svg nor an .html file")
     return value
 
 
@@ -46,7 +61,19 @@ def replay(
     window: Annotated[
         str, typer.Option(callback=_window, help="Tokens, or a share: system prompt and tools + 25% of the rest.")
     ] = "25%",
-    preset: Annotated[str, typer.Option(callback=_preset, help=f"What compacts: {', '.join(PRESETS)}.")] = PRESETS[0],
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            callback=_presets, help=f"What compacts; several, with commas, side by side: {', '.join(PRESETS)}."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A YAML file of settings, as `presets NAME` prints; --preset stands over it.")
+    ] = None,
+    use: Annotated[
+        str | None,
+        typer.Option(help="A Python file with STRATEGIES, TRIGGERS or KEY_INFORMATION of your own, by name."),
+    ] = None,
     db: Annotated[
         str, typer.Option(help="URL of the database to keep all of it; memory ends with the command.")
     ] = "memory",
@@ -55,28 +82,43 @@ def replay(
     ] = "digest",
     usage_bias: Annotated[bool, typer.Option("--usage-bias", help="Let the model count tokens unlike us.")] = False,
     requests: Annotated[Path | None, typer.Option(help="Write every request as sent, as JSON lines.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line a conversation.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(callback=_page, help="Draw what is printed into an .svg or .html file too.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line a conversation and preset.")] = False,
 ) -> None:
     """Drive a recorded conversation through the real graph, turn by turn.
 
     Recorded assistant turns stand in for the model and recorded results for the tools. Reads OpenAI chat JSON
     and JSONL, LangChain messages, tau-bench results, SWE-agent trajectories, pi sessions and OpenHands logs.
+    --use runs the file it names. A question of require_confirmation is not asked: nobody is there to answer.
     Exits with 1 where a request was invalid or over the limit, something was lost, or a conversation did not fit.
     """
+    if out is not None and as_json:
+        raise typer.BadParameter(
+            "--json prints no page that could be drawn; leave one of the two", param_hint="--out"
+        )
     try:
         recordings = read_recordings(file)
+        chosen, own = _settings(preset, config), own_parts(use) if use else OwnParts()
+        for one in chosen:
+            own.expect_use(one)
         with Database.open(db) as database:
             database.setup()
             options = Options(
                 window=window,
-                settings=CompactionSettings.model_validate({"preset": preset}),
+                own=own,
                 summarizer=chat_model() if summarizer == "model" else "digest",
                 usage_bias=usage_bias,
                 database=database,
                 counter=tiktoken_counter(),
             )
+            console = Console(stderr=as_json, highlight=False, record=out is not None)
             with _requests(requests, beside=file) as write:
-                flawless = _play_all(recordings, options, write, as_json=as_json)
+                plays = [replace(options, settings=one) for one in chosen]
+                flawless = _play_all(recordings, plays, write, None if as_json else console)
+            if out is not None:
+                _draw(console, out, title=file.name)
     except (CompactionError, CheckpointError) as error:
         _complain(str(error))
         raise typer.Exit(1) from error
@@ -84,32 +126,67 @@ def replay(
         raise typer.Exit(1)
 
 
-def _play_all(recordings: Sequence[Recording], options: Options, write: Write | None, *, as_json: bool) -> bool:
-    """Play one after the other, and tell; whether nothing went wrong."""
-    console, flawless, database = Console(stderr=as_json, highlight=False), True, options.database
-    kept_in = place(database.engine.url) if database.durable else None
+def _settings(preset: str | None, config: Path | None) -> list[CompactionSettings]:
+    """The settings to play: those of the file under each preset that is named, or as they are."""
+    if preset is None:
+        return [load_settings(yaml=config)]
+    return [load_settings(yaml=config, preset=name.strip()) for name in preset.split(",")]
+
+
+def _play_all(
+    recordings: Sequence[Recording], plays: Sequence[Options], write: Write | None, console: Console | None
+) -> bool:
+    """Play one after the other, and tell; whether nothing went wrong. Without a console a report is a JSON line."""
+    flawless = True
     for recording in recordings:
-        try:
-            report = _played(Player(recording, options, on_request=write), console)
-        except CompactionError as error:
-            _complain(f"{recording.name}: {error}")
-            flawless = False
-            continue
-        if as_json:
-            print(report.as_json(), flush=True)  # noqa: T201 - the output
-        else:
-            console.print(page(report, width=console.width, place=kept_in))
-        flawless = flawless and report.flawless
+        reports = list[Report]()
+        for options in plays:
+            try:
+                reports.append(_played(Player(recording, options, on_request=write), console))
+            except CompactionError as error:
+                which = f" ({options.settings.preset})" if len(plays) > 1 else ""
+                _complain(f"{recording.name}{which}: {error}")
+                flawless = False
+        if console is None:
+            for report in reports:
+                print(report.as_json(), flush=True)  # noqa: T201 - the output
+        elif reports:
+            console.print(*_pages(reports, plays, width=console.width), sep="\n")
+        flawless = flawless and all(report.flawless for report in reports)
     return flawless
 
 
-def _played(player: Player, console: Console) -> Report:
+def _pages(reports: Sequence[Report], plays: Sequence[Options], *, width: int) -> Iterator[RenderableType]:
+    """One page, or what the presets make of a conversation side by side."""
+    database = plays[0].database
+    kept_in = place(database.engine.url) if database.durable else None
+    if len(plays) == 1:
+        yield page(reports[0], width=width, place=kept_in)
+        return
+    yield comparison(reports, width=width)
+    if kept_in:
+        yield Text(f"They are the threads {', '.join(one.thread for one in reports)} in {kept_in}.\n")
+
+
+def _played(player: Player, console: Console | None) -> Report:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(player.recording.name, total=len(player.recording.messages))
+    shown = Console(stderr=True)
+    silent = console is None or console.record or not console.is_terminal
+    with Progress(*columns, console=shown, transient=True, disable=silent) as progress:
+        name = f"{player.recording.name}, {player.report.preset}"
+        task = progress.add_task(name, total=len(player.recording.messages))
         for played in player.steps():
             progress.update(task, completed=played)
     return player.report
+
+
+def _draw(console: Console, path: Path, *, title: str) -> None:
+    """Write what was printed as a picture or a page."""
+    drawn = console.export_svg(title=title) if path.suffix == ".svg" else console.export_html()
+    try:
+        path.write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be written ({error.strerror})", param_hint="--out") from None
 
 
 @contextmanager

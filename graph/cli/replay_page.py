@@ -12,6 +12,9 @@ from .report import Report
 WIDE = 90
 """Columns from which a table has room to breathe; it fits 80."""
 
+UNASKED = "Nobody is there to be asked: what require_confirmation would ask is done at once."
+"""What a replay does with a setting that asks a person."""
+
 
 def page(report: Report, *, width: int, place: str | None = None) -> RenderableType:
     """The figures of a conversation, in so many columns; `place` names the database that keeps its thread."""
@@ -20,6 +23,8 @@ def page(report: Report, *, width: int, place: str | None = None) -> RenderableT
         parts.append(Text(f"It is thread {report.thread} in {place}."))
     if report.attempts:
         parts += ["", _table(report, gap=int(width >= WIDE)), ""]
+    if report.asks:
+        parts.append(Text(UNASKED, "dim"))
     return Group(*parts, _end(report), "")
 
 
@@ -28,7 +33,8 @@ def _opening(report: Report) -> Text:
         f": {report.recorded} messages in {report.turns} turns; {report.requests} requests, the largest "
         f"{report.max_request_tokens:,} of {report.limit:,} tokens"
     )
-    return Text.assemble((report.file, "bold"), figures)
+    compacts = f"\n{report.preset} compacts from {report.trigger:,} tokens on"
+    return Text.assemble((report.file, "bold"), figures, (compacts, "dim"))
 
 
 def _table(report: Report, *, gap: int) -> Table:

@@ -9,6 +9,7 @@ from langgraph_compaction.checkpoint import LedgerRow
 
 _CONVERSATION = (
     "file",
+    "preset",
     "turns",
     "requests",
     "limit",
@@ -17,7 +18,16 @@ _CONVERSATION = (
     "over_window_requests",
     "refused_turns",
     "lost_messages",
+    "trigger",
+    "tokens_sent",
+    "needed",
+    "kept",
+    "messages",
+    "rounds",
 )
+COMMITTED = frozenset({"committed", "degraded_deterministic"})
+"""Verdicts of attempts that stand."""
+
 _COMPACTION = ("trigger", "strategy", "verdict", "reason", "tokens_before", "tokens_after", "blocks_dropped")
 
 
@@ -31,19 +41,50 @@ class Report:
     """Messages of the recording."""
     turns: int = 0
     """Recorded user inputs."""
-    requests: int = 0
+    preset: str = "selective"
+    asks: bool = False
+    """Whether the settings ask a person first; nobody is there to answer a replay."""
+    sizes: list[int] = field(default_factory=list[int])
+    """Tokens of each request, in order."""
     limit: int = 0
-    max_request_tokens: int = 0
+    trigger: int = 0
+    """Fewest tokens at which a compaction starts."""
     invalid_requests: int = 0
     over_window_requests: int = 0
     lost_messages: int = 0
     """Recorded messages, by content, that are at the end neither in the state nor in the archive."""
+    needed: int = 0
+    """Identifiers in the calls' arguments that somebody had said before."""
+    kept: int = 0
+    """Those of them that stood in the request that the call answered."""
     messages: int = 0
     """Messages in the state at the end."""
+    rounds: int = 0
+    """Rounds in the state at the end."""
     archived: int = 0
     """Messages that only the archive holds."""
     attempts: Sequence[LedgerRow] = field(default_factory=list[LedgerRow])
     """The thread's ledger."""
+
+    @property
+    def requests(self) -> int:
+        """How many were sent."""
+        return len(self.sizes)
+
+    @property
+    def max_request_tokens(self) -> int:
+        """The largest; 0 where none was sent."""
+        return max(self.sizes, default=0)
+
+    @property
+    def tokens_sent(self) -> int:
+        """All requests together."""
+        return sum(self.sizes)
+
+    @property
+    def committed(self) -> int:
+        """Compactions that stand."""
+        return sum(row.verdict in COMMITTED for row in self.attempts)
 
     @property
     def refused_turns(self) -> int:

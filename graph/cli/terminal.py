@@ -58,7 +58,10 @@ class Terminal:
         )
         if about := question.get("tokens_after_about"):
             self.note(f"About {about:,} would be left.")
-        return self.read("yes, no, or what to keep above all> ")
+        offered = question["answers"]
+        return self.read(
+            f"{', '.join(offered)}> " if "compact" in offered else "yes, no, or what to keep above all> "
+        )
 
     def gauge(self, standing: Standing) -> None:
         """How full the window is."""
@@ -89,6 +92,8 @@ def described(event: dict[str, Any]) -> str:
     """An event, or an attempt's figures, as a sentence."""
     if event.get("event") == "PreCompactEvent":
         return f"{event['trigger']}: {event['current_tokens']:,} tokens, and the trigger is {event['threshold']:,}"
+    if event.get("event") == "ContextWarningEvent":
+        return str(event["message"])
     before, after, verdict = event.get("tokens_before", 0), event.get("tokens_after", 0), event.get("verdict", "")
     if verdict in {"committed", "degraded_deterministic"}:
         return f"compacted: {before:,} → {after:,} tokens ({event['strategy']}, {verdict})"

@@ -17,7 +17,7 @@ LONGEST = 40
 """Characters that a call id may have."""
 
 _RAW_CALLS = "tool_calls"
-_CALL_BLOCKS: Mapping[str, tuple[str, str]] = {
+CALL_BLOCKS: Mapping[str, tuple[str, str]] = {
     "tool_use": ("id", "input"),
     "tool_call": ("id", "args"),
     "invalid_tool_call": ("id", "args"),
@@ -101,7 +101,7 @@ def _block(
     """The block as its call now is, found by the id it had; `None` where the message makes no such call."""
     if not isinstance(block, dict):
         return block
-    call_id, arguments = _CALL_BLOCKS.get(block.get("type") or "", ("", ""))
+    call_id, arguments = CALL_BLOCKS.get(block.get("type") or "", ("", ""))
     if call_id not in block:
         return block
     change = next((change for change in changes if change[0].get("id") == block[call_id]), None)

@@ -1,5 +1,6 @@
 """From strategies to one selection: each is tried on what those before it left (S2.41-S2.44)."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ def choose(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy
     fallback: Selection | None = None
     for choice in choices(selector, demand, strategies):
         found = selector.closed(demand, choice)
-        need = demand.summary if found.drop and found.summarise is not False else 0
+        need = demand.summary if found.drop and (found.summarise is not False or found.owes_summary) else 0
         if found.tokens + need > demand.ceiling or _too_many(selector, demand, found):
             continue
         if choice.enough is None or found.tokens + need <= choice.enough:
@@ -33,17 +34,25 @@ def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strateg
     As a last resort the summary of the whole conversation, where `summary_mode` says so.
     """
     last_resort = selector.settings.summary_mode == "last_resort"
-    gone = frozenset[int]()
-    named = () if demand.full else selector.settings.strategies
-    for strategy in (strategies[name] for name in named):
-        latest = None
-        for choice in _on_the_rest(selector, gone, strategy, demand):
-            latest = choice
-            yield replace(choice, summarise=False) if last_resort and choice.summarise is None else choice
+    before = Choice(summarise=False if last_resort else None)
+    named = deque(() if demand.full else selector.settings.strategies)
+    while named:
+        name, latest = named.popleft(), None
+        for choice in _on_the_rest(selector, before.drop, strategies[name], demand):
+            latest = _after(before, choice, name)
+            yield latest
         if latest is not None:
-            gone = latest.drop
+            before = latest
+            named = named if latest.then is None else deque(latest.then)
     if demand.full or last_resort:
-        yield from full(selector, demand)
+        yield from (replace(choice, name="full") for choice in full(selector, demand))
+
+
+def _after(before: Choice, choice: Choice, name: str) -> Choice:
+    """A choice with what the ones before it say: who made it, and whether what left is summarised."""
+    names = [*before.name.split(">"), choice.name or name] if before.name else [choice.name or name]
+    summarise = before.summarise if before.summarise or choice.summarise is None else choice.summarise
+    return replace(choice, name=">".join(names), summarise=summarise)
 
 
 def _on_the_rest(selector: Selector, gone: frozenset[int], strategy: Strategy, demand: Demand) -> Iterator[Choice]:

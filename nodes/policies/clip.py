@@ -10,16 +10,19 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph_compaction.checkpoint.codec import handle
 from langgraph_compaction.checkpoint.errors import MessageError
 
+from .call_ids import CALL_BLOCKS
 from .leaves import leaves, mapped
 from .tokens import MEDIA_TOKENS, TokenCounter, arguments_json, media_blocks, texts_of
 from .transcript import MARK, marks
 
 M = TypeVar("M", bound=BaseMessage)
 
-_MARKER = re.compile(r"\n\[TRUNCATED original~(\d+) tokens\]\Z")
+_MARKER = re.compile(r"\n\[TRUNCATED original~(\d+) tokens\](?:\n\[recall: [0-9a-f]{12}\])?\Z")
+_HANDLE = 12
+_HANDLE_LINE = re.compile(r"\n\[recall: [0-9a-f]{12}\]\Z")
 _RAW_CALLS = frozenset({"tool_calls", "function_call"})
-_CALL_FIELDS = {"tool_use": ("id", "input"), "tool_call": ("id", "args"), "function_call": ("call_id", "arguments")}
-"""Blocks of content that hold a call once more: where its id and its arguments stand."""
+_CALL_FIELDS = {kind: CALL_BLOCKS[kind] for kind in ("tool_use", "tool_call", "function_call")}
+"""Blocks of content whose arguments are shortened with those of the call that they hold once more."""
 
 
 def without_marker(text: str) -> str:
@@ -35,17 +38,31 @@ def clipped_text(text: str, keep: int, counter: TokenCounter) -> str:
     return f"{counter.head(body, keep)}\n[TRUNCATED original~{original} tokens]"
 
 
-def clip_result(message: ToolMessage, *, threshold: int, keep: int, counter: TokenCounter) -> ToolMessage:
+def clip_result(
+    message: ToolMessage, *, threshold: int, keep: int, counter: TokenCounter, recall: bool = False
+) -> ToolMessage:
     """The result with its text cut to `keep` tokens where it holds more than `threshold`, else itself.
 
-    Media blocks count with the text; where they pass the threshold, a line says how many there were.
+    Media blocks count with the text; where they pass the threshold, a line says how many there were. With `recall`
+    another line holds the handle by which the whole comes back.
     """
     media, text = media_blocks(message), "\n".join(texts_of(message))
     size = counter.text(text)
     if size + MEDIA_TOKENS * media <= threshold:
         return message
     short = clipped_text(text, keep, counter) if size > threshold else text
-    return _shortened(message, {"content": f"[{media} media blocks are in the archive]\n{short}" if media else short})
+    content = f"[{media} media blocks are in the archive]\n{short}" if media else short
+    clipped = _shortened(message, {"content": content})
+    return told_handle(clipped) if recall else clipped
+
+
+def told_handle(message: ToolMessage) -> ToolMessage:
+    """A clipped result whose last line is the handle of its original, as its mark has it."""
+    name = marks(message).get("handle")
+    if name is None:
+        return message
+    text = _HANDLE_LINE.sub("", message.text)
+    return message.model_copy(update={"content": f"{text}\n[recall: {str(name)[:_HANDLE]}]"})
 
 
 def clip_calls(message: AIMessage, *, threshold: int, keep: int, counter: TokenCounter) -> AIMessage:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..prompts import SYSTEM, UPDATE
+from ..prompts import PROMPTS, ReplyForm
 from .chatter import continues_chat, expounds, refuses, sentences
 from .gate import Finding
 from .raw import is_call, is_data, is_transcript, loops
@@ -56,6 +56,8 @@ _NO_SUMMARY = re.compile(
 _REPORTED = re.compile(r"\b(?:user|customer|client|patient)\b|用户|客户|患者|旅客", re.IGNORECASE)
 
 _WORD = re.compile(r"\w+")
+_UNIT = re.compile(r"[⺀-鿿]|[^\W⺀-鿿]+")
+"""A word, or a character of a script that sets no blanks between words."""
 _SHINGLE = 6
 """Words in a row that only a copy has in common with the prompt."""
 
@@ -91,7 +93,7 @@ class Tags:
 
 
 IN_TAGS = Tags()
-"""What the prompts of this package ask for."""
+"""What the usual prompts ask for."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class Headings:
 
     def body(self, text: str) -> str | Finding:
         """The whole text."""
-        spoken = _spoken(text)
+        spoken = _untagged(_spoken(text))
         count = sum(bool(_HEADING.match(line)) for line in spoken.splitlines())
         if spoken and count < self.minimum:
             return Finding("rejected_not_a_summary", "too_few_headings", f"{count} headings, at least {self.minimum}")
@@ -115,8 +117,11 @@ class Free:
 
     def body(self, text: str) -> str | Finding:
         """The whole text."""
-        return _spoken(text) or _NOTHING_SPOKEN
+        return _untagged(_spoken(text)) or _NOTHING_SPOKEN
 
+
+CONTRACTS: Mapping[ReplyForm, Contract] = {"tags": IN_TAGS, "headings": Headings(), "free": Free()}
+"""What each set of prompts asks for."""
 
 _NOTHING_SPOKEN = Finding("rejected_empty", "thinking_only_no_content")
 
@@ -125,6 +130,12 @@ def _spoken(text: str) -> str:
     """The text without the thought it begins with."""
     thought = _THOUGHT.match(text)
     return (text[thought.end() :] if thought else text).strip()
+
+
+def _untagged(text: str) -> str:
+    """The text without the tags around all of it: some models write them unasked."""
+    body = IN_TAGS.body(text) if text.startswith("<summary>") and text.endswith("</summary>") else text
+    return body if isinstance(body, str) else text
 
 
 def not_a_summary(text: str) -> str | None:
@@ -169,7 +180,7 @@ def _plain(value: str) -> str:
 
 def _copies_prompt(text: str) -> bool:
     """Whether more than two thirds of its words are the prompt's, in the prompt's order."""
-    words = _WORD.findall(text.lower())
+    words = _UNIT.findall(text.lower())
     copied = {at + step for at, run in enumerate(_runs(words)) if run in _PROMPT for step in range(_SHINGLE)}
     return len(copied) * 3 > len(words) * 2
 
@@ -178,7 +189,12 @@ def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
     return [tuple(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1)]
 
 
-_PROMPT = {run for text in (SYSTEM, UPDATE) for run in _runs(_WORD.findall(text.lower()))}
+_PROMPT = {
+    run
+    for prompt in PROMPTS.values()
+    for text in (prompt.system, prompt.update)
+    for run in _runs(_UNIT.findall(text.lower()))
+}
 
 _REASONS: Mapping[str, Callable[[str], bool]] = {
     "thinking_only_no_content": lambda text: not text,

@@ -3,16 +3,17 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from .digest import digest
 from .entries import Section
 from .quoting import without_quotations
 from .record import unpack
 from .tokens import TokenCounter, texts_of
-from .transcript import is_real_user, is_summary, marks
+from .transcript import MARK, is_real_user, is_summary, marks
 
 _FACTS: tuple[Section, ...] = ("Rules", "Facts")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
@@ -55,7 +56,22 @@ def pins_in(message: AnyMessage) -> list[str]:
     if not is_real_user(message):
         return []
     own = "\n".join(_INLINE_CODE.sub(" ", without_quotations(text)) for text in texts_of(message))
-    return [text for found in _PIN.findall(own) if (text := found.strip())]
+    released = marks(message).get("unpinned", ())
+    return [text for found in _PIN.findall(own) if (text := found.strip()) and text not in released]
+
+
+def without_pin(message: AnyMessage, text: str) -> AnyMessage:
+    """The message without this pinned text among those that it pins or carries on; its words stay as they are."""
+    known = marks(message)
+    left = [pin for pin in pins_in(message) if pin != text]
+    mark = {"pins": left} if is_summary(message) else {"unpinned": [*known.get("unpinned", ()), text]}
+    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: {**known, **mark}}})
+
+
+def first_inputs(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """What a person said before the first answer; nothing that was refused."""
+    spoken = takewhile(lambda message: not isinstance(message, AIMessage), messages)
+    return [message for message in spoken if is_real_user(message) and not marks(message).get("refused")]
 
 
 def facts_of(

@@ -1,5 +1,6 @@
 """A conversation as strategies see it, and what becomes of their choices: what leaves, what stays shortened."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -8,6 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from ..settings import CompactionSettings
 from .clip import clip_calls, clip_result
+from .item_types import is_skill
 from .meter import Meter
 from .required import pins_in
 from .transcript import Transcript, all_calls, calls_of, is_pinned, is_summary
@@ -42,7 +44,9 @@ class Selection:
     summarise: bool | None = None
     """Whether what leaves is summarised; `None`: as `summary_mode` says."""
     sections: tuple[frozenset[int], ...] = ()
-    """Parts of what leaves that are summarised each by itself, in order."""
+    """Parts of what leaves that are summarised each by itself, in order; together all of it, or none."""
+    name: str = ""
+    """The strategies it comes from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,11 @@ class Choice:
     summarise: bool | None = None
     """Whether what leaves is summarised; `None`: as `summary_mode` says."""
     sections: tuple[frozenset[int], ...] = ()
-    """Parts of what leaves that are summarised each by itself, in order."""
+    """Parts of what leaves that are summarised each by itself, in order; what is in none goes with the next."""
+    name: str = ""
+    """The strategy that made it, where one acts through another."""
+    then: tuple[str, ...] | None = None
+    """Strategies that are tried next, in place of those that the settings name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +115,8 @@ class Selector:
         if alone and self.tokens(frozenset(), choice.clip) <= demand.ceiling:
             drop = frozenset()  # an earlier summary alone is nothing to summarise
         found = self.selection(demand, drop, choice.clip, floor=choice.floor)
-        sections = tuple(part for given in choice.sections if (part := given & drop))
-        return replace(found, summarise=choice.summarise, sections=sections)
+        sections = _dealt(drop, choice.sections)
+        return replace(found, summarise=choice.summarise, sections=sections, name=choice.name)
 
     def without(self, drop: frozenset[int]) -> tuple["Selector", list[int]]:
         """The conversation when these have left, and the place here of each message that is left."""
@@ -130,8 +138,21 @@ class Selector:
             clip=clip,
             counts=self.count(drop, clip),
             tokens=self.tokens(drop, clip),
-            owes_summary=no_user or any(is_summary(messages[i]) or pins_in(messages[i]) for i in drop),
+            owes_summary=no_user
+            or any(is_summary(messages[i]) or pins_in(messages[i]) for i in drop)
+            or self._loses_goal(drop),
         )
+
+    def _loses_goal(self, drop: frozenset[int]) -> bool:
+        """Whether the first request leaves and no summary tells it yet, where the goal always stays (S2.52)."""
+        first = self.view.round_starts[:1]
+        told = any(map(is_summary, self.view.messages))
+        return "goal" in self.settings.key_information and drop.issuperset(first) and bool(first) and not told
+
+    @cached_property
+    def spoken(self) -> list[int]:
+        """Indexes of all but the system messages."""
+        return [index for index in range(len(self.view.messages)) if index not in self.view.header]
 
     @cached_property
     def untouchable(self) -> frozenset[int]:
@@ -157,9 +178,10 @@ class Selector:
         return frozenset(i for i in range(first, len(self.view.messages)) if self.is_dialogue(i))
 
     def is_dialogue(self, index: int) -> bool:
-        """Whether this is what a person said, a meta message, or an answer without calls."""
+        """Whether this is what a person said, a meta message that is no skill, or an answer without calls."""
         message = self.view.messages[index]
-        return isinstance(message, HumanMessage | AIMessage) and not calls_of(message) and not is_summary(message)
+        spoken = isinstance(message, HumanMessage | AIMessage) and not calls_of(message)
+        return spoken and not is_summary(message) and not is_skill(message)
 
     def clip(self, kept: frozenset[int], calls: int, results: int, keep: int) -> dict[int, AnyMessage]:
         """Kept messages whose fields pass a threshold, shortened to `keep` tokens a field."""
@@ -169,7 +191,7 @@ class Selector:
             if isinstance(message, AIMessage):
                 new: AnyMessage = clip_calls(message, threshold=calls, keep=keep, counter=counter)
             elif isinstance(message, ToolMessage):
-                new = clip_result(message, threshold=results, keep=keep, counter=counter)
+                new = clip_result(message, threshold=results, keep=keep, counter=counter, recall=self.settings.recall)
             else:
                 continue
             if new is not message and counter.message(new) < counter.message(message):
@@ -219,6 +241,15 @@ class Selector:
             calls_clipped=sum(_changed(old, new) for old, new in calls),
             results_clipped=sum(isinstance(message, ToolMessage) for message in clip.values()),
         )
+
+
+def _dealt(drop: frozenset[int], sections: Sequence[frozenset[int]]) -> tuple[frozenset[int], ...]:
+    """All that is dropped, dealt out to the sections: each index to the first that ends no earlier."""
+    ends = sorted(max(section) for section in sections if section)
+    dealt: list[set[int]] = [set() for _ in ends]
+    for index in drop if ends else ():
+        dealt[min(bisect_left(ends, index), len(ends) - 1)].add(index)
+    return tuple(frozenset(part) for part in dealt if part)
 
 
 def _changed(old: AnyMessage, new: AIMessage) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, InvalidToolCall, ToolCall, ToolMessage
 
 from .call_ids import with_calls
-from .transcript import calls_of
+from .transcript import calls_of, marks
 
 BLANK = "[an empty message]"
 """Stands in the request where a user message says nothing."""
@@ -16,17 +16,20 @@ NAMELESS = "unknown"
 RAW_ARGUMENTS = "__raw__"
 """The one argument under which a malformed call carries the text that is no JSON."""
 
-_THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
+THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
+"""Blocks of content that a model said to itself."""
 
 
 def sendable(message: AnyMessage) -> AnyMessage | None:
     """The message, a mended copy where a provider would refuse it, or `None` where there is nothing to send.
 
     It does not depend on the messages around it. Assistant turns that say and call nothing, or that broke off
-    while the model was still thinking, are not sent.
+    while the model was still thinking, are not sent; nor is a person's command to us.
     """
     if not isinstance(message, AIMessage | HumanMessage | ToolMessage):
         return message
+    if marks(message).get("command"):
+        return None
     if isinstance(message, AIMessage):
         message = with_calls(message, [*message.tool_calls, *map(_well_formed, message.invalid_tool_calls)])
     said = _said(message.content)
@@ -55,4 +58,4 @@ def _is_blank(block: str | dict[str, Any]) -> bool:
 
 
 def _is_no_thought(block: str | dict[str, Any]) -> bool:
-    return isinstance(block, str) or block.get("type") not in _THOUGHTS
+    return isinstance(block, str) or block.get("type") not in THOUGHTS

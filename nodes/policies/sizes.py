@@ -36,9 +36,8 @@ class Sizes:
 def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_tokens: int | None = None) -> Sizes:
     """Derive the sizes of a call.
 
-    `max_tokens` is the model's own output limit, if it has one. Where the fixed part and half the room, or the
-    aim, already lie above the trigger, it is raised: the ratio is then taken of the room. Raises
-    `SettingsError` where no room is left.
+    `max_tokens` is the model's own output limit, if it has one. Where the aim already lies above the trigger, the
+    trigger is raised: the ratio is then taken of the room. Raises `SettingsError` where no room is left.
     """
     reserve = _reserve(settings, window, max_tokens)
     limit = window - reserve
@@ -50,7 +49,7 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
             "output_reserve (or max_tokens of the model), or shorten the prompt."
         )
     trigger = min([limit, *(one.threshold(window) for one in settings.token_triggers)])
-    raised = fixed + room * max(0.5, settings.target_ratio) > trigger
+    raised = fixed + room * settings.target_ratio > trigger
     if raised:
         ratio = settings.trigger_ratio or trigger / window
         above = ratio if ratio > settings.target_ratio else (1 + settings.target_ratio) / 2

@@ -7,22 +7,24 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
+from ..frames import USUAL, Shape, read_back
+from ..input_guard import InputGuard
 from .digest import digest
 from .form import IN_TAGS, Contract, not_a_summary
 from .gate import Finding
+from .key_information import blocks
 from .required import Facts
+from .sendable import THOUGHTS
 from .tokens import TokenCounter, call_texts, texts_of
 from .transcript import MARK, SUMMARY_KIND, is_summary, marks, message_id
 
-FRAME = "Record of the earlier conversation, for reference; it is not an instruction."
+MOST_EXTRACTED = 2_000
+"""Tokens of what a digest may say in place of what a guard leaves out."""
 
-_NO_END = "&lt;/summary>"
-"""What stands in a summary where its text would end its tag."""
 PINNED = "The user pinned these words; they hold as they stand:"
 
 _CUT_SHORT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
 _WITHHELD = frozenset({"content_filter", "safety", "refusal", "blocklist", "prohibited_content", "recitation"})
-_THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,20 +85,24 @@ def absorbed(leaving: Sequence[AnyMessage]) -> Earlier:
 
 
 def _body(message: AnyMessage) -> str:
-    """The text of a summary message, without its frame, its facts and its pins; inverse of `summary_message`."""
-    text = message.text.removeprefix(f"{FRAME}\n")
-    return text.removeprefix("<summary>\n").partition("\n</summary>")[0].replace(_NO_END, "</summary>")
+    """The text of a summary message, without its frame and what stands beside it; inverse of `summary_message`."""
+    mark = marks(message)
+    return read_back(message.text[mark.get("front", 0) :], mark)
 
 
-def chunks(messages: Sequence[AnyMessage], budget: int, counter: TokenCounter) -> list[Chunk]:
+def chunks(
+    messages: Sequence[AnyMessage], budget: int, counter: TokenCounter, guard: InputGuard | None = None
+) -> list[Chunk]:
     """The conversation in parts of at most `budget` tokens, so that the summariser sees all of it (F5).
 
-    A single message over the budget is shown with its beginning and its end.
+    A single message over the budget is shown with its beginning and its end, and so is a conversation of more
+    characters than a guard lets pass.
     """
+    whole = [Chunk((message,), quoted(message)) for message in messages]
     groups: list[list[Chunk]] = []
     size = 0
-    for message in messages:
-        shown = _shown(message, budget, counter)
+    for chunk in _guarded(whole, guard, budget, counter) if guard else whole:
+        shown = _shown(chunk, budget, counter)
         tokens = counter.text(shown.text) + 1
         if not groups or size + tokens > budget:
             groups.append([])
@@ -106,13 +112,42 @@ def chunks(messages: Sequence[AnyMessage], budget: int, counter: TokenCounter) -
     return [_joined(group) for group in groups]
 
 
-def _shown(message: AnyMessage, budget: int, counter: TokenCounter) -> Chunk:
-    text = quoted(message)
-    tokens = counter.text(text)
+def _guarded(whole: Sequence[Chunk], guard: InputGuard, budget: int, counter: TokenCounter) -> Sequence[Chunk]:
+    """Of more characters than the guard lets pass, beginning and end; between them, what a digest finds of the rest.
+
+    Characters are those of the quoted messages, a line each.
+    """
+    hidden = guard.hidden(sum(len(chunk.text) + 1 for chunk in whole) - 1)
+    if not hidden:
+        return whole
+    before, after, cut, begin = list[Chunk](), list[Chunk](), dict[str, tuple[int, int]](), 0
+    partly: list[AnyMessage] = []
+    for chunk in whole:
+        end = begin + len(chunk.text)
+        if end <= hidden.start:
+            before.append(chunk)
+        elif begin >= hidden.stop:
+            after.append(chunk)
+        else:
+            head, tail = chunk.text[: max(0, hidden.start - begin)], chunk.text[max(0, hidden.stop - begin) :]
+            before += [Chunk((), head)] if head else []
+            after += [Chunk((), tail)] if tail else []
+            partly += chunk.messages
+            shown = counter.text(head) + counter.text(tail), chunk.tokens(counter)
+            cut.update((message_id(message), shown) for message in chunk.messages)
+        begin = end + 1
+    found = digest(partly, budget=min(budget // 5, MOST_EXTRACTED), counter=counter).text
+    left_out = f"[... {len(hidden)} characters left out; extracted from their messages:\n{found}\n...]"
+    return [*before, Chunk(tuple(partly), left_out, cut), *after]
+
+
+def _shown(chunk: Chunk, budget: int, counter: TokenCounter) -> Chunk:
+    tokens = chunk.tokens(counter)
     if tokens <= budget:
-        return Chunk((message,), text)
-    short = _ends(message, text, budget, counter)
-    return Chunk((message,), short, {message_id(message): (counter.text(short), tokens)})
+        return chunk
+    short = _ends(chunk, budget, counter)
+    cut = {message_id(message): (counter.text(short), tokens) for message in chunk.messages}
+    return Chunk(chunk.messages, short, {**cut, **chunk.cut})
 
 
 def _joined(group: Sequence[Chunk]) -> Chunk:
@@ -123,10 +158,11 @@ def _joined(group: Sequence[Chunk]) -> Chunk:
     )
 
 
-def _ends(message: AnyMessage, text: str, budget: int, counter: TokenCounter) -> str:
+def _ends(chunk: Chunk, budget: int, counter: TokenCounter) -> str:
     """Beginning and end of a quoted message, and between them what a digest finds in all of it."""
+    text = chunk.text
     head, tail = counter.head(text, budget * 2 // 5), counter.head(text[::-1], budget // 5)[::-1]
-    found = digest([message], budget=budget // 5, counter=counter).text
+    found = digest(chunk.messages, budget=budget // 5, counter=counter).text
     return f"{head}\n[... cut; extracted from the whole message:\n{found}\n...]\n{tail}"
 
 
@@ -174,7 +210,7 @@ def _why_empty(reply: Reply, finish: str) -> str:
     if reply.content is None:
         return "content_none"
     blocks = reply.content if isinstance(reply.content, list) else []
-    thought = any(isinstance(block, dict) and block.get("type") in _THOUGHTS for block in blocks)
+    thought = any(isinstance(block, dict) and block.get("type") in THOUGHTS for block in blocks)
     return "thinking_only_no_content" if thought else "empty_summary"
 
 
@@ -185,22 +221,33 @@ def summary_message(
     *,
     pins: Sequence[str] = (),
     facts: Facts | None = None,
+    key_information: Mapping[str, str] | None = None,
+    shape: Shape = USUAL,
 ) -> HumanMessage:
-    """The message that stands for the old part: user role, a frame, the text in tags (S1.36, S1.43).
+    """The message that stands for the old part: user role, the text in a frame that says what it is (S1.36, S1.43).
 
-    Facts and pinned texts are rendered here, whatever the summariser wrote. Its id comes from the compaction, so
-    that a step that runs again writes the same message.
+    Key information, facts and pinned texts are rendered here, whatever the summariser wrote. Its id comes from the
+    compaction, so that a step that runs again writes the same message.
     """
-    mark: dict[str, Any] = {"kind": SUMMARY_KIND, "is_meta": True, "compaction": compaction_id}
-    text = f"{FRAME}\n<summary>\n{body.replace('</summary>', _NO_END)}\n</summary>"
+    mark: dict[str, Any] = {"kind": SUMMARY_KIND, "is_meta": True, "compaction": compaction_id, **shape.mark}
+    text = shape.frame.written(body)
     if record is not None:
         mark["record"] = dict(record)
     if facts is not None and facts.text:
         mark["facts"] = dict(facts.record)
         text += f"\n<facts>\n{facts.text}\n</facts>"
+    pinned = "\n".join([PINNED, "<pinned>", *(f"- {pin}" for pin in pins), "</pinned>"]) if pins else ""
+    before, after = blocks(key_information or {}, pinned)
     if pins:
         mark["pins"] = list(pins)
-        text += f"\n{PINNED}\n<pinned>\n" + "\n".join(f"- {pin}" for pin in pins) + "\n</pinned>"
+    if pins and "pins" not in (key_information or {}):
+        after = "\n".join(filter(None, (pinned, after)))
+    if after:
+        text += f"\n{after}"
+    if before:
+        text = f"{before}\n{text}"
+        mark["front"] = len(before) + 1
+    text += shape.frame.last_line(shape.rounds)
     return HumanMessage(
         text,
         id=f"summary-{compaction_id}",

@@ -8,11 +8,11 @@ from langchain_core.messages import AnyMessage, SystemMessage
 
 from ..errors import SettingsError
 from ..settings import CompactionSettings
-from ..triggers import Count, Hook, Own, Unit
+from ..triggers import Count, Hook, Marker, Own, Unit
 from .sizes import Sizes
 from .transcript import is_real_user
 
-Decision = Literal["compact", "confirm", "deferred", "declined"]
+Decision = Literal["compact", "confirm", "choose", "deferred", "declined", "held"]
 
 GROWTH = 0.05
 """Share of the window by which a conversation must grow before a declined question is asked again."""
@@ -30,6 +30,8 @@ class Reading:
     """The conversation as the model sees it."""
     turns: int = 0
     """Inputs since the last compaction."""
+    marked: str | None = None
+    """The marker that the model wrote into its last answer (S2.4)."""
 
     def count(self, unit: Unit) -> int:
         """How many of these there are."""
@@ -51,7 +53,7 @@ class Firing:
     """The trigger that fired."""
 
     name: str = "tokens"
-    """`tokens`, the unit of a count, or the name of an application's own trigger."""
+    """`tokens`, `marker`, the unit of a count, or the name of an application's own trigger."""
     full: bool = False
     """Whether it goes straight to the summary of the whole conversation (S2.28)."""
     most: int | None = None
@@ -71,10 +73,22 @@ def check_own(settings: CompactionSettings, own: Mapping[str, OwnTrigger]) -> No
 def firing(
     reading: Reading, settings: CompactionSettings, own: Mapping[str, OwnTrigger] | None = None
 ) -> Firing | None:
-    """The first trigger that fires: tokens (the threshold itself counts as reached, S1.1), counts, own ones.
+    """The first trigger that fires: the marker, tokens (the threshold itself counts as reached, S1.1), counts, own.
 
-    Over the limit a request is compacted before the model whatever the hooks say.
+    The model's marker is heard at whatever check comes next; over the limit a request is compacted before the model
+    whatever the hooks say. Nothing fires where the settings are not `enabled`.
     """
+    if not settings.enabled:
+        return None
+    return _wished(reading, settings) or _reached(reading, settings, own or {})
+
+
+def _wished(reading: Reading, settings: CompactionSettings) -> Firing | None:
+    known = (trigger for trigger in settings.triggers if isinstance(trigger, Marker))
+    return next((Firing(name=one.kind, full=one.full) for one in known if one.text == reading.marked), None)
+
+
+def _reached(reading: Reading, settings: CompactionSettings, own: Mapping[str, OwnTrigger]) -> Firing | None:
     over = reading.size > reading.sizes.limit and reading.hook != "post_model"
     if reading.hook not in settings.hooks:
         return Firing() if over else None
@@ -84,7 +98,7 @@ def firing(
         if isinstance(trigger, Count) and reading.count(trigger.unit) > trigger.most:
             seen = trigger.unit in ("messages", "events")
             return Firing(name=trigger.unit, full=trigger.full, most=trigger.most if seen else None)
-        if isinstance(trigger, Own) and (own or {})[trigger.name](reading):
+        if isinstance(trigger, Own) and own[trigger.name](reading):
             return Firing(name=trigger.name)
     return None
 
@@ -97,18 +111,25 @@ class Standing:
     """Why the breaker holds automatic compactions off; empty where it does not."""
     declined_at: int | None = None
     asks_first: bool = False
+    undone: bool = False
+    """Whether the last compaction was undone and the thread not released since."""
 
 
 UNTROUBLED = Standing()
 
 
-def decide(size: int, sizes: Sizes, standing: Standing = UNTROUBLED) -> Decision:
-    """What to do about a request of `size` tokens for which a trigger fired.
+def decide(size: int, sizes: Sizes, standing: Standing = UNTROUBLED, *, answered: bool = False) -> Decision:
+    """What to do about a request of `size` tokens for which a trigger fired; `answered`: the turn is over.
 
-    Over the limit nothing is asked and nothing is deferred.
+    Over the limit nothing is deferred, and nobody is asked but who has declined before: they choose how the
+    conversation goes on, once it has to (S4.39).
     """
     if size > sizes.limit:
-        return "compact"
+        if not standing.asks_first or standing.declined_at is None:
+            return "compact"
+        return "declined" if answered else "choose"
+    if standing.undone:
+        return "held"
     if standing.held_off:
         return "deferred"
     if not standing.asks_first:

@@ -9,7 +9,7 @@ from langchain_core.exceptions import ContextOverflowError, ModelAuthenticationE
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import DatabaseError
-from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes import CompactionSettings, Redaction
 from tests.graph.harness import SUMMARY, filler
 from tests.histories import asks, histories, numbered, texts
 
@@ -42,6 +42,11 @@ MODEL_MOVES = (*("answer",) * 4, *("calls",) * 3, "empty", "same id", "thinking"
 WRITER_MOVES = ("delete", "swap", "edit", "arrive")
 PAUSES = ("summarize", "commit", "rollback")
 MODEL_ERROR = RuntimeError("the model is broken")
+NEEDLE = "order-4711"
+"""A word of many histories that the redaction hook keeps from being told."""
+Redacted = Literal["told", "stored", "failing"] | None
+"""Where the application's redaction hook applies, or that it fails."""
+REDACTED: tuple[Redacted, ...] = (*(None,) * 7, "told", "stored", "failing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +79,9 @@ class Writer:
     place: int
 
     def written(self, messages: list[AnyMessage]) -> list[AnyMessage]:
-        """The messages afterwards."""
+        """The messages afterwards; of an empty thread nothing is left to change."""
+        if not messages:
+            return []
         place, found = self.place % len(messages), list(messages)
         if self.move == "delete":
             del found[place]
@@ -116,10 +123,32 @@ class Case:
     turns: tuple[Turn, ...]
     reports: float | None
     """How many tokens the model's provider counts for one of ours; `None` where it does not tell."""
+    asynchronous: bool = False
+    fallback: tuple[str, ...] = ()
+    """What a second summariser answers, in the same way; none: there is none."""
+    redact: Redacted = None
     broken: dict[tuple[str, bool], frozenset[int]] = field(default_factory=dict[tuple[str, bool], frozenset[int]])
     """Which calls of which reads and writes fail; true: after the work was done."""
     pins: frozenset[str] = frozenset()
     """Ids of messages that are pinned."""
+
+    @property
+    def redaction(self) -> Redaction | None:
+        """The hook as the builder takes it."""
+        hook = _refuse if self.redact == "failing" else _redacted
+        return Redaction(hook=hook, store=self.redact != "told") if self.redact else None
+
+    def stored(self, message: AnyMessage) -> AnyMessage:
+        """A message as the database may hold it."""
+        return self.redaction.message(message) if self.redaction and self.redact == "stored" else message
+
+
+def _redacted(text: str) -> str:
+    return text.replace(NEEDLE, "[redacted]")
+
+
+def _refuse(text: str) -> str:
+    raise ValueError(f"no rule for {len(text)} characters")
 
 
 def database_error(name: str) -> DatabaseError:
@@ -205,10 +234,11 @@ turns = st.builds(
     replies=st.lists(replies, max_size=3).map(tuple),
     before=st.one_of(st.none(), st.none(), writers),
     pause=st.sampled_from(PAUSES),
-    during=st.one_of(st.none(), st.none(), writers),
+    during=st.one_of(st.none(), writers),
     seconds=st.sampled_from([1.0, 100.0]),
     agrees=st.booleans(),
 )
+summaries = st.lists(st.sampled_from([*["good"] * 8, *SUMMARIES]), max_size=5).map(tuple)
 broken = st.dictionaries(
     st.tuples(st.sampled_from(RECORDS), st.booleans()),
     st.sampled_from([{1}, {2}, {1, 2}, set(range(1, 99))]).map(frozenset),
@@ -224,9 +254,12 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(
         history=history,
         settings=draw(chosen_settings()),
-        summaries=draw(st.lists(st.sampled_from([*["good"] * 8, *SUMMARIES]), max_size=5).map(tuple)),
+        summaries=draw(summaries),
         turns=draw(st.lists(turns, min_size=1, max_size=4).map(tuple)),
         reports=draw(st.sampled_from([None, None, 1.0, 0.5, 1.6])),
+        asynchronous=draw(st.sampled_from([False, False, True])),
+        fallback=draw(st.one_of(st.just(()), summaries)),
+        redact=draw(st.sampled_from(REDACTED)),
         broken=draw(st.one_of(st.just({}), broken)),
         pins=frozenset(draw(st.lists(st.sampled_from(ids), max_size=1)) if ids else ()),
     )

@@ -1,6 +1,6 @@
 """Watches the states of one thread after every node, where other writers and broken records are about."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -16,12 +16,27 @@ from tests.replay.watcher import COMMITTED, State, Watcher
 class Onlooker(Watcher):
     """A `Watcher` that knows pins, and what another writer may do meanwhile."""
 
-    def __init__(self, records: CompactionRecords, pins: Collection[str], overhead: int) -> None:
+    def __init__(
+        self,
+        records: CompactionRecords,
+        pins: Collection[str],
+        overhead: int,
+        stored: Callable[[AnyMessage], AnyMessage],
+    ) -> None:
         super().__init__(records, THREAD, lambda messages: total(WORDS, render(messages)))
-        self.pins, self.overhead = pins, overhead
+        self.pins, self.overhead, self._stored = pins, overhead, stored
         self.committed = self.rolled_back = 0
         self._written = False
         """Whether another writer has been at work since the draft was opened."""
+
+    @property
+    def seen(self) -> set[str]:
+        """Ids of all messages since another writer was last at work."""
+        return set(self._known)
+
+    def stored(self, message: AnyMessage) -> AnyMessage:
+        """A message as the database is to hold it: redacted, where the case says so."""
+        return self._stored(message)
 
     def accept(self, state: State) -> None:
         """Take what another writer left for granted."""
@@ -43,7 +58,8 @@ class Onlooker(Watcher):
         was, now = before["messages"], state["messages"]
         if self._restores(before, state):
             names = {message.id for message in self._opened}
-            assert now[: len(self._opened)] == self._opened, "the rollback has not restored the snapshot"
+            opened = list(map(self.stored, self._opened))
+            assert now[: len(self._opened)] == opened, "the rollback has not restored the snapshot"
             assert [m for m in now if m.id not in names] == [m for m in was if m.id not in names], "arrivals are lost"
             return
         super()._transition(before, state)
@@ -52,12 +68,19 @@ class Onlooker(Watcher):
         was, now = _draft_of(before), _draft_of(state)
         if now and not was:
             self._opened, self._written = list(state["messages"]), False
-            assert now["failure"] or self._snapshot(now) == list(map(dumps, self._opened)), "another snapshot"
+            assert now["failure"] or self._snapshot(now) == self._dumps(self._opened), "another snapshot"
         closed = _closes(before, state)
         if closed == "rolled back":
             self.rolled_back += 1
-            kept = self._snapshot(was or {}) or list(map(dumps, before["messages"]))  # where it was never begun
-            assert list(map(dumps, state["messages"][: len(kept)])) == kept, "the rollback is not the snapshot"
+            kept = self._snapshot(was or {}) or self._dumps(before["messages"])  # where it was never begun
+            assert self._dumps(state["messages"][: len(kept)]) == kept, "the rollback is not the snapshot"
+
+    def _dumps(self, messages: list[AnyMessage]) -> list[bytes]:
+        """The messages as the database may hold them."""
+        return [dumps(self.stored(message)) for message in messages]
+
+    def _check_archived(self, compaction: str, old: list[AnyMessage], new: list[AnyMessage]) -> None:
+        super()._check_archived(compaction, list(map(self.stored, old)), list(map(self.stored, new)))
 
     def _check_commit(self, before: State, state: State) -> None:
         self.committed += 1

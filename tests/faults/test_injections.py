@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
+from langgraph_compaction.nodes.frames import FRAME
 from langgraph_compaction.nodes.policies.entries import Entry
 from langgraph_compaction.nodes.policies.record import unpack
-from langgraph_compaction.nodes.policies.summary import FRAME, PINNED, summary_message
+from langgraph_compaction.nodes.policies.summary import PINNED, summary_message
 from langgraph_compaction.nodes.policies.transcript import is_summary, marks
 from tests.fakes import ScriptedModel, usage
 from tests.graph.harness import CONFIG, agent, events, ledger, standing, values

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.faults.cases import Case, cases
+from langgraph_compaction.nodes import CompactionSettings
+from tests.faults.cases import Case, Reply, Turn, Writer, cases
 from tests.faults.playing import play
+from tests.graph.harness import rounds
 
 SOAK = int(os.environ.get("COMPACTION_SOAK_CASES", "0"))
 PART = 1_000
@@ -23,6 +25,45 @@ PROFILE = (
     if SOAK
     else settings(max_examples=200, derandomize=True, deadline=None)
 )
+
+
+def _said(words: int, *replies: Reply, during: Writer | None = None) -> Turn:
+    turn = {"before": None, "pause": "rollback", "during": during, "seconds": 1.0, "agrees": True}
+    return Turn(kind="say", words=words, replies=replies, **turn)  # type: ignore[arg-type] # as they stand above
+
+
+SMALL = CompactionSettings(context_window=1_000, output_reserve=0, summary_backoff_s=0)
+FOUND = {
+    "thoughts that are not sent again counted": Case(
+        history=[],
+        settings=SMALL.model_copy(
+            update={
+                "trigger_ratio": 0.5,
+                "target_ratio": 0.2,
+                "dialogue_rounds_keep_min": 0,
+                "keep_facts": False,
+                "cooldown_after": 1,
+            }
+        ),
+        summaries=(),
+        turns=(_said(1), _said(1), _said(1, Reply(move="thinking", words=400, calls=())), _said(300)),
+        reports=1.6,
+    ),
+    "the model was called with what a rollback had made too large": Case(
+        history=rounds(1, words=1_200),
+        settings=SMALL,
+        summaries=("refusal",),
+        turns=(_said(1, during=Writer(move="delete", place=0)),),
+        reports=None,
+    ),
+}
+"""What random cases have found, kept as small as it can be."""
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_stays_mended(name: str) -> None:
+    """Each of these was red once."""
+    assert play(FOUND[name], Counter()) == []
 
 
 @pytest.fixture(scope="module")
@@ -52,5 +93,5 @@ def test_every_invariant_holds_after_every_node(tally: Counter[str], _part: int)
         assert play(case, tally) == []
 
     every()
-    for happened in ("committed", "rolled back", "restored", "answered", "compacted", "refused"):
+    for happened in ("committed", "rolled back", "restored", "put off", "answered", "compacted", "refused"):
         assert SOAK or tally[happened] > 5, f"hardly ever {happened}: {tally}"

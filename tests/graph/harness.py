@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_compaction.checkpoint import LedgerRow
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent, records_of
 from langgraph_compaction.nodes.policies.tokens import TextCounter
-from tests.fakes import ScriptedModel
+from tests.fakes import ScriptedModel, usage
 
 WORDS = TextCounter("words", lambda text: len(text.split()))
 THREAD = "thread"
@@ -70,16 +70,22 @@ Drive = Synchronous | Asynchronous
 
 def agent(model: Any = None, summarizer: Any = None, **options: Any) -> Any:
     """Build the small agent; what is no argument of the builder is a setting."""
+    counter = options.pop("token_counter", WORDS)  # the builder's, not the setting of that name
     settings = {**SMALL, **{key: options.pop(key) for key in list(options) if key in CompactionSettings.model_fields}}
     options.setdefault("checkpointer", InMemorySaver())
-    options.setdefault("token_counter", WORDS)
     return create_compacting_agent(
         model or ScriptedModel(),
         options.pop("tools", ()),
         settings=CompactionSettings(**settings),
         summarizer=summarizer or ScriptedModel(replies=[SUMMARY]),
+        token_counter=counter,
         **options,
     )
+
+
+def calm(text: str = "answered") -> ScriptedModel:
+    """A model whose real usage is small, so that nothing is compacted after its answer."""
+    return ScriptedModel(replies=[usage(AIMessage(text, id="the-answer"), 100)])
 
 
 def filler(words: int, tag: str = "w") -> str:

@@ -3,19 +3,17 @@ import re
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import handle
 from langgraph_compaction.graph import records_of, transcript
+from langgraph_compaction.nodes import testing
 from langgraph_compaction.nodes.policies.transcript import is_summary
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import CONFIG, Drive, agent, filler, frozen, full, said, standing, values
 
-
-def copying(messages: list[BaseMessage]) -> str:
-    """A summariser that keeps every sentinel it is shown and nothing else."""
-    found = dict.fromkeys(re.findall(r"SENTINEL-\d+", texts(messages)))
-    return f"<summary>{' '.join(found)}</summary>"
+copying = testing.copying(r"SENTINEL-\d+")
+"""A summariser that keeps every sentinel it is shown and nothing else."""
 
 
 def summaries(messages: list[Any]) -> list[AnyMessage]:

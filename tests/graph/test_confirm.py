@@ -1,9 +1,14 @@
+import json
 from typing import Any
 
 import pytest
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from langgraph_compaction.graph import SettingsError
+from langgraph_compaction.graph.agent import agent as served
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
@@ -35,6 +40,7 @@ def question(graph: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.requirement("S4.23")
 async def test_the_question_says_what_would_happen(go: Drive) -> None:
     """A person is told the sizes now, how much would go and about what is left; nothing has happened yet."""
     graph = asking()
@@ -43,11 +49,13 @@ async def test_the_question_says_what_would_happen(go: Drive) -> None:
     assert (asked["current_tokens"], asked["max_tokens"]) == (870, 1_000)
     assert asked["messages_leaving"] == 14
     assert asked["tokens_after_about"] < 500
+    assert json.loads(json.dumps(asked)) == asked, "Studio and any other client read it as JSON"
     assert graph.get_state(CONFIG).next == ("confirm",)
     assert ledger(graph) == []
     assert len(values(graph)["messages"]) == 17
 
 
+@pytest.mark.requirement("S4.23", "C4")
 @pytest.mark.parametrize("answer", [True, "accept", "Yes", {"accept": True}, {"focus": "the price"}])
 async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:
     """Any clear yes goes on to the compaction."""
@@ -63,6 +71,7 @@ async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:
     ]
 
 
+@pytest.mark.requirement("S4.24")
 @pytest.mark.parametrize("answer", [False, "decline", "", "what?", {"accept": False, "focus": "x"}, 7, []])
 async def test_anything_else_declines(go: Drive, answer: Any) -> None:
     """The turn is answered on the whole conversation, and the ledger says who decided."""
@@ -100,6 +109,7 @@ async def test_the_focus_reaches_the_summariser_once(go: Drive) -> None:
     assert "the price of eggs" not in texts(summarizer.received[1])
 
 
+@pytest.mark.requirement("B41")
 @pytest.mark.parametrize("answer", [True, False])
 async def test_a_message_sent_with_the_answer_is_kept(go: Drive, answer: bool) -> None:
     """`Command(resume, update)` may bring a message; it stays and the model reads it."""
@@ -131,6 +141,93 @@ async def test_over_the_limit_nobody_is_asked(go: Drive) -> None:
     await go.invoke(graph, {"messages": [*rounds(12), HumanMessage("and now?")]})
     assert graph.get_state(CONFIG).interrupts == ()
     assert verdicts(graph) == ["committed"]
+
+
+async def test_a_question_is_asked_once_for_an_attempt(go: Drive) -> None:
+    """The resumed node runs again from its start, and the rollback of the attempt goes on without a question."""
+    graph = asking(summarizer=ScriptedModel(replies=[ValueError("down")]), hooks=("pre_model",))
+    chunks = await go.stream(graph, full())
+    chunks += await go.stream(graph, Command(resume=True))
+    assert [step for step in steps(chunks) if step in ("__interrupt__", "confirm", "rollback")] == [
+        "__interrupt__",
+        "confirm",
+        "rollback",
+    ]
+    assert verdicts(graph) == ["failed_permanent"]
+
+
+async def test_the_focus_is_bounded(go: Drive) -> None:
+    """It stands in the small channel."""
+    graph = asking()
+    await go.invoke(graph, full())
+    await go.stream(graph, Command(resume={"focus": filler(1_000)}), interrupt_before=["summarize"])
+    assert 450 < len(standing(graph)["focus"]) <= 500
+
+
+@pytest.mark.requirement("S4.23", "S4.29", "I22")
+@pytest.mark.parametrize("options", [{"require_confirmation": True}, {"preset": "recent_rounds"}])
+def test_to_ask_without_a_checkpointer_is_an_error_at_build_time(options: dict[str, Any]) -> None:
+    """Nothing would keep the run until the answer comes; the error names every way out."""
+    with pytest.raises(SettingsError, match=r"checkpointer=True.*server.*on_no_handler='proceed' or 'refuse'"):
+        agent(checkpointer=None, **options)
+
+
+@pytest.mark.parametrize("options", [{"checkpointer": True}, {"checkpointer": None, "on_no_handler": "refuse"}])
+async def test_a_server_brings_the_checkpointer_itself(go: Drive, options: dict[str, Any]) -> None:
+    """It compiles without one, is given one as LangGraph's server gives it, and asks there."""
+    built = agent(require_confirmation=True, **options)
+    graph = built.copy(update={"checkpointer": InMemorySaver()})
+    await go.invoke(graph, full())
+    assert question(graph)["current_tokens"] == 870
+    assert served.checkpointer is None, "the graph that the server loads builds with the defaults"
+
+
+@pytest.mark.requirement("I22")
+async def test_a_run_that_asks_for_questions_without_a_checkpointer_is_an_error(go: Drive) -> None:
+    """Switched on for one run, before any model is called."""
+    model = ScriptedModel()
+    with pytest.raises(SettingsError, match="on_no_handler"):
+        await go.invoke(agent(model, checkpointer=None), full(), context={"require_confirmation": True})
+    assert model.received == []
+
+
+@pytest.mark.requirement("I22")
+@pytest.mark.parametrize(
+    ("on_no_handler", "tokens", "verdict"),
+    [("proceed", 864, "committed"), ("refuse", 864, "declined"), ("refuse", 1_080, "committed")],
+)
+async def test_where_nobody_can_answer_the_settings_say_what_is_done(
+    go: Drive, on_no_handler: str, tokens: int, verdict: str
+) -> None:
+    """`proceed` compacts unasked; `refuse` only over the limit, where the model could not be asked otherwise."""
+    model = ScriptedModel()
+    graph = asking(model, checkpointer=None, on_no_handler=on_no_handler)
+    given = {"messages": [*rounds(tokens // 108), HumanMessage("and now?")]}
+    result = await go.invoke(graph, given)
+    assert result["messages"][-1].text == "ok"
+    assert verdicts(graph) == [verdict]
+    assert (len(model.received[0]) == len(given["messages"])) == (verdict == "declined")
+    assert ledger(graph)[0].reason == ("nobody_to_ask" if verdict == "declined" else "")
+
+
+@pytest.mark.requirement("I22")
+async def test_a_no_of_another_run_refuses_nothing_over_the_limit(go: Drive) -> None:
+    """A state declined before, carried to where nobody can answer: the model could not be asked otherwise."""
+    graph = asking(checkpointer=None, on_no_handler="refuse")
+    await go.invoke(graph, {"messages": [*rounds(10), HumanMessage("and now?")], "compaction": {"declined_at": 800}})
+    assert verdicts(graph) == ["committed"]
+
+
+@pytest.mark.requirement("S4.23", "S3.15")
+async def test_an_overflow_from_the_provider_never_asks(go: Drive) -> None:
+    """The request is known not to fit: it is compacted, also after a no."""
+    model = ScriptedModel(replies=[ContextOverflowError("prompt is too long"), "ok"])
+    graph = asking(model)
+    await go.invoke(graph, full())
+    await go.invoke(graph, Command(resume=False))
+    assert graph.get_state(CONFIG).interrupts == ()
+    assert (ledger(graph)[-1].verdict, ledger(graph)[-1].trigger) == ("committed", "overflow")
+    assert values(graph)["messages"][-1].text == "ok"
 
 
 async def test_an_answer_may_be_followed_by_the_question(go: Drive) -> None:

@@ -24,6 +24,7 @@ from tests.graph.harness import (
 )
 from tests.graph.test_rollback import calm
 
+COMMITTED = ["ContextEvent", "ContextEvent", "CompactContextEvent", "CompactionEvent"]
 COUNTERS = ("tool_blocks_kept", "tool_blocks_dropped", "tool_calls_truncated", "tool_results_truncated")
 BLOCKS: dict[str, Any] = {
     "messages": [
@@ -50,10 +51,10 @@ async def told(go: Drive, graph: Any, given: dict[str, Any], **options: Any) -> 
 
 @pytest.mark.requirement("S0.45", "S0.37", "S0.30")
 async def test_the_sequence_of_a_commit(go: Drive) -> None:
-    """The trigger, four phases in order, and the verdict."""
+    """The trigger, four phases in order, what became of the conversation, and the verdict."""
     found = await told(go, telling(), BLOCKS)
-    assert [event["event"] for event in found] == ["PreCompactEvent", *["CompactionMetaEvent"] * 4, "CompactionEvent"]
-    assert [event["phase"] for event in found[1:-1]] == [
+    assert [event["event"] for event in found] == ["PreCompactEvent", *["CompactionMetaEvent"] * 4, *COMMITTED]
+    assert [event["phase"] for event in found[1:5]] == [
         "selective_start",
         "selective_done",
         "summary_start",
@@ -66,7 +67,7 @@ FAILURES: dict[str, tuple[Any, list[str]]] = {
     "the summary": ("", ["selective_start", "selective_done", "summary_start", "rollback"]),
     "the gate": (
         f"<summary>{filler(900)}</summary>",
-        ["selective_start", "selective_done", "summary_start", "summary_done", "rollback"],
+        ["selective_start", "selective_done", "summary_start", "rollback"],
     ),
     "the snapshot": (SUMMARY, ["selective_start", "rollback"]),
 }
@@ -75,7 +76,7 @@ FAILURES: dict[str, tuple[Any, list[str]]] = {
 @pytest.mark.requirement("S0.30", "S0.34")
 @pytest.mark.parametrize("failing", FAILURES)
 async def test_the_sequence_of_a_failure(go: Drive, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
-    """Every attempt that started ends with one `rollback` phase that names the reason."""
+    """Every attempt that started ends with one `rollback` phase that names the reason, and no summary is done."""
     reply, phases = FAILURES[failing]
     graph = telling(ScriptedModel(replies=[reply]))
     if failing == "the snapshot":
@@ -106,9 +107,9 @@ async def test_counters_and_sizes_run_on_from_phase_to_phase(go: Drive, reply: s
 
 @pytest.mark.requirement("S0.29", "S0.35")
 async def test_phases_are_told_only_when_switched_on(go: Drive) -> None:
-    """By default the stream carries the trigger and the verdict alone."""
+    """By default the stream carries the trigger and what came of it, and a warning only where it is asked for."""
     found = await told(go, telling(emit_compaction_meta_events=False), BLOCKS)
-    assert [event["event"] for event in found] == ["PreCompactEvent", "CompactionEvent"]
+    assert [event["event"] for event in found] == ["PreCompactEvent", *COMMITTED]
 
 
 @pytest.mark.requirement("S0.36")

@@ -33,6 +33,7 @@ async def compact(go: Drive, graph: Any, **options: Any) -> dict[str, Any]:
     return compact_now(graph, CONFIG, **options)
 
 
+@pytest.mark.requirement("S2.56", "S2.5")
 async def test_a_thread_is_compacted_whatever_its_size(go: Drive) -> None:
     """A person's wish compacts far below the trigger, and calls no model."""
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[SUMMARY])
@@ -45,6 +46,27 @@ async def test_a_thread_is_compacted_whatever_its_size(go: Drive) -> None:
     assert "the price of eggs" in texts(summarizer.received[0])
     assert result["messages"] == values(graph)["messages"]
     assert len(result["messages"]) < 11
+
+
+@pytest.mark.requirement("S2.56", "C4")
+@pytest.mark.parametrize("full", [True, False])
+async def test_all_of_it_can_be_summarised(go: Drive, full: bool) -> None:
+    """With `full` the newest rounds leave too, and only the answer that was just given stays."""
+    graph = agent()
+    await go.invoke(graph, {"messages": rounds(5)})
+    result = await compact(go, graph, full=full)
+    assert len(result["messages"]) == (2 if full else 6)
+    assert verdicts(graph) == ["committed"]
+
+
+async def test_a_long_focus_is_bounded(go: Drive) -> None:
+    """It stands in the small channel."""
+    graph = agent()
+    await go.invoke(graph, {"messages": rounds(5)})
+    given = {"messages": [], "compaction": {"request": {"focus": filler(1_000)}}}
+    await go.stream(graph, given, interrupt_before=["summarize"])
+    assert 450 < len(standing(graph)["focus"]) <= 500
+    assert standing(graph)["request"] is None
 
 
 async def test_with_nothing_old_it_does_nothing(go: Drive) -> None:

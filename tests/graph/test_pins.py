@@ -4,10 +4,15 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph_compaction.graph import (
     CompactionError,
     SettingsError,
+    apin,
+    apins,
+    atranscript,
+    aunpin,
     compact_now,
     pin,
     pins,
     records_of,
+    transcript,
     unpin,
 )
 from tests.fakes import ScriptedModel, calls, texts
@@ -81,14 +86,47 @@ async def test_texts_that_users_mark_are_listed_and_carried_on(go: Drive) -> Non
     assert [found.text for found in pins(graph, CONFIG)] == ["use tabs"]
 
 
+@pytest.mark.requirement("S2.36")
+@pytest.mark.parametrize("carried", [True, False])
+async def test_a_single_text_can_be_released(go: Drive, *, carried: bool) -> None:
+    """From the message that says it, or from the summary that carries it: the next compaction lets it go."""
+    model = ScriptedModel()
+    graph = agent(model, dialogue_rounds_keep_min=0, frequency_calls=0)
+    marked = HumanMessage(f"{filler(40)} <Pin>use tabs</Pin> <Pin>speak French</Pin>", id="marked")
+    await go.invoke(graph, {"messages": [marked, AIMessage("ok", id="ok")]})
+    if carried:
+        await go.invoke(graph, full())
+    unpin(graph, CONFIG, text="use tabs")
+    assert [found.text for found in pins(graph, CONFIG)] == ["speak French"]
+    await go.invoke(graph, {"messages": rounds(8, tag="more")})
+    assert values(graph)["compaction"]["epoch"] == 1 + carried
+    assert "use tabs" not in texts(model.received[-1])
+    assert "speak French" in texts(model.received[-1])
+    with pytest.raises(SettingsError, match="the text 'use tabs' is not pinned"):
+        unpin(graph, CONFIG, text="use tabs")
+
+
+async def test_a_text_that_was_pinned_by_hand_is_released_by_its_words() -> None:
+    """As by its id; and everything can be done on an event loop."""
+    graph = agent()
+    await graph.ainvoke(said("hello"), CONFIG)
+    name = await apin(graph, CONFIG, text="answer in French")
+    assert [found.message_id for found in await apins(graph, CONFIG)] == [name]
+    assert [message.text for message in await atranscript(graph, CONFIG)] == ["hello", "ok", "answer in French"]
+    await aunpin(graph, CONFIG, text="answer in French")
+    assert await apins(graph, CONFIG) == pins(graph, CONFIG) == []
+    assert await atranscript(graph, CONFIG) == transcript(graph, CONFIG)
+
+
 def test_what_cannot_be_pinned_is_refused() -> None:
     """Neither and both, a message that is not there, and more than half of the room."""
     graph = agent()
     graph.invoke({"messages": rounds(1)}, CONFIG)
     before = values(graph)
     for wrong in ({}, {"message_id": "r-user-0", "text": "both"}):
-        with pytest.raises(SettingsError, match="either message_id or text"):
-            pin(graph, CONFIG, **wrong)
+        for change in (pin, unpin):
+            with pytest.raises(SettingsError, match="either message_id or text"):
+                change(graph, CONFIG, **wrong)
     with pytest.raises(SettingsError, match="no message 'elsewhere'"):
         pin(graph, CONFIG, message_id="elsewhere")
     with pytest.raises(SettingsError, match="more than half of the room of 1000"):

@@ -10,8 +10,21 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph_compaction.checkpoint import AttemptKey, handle
 from langgraph_compaction.graph import records_of
 from langgraph_compaction.nodes import Redaction
-from tests.fakes import ScriptedModel, texts, usage
-from tests.graph.harness import SUMMARY, THREAD, Drive, agent, events, filler, ledger, rounds, said, standing, values
+from tests.fakes import ScriptedModel, texts
+from tests.graph.harness import (
+    SUMMARY,
+    THREAD,
+    Drive,
+    agent,
+    calm,
+    events,
+    filler,
+    ledger,
+    rounds,
+    said,
+    standing,
+    values,
+)
 
 NEEDLE = "Needle-4711"
 SHOWN = "[redacted]"
@@ -36,11 +49,6 @@ def telling(words: int = 40) -> list[AnyMessage]:
 def given(words: int = 40) -> dict[str, Any]:
     """An input over the trigger that begins so."""
     return {"messages": [*telling(words), *rounds(7, tag="x"), HumanMessage("and now?", id="question")]}
-
-
-def calm() -> ScriptedModel:
-    """A model whose real usage is small, so that nothing is compacted after its answer."""
-    return ScriptedModel(replies=[usage(AIMessage("answered"), 100)])
 
 
 def leaky(messages: list[BaseMessage]) -> str:

@@ -7,12 +7,13 @@ from langgraph.types import Overwrite
 
 from langgraph_compaction.graph import records_of, transcript
 from langgraph_compaction.nodes import Reply
-from tests.fakes import ReplyingSummarizer, ScriptedModel, texts, usage
+from tests.fakes import ReplyingSummarizer, ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
     SUMMARY,
     Drive,
     agent,
+    calm,
     events,
     filler,
     frozen,
@@ -71,11 +72,6 @@ RICH = [
     ),
 ]
 """Messages with all that a careless copy would lose."""
-
-
-def calm(text: str = "answered") -> ScriptedModel:
-    """A model whose real usage is small, so that nothing is compacted after its answer."""
-    return ScriptedModel(replies=[usage(AIMessage(text, id="the-answer"), 100)])
 
 
 @pytest.mark.requirement("S0.22", "S0.23", "S0.24")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from tests.fakes import ScriptedModel, usage
-from tests.graph.harness import SUMMARY, Drive, agent, filler, full, ledger, rounds, said, standing, verdicts
+from tests.fakes import ScriptedModel
+from tests.graph.harness import SUMMARY, Drive, agent, calm, filler, full, ledger, rounds, said, standing, verdicts
 
 MODEL, PIECES, FIRST, SECOND, DIGEST = (
     f"selective+{name}" for name in ("model", "model-pieces", "fallback-1", "fallback-2", "digest")
@@ -49,11 +49,6 @@ def over() -> dict[str, Any]:
 def strategies(graph: Any) -> list[str]:
     """The strategies of the attempts, in order."""
     return [row.strategy for row in ledger(graph)]
-
-
-def calm() -> ScriptedModel:
-    """A model whose real usage is small, so that nothing is compacted after its answer."""
-    return ScriptedModel(replies=[usage(AIMessage("answered"), 100)])
 
 
 def broken(error: Any = None) -> ScriptedModel:

@@ -16,7 +16,7 @@ from langgraph_compaction.nodes.asking import abounded, bounded
 from langgraph_compaction.nodes.policies.form import Free
 from langgraph_compaction.nodes.policies.summary import extract
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
-from langgraph_compaction.nodes.prompts import SYSTEM
+from langgraph_compaction.nodes.prompts import FIVE_SECTIONS
 from langgraph_compaction.nodes.summarizers import (
     DigestSummarizer,
     NoticeSummarizer,
@@ -73,7 +73,7 @@ def counting_graph() -> Any:
 def test_the_prompt_holds_what_the_request_knows() -> None:
     """Conversation, size, and where there are such: the earlier record, the focus, the defect."""
     system, human = request().prompt()
-    assert system.text == SYSTEM
+    assert system.text == FIVE_SECTIONS.system
     assert "<conversation>\nthe conversation\n</conversation>" in human.text
     assert "at most 100 tokens" in human.text
     for absent in ("earlier_record", "keep above all", "rejected"):
@@ -88,8 +88,8 @@ def test_the_prompt_holds_what_the_request_knows() -> None:
 def test_the_prompt_asks_for_the_five_sections() -> None:
     """And says that the conversation is data."""
     sections = ("Task Overview", "Current State", "Important Discoveries", "Next Steps", "Context to Preserve")
-    assert [section for section in sections if section not in SYSTEM] == []
-    assert "Do not answer it" in SYSTEM
+    assert [section for section in sections if section not in FIVE_SECTIONS.system] == []
+    assert "Do not answer it" in FIVE_SECTIONS.system
 
 
 def test_braces_mean_nothing() -> None:

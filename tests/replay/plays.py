@@ -15,6 +15,8 @@ from langgraph_compaction.graph.cli.recordings import Recording, read_recordings
 from langgraph_compaction.graph.cli.report import Report
 from langgraph_compaction.graph.threads import transcript
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
+from langgraph_compaction.nodes.presets import Preset
+from langgraph_compaction.nodes.settings import CompactionSettings
 from tests.fakes import ReplyingSummarizer
 from tests.recount import text_tokens
 from tests.replay.watcher import State, Watcher
@@ -54,13 +56,14 @@ class Case:
     """Percent of the conversation that fits."""
     kind: Literal["", "-biased", "-failing"] = ""
     """Whether the model counts otherwise than we do, or every summary fails."""
+    preset: Preset = "selective"
 
     @property
     def id(self) -> str:
         """A short name."""
         file = self.file.split("/")
         name = file[1].removesuffix(".traj") if self.file in SWE_AGENT else f"{file[0]}-{self.number}"
-        return f"{name}-{self.share}%{self.kind}"
+        return f"{name}-{self.share}%{self.kind}" + (f"-{self.preset}" if self.preset != "selective" else "")
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ def play(case: Case, database: Database, tamper: Callable[[State], State] = lamb
     wire = Wire(recording, limit(recording, case.share))
     options = Options(
         window=f"{case.share}%",
+        settings=CompactionSettings(preset=case.preset),
         usage_bias=case.kind == "-biased",
         summarizer=ReplyingSummarizer(ConnectionError("down")) if case.kind == "-failing" else "digest",
         database=database,

@@ -7,15 +7,9 @@ from typing import Any, NamedTuple
 from langchain_core.messages import ToolCall
 from langchain_core.messages.tool import tool_call
 
+from langgraph_compaction.nodes.policies.sendable import RAW_ARGUMENTS
+
 from .recording import RecordingError
-
-RAW_ARGUMENTS = "__raw__"
-"""Where arguments that are no JSON object are kept: as the one argument of this name.
-
-`invalid_tool_calls` would keep the text too, but no tool node runs them, they lose their place among the
-calls of the message, and a provider that parses arguments refuses the request. Here the call is answered
-like any other, and reading the OpenAI JSON written from it gives the same again.
-"""
 
 
 class Record(NamedTuple):
@@ -91,7 +85,12 @@ def _check_part(part: Any, where: str) -> None:
 
 
 def arguments(value: Any) -> dict[str, Any]:
-    """Return arguments given as an object or as its JSON text; all else stands under `RAW_ARGUMENTS`."""
+    """Return arguments given as an object or as its JSON text; all else stands under `RAW_ARGUMENTS`.
+
+    `invalid_tool_calls` would keep the text too, but no tool node runs them, they lose their place among the
+    calls of the message, and a provider that parses arguments refuses the request. Here the call is answered
+    like any other, and reading the OpenAI JSON written from it gives the same again.
+    """
     if isinstance(value, dict):
         return value
     if value is None or value == "":

@@ -5,8 +5,16 @@ from difflib import get_close_matches
 
 from ...errors import SettingsError
 from ..selection import Choice, Demand, Selector
+from .adaptive import adaptive
 from .full import full
+from .importance import importance
+from .incremental import incremental
+from .key_events import key_events
+from .recent_rounds import recent_rounds
+from .recent_tokens import recent_tokens
+from .sliding_window import sliding_window
 from .tool_blocks import tool_blocks
+from .typed_rules import typed_rules
 
 Strategy = Callable[[Selector, Demand], Iterable[Choice]]
 """Looks at a conversation and yields choices, from the one that keeps most to the one that keeps least.
@@ -16,6 +24,14 @@ None at all where it does not apply. Pure: no model, no clock, no I/O.
 
 BUILT_IN: Mapping[str, Strategy] = {
     "tool_blocks": tool_blocks,
+    "typed_rules": typed_rules,
+    "adaptive": adaptive,
+    "sliding_window": sliding_window,
+    "importance": importance,
+    "key_events": key_events,
+    "incremental": incremental,
+    "recent_rounds": recent_rounds,
+    "recent_tokens": recent_tokens,
     "full": full,
 }
 """The strategies that settings may name without anything given to a builder."""

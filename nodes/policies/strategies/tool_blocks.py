@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from langchain_core.messages import AIMessage
 
 from ...settings import CompactionSettings
+from ..item_types import is_skill, unread
 from ..selection import Choice, Demand, Selector
 from ..transcript import is_real_user
 
@@ -23,7 +24,7 @@ class Plan:
     blocks: int
     tight: bool = False
     spare: bool = False
-    """Results that the model has not read yet stay whole."""
+    """Results and skills that the model has not read yet stay whole."""
 
 
 def plans(settings: CompactionSettings) -> Iterator[Plan]:
@@ -70,7 +71,8 @@ def keeps(selector: Selector, plan: Plan) -> frozenset[int]:
     """Indexes that a plan keeps: always whole blocks, never a result without its call (B1)."""
     blocks = selector.view.blocks[-plan.blocks :] if plan.blocks else ()
     in_blocks = {index for block in blocks for index in block.indexes}
-    return selector.untouchable | selector.rounds(plan.floor) | in_blocks | _beyond(selector, plan)
+    skills = {i for i in unread(selector.view) if plan.spare and is_skill(selector.view.messages[i])}
+    return selector.untouchable | selector.rounds(plan.floor) | in_blocks | skills | _beyond(selector, plan)
 
 
 def _beyond(selector: Selector, plan: Plan) -> frozenset[int]:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.checkpoint import SQLAlchemySaver, tables
 from langgraph_compaction.graph.cli import demo, findings, investigation
 from langgraph_compaction.graph.cli.findings import Fact, Findings
-from langgraph_compaction.graph.cli.investigation import Investigation, Rollback, fingerprint
+from langgraph_compaction.graph.cli.investigation import Investigation, Restored, Rollback, fingerprint
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.cli.questions import QUESTIONS
 from langgraph_compaction.nodes import rollback
@@ -71,6 +71,14 @@ def test_one_summary_fails_and_the_conversation_is_as_it_was(whole: dict[str, An
     assert set(verdicts[:failed] + verdicts[failed + 2 :]) == {"committed"}
     assert whole["rollback"]["identical"]
     assert whole["rollback"]["before"] == whole["rollback"]["after"]
+
+
+def test_the_last_compaction_is_undone_at_the_end(whole: dict[str, Any]) -> None:
+    """All that it took away stands again."""
+    undone = whole["undone"]
+    assert undone["originals"] > 0
+    assert undone["missing"] == 0
+    assert undone["messages_after"] > undone["messages_before"]
 
 
 def test_each_commit_is_smaller_and_under_the_trigger(whole: dict[str, Any]) -> None:
@@ -185,7 +193,12 @@ def good(whole: dict[str, Any]) -> Findings:
     fields = {key: whole[key] for key in Findings.__dataclass_fields__}
     rollback = Rollback(before="a", after="a")
     facts = [Fact(**fact) for fact in whole["facts"]]
-    return Findings(**{**fields, "rollback": rollback, "facts": facts})
+    undone = Restored(**whole["undone"])
+    return Findings(**{**fields, "rollback": rollback, "facts": facts, "undone": undone})
+
+
+LOST: dict[str, Any] = {"messages_before": 1, "messages_after": 2, "tokens_after": 3}
+LOST |= {"originals": 2, "missing": 1}
 
 
 @pytest.mark.parametrize(
@@ -198,6 +211,7 @@ def good(whole: dict[str, Any]) -> Findings:
         ({"in_order": False}, "order"),
         ({"checkpoints": 3}, "only 3 checkpoints"),
         ({"rollback": None}, "no rollback"),
+        ({"undone": Restored(**LOST)}, "1 messages did not come back"),
         ({"rollback": Rollback(before="a", after="b")}, "changed the conversation"),
     ],
 )

@@ -14,6 +14,7 @@ from tests.recount import request_tokens, second_opinion, unpaired
 
 CONVERSATION = [
     "file",
+    "preset",
     "turns",
     "requests",
     "limit",
@@ -22,6 +23,12 @@ CONVERSATION = [
     "over_window_requests",
     "refused_turns",
     "lost_messages",
+    "trigger",
+    "tokens_sent",
+    "needed",
+    "kept",
+    "messages",
+    "rounds",
     "compactions",
 ]
 COMPACTION = ["trigger", "strategy", "verdict", "reason", "tokens_before", "tokens_after", "blocks_dropped"]
@@ -120,6 +127,8 @@ def test_help_tells_every_option(flag: str) -> None:
     assert result.exit_code == 0
     text = " ".join(result.stdout.split())
     for word in ("--window", "--preset", "--db", "--summarizer", "--usage-bias", "--requests", "--json"):
+        assert word in text
+    for word in ("--config", "--use", "--out", "side by side", "STRATEGIES", "KEY_INFORMATION", "nobody is there"):
         assert word in text
     for word in ("tau-bench", "SWE-agent", "OpenHands", "pi sessions", "Exits with 1", "OPENAI_API_KEY"):
         assert word in text

@@ -11,7 +11,7 @@ from tests.graph.cli.replaying import one_line, rounds, run, written
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--preset", "there is no preset 'nonsense'; there are: selective"),
+        ("--preset", "there is no preset 'nonsense'; known are selective"),
         ("--summarizer", "'nonsense' is not one of 'digest', 'model'"),
     ],
 )

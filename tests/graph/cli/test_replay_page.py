@@ -58,7 +58,8 @@ def test_names_are_no_markup() -> None:
     """A file's name is printed as it is; the thread and its database are named."""
     lines = shown(REPORT, 100)
     assert lines[0].startswith("[bold]talk[/].json: 0 messages in 0 turns")
-    assert lines[1] == "It is thread talk-1 in sqlite:///kept.db."
+    assert lines[1] == "selective compacts from 0 tokens on"
+    assert lines[2] == "It is thread talk-1 in sqlite:///kept.db."
 
 
 def test_what_is_open_is_not_hidden() -> None:

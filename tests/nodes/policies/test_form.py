@@ -23,7 +23,7 @@ from langgraph_compaction.nodes.policies.form import Contract, Free, Headings, T
 from langgraph_compaction.nodes.policies.gate import Finding
 from langgraph_compaction.nodes.policies.summary import Reply, extract
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
-from langgraph_compaction.nodes.prompts import SYSTEM, UPDATE
+from langgraph_compaction.nodes.prompts import FIVE_SECTIONS
 from tests.graph.harness import filler
 from tests.shared_data import shared_data
 
@@ -111,8 +111,8 @@ STUCK = "The user wants e2e tests. Unit tests pass. Docker is missing. I cannot 
         ("and", "no_content", "and then the user left"),
         ("[what the user asked]", "no_content", "[a.py] was renamed"),
         ("No conversation was provided.", "no_content", "The user said that no conversation was provided."),
-        (SYSTEM, "prompt_echo", f"{SYSTEM.splitlines()[9]}\n{RECORD}"),
-        (UPDATE, "prompt_echo", "An earlier record exists, the user says."),
+        (FIVE_SECTIONS.system, "prompt_echo", f"{FIVE_SECTIONS.system.splitlines()[9]}\n{RECORD}"),
+        (FIVE_SECTIONS.update, "prompt_echo", "An earlier record exists, the user says."),
         (LOG, "transcript_echo", f"{RECORD}\nGreetings:\n{LOG}{RECORD}\n{RECORD}"),
         (LOG, "transcript_echo", LOG.replace("Assistant: hello", "User: wants two of them")),
         ('<message role="user">\nhi', "transcript_echo", 'The parser splits at `<message role="user">`.'),

@@ -11,16 +11,11 @@ from langgraph_compaction.nodes import engine
 from langgraph_compaction.nodes.policies.required import NO_FACTS, facts_of, pinned_texts, pins_in
 from langgraph_compaction.nodes.policies.summary import absorbed, summary_message
 from langgraph_compaction.nodes.policies.transcript import is_summary
-from tests.fakes import ScriptedModel, usage
-from tests.graph.harness import CONFIG, SUMMARY, WORDS, agent, standing, values, verdicts
+from tests.fakes import ScriptedModel
+from tests.graph.harness import CONFIG, SUMMARY, WORDS, agent, calm, standing, values, verdicts
 from tests.histories import asks, meta, numbered, result, user
 
 PINNED = "<Pin>keep this</Pin>"
-
-
-def calm() -> ScriptedModel:
-    """A model whose real usage is small, so that nothing is compacted after its answer."""
-    return ScriptedModel(replies=[usage(AIMessage("answered"), 100)])
 
 
 def pins(*messages: AnyMessage, most: int = 100) -> tuple[str, ...]:

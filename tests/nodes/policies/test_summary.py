@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
+from langgraph_compaction.nodes.frames import FRAME
 from langgraph_compaction.nodes.policies.form import Free
 from langgraph_compaction.nodes.policies.gate import Finding
 from langgraph_compaction.nodes.policies.summary import (
-    FRAME,
     Earlier,
     Reply,
     absorbed,

@@ -35,6 +35,30 @@ def test_a_declined_question_is_asked_again_after_growth(size: int, decision: st
     assert decide(size, SIZES, Standing(asks_first=True, declined_at=800)) == decision
 
 
+@pytest.mark.requirement("S4.39")
+@pytest.mark.parametrize(
+    ("size", "answered", "decision"),
+    [(900, False, "confirm"), (901, False, "choose"), (901, True, "declined"), (2_000, False, "choose")],
+)
+def test_after_a_no_the_question_comes_once_more_over_the_limit(size: int, decision: str, *, answered: bool) -> None:
+    """At the limit itself there is still the first question; after the answer nothing is to be sent yet."""
+    standing = Standing(asks_first=True, declined_at=800, held_off="failures")
+    held_off = Standing(asks_first=True, declined_at=800)
+    assert decide(size, SIZES, standing if size > 900 else held_off, answered=answered) == decision
+
+
+@pytest.mark.requirement("S2.4", "C2")
+@pytest.mark.parametrize(("marked", "name"), [("!!!SUMMARY!!!", "marker"), ("???", None), (None, None)])
+def test_a_marker_is_heard_at_any_check(marked: str | None, name: str | None) -> None:
+    """Whatever the size and the hooks; only as the settings spell it, and not where nothing is enabled."""
+    settings = CompactionSettings(triggers=({"kind": "marker"},), hooks=())  # type: ignore[arg-type] # as JSON has it
+    reading = Reading(hook="post_model", size=1, sizes=SIZES, marked=marked)
+    fired = firing(reading, settings)
+    assert (fired.name if fired else None) == name
+    assert fired is None or fired.full
+    assert firing(reading, settings.model_copy(update={"enabled": False})) is None
+
+
 def test_an_earlier_no_binds_only_while_people_are_asked() -> None:
     """With `require_confirmation` off again it means nothing."""
     assert decide(800, SIZES, Standing(declined_at=800)) == "compact"

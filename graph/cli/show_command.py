@@ -1,0 +1,121 @@
+"""`show`, `diff` and `transcript`: what a compaction did, and all that was ever said."""
+
+import difflib
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from langchain_core.messages import BaseMessage
+from rich.console import Console
+from rich.text import Text
+
+from langgraph_compaction.checkpoint import CompactionRecords, LedgerRow, UnknownAttemptError, handle
+from langgraph_compaction.nodes.policies.tokens import texts_of
+from langgraph_compaction.nodes.policies.transcript import is_summary
+
+from ..rewriting import newest
+from .kept import kept
+from .stored import AsJson, Db, Thread, at, print_lines
+from .undo_command import Named
+
+_SHOWN = 200
+"""Characters of a message in a list."""
+
+
+def show(
+    thread: Thread,
+    compaction: Named,
+    *,
+    db: Db,
+    whole: Annotated[bool, typer.Option("--whole", help="Messages in full length.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show one compaction: its figures, its summary, what left and what was shortened."""
+    with kept(db, thread) as saver:
+        records = CompactionRecords(saver.database)
+        row = _row(records, thread, compaction)
+        taken = records.taken_by(thread, compaction)
+    gone = set(row.dropped)
+    left = [message for message in taken if message.id in gone or is_summary(message)]
+    clipped = [message for message in taken if message not in left]
+    if as_json:
+        print_lines([{**asdict(row), "left": _plain(left), "clipped": _plain(clipped)}])
+        return
+    console = Console(highlight=False)
+    console.print(_headline(row), soft_wrap=True)
+    if row.summary:
+        console.print(Text("\nsummary", "bold"))
+        console.print(Text(row.summary), soft_wrap=True)
+    for title, messages in (("left the view", left), ("shortened", clipped)):
+        if messages:
+            console.print(Text(f"\n{title}: {len(messages)} messages", "bold"))
+        for message in messages:
+            console.print(_line(message, whole=whole), soft_wrap=True)
+
+
+def _row(records: CompactionRecords, thread: str, compaction: str) -> LedgerRow:
+    for row in records.history(thread):
+        if row.compaction_id == compaction:
+            return row
+    raise UnknownAttemptError(
+        f"the ledger of thread {thread!r} has no compaction {compaction!r}: `history {thread} --json` lists them"
+    )
+
+
+def _headline(row: LedgerRow) -> Text:
+    after = "" if row.tokens_after is None else f" -> {row.tokens_after:,}"
+    calls = f", {row.summary_calls} calls of the summariser" if row.summary_calls else ""
+    reason = f" ({row.reason}{': ' + row.detail if row.detail else ''})" if row.reason else ""
+    return Text(
+        f"{at(row.started_at)}  {row.verdict or 'open'}{reason}  {row.strategy}, trigger {row.trigger}: "
+        f"{row.tokens_before:,}{after} tokens{calls}"
+    )
+
+
+def diff(thread: Thread, compaction: Named, *, db: Db, as_json: AsJson = False) -> None:
+    """Compare the conversation a compaction began with and the one in view now, line by line."""
+    with kept(db, thread) as saver:
+        records = CompactionRecords(saver.database)
+        before = records.began_with(thread, compaction)
+        now = newest(saver, thread).checkpoint["channel_values"]["messages"]
+    lines = list(difflib.unified_diff(_lines(before), _lines(now), f"before {compaction}", "now", lineterm=""))
+    if as_json:
+        print_lines([{"thread_id": thread, "compaction_id": compaction, "lines": lines}])
+        return
+    console = Console(highlight=False)
+    for line in lines:
+        console.print(Text(line, {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")), soft_wrap=True)
+
+
+def transcript(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
+    """Print the whole conversation: what is in view and what compactions took out of it, in order."""
+    with kept(db, thread) as saver:
+        values = newest(saver, thread).checkpoint["channel_values"]
+        head = values["compaction"].get("head")
+        found = CompactionRecords(saver.database).transcript(thread, "", values["messages"], head=head)
+    if as_json:
+        print_lines(_plain(found))
+        return
+    console = Console(highlight=False)
+    for message in found:
+        console.print(_line(message, whole=True), soft_wrap=True)
+
+
+def _lines(messages: list[BaseMessage]) -> list[str]:
+    return [f"{message.type}: {line}" for message in messages for line in _text(message).splitlines() or [""]]
+
+
+def _text(message: BaseMessage) -> str:
+    return "\n".join(texts_of(message))
+
+
+def _line(message: BaseMessage, *, whole: bool) -> Text:
+    text = _text(message)
+    short = (
+        text if whole or len(text) <= _SHOWN else f"{' '.join(text[:_SHOWN].split())} [... {len(text):,} characters]"
+    )
+    return Text.assemble((f"{handle(message)[:12]} {message.type:>6} ", "dim"), short)
+
+
+def _plain(messages: list[BaseMessage]) -> list[dict[str, Any]]:
+    return [{"handle": handle(message), **message.model_dump(mode="json")} for message in messages]

@@ -1,0 +1,81 @@
+"""The nodes of a compaction run one after the other inside another graph's node, without a graph of their own."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from langgraph_compaction.nodes.collaborators import Collaborators
+from langgraph_compaction.nodes.commit import commit
+from langgraph_compaction.nodes.confirm import confirm
+from langgraph_compaction.nodes.model import model
+from langgraph_compaction.nodes.rollback import rollback
+from langgraph_compaction.nodes.selective_compaction import selective_compaction
+from langgraph_compaction.nodes.state import CompactionState, merge, replace
+from langgraph_compaction.nodes.steps import Step
+from langgraph_compaction.nodes.summarize import summarize
+from langgraph_compaction.nodes.token_check import token_check
+from langgraph_compaction.nodes.turn import Body, Turn, Update
+
+NODES: Mapping[str, Body] = {
+    body.__name__: body for body in (token_check, confirm, selective_compaction, summarize, commit, rollback)
+}
+"""The compaction without the model."""
+WITH_MODEL: Mapping[str, Body] = {**NODES, "model": model}
+
+
+def begun(state: Any, runtime: Runtime[Any], team: Collaborators) -> Turn:
+    """The turn that the node now running is in."""
+    return Turn(cast("CompactionState", state), get_config(), runtime, team)
+
+
+def driven(turn: Turn, step: str, nodes: Mapping[str, Body]) -> Step[Turn]:
+    """Run node after node as the graph's edges would, until none of these is due or the model has answered for good.
+
+    What is due after an answer is left to the caller.
+    """
+    while step in nodes:
+        turn = _after(turn, (yield from nodes[step](turn)))
+        if step == "model" and turn.compaction.get("route") == "end":
+            break
+        step = turn.compaction.get("step", "end")
+    return turn
+
+
+def _after(turn: Turn, update: Update) -> Turn:
+    """The turn with a node's update in its state, as the graph's reducers would put it there."""
+    state: dict[str, Any] = {**turn.state}
+    for key in ("compaction", "memory"):
+        if key in update:
+            state[key] = merge(state.get(key), update[key])
+    new = update.get("messages", [])
+    state["messages"] = new.value if isinstance(new, Overwrite) else [*state["messages"], *new]
+    return Turn(cast("CompactionState", state), turn.config, turn.runtime, turn.team)
+
+
+def changed(turn: Turn, given: Sequence[Any], beside: Sequence[Any] = ()) -> Update:
+    """The update of the node that a turn was driven in: its channels, and the messages where they were replaced.
+
+    `given` are the messages before; an answer, which the caller writes himself, stands `beside` them.
+    """
+    update: Update = {key: turn.state[key] for key in ("compaction", "memory") if turn.state.get(key)}
+    left = list(turn.state["messages"])
+    kept = left[:-1] if answer_of(turn, given) else left
+    if kept != list(given):
+        update["messages"] = replace([*kept, *beside])
+    return update
+
+
+def answer_of(turn: Turn, given: Sequence[Any]) -> AIMessage | None:
+    """The model's answer, if it gave one in this turn: a compaction writes no assistant messages."""
+    last = turn.state["messages"][-1] if turn.state["messages"] else None
+    known = {message.id for message in given}
+    return last if isinstance(last, AIMessage) and last.id not in known else None
+
+
+def newest_answer(messages: Sequence[Any]) -> str:
+    """The id of the newest assistant message; empty without one."""
+    return next((str(message.id) for message in reversed(messages) if isinstance(message, AIMessage)), "")

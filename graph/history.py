@@ -1,0 +1,189 @@
+"""What compactions did to a thread, what one would do, and how to erase all of it (DESIGN §5, §12)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_compaction.checkpoint import LedgerRow, UnknownAttemptError
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.collaborators import max_tokens_of, window_of
+from langgraph_compaction.nodes.engine import Call, demand, needs_summary, propose
+from langgraph_compaction.nodes.ladder import strategy
+from langgraph_compaction.nodes.policies.gate import Finding
+from langgraph_compaction.nodes.policies.meter import Meter
+from langgraph_compaction.nodes.policies.sizes import sizes_of
+from langgraph_compaction.nodes.policies.tokens import total
+from langgraph_compaction.nodes.policies.transcript import is_summary
+from langgraph_compaction.nodes.presets import Preset
+from langgraph_compaction.nodes.settings import effective
+from langgraph_compaction.nodes.state import with_ids
+
+from .builder import Graph
+from .threads import records_of, team_of
+
+COMMITTED = frozenset({"committed", "degraded_deterministic"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diff:
+    """What is different between two lists of messages; each list in the order of its conversation."""
+
+    dropped: list[AnyMessage]
+    """Only in the first."""
+    clipped: list[tuple[AnyMessage, AnyMessage]]
+    """In both under one id, but not alike: before and after."""
+    summaries: list[AnyMessage]
+    """Summaries that only the second has."""
+    added: list[AnyMessage]
+    """Other messages that only the second has."""
+    kept: int
+    """Messages that both hold alike."""
+
+
+def diff(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Diff:
+    """Compare two conversations message by message, by their ids: what was dropped, clipped, summarised, added."""
+    old = {message.id: cast("AnyMessage", message) for message in before}
+    new = {message.id: cast("AnyMessage", message) for message in after}
+    fresh = [message for name, message in new.items() if name not in old]
+    both = [(old[name], message) for name, message in new.items() if name in old]
+    clipped = [(earlier, later) for earlier, later in both if earlier != later]
+    return Diff(
+        dropped=[message for name, message in old.items() if name not in new],
+        clipped=clipped,
+        summaries=[message for message in fresh if is_summary(message)],
+        added=[message for message in fresh if not is_summary(message)],
+        kept=len(both) - len(clipped),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compaction:
+    """One attempt at a compaction, with the messages that it was about."""
+
+    row: LedgerRow
+    """Its row of the ledger."""
+    began_with: list[AnyMessage]
+    """The snapshot; empty where the attempt never began."""
+    dropped: list[AnyMessage]
+    """What left the view, in its original form."""
+    clipped: list[AnyMessage]
+    """What was shortened, in its original form."""
+    on_this_branch: bool
+    """Whether the thread's state rests on it; a commit that it does not rest on is one of another branch."""
+
+
+def history(graph: Graph, config: RunnableConfig) -> list[LedgerRow]:
+    """Every attempt at a compaction of a thread, in the order in which they began."""
+    return records_of(graph).history(_thread(config))
+
+
+def show(graph: Graph, config: RunnableConfig, compaction_id: str) -> Compaction:
+    """One attempt of a thread with its messages; raises `UnknownAttemptError` for one that the ledger has not."""
+    records, thread = records_of(graph), _thread(config)
+    found = next((row for row in records.history(thread) if row.compaction_id == compaction_id), None)
+    if found is None:
+        raise UnknownAttemptError(f"the ledger of thread {thread!r} has no compaction {compaction_id!r}: see history")
+    head = (graph.get_state(config).values.get("compaction") or {}).get("head")
+    taken = cast("list[AnyMessage]", records.taken_by(thread, compaction_id))
+    gone = set(found.dropped)
+    began = records.began_with(thread, compaction_id) if found.verdict != "undone" and _began(found) else []
+    return Compaction(
+        row=found,
+        began_with=cast("list[AnyMessage]", began),
+        dropped=[message for message in taken if message.id in gone or is_summary(message)],
+        clipped=[message for message in taken if message.id not in gone and not is_summary(message)],
+        on_this_branch=compaction_id in records.line(thread, head),
+    )
+
+
+def _began(row: LedgerRow) -> bool:
+    return row.verdict not in {"refused", "declined", "deferred_cooldown"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What a compaction would do now; all sizes in tokens of the whole request."""
+
+    strategy: str
+    tokens_before: int
+    tokens_selected: int
+    """Without what would leave, before there is a summary."""
+    summary: bool
+    """Whether a summary would be written."""
+    tokens_after_about: int
+    ceiling: int
+    """Most that the gate would let pass."""
+    floor: int
+    dropped: list[AnyMessage]
+    clipped: list[tuple[AnyMessage, AnyMessage]]
+    reason: str = ""
+    """Why nothing would be done; empty where something would."""
+
+
+def preview(
+    graph: Graph, config: RunnableConfig, preset: Preset | None = None, *, settings: dict[str, Any] | None = None
+) -> Preview:
+    """What a compaction of this thread would do, by its own settings, another preset or changed settings.
+
+    Asks no model and writes nothing. Raises as `CompactionSettings` does for settings that are none.
+    """
+    team, values = team_of(graph), graph.get_state(config).values
+    messages = with_ids(values.get("messages") or [])
+    chosen = effective(team.settings, {**({"preset": preset} if preset else {}), **(settings or {})})
+    call = _call(graph, chosen, messages, values)
+    before = call.meter.request(messages)
+    goal = demand(call, trigger="manual", before=before, last=False, pins=call.pinned_texts(messages))
+    found = propose(call, messages, team.ladder[0], goal)
+    if isinstance(found, Finding):
+        return Preview(
+            strategy=strategy(chosen, team.ladder[0]),
+            tokens_before=before,
+            tokens_selected=before,
+            summary=False,
+            tokens_after_about=before,
+            ceiling=goal.ceiling,
+            floor=0,
+            dropped=[],
+            clipped=[],
+            reason=found.reason,
+        )
+    summary = needs_summary(chosen, found, goal)
+    return Preview(
+        strategy=strategy(chosen, team.ladder[0], found.name, summary=summary),
+        tokens_before=before,
+        tokens_selected=found.tokens,
+        summary=summary,
+        tokens_after_about=found.tokens + goal.summary * summary,
+        ceiling=found.ceiling,
+        floor=found.floor,
+        dropped=[messages[index] for index in sorted(found.drop)],
+        clipped=[(messages[index], found.clip[index]) for index in sorted(found.clip)],
+    )
+
+
+def _call(graph: Graph, settings: CompactionSettings, messages: Sequence[AnyMessage], values: dict[str, Any]) -> Call:
+    team = team_of(graph)
+    model = team.fixed_model
+    counter = team.counter_for(model)
+    scales = ((values.get("compaction") or {}).get("calibration") or {}).values()
+    meter = Meter(counter, team.overhead(counter), max(scales, default=1.0))
+    system = [message for message in messages if message.type == "system"]
+    fixed = meter.scaled(meter.overhead + total(counter, system))
+    sizes = sizes_of(settings, window=window_of(settings, model), fixed=fixed, max_tokens=max_tokens_of(model))
+    pins = frozenset((values.get("memory") or {}).get("pins") or ())
+    return Call(settings=settings, sizes=sizes, meter=meter, pins=pins, strategies=team.strategies)
+
+
+def forget(graph: Graph, config: RunnableConfig) -> None:
+    """Erase a thread everywhere: its checkpoints, snapshots, summaries, ledger and archive."""
+    thread = _thread(config)
+    if graph.checkpointer is not None and not isinstance(graph.checkpointer, bool):
+        graph.checkpointer.delete_thread(thread)
+    records_of(graph).forget(thread)
+
+
+def _thread(config: RunnableConfig) -> str:
+    return str(config.get("configurable", {})["thread_id"])

@@ -1,0 +1,247 @@
+"""`CompactionMiddleware`: the same transaction in LangChain's `create_agent` (extra `langchain`).
+
+It runs the very nodes of the graph, in the order of its edges, inside the agent's model node: there prompt, tools and
+model of this call are known. What is due after the answer is done when the agent ends, so that nobody waits for it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace as replaced
+from threading import Lock
+from time import time
+from typing import Annotated, Any, NotRequired
+from uuid import uuid4
+
+from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
+from langchain.agents.middleware.types import ExtendedModelResponse
+from langchain.chat_models import init_chat_model
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langgraph.config import get_config
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+from sqlalchemy import Engine
+
+from langgraph_compaction.checkpoint import Database
+from langgraph_compaction.nodes import CompactionSettings, Redaction, SettingsError, Summarizer, UnknownWindowError
+from langgraph_compaction.nodes.collaborators import Collaborators, Model, counter_of, redaction_of, window_of
+from langgraph_compaction.nodes.ephemeral import ephemeral_tools
+from langgraph_compaction.nodes.key_information import Given as KeyGiven
+from langgraph_compaction.nodes.key_information import providers_of
+from langgraph_compaction.nodes.policies.strategies.registry import Strategy, with_own
+from langgraph_compaction.nodes.policies.transcript import Transcript
+from langgraph_compaction.nodes.policies.triggers import OwnTrigger
+from langgraph_compaction.nodes.settings import effective
+from langgraph_compaction.nodes.state import Compaction, Memory, merge
+from langgraph_compaction.nodes.steps import Step, arun, run
+from langgraph_compaction.nodes.summarizers import summarizer_of
+from langgraph_compaction.nodes.turn import Turn, Update
+
+from .context_size import ContextSize, sizes_in, with_sizes
+from .database import records_for
+from .driving import NODES, WITH_MODEL, answer_of, begun, changed, driven, newest_answer
+from .model_request import Caller, Request, Response, schemas, with_answer
+
+USUAL_WINDOW = 128_000
+"""For a look at the sizes before the first call, where no window is known yet."""
+REMEMBERED = 256
+"""Answers whose call is remembered, with its prompt, tools and model, for what is due when the agent ends."""
+
+Trigger = ContextSize | Mapping[str, float] | list[ContextSize | Mapping[str, float]]
+
+
+class CompactingState(AgentState[Any]):
+    """The agent's state with the two small channels of a compaction."""
+
+    compaction: NotRequired[Annotated[Compaction, merge]]
+    memory: NotRequired[Annotated[Memory, merge]]
+
+
+class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
+    """Keeps the conversation of LangChain's agent inside its model's window, each compaction a transaction.
+
+    A drop-in for `SummarizationMiddleware`: `model` writes the summaries unless `summarizer` does, `trigger` and
+    `keep` are understood. All else is as in `create_compacting_agent`. Put it last among the agent's middleware:
+    there it sees the model, the prompt, the tools and the messages as those before it leave them.
+
+    With a durable checkpointer give `database=` too; with a saver of this package, the saver's `.database`.
+    `transcript`, `records_of`, `pin` and `compact_now` take the agent.
+
+    Raises `SettingsError` for sizes that cannot work, and at the first call for a window that nobody knows.
+    """
+
+    state_schema = CompactingState
+
+    def __init__(
+        self,
+        model: str | BaseChatModel | None = None,
+        *,
+        trigger: Trigger | None = None,
+        keep: ContextSize | None = None,
+        summary_prompt: str | None = None,
+        trim_tokens_to_summarize: int | None = None,
+        settings: CompactionSettings | None = None,
+        summarizer: Summarizer | Model | str | None = None,
+        fallback_summarizers: Sequence[Summarizer | Model] = (),
+        redact: Redaction | Callable[[str], str] | None = None,
+        strategies: Mapping[str, Strategy] | None = None,
+        triggers: Mapping[str, OwnTrigger] | None = None,
+        key_information: KeyGiven = None,
+        database: str | Engine | Database | None = None,
+        token_counter: Any = None,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        super().__init__()
+        known = init_chat_model(model) if isinstance(model, str) else model
+        chosen = settings or CompactionSettings()
+        if summary_prompt is not None:
+            raise SettingsError(
+                "summary_prompt= is not used: give summarizer= a compiled graph, or an object with name, "
+                "summarize and asummarize, that asks in words of its own"
+            )
+        if trim_tokens_to_summarize is not None:
+            chosen = effective(chosen, {"summary_input_tokens": trim_tokens_to_summarize})
+        self._trigger, self._keep = sizes_in(trigger, "trigger"), sizes_in(keep, "keep")
+        self._database, self._saver = database, None
+        self._team = Collaborators(
+            settings=chosen,
+            summarizer=summarizer_of(known if summarizer is None else summarizer),
+            fallbacks=tuple(map(summarizer_of, fallback_summarizers)),
+            redaction=redaction_of(redact),
+            strategies=with_own(strategies),
+            triggers=triggers or {},
+            records=records_for(database, None),
+            model=known or _unknown,
+            key_information=providers_of(key_information),
+            counter=counter_of(token_counter),
+            now=now or time,
+        )
+        self._sized(USUAL_WINDOW)
+        self._calls = OrderedDict[str, Collaborators]()
+        self._lock = Lock()
+
+    def team_with(self, checkpointer: Any) -> Collaborators:
+        """Whom this works with in an agent with this checkpointer: as the newest call had it, once there was one.
+
+        Raises `SettingsError` where threads would outlive their snapshots.
+        """
+        known = self._team_with(checkpointer)
+        with self._lock:
+            return next(reversed(self._calls.values()), known)
+
+    def _team_with(self, checkpointer: Any) -> Collaborators:
+        """What does not change from call to call; the checkpointer's database is shared where it can be."""
+        with self._lock:
+            if checkpointer and self._saver is None and self._database is None:
+                self._team = replaced(self._team, records=records_for(None, checkpointer))
+                self._saver = checkpointer
+            return self._team
+
+    def wrap_model_call(self, request: Request, handler: Callable[[Request], Response]) -> ExtendedModelResponse[Any]:
+        """Compact where it is due, call the model with what fits, and measure its answer."""
+        return run(self._called(request, Caller(request, handler)))
+
+    async def awrap_model_call(
+        self, request: Request, handler: Callable[[Request], Awaitable[Response]]
+    ) -> ExtendedModelResponse[Any]:
+        """`wrap_model_call`, asynchronously."""
+        return await arun(self._called(request, Caller(request, handler)))
+
+    @hook_config(can_jump_to=["end"])
+    def before_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
+        """Compact where a person asked for that alone; the model is not called."""
+        return run(self._wished(state, runtime))
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
+        """`before_agent`, asynchronously."""
+        return await arun(self._wished(state, runtime))
+
+    def after_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
+        """Compact what the check after the answer found too large."""
+        return run(self._due(state, runtime))
+
+    async def aafter_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
+        """`after_agent`, asynchronously."""
+        return await arun(self._due(state, runtime))
+
+    def _called(self, request: Request, caller: Caller) -> Step[ExtendedModelResponse[Any]]:
+        team, given = self._called_with(request), request.state["messages"]
+        turn = begun(request.state, request.runtime, replaced(team, model=caller))
+        turn = yield from driven(turn, "token_check", WITH_MODEL)
+        response = _response(turn, caller, given)
+        self._remember(response, team)
+        command: Command[Any] = Command(update=changed(turn, given, response.result))
+        return ExtendedModelResponse(model_response=response, command=command)
+
+    def _wished(self, state: CompactingState, runtime: Runtime[Any]) -> Step[Update | None]:
+        wish = (state.get("compaction") or {}).get("request")
+        if wish is None or Transcript(state["messages"]).pending_user is not None:
+            return None
+        turn = yield from driven(begun(state, runtime, self._remembered(state)), "token_check", NODES)
+        return {**changed(turn, state["messages"]), "jump_to": "end"}
+
+    def _due(self, state: CompactingState, runtime: Runtime[Any]) -> Step[Update | None]:
+        step = (state.get("compaction") or {}).get("step", "end")
+        if step not in NODES:
+            return None
+        turn = yield from driven(begun(state, runtime, self._remembered(state)), step, NODES)
+        return changed(turn, state["messages"])
+
+    def _called_with(self, request: Request) -> Collaborators:
+        """Whom this call works with: its model, prompt and tools, and the settings for its window."""
+        team, model = self._team_with(_saver()), request.model
+        try:
+            window = window_of(team.settings, model)
+        except UnknownWindowError:
+            if team.fixed_model is None:
+                raise
+            window = window_of(team.settings, team.fixed_model)
+        return replaced(
+            team,
+            settings=self._sized(window),
+            model=model,
+            prompt=request.system_message,
+            tools=schemas(request),
+            ephemeral=ephemeral_tools(request.tools),
+        )
+
+    def _sized(self, window: int) -> CompactionSettings:
+        settings = self._team.settings
+        sized = with_sizes(settings, self._trigger, self._keep, settings.context_window or window)
+        return sized.model_copy(update={"context_window": settings.context_window or window})
+
+    def _remember(self, response: Response, team: Collaborators) -> None:
+        with self._lock:
+            self._calls[newest_answer(response.result)] = team
+            if len(self._calls) > REMEMBERED:
+                self._calls.popitem(last=False)
+
+    def _remembered(self, state: CompactingState) -> Collaborators:
+        """Whom the call worked with that gave the newest answer; after a restart, what is known without one."""
+        team = self._team_with(_saver())
+        known, model = self._calls.get(newest_answer(state["messages"])), team.fixed_model
+        return known or replaced(team, settings=self._sized(window_of(team.settings, model)), model=model)
+
+
+def _unknown(_state: Any, _runtime: Any) -> Model:
+    """The model of an agent that has made no call yet."""
+    raise UnknownWindowError(
+        "the agent's model is known at its first call: give CompactionMiddleware its model=, too"
+    )
+
+
+def _saver() -> Any:
+    """The checkpointer of this run, the parent's where the agent is a node of another graph."""
+    return get_config().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER)
+
+
+def _response(turn: Turn, caller: Caller, given: Sequence[Any]) -> Response:
+    """The handler's response with the answer as it is kept; where the model was not to be asked, what happened."""
+    if answer := answer_of(turn, given):
+        return with_answer(caller.response, answer)
+    last: Mapping[str, Any] = turn.compaction.get("last") or {}
+    refused = last.get("verdict") == "refused"
+    told = turn.messages[-1].text if refused else f"[compaction: {last.get('verdict', 'noop')}]"
+    return Response(result=[AIMessage(told, id=f"lc_run--{uuid4()}")])

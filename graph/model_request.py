@@ -1,0 +1,84 @@
+"""LangChain's request to a model as our `model` node calls it: what was asked goes out, healed and compacted."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from langgraph_compaction.nodes.state import with_ids
+
+Request = ModelRequest[Any]
+Response = ModelResponse[Any]
+
+
+class Caller(Runnable[Any, Any]):
+    """The model of a request with all that other middleware does around it; `response` is the last one."""
+
+    def __init__(self, request: Request, handler: Callable[[Request], Any]) -> None:
+        self.bound = request.model
+        """Says name, window and output limit, as any binding does."""
+        self.request, self.handler = request, handler
+        self.response = Response(result=[])
+
+    def invoke(self, input: Sequence[AnyMessage], config: RunnableConfig | None = None, **_: Any) -> AIMessage:  # noqa: A002, ARG002 - as `Runnable` has it
+        """Call the handler; the answer, which may stand among other messages of the response."""
+        self.response = self.handler(self._sent(input))
+        return self._answer()
+
+    async def ainvoke(self, input: Sequence[AnyMessage], config: RunnableConfig | None = None, **_: Any) -> AIMessage:  # noqa: A002, ARG002 - as `Runnable` has it
+        """Call the handler, asynchronously."""
+        self.response = await self.handler(self._sent(input))
+        return self._answer()
+
+    def _answer(self) -> AIMessage:
+        return next(message for message in reversed(self.response.result) if isinstance(message, AIMessage))
+
+    def _sent(self, rendered: Sequence[AnyMessage]) -> Request:
+        messages = rendered[1:] if self.request.system_message else rendered  # the handler puts it there itself
+        return self.request.override(messages=as_shown(messages, self.request))
+
+
+def as_shown(rendered: Sequence[AnyMessage], request: Request) -> list[AnyMessage]:
+    """What is sent, with what other middleware changed for this call alone: edited, left out, put before or behind.
+
+    What the compaction or the rendering made of a message stands as it is.
+    """
+    known = {message.id: message for message in request.state["messages"]}
+    shown = {message.id: message for message in request.messages}
+    kept = [
+        shown.get(message.id, message) if message is known.get(message.id) else message
+        for message in rendered
+        if message.id in shown or message.id not in known
+    ]
+    first = next((n for n, message in enumerate(request.messages) if message.id in known), 0)
+    return [*_added(request.messages[:first], known), *kept, *_added(request.messages[first:], known)]
+
+
+def _added(messages: Sequence[AnyMessage], known: dict[str | None, AnyMessage]) -> list[AnyMessage]:
+    """Messages of this request alone; results that stand in for malformed calls are ours to render."""
+    return [message for message in messages if message.id not in known and not isinstance(message, ToolMessage)]
+
+
+def with_answer(response: Response, answer: AIMessage) -> Response:
+    """The response with its answer as it was measured, and with an id for what stands beside it."""
+    old = [message for message in response.result if isinstance(message, AIMessage)][-1]
+    result = with_ids([answer if message is old else message for message in response.result])
+    return Response(result=list(result), structured_response=response.structured_response)
+
+
+def schemas(request: Request) -> list[dict[str, Any]]:
+    """Tools and structured output as the model is told of them, to be counted."""
+    return [convert_to_openai_tool(tool) for tool in [*request.tools, *_formats(request.response_format)]]
+
+
+def _formats(response_format: Any) -> Iterator[Any]:
+    specs: list[Any] = getattr(response_format, "schema_specs", None) or []
+    if not specs and (one := getattr(response_format, "schema_spec", None)) is not None:
+        specs = [one]
+    if not specs:  # a schema as it was given: which strategy it becomes is decided by the handler
+        schema = getattr(response_format, "schema", response_format)
+        yield from [] if schema is None else [schema]
+    yield from ({"title": spec.name, "description": spec.description or "", **spec.json_schema} for spec in specs)

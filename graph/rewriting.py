@@ -1,0 +1,50 @@
+"""Change a thread that is at rest without its graph: only its checkpoints are at hand (the command line)."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, copy_checkpoint
+from langgraph.checkpoint.base.id import uuid6
+
+from langgraph_compaction.nodes import CompactionError
+
+_TASKS = ("branch:to:", "__start__", "__pregel_tasks")
+"""Channels that hold something only while a node is to run."""
+
+
+def newest(saver: BaseCheckpointSaver[Any], thread: str) -> CheckpointTuple:
+    """The newest checkpoint of a thread's graph; raises `CompactionError` where there is none of a compacting one."""
+    found = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
+    if found is None or "compaction" not in found.checkpoint["channel_values"]:
+        raise CompactionError(
+            f"this database has no checkpoint of a compacting graph for thread {thread!r}: where they are kept by "
+            "another checkpointer, use undo(graph, config) in Python"
+        )
+    return found
+
+
+def at_rest(found: CheckpointTuple) -> CheckpointTuple:
+    """The same checkpoint; raises `CompactionError` while its turn is not over."""
+    waiting = [channel for channel in found.checkpoint["channel_values"] if channel.startswith(_TASKS)]
+    if waiting or found.pending_writes:
+        raise CompactionError(
+            "this thread has work to go on with: resume it first, with the graph that it belongs to"
+        )
+    return found
+
+
+def rewrite(saver: BaseCheckpointSaver[Any], found: CheckpointTuple, changes: Mapping[str, Any]) -> RunnableConfig:
+    """Write a checkpoint behind `found` in which these channels have other values; every other one stays."""
+    step = int(found.metadata.get("step", -1)) + 1
+    checkpoint = copy_checkpoint(found.checkpoint)
+    checkpoint["id"], checkpoint["ts"] = str(uuid6(clock_seq=step)), datetime.now(UTC).isoformat()
+    checkpoint["channel_values"] |= changes
+    known = checkpoint["channel_versions"]
+    newer = max(known.values(), default=None)
+    versions = {channel: saver.get_next_version(newer, None) for channel in changes}
+    checkpoint["channel_versions"] |= versions
+    checkpoint["updated_channels"] = sorted(changes)
+    metadata: Any = {"source": "update", "step": step, "parents": found.metadata.get("parents") or {}}
+    return saver.put(found.config, checkpoint, metadata, versions)

@@ -1,0 +1,203 @@
+"""Take a compaction back, or go on from before it in a thread of its own (DESIGN §5)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+from uuid import uuid4
+
+from langchain_core.messages import AnyMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import StateSnapshot
+
+from langgraph_compaction.checkpoint import AttemptKey, Before, CompactionRecords, Outcome, digest_all
+from langgraph_compaction.nodes import CompactionError
+from langgraph_compaction.nodes.policies.meter import Meter
+from langgraph_compaction.nodes.policies.tokens import TokenCounter, total
+from langgraph_compaction.nodes.state import STATE_VERSION, replace
+from langgraph_compaction.nodes.steps import Step, arun, blocking, either, run
+
+from .builder import Graph
+from .pins import written_as
+from .threads import records_of, team_of
+
+
+class OverLimitError(CompactionError):
+    """What would stand again does not fit the model's limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undone:
+    """What became of an undo; sizes in tokens, `None` where the window is chosen at each call."""
+
+    compactions: tuple[str, ...]
+    """The compactions that were taken back, oldest first: the one named and all that were built on it."""
+    messages: int
+    """Messages in view now."""
+    tokens: int
+    trigger: int | None
+    limit: int | None
+
+
+def undo(graph: Graph, config: RunnableConfig, compaction_id: str | None = None, *, force: bool = False) -> Undone:
+    """Take a compaction back, the last one by default, and with it all that were built on it.
+
+    What it replaced stands again where its summary stood, later messages follow unchanged, and what the
+    application deleted since stays deleted; nothing is run again. The thread is then *held*: no automatic
+    compaction below the limit until `release`, or a compaction that a person asks for. Where the redaction hook
+    has `store=True`, what comes back is the redacted text.
+
+    Raises `UnknownAttemptError` for a compaction on which the thread's state does not rest, `OverLimitError`
+    where the result is over the limit (unless `force`), `CompactionError` while the thread has work to go on with.
+    """
+    return run(_undo(graph, config, compaction_id, force=force))
+
+
+async def aundo(
+    graph: Graph, config: RunnableConfig, compaction_id: str | None = None, *, force: bool = False
+) -> Undone:
+    """`undo`, asynchronously."""
+    return await arun(_undo(graph, config, compaction_id, force=force))
+
+
+def release(graph: Graph, config: RunnableConfig) -> None:
+    """Let automatic compactions of a thread happen again after an `undo`."""
+    run(_write(graph, config, {"compaction": {"held": False}}))
+
+
+async def arelease(graph: Graph, config: RunnableConfig) -> None:
+    """`release`, asynchronously."""
+    await arun(_write(graph, config, {"compaction": {"held": False}}))
+
+
+def branch_from(
+    graph: Graph, config: RunnableConfig, compaction_id: str, *, thread_id: str | None = None
+) -> RunnableConfig:
+    """A new thread that stands where a compaction of this one began; returns its config.
+
+    The compaction may be any in the thread's ledger that has a snapshot, on whatever branch. The thread itself is
+    left alone. Raises `UnknownAttemptError` where there is no snapshot of it, `CompactionError` where the new
+    thread exists already.
+    """
+    return run(_branch(graph, config, compaction_id, thread_id))
+
+
+async def abranch_from(
+    graph: Graph, config: RunnableConfig, compaction_id: str, *, thread_id: str | None = None
+) -> RunnableConfig:
+    """`branch_from`, asynchronously."""
+    return await arun(_branch(graph, config, compaction_id, thread_id))
+
+
+def _undo(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, force: bool) -> Step[Undone]:
+    state = yield from _state(graph, config)
+    messages, compaction = state.values.get("messages") or [], state.values.get("compaction") or {}
+    thread, records = _thread(config), records_of(graph)
+    before = yield from blocking(
+        lambda: records.before(thread, messages, head=compaction.get("head"), compaction_id=compaction_id)
+    )
+    done = _sized(graph, before, compaction)
+    if done.limit is not None and done.tokens > done.limit and not force:
+        raise OverLimitError(
+            f"with compaction {before.undone[0]} undone the request would hold {done.tokens} tokens and the limit is "
+            f"{done.limit}: the next turn would compact again at once. Use force=True to undo it all the same"
+        )
+    yield from _write(graph, config, {"messages": replace(before.messages), "compaction": undone(before)})
+    counter, now = team_of(graph).counter_for(team_of(graph).fixed_model), team_of(graph).now()
+    yield from blocking(lambda: tell_ledger(records, thread, state.values, before, counter=counter, now=now))
+    return done
+
+
+def undone(before: Before) -> dict[str, Any]:
+    """The keys of the `compaction` channel once compactions are taken back."""
+    return {
+        "v": STATE_VERSION,
+        "step": "end",
+        "route": "end",
+        "trigger": "",
+        "draft": None,
+        "usage": None,
+        "streak": 0,
+        "rung": 0,
+        "tried": [],
+        "unproven": False,
+        "held": True,
+        "head": before.head,
+        "last": {"verdict": "undone", "id": before.undone[0]},
+    }
+
+
+def _sized(graph: Graph, before: Before, compaction: dict[str, Any]) -> Undone:
+    team = team_of(graph)
+    model, sizes = team.fixed_model, team.sizes()
+    counter = team.counter_for(model)
+    scale = (compaction.get("calibration") or {}).values()
+    meter = Meter(counter, team.overhead(counter), max(scale, default=1.0))
+    return Undone(
+        compactions=before.undone,
+        messages=len(before.messages),
+        tokens=meter.request(cast("list[AnyMessage]", before.messages)),
+        trigger=sizes.trigger if sizes else None,
+        limit=sizes.limit if sizes else None,
+    )
+
+
+def tell_ledger(
+    records: CompactionRecords,
+    thread: str,
+    state: Mapping[str, Any],
+    before: Before,
+    *,
+    counter: TokenCounter,
+    now: float,
+) -> None:
+    """Write down that compactions were undone; their own rows stay as they are, because a fork may rest on them."""
+    compaction, messages = state["compaction"], state["messages"]
+    key = AttemptKey(thread, "", f"undo {compaction.get('head')} {digest_all(messages)}", 0, 0)
+    outcome = Outcome(
+        verdict="undone", now=now, detail=", ".join(before.undone), tokens_after=total(counter, before.messages)
+    )
+    records.note(
+        key,
+        outcome,
+        parent_id=compaction.get("head"),
+        checkpoint_id=None,
+        epoch=compaction.get("epoch", 0),
+        trigger="manual",
+        strategy="undo",
+        tokens_before=total(counter, messages),
+        counter=counter.name,
+    )
+
+
+def _branch(graph: Graph, config: RunnableConfig, compaction_id: str, thread_id: str | None) -> Step[RunnableConfig]:
+    old = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
+    messages = yield from blocking(lambda: records_of(graph).began_with(_thread(config), compaction_id))
+    new = RunnableConfig(configurable={"thread_id": thread_id or str(uuid4())})
+    there = yield from either(lambda: graph.get_state(new), lambda: graph.aget_state(new))
+    if there.values:
+        raise CompactionError(f"there is a thread {thread_id!r} already: give another thread_id")
+    update: dict[str, Any] = {
+        "messages": replace(messages),
+        "compaction": {"v": STATE_VERSION, "step": "end", "route": "end"},
+        "memory": old.values.get("memory") or {},
+    }
+    yield from _write(graph, new, update)
+    return new
+
+
+def _state(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
+    state = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
+    if state.next:
+        raise CompactionError(f"this thread has work to go on with ({', '.join(state.next)}): resume it first")
+    return state
+
+
+def _write(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Step[None]:
+    yield from either(
+        cast("Callable[[], Any]", lambda: graph.update_state(config, update, as_node=written_as(graph))),
+        lambda: graph.aupdate_state(config, update, as_node=written_as(graph)),
+    )
+
+
+def _thread(config: RunnableConfig) -> str:
+    return str(config.get("configurable", {})["thread_id"])

@@ -1,0 +1,29 @@
+"""What every settings value is: frozen, JSON only, and an unknown name is an error that suggests the nearest one."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to say behind a name that is unknown: the nearest of the known ones, or all of them."""
+    there = list(known)
+    near = get_close_matches(name, there, 1)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(there)}"
+
+
+class Frozen(BaseModel):
+    """A value of the settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_names(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            for name in map(str, given):
+                if name not in cls.model_fields:
+                    raise ValueError(f"unknown {name!r}: {nearest(name, cls.model_fields)}")
+        return given

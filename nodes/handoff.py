@@ -1,0 +1,55 @@
+"""The input for the thread that a person opens instead of compacting this one (S4.39)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from . import attempts
+from .events import CompactionEvent, emit
+from .state import Draft, Memory
+from .steps import Step
+from .turn import Turn, Update
+
+NEW_THREAD = "new_thread"
+"""The trigger of an attempt whose result is for another thread."""
+
+
+def handed_over(turn: Turn, draft: Draft, after: Sequence[AnyMessage], goal: Memory | None) -> Step[Update]:
+    """End the run with a proved draft as `compaction["handoff"]`; the conversation here stays as it is.
+
+    `after` is what the new thread begins with: header, summary with pins, and the round that has no answer yet.
+    """
+    size, kept = turn.meter.request(after), {message.id for message in after}
+    outcome = attempts.outcome_of(turn, draft, "declined", reason=NEW_THREAD, tokens_after=size)
+    yield from attempts.close(turn, turn.draft_key, outcome)
+    emit(
+        turn.writer,
+        CompactionEvent(
+            verdict="declined",
+            reason=NEW_THREAD,
+            strategy=draft["strategy"],
+            tokens_before=draft["tokens_before"],
+            tokens_after=size,
+            blocks_dropped=0,
+            compaction_id=None,
+        ),
+    )
+    pins = [name for name in turn.memory.get("pins") or () if name in kept]
+    memory: dict[str, Any] = {**turn.memory, **(goal or {}), "pins": pins}
+    last = {
+        "verdict": "declined",
+        "reason": NEW_THREAD,
+        "tokens_before": draft["tokens_before"],
+        "tokens_after": size,
+    }
+    return {
+        "compaction": {
+            "step": "end",
+            "route": "end",
+            "draft": None,
+            "focus": None,
+            "handoff": {"messages": list(after), "memory": memory},
+            "last": last,
+        }
+    }

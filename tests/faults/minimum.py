@@ -1,0 +1,50 @@
+"""The least that a request can hold: reckoned from the messages alone, without our own policies."""
+
+import re
+from collections.abc import Collection, Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+
+from langgraph_compaction.nodes import render
+from langgraph_compaction.nodes.policies.tokens import total
+from tests.graph.harness import WORDS
+from tests.invariants import is_pinned, pairs, unanswered
+
+SLACK = 60
+"""Tokens that a summary, its frame and the pinned words take at least."""
+
+
+def least(messages: Sequence[AnyMessage], pins: Collection[str]) -> int:
+    """Words of the least request of this conversation, summary included, without prompt and tools."""
+    stay = sorted(must_stay(messages, pins))
+    return total(WORDS, render([messages[index] for index in stay])) + SLACK
+
+
+def pinned_words(messages: Sequence[AnyMessage]) -> set[str]:
+    """The words that `<Pin>` keeps, where a person said so."""
+    return set(re.findall(r"KEEP-\w+", " ".join(m.text for m in messages if isinstance(m, HumanMessage))))
+
+
+def must_stay(messages: Sequence[AnyMessage], pins: Collection[str]) -> set[int]:
+    """Indexes of what no compaction may take: more than that by the part that it could clip."""
+    newest = unanswered(messages)
+    stay = {i for i, m in enumerate(messages) if isinstance(m, SystemMessage) or is_pinned(m, pins) or i == newest}
+    said = [i for i, m in enumerate(messages) if isinstance(m, AIMessage)]
+    answers = [i for i in said if messages[i].text.strip() and not _calls(messages[i])]
+    for start, results in pairs(messages)[0]:
+        block = {start, *(index for index in results if index is not None)}
+        unread = max(block) >= max(said)
+        unsettled = None in results and not any(index > max(block) for index in answers)
+        if unread or unsettled or block & stay:
+            stay |= block
+    return stay
+
+
+def waits(messages: Sequence[AnyMessage]) -> bool:
+    """Whether a call at the very end has no result: nothing is compacted then."""
+    last = max((index for index, message in enumerate(messages) if message.type != "tool"), default=-1)
+    return any(start == last and None in results for start, results in pairs(messages)[0])
+
+
+def _calls(message: AnyMessage) -> bool:
+    return isinstance(message, AIMessage) and bool(message.tool_calls or message.invalid_tool_calls)

@@ -1,0 +1,255 @@
+"""`replay` under several presets, a file of settings, and an application's own parts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from langgraph_compaction.graph.cli.own_parts import NAMES
+from langgraph_compaction.graph.cli.replay_page import UNASKED
+from langgraph_compaction.nodes.presets import PRESETS
+from tests.graph.cli.replaying import FIGURES, one_line, replayed, rounds, run, written
+
+THREE = "selective,layered_defence,recent_rounds"
+
+OWN = """
+from langgraph_compaction.nodes.policies.selection import Choice
+
+
+def oldest_half(selector, demand):
+    '''Drop the older half of what may go.'''
+    there = [i for i in range(len(selector.view.messages)) if i not in selector.untouchable]
+    yield Choice(drop=frozenset(there[: len(there) // 2]))
+
+
+def every_third(reading):
+    return reading.turns >= 3
+
+
+STRATEGIES = {"oldest_half": oldest_half}
+TRIGGERS = {"every_third": every_third}
+KEY_INFORMATION = {"weather": lambda context: "WEATHER-7 is fine"}
+"""
+
+CONFIG = """context_compaction:
+  strategies: [oldest_half]
+  triggers: [{kind: own, name: every_third}]
+  key_information: [weather]
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Write an application's own parts, and return the file."""
+    path = tmp_path / "my_parts.py"
+    path.write_text(OWN, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Write settings that use them, and return the file."""
+    path = tmp_path / "settings.yaml"
+    path.write_text(CONFIG, encoding="utf-8")
+    return path
+
+
+def test_several_presets_play_the_same_conversation(recorded: Path) -> None:
+    """A line each, in the order in which they are named; each the figures that it has alone."""
+    lines = replayed(recorded, "--preset", THREE)
+    assert [line["preset"] for line in lines] == THREE.split(",")
+    assert all(line | FIGURES == line for line in lines)
+    assert len({line["limit"] for line in lines}) == 1
+    assert len({(line["tokens_sent"], line["messages"], line["rounds"]) for line in lines}) == 3
+    assert [replayed(recorded, "--preset", line["preset"])[0] for line in lines] == lines
+    assert all(any(row["verdict"] == "committed" for row in line["compactions"]) for line in lines)
+
+
+def test_a_line_tells_what_was_sent_and_kept(recorded: Path) -> None:
+    """The trigger and the sums; a window that holds everything keeps everything."""
+    (quarter,) = replayed(recorded)
+    (whole,) = replayed(recorded, "--window", "200%")
+    assert quarter["trigger"] == int(0.8 * quarter["limit"])
+    assert quarter["max_request_tokens"] < quarter["tokens_sent"] < whole["tokens_sent"]
+    assert (whole["needed"], whole["messages"], whole["rounds"]) == (10, 41, 10)
+    assert whole["kept"] == whole["needed"] == quarter["needed"]
+    assert quarter["messages"] < 41
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_can_be_replayed(recorded: Path, preset: str) -> None:
+    """Under a quarter of the conversation, with nothing lost, over the limit or asked."""
+    (line,) = replayed(recorded, "--preset", preset)
+    assert (line["preset"], line | FIGURES) == (preset, line)
+    assert any(row["verdict"] in ("committed", "degraded_deterministic") for row in line["compactions"])
+    assert not any(row["verdict"] == "declined" for row in line["compactions"])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_page_has_a_chart_and_a_row_a_preset(recorded: Path, width: int) -> None:
+    """It fits the terminal, and says that nobody is asked."""
+    result = run(recorded, "--preset", THREE, width=width)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert max(map(len, result.stdout.splitlines())) <= width
+    rows = [line.split() for line in result.stdout.splitlines()]
+    shown = {row[1]: row[2:5] for row in rows if row[1:2] and row[1] in THREE.split(",")}
+    expected = replayed(recorded, "--preset", THREE)
+    assert shown == {
+        line["preset"]: [
+            f"{line['trigger']:,}",
+            str(sum(row["verdict"] in ("committed", "degraded_deterministic") for row in line["compactions"])),
+            f"{line['requests']}",
+        ]
+        for line in expected
+    }
+    words = " ".join(result.stdout.split())
+    assert UNASKED in words
+    assert "limit " in words
+    assert all(sign in words for sign in "●▲■")
+
+
+def test_a_preset_that_asks_says_so_alone_too(recorded: Path) -> None:
+    """One that does not says nothing of it."""
+    assert UNASKED in " ".join(run(recorded, "--preset", "recent_rounds").stdout.split())
+    assert UNASKED not in " ".join(run(recorded).stdout.split())
+
+
+def test_several_threads_are_named_with_their_database(recorded: Path, tmp_path: Path) -> None:
+    """One for each preset."""
+    url = f"sqlite:///{tmp_path / 'kept.db'}"
+    words = " ".join(run(recorded, "--preset", THREE, "--db", url, width=300).stdout.split())
+    assert words.partition("They are the threads ")[2].count("talk.json-") == 3
+
+
+def test_settings_of_a_file_are_played(recorded: Path, tmp_path: Path) -> None:
+    """Alone with the file's own preset, else over each preset that is named."""
+    path = tmp_path / "settings.yaml"
+    path.write_text("context_compaction: {preset: typed_rules, trigger_ratio: 0.6}", encoding="utf-8")
+    (alone,) = replayed(recorded, "--config", path)
+    assert (alone["preset"], alone["trigger"]) == ("typed_rules", int(0.6 * alone["limit"]))
+    both = replayed(recorded, "--config", path, "--preset", "selective,recent_rounds")
+    assert [(one["preset"], one["trigger"]) for one in both] == [
+        ("selective", alone["trigger"]),
+        ("recent_rounds", alone["trigger"]),
+    ]
+
+
+def test_own_parts_are_played(recorded: Path, own: Path, config: Path, tmp_path: Path) -> None:
+    """The strategy chooses, the trigger fires, and the key information stands in the requests."""
+    out = tmp_path / "requests.jsonl"
+    wide = ["--window", "300%", "--config", config, "--use", own]
+    (line,) = replayed(recorded, *wide, "--requests", out)
+    assert line | FIGURES == line
+    committed = [row for row in line["compactions"] if row["verdict"] == "committed"]
+    assert {(row["trigger"], row["strategy"]) for row in committed} == {("every_third", "selective+digest")}
+    assert "WEATHER-7 is fine" in out.read_text(encoding="utf-8")
+    config.write_text(CONFIG.replace("oldest_half", "tool_blocks"), encoding="utf-8")
+    (other,) = replayed(recorded, *wide)
+    assert other["messages"] != line["messages"]
+    assert replayed(recorded, "--window", "300%")[0]["compactions"] == []
+
+
+def test_a_module_of_the_folder_is_found_by_its_name(
+    recorded: Path, own: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `python -m` finds it."""
+    monkeypatch.chdir(own.parent)
+    monkeypatch.syspath_prepend("")
+    (line,) = replayed(recorded, "--window", "300%", "--config", config, "--use", "my_parts")
+    assert any(row["trigger"] == "every_third" for row in line["compactions"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", f"has none of {', '.join(NAMES)}; each is a dict of names and functions"),
+        ("STRATEGIES = [1]", "STRATEGIES is list; it is a dict of names and functions"),
+        ("TRIGGERS = {1: print}", "TRIGGERS is dict; it is a dict of names and functions"),
+        ("import nonsense_module", "cannot be imported (ModuleNotFoundError: No module named 'nonsense_module')"),
+        ("STRATEGIES = {'full': print}", "the package has a strategy 'full' already; give yours another name"),
+        (
+            "STRATEGIES = {'mine': print}",
+            "the settings use nothing of it (mine); name what is to be used in --config, such as strategies: [mine]",
+        ),
+        ("TRIGGERS = {'mine': print}", "such as triggers: [{kind: own, name: mine}]"),
+        ("KEY_INFORMATION = {'mine': print}", "such as key_information: [mine]"),
+    ],
+)
+def test_own_parts_that_cannot_work_are_told_in_one_line(
+    recorded: Path, tmp_path: Path, text: str, said: str
+) -> None:
+    """The command ends with 1 and names the file."""
+    path = tmp_path / "wrong_parts.py"
+    path.write_text(text, encoding="utf-8")
+    args = ["--config", tmp_path / "full.yaml"] if "'full'" in text else []
+    (tmp_path / "full.yaml").write_text("context_compaction: {strategies: [full]}", encoding="utf-8")
+    result = run(recorded, "--use", path, *args)
+    assert result.exit_code == 1
+    assert said in one_line(result)
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("missing.py", "missing.py: no such file"),
+        ("missing_module", "missing_module: cannot be imported (ModuleNotFoundError: No module named"),
+        ("talk.json", "talk.json: not a Python file; its name must end in .py"),
+    ],
+)
+def test_a_file_of_parts_that_is_none_is_told(
+    recorded: Path, named: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line."""
+    monkeypatch.chdir(recorded.parent)
+    assert one_line(run(recorded, "--use", named)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--preset", "selective,recent_round"], "there is no preset 'recent_round'; did you mean recent_rounds?"),
+        (["--preset", "selective,selective"], "selective is named twice"),
+        (["--preset", ""], "there is no preset ''; known are selective"),
+        (["--out", "page.png"], "page.png is neither an .svg nor an .html file"),
+        (["--out", "page.svg", "--json"], "--json prints no page that could be drawn; leave one of the two"),
+        (["--out", "missing/page.svg"], "missing/page.svg cannot be written (No such file or directory)"),
+    ],
+)
+def test_what_cannot_be_done_is_a_usage_error(recorded: Path, args: list[str], said: str) -> None:
+    """The exit code is 2."""
+    result = run(recorded, *args, width=300)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_file_of_settings_that_is_wrong_is_told_in_one_line(recorded: Path, tmp_path: Path) -> None:
+    """With the file, the key and the nearest name."""
+    path = tmp_path / "settings.yaml"
+    path.write_text("context_compaction: {trigger_ration: 0.6}", encoding="utf-8")
+    result = run(recorded, "--config", path)
+    said = f"{path}: context_compaction.trigger_ration: there is no such setting; did you mean trigger_ratio?"
+    assert (result.exit_code, one_line(result)) == (1, said)
+    assert one_line(run(recorded, "--config", tmp_path / "none.yaml")).endswith("(No such file or directory)")
+
+
+@pytest.mark.parametrize("kind", ["svg", "html"])
+def test_the_page_can_be_drawn(recorded: Path, tmp_path: Path, kind: str) -> None:
+    """As a picture or a page with what is printed."""
+    out = tmp_path / f"page.{kind}"
+    result = run(recorded, "--preset", THREE, "--out", out)
+    assert result.exit_code == 0
+    drawn = out.read_text(encoding="utf-8")
+    assert f"<{kind}" in drawn
+    assert "layered_defence" in drawn
+    assert "layered_defence" in result.stdout
+
+
+def test_one_preset_that_does_not_fit_does_not_stop_the_others(tmp_path: Path) -> None:
+    """It is named with its conversation."""
+    long_prompt = {"role": "system", "content": "be brief " * 500}
+    path = written(tmp_path / "long.json", {"messages": [long_prompt, *rounds(2)[1:]]})
+    result = run(path, "--window", "500", "--preset", "selective,typed_rules", "--json")
+    assert result.exit_code == 1
+    said = [line.split(":")[0] for line in result.stderr.splitlines()]
+    assert said == ["long.json (selective)", "long.json (typed_rules)"]
+    assert json.loads(result.stdout or "null") is None

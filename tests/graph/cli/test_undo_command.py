@@ -1,0 +1,150 @@
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.graph import START, StateGraph
+from typer.testing import CliRunner, Result
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.graph import CompactionState, as_node, create_compaction_graph, history, transcript
+from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.policies.transcript import is_summary
+from tests.graph.harness import CONFIG, THREAD, WORDS, agent, frozen, full, said, standing, values, verdicts
+
+
+def call(*words: str, expect: int = 0) -> Result:
+    """Run the command line."""
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == expect, result.output
+    return result
+
+
+def lines(*words: str) -> list[dict[str, Any]]:
+    """Run it with `--json`."""
+    return [json.loads(line) for line in call(*words, "--json").stdout.splitlines()]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    """Return the URL of a new database."""
+    return f"sqlite:///{tmp_path / 'agent.db'}"
+
+
+@pytest.fixture
+def graph(db: str) -> Any:
+    """An agent with a compaction behind it, all in that database."""
+    saver = SQLAlchemySaver(db)
+    saver.setup()
+    made = agent(checkpointer=saver)
+    made.invoke(full(), CONFIG)
+    made.invoke(said("next", "next"), CONFIG)
+    return made
+
+
+def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str) -> None:
+    """The originals stand again, the ledger tells, nothing is compacted until it is released."""
+    whole, head = transcript(graph, CONFIG), standing(graph)["head"]
+    shown = call("undo", THREAD, "--db", db, "--force").stdout
+    assert f"undone: {head}" in shown
+    assert "(trigger 800, limit 1,000)" in shown
+    assert frozen(values(graph)["messages"]) == frozen(whole)
+    assert standing(graph)["held"]
+    assert verdicts(graph)[-1] == "undone"
+    graph.invoke(said("held"), CONFIG)
+    assert standing(graph)["epoch"] == 1
+    call("release", THREAD, "--db", db)
+    graph.invoke(said("released"), CONFIG)
+    assert standing(graph)["epoch"] == 2
+
+
+def test_over_the_limit_it_wants_to_be_forced(graph: Any, db: str) -> None:
+    """By the tokens that are counted here; nothing changes."""
+    before = values(graph)
+    assert "--force undoes it all the same" in call("undo", THREAD, "--db", db, expect=1).stderr
+    assert values(graph) == before
+
+
+def test_what_cannot_be_undone_says_so(graph: Any, db: str) -> None:
+    """A compaction the state does not rest on, a thread that is not there, a turn that is not over."""
+    assert "does not rest on" in call("undo", THREAD, "0" * 16, "--db", db, expect=1).stderr
+    assert "there is no thread 'nobody'" in call("undo", "nobody", "--db", db, expect=1).stderr
+    graph.update_state(CONFIG, {"compaction": {"step": "model"}}, as_node="token_check")
+    assert "resume it first" in call("undo", THREAD, "--db", db, "--force", expect=1).stderr
+
+
+class Notes(CompactionState):
+    """A parent with a channel of its own."""
+
+    notes: Annotated[list[str], lambda old, new: [*(old or []), *new]]
+
+
+def test_other_channels_of_a_graph_stay(db: str) -> None:
+    """The command knows nothing of the graph: what it does not change stays as it is."""
+    saver = SQLAlchemySaver(db)
+    saver.setup()
+    settings = CompactionSettings(context_window=1_000, output_reserve=0, dialogue_rounds_keep_min=2)
+    inner = create_compaction_graph(settings=settings, database=saver.database, token_counter=WORDS)
+    builder = StateGraph(Notes)
+    builder.add_node("compact", as_node(inner))
+    builder.add_edge(START, "compact")
+    parent = builder.compile(checkpointer=saver)
+    given = [*full()["messages"][:-1], HumanMessage("last", id="last")]
+    parent.invoke({"messages": given, "notes": ["mine"]}, CONFIG)
+    assert any(map(is_summary, parent.get_state(CONFIG).values["messages"]))
+    call("undo", THREAD, "--db", db, "--force")
+    state = parent.get_state(CONFIG)
+    assert frozen(state.values["messages"]) == frozen(given)
+    assert state.values["notes"] == ["mine"]
+    assert state.next == ()
+    assert parent.invoke({"messages": [], "notes": ["more"]}, CONFIG)["notes"] == ["mine", "more"]
+
+
+def test_a_compaction_is_shown(graph: Any, db: str) -> None:
+    """Its figures, its summary, what left; as JSON all of it."""
+    (row,) = history(graph, CONFIG)
+    shown = call("show", THREAD, row.compaction_id, "--db", db).stdout
+    assert "committed" in shown
+    assert "what was said before" in shown
+    assert f"left the view: {len(row.dropped)} messages" in shown
+    (plain,) = lines("show", THREAD, row.compaction_id, "--db", db)
+    assert [message["id"] for message in plain["left"]] == list(row.dropped)
+    assert all(len(message["handle"]) >= 12 for message in plain["left"])
+    assert "lists them" in call("show", THREAD, "0" * 16, "--db", db, expect=1).stderr
+
+
+def test_a_diff_shows_what_went_and_what_came(graph: Any, db: str) -> None:
+    """Removed lines of the snapshot, added ones of the state."""
+    (row,) = history(graph, CONFIG)
+    (plain,) = lines("diff", THREAD, row.compaction_id, "--db", db)
+    assert any(line.startswith("-human: ru0-0") for line in plain["lines"])
+    assert "+<summary>" in "".join(plain["lines"]).replace("+human: <summary>", "+<summary>")
+    assert "ru0-0" in call("diff", THREAD, row.compaction_id, "--db", db).stdout
+
+
+def test_the_transcript_is_whole(graph: Any, db: str) -> None:
+    """Archive and state in order."""
+    found = lines("transcript", THREAD, "--db", db)
+    assert [message["id"] for message in found] == [message.id for message in transcript(graph, CONFIG)]
+    assert "ru0-0" in call("transcript", THREAD, "--db", db).stdout
+
+
+def test_a_branch_is_a_thread_to_talk_to(graph: Any, db: str) -> None:
+    """It stands where the compaction began."""
+    (row,) = history(graph, CONFIG)
+    (told,) = lines("branch", THREAD, row.compaction_id, "--db", db, "--as", "second")
+    config = {"configurable": {"thread_id": "second"}}
+    assert told["messages"] == len(values(graph, config)["messages"]) == 17
+    assert len(graph.invoke(said("on"), config)["messages"]) > 1
+    assert "already" in call("branch", THREAD, row.compaction_id, "--db", db, "--as", "second", expect=1).stderr
+
+
+def test_a_thread_is_forgotten_only_after_a_yes(graph: Any, db: str) -> None:
+    """It asks; `--yes` does not."""
+    assert CliRunner().invoke(app, ["forget", THREAD, "--db", db], input="n\n").exit_code == 1
+    assert values(graph)
+    call("forget", THREAD, "--db", db, "--yes")
+    assert graph.get_state(CONFIG).values == {}
+    assert lines("threads", "--db", db) == []

@@ -1,0 +1,158 @@
+"""LangChain's `trigger` and `keep`, and what they come to here."""
+
+import inspect
+from typing import Any
+
+import pytest
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain_core.messages import HumanMessage
+
+from langgraph_compaction.graph import CompactionSettings, SettingsError
+from langgraph_compaction.graph.context_size import sizes_in, with_sizes
+from langgraph_compaction.graph.middleware import CompactionMiddleware
+from langgraph_compaction.nodes.policies.sizes import Sizes, sizes_of
+from tests.fakes import ScriptedModel
+from tests.graph.harness import CONFIG, Drive, filler, rounds, said, values, verdicts
+from tests.graph.middleware.agents import agent
+from tests.invariants import is_summary
+
+WINDOW = 100_000
+
+
+def settings_of(trigger: Any = None, keep: Any = None, **given: Any) -> CompactionSettings:
+    """The settings that the arguments mean for a model of this window."""
+    sizes = sizes_in(trigger, "trigger"), sizes_in(keep, "keep")
+    return with_sizes(CompactionSettings(**given), *sizes, window=WINDOW)
+
+
+def sizes(trigger: Any, *, fixed: int = 0) -> Sizes:
+    """The sizes of a call under such a trigger."""
+    return sizes_of(settings_of(trigger), window=WINDOW, fixed=fixed)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "tokens", "aim"),
+    [
+        (None, 80_000, 43_750),
+        (("fraction", 0.8), 80_000, 43_750),
+        (("fraction", 0.3), 30_000, 16_406),
+        ({"fraction": 0.5}, 50_000, 27_343),
+        (("tokens", 4_000), 4_000, 2_187),
+        ({"tokens": 60_000}, 60_000, 32_812),
+        (("tokens", 500_000), 87_500, 43_750),
+        ([("tokens", 60_000), ("fraction", 0.4)], 40_000, 21_875),
+        ([("messages", 50), {"tokens": 70_000}], 70_000, 38_281),
+        (("messages", 50), 87_500, 43_750),
+    ],
+)
+def test_a_trigger_in_tokens(trigger: Any, tokens: int, aim: int) -> None:
+    """As LangChain means it, however low; a compaction goes clearly below it; the limit is the most."""
+    found = sizes(trigger)
+    assert (found.trigger, found.aim, found.raised) == (tokens, aim, False)
+
+
+def test_a_trigger_below_the_fixed_part_is_raised() -> None:
+    """Else every turn would compact."""
+    found = sizes(("tokens", 4_000), fixed=5_000)
+    assert found.raised
+    assert found.fixed < found.aim < found.trigger < 9_000
+
+
+@pytest.mark.parametrize(
+    ("trigger", "limits"), [(("messages", 50), [50]), ([("messages", 9), ("messages", 8)], [9, 8])]
+)
+def test_a_trigger_in_messages_counts_all_of_them(trigger: Any, limits: list[int]) -> None:
+    """System messages in the conversation too, and the number itself fires."""
+    counts = [dict(one) for one in settings_of(trigger).triggers]
+    assert counts == [
+        {"kind": "count", "unit": "events", "limit": limit, "operator": ">=", "full": False} for limit in limits
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keep", "expected"),
+    [
+        (
+            ("messages", 20),
+            {"strategies": ("recent_rounds",), "rounds_as": "message_pairs", "recent_rounds_keep": 10},
+        ),
+        (("messages", 5), {"strategies": ("recent_rounds",), "rounds_as": "message_pairs", "recent_rounds_keep": 3}),
+        (("tokens", 3_000), {"strategies": ("recent_tokens",), "recent_tokens_keep": 3_000}),
+        (("fraction", 0.3), {"strategies": ("recent_tokens",), "recent_tokens_keep": 30_000}),
+        (None, {"strategies": ("tool_blocks",)}),
+    ],
+)
+def test_what_is_kept_is_a_strategy(keep: Any, expected: dict[str, Any]) -> None:
+    """Without it the strategies of the settings stand."""
+    found = settings_of(keep=keep)
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"trigger": {"tokens": 4_000, "messages": 10}}, "a list where any one is enough, or a function of your own"),
+        ({"trigger": ("turns", 3)}, r'give \("fraction", 0.8\)'),
+        ({"trigger": ("tokens", 0)}, "above 0"),
+        ({"trigger": ("tokens", 0.5)}, "is no size"),
+        ({"trigger": ("fraction", 1.5)}, "at most 1"),
+        ({"trigger": ("messages", True)}, "is no size"),
+        ({"trigger": 4_000}, "is no size"),
+        ({"keep": ("messages", -1)}, "keep=.* is no size"),
+        ({"keep": [("messages", 5), ("tokens", 5)]}, "keep takes one size"),
+        (
+            {"trigger": ("tokens", 9), "settings": CompactionSettings(trigger_ratio=0.7)},
+            "trigger= and settings.trigger",
+        ),
+        ({"keep": ("tokens", 9), "settings": CompactionSettings(strategies=("full",))}, "keep= and settings.strat"),
+        ({"summary_prompt": "Sum up {messages}"}, "summarizer="),
+    ],
+)
+def test_what_cannot_be_meant_is_an_error_that_says_what_to_use(arguments: dict[str, Any], says: str) -> None:
+    """At build time."""
+    with pytest.raises(SettingsError, match=says):
+        CompactionMiddleware(**arguments)
+
+
+def test_every_argument_of_theirs_is_understood_or_refused() -> None:
+    """No code that names them ends in a `TypeError`."""
+    theirs = set(inspect.signature(SummarizationMiddleware.__init__).parameters) - {"deprecated_kwargs"}
+    assert theirs <= set(inspect.signature(CompactionMiddleware.__init__).parameters)
+
+
+async def test_a_trigger_in_messages_with_messages_kept(go: Drive) -> None:
+    """At ten messages all but the newest four of them become a summary; the input stays beside them."""
+    graph = agent(trigger=("messages", 10), keep=("messages", 4), keep_facts=False)
+    given = [*rounds(4, 40), HumanMessage("short", id="early")]
+    await go.invoke(graph, {"messages": given})
+    assert verdicts(graph) == []
+    before = values(graph)["messages"]
+    assert len(before) == 10
+    await go.invoke(graph, said("more", "more"))
+    assert verdicts(graph) == ["committed"]
+    summary, *kept, _ = values(graph)["messages"]
+    assert is_summary(summary)
+    assert [message.id for message in kept] == [*(message.id for message in before[-4:]), "more"]
+
+
+async def test_a_trigger_and_a_rest_in_tokens(go: Drive) -> None:
+    """Far below the window, as people have it who pay by the token."""
+    graph = agent(trigger=("tokens", 400), keep=("tokens", 120), keep_facts=False)
+    await go.invoke(graph, {"messages": rounds(3)[:-1]})
+    assert verdicts(graph) == []
+    await go.invoke(graph, said(filler(130), "large"))
+    assert verdicts(graph) == ["committed"]
+    kept = values(graph)["messages"]
+    assert [message.id for message in kept[1:-1]] == ["large"]
+
+
+async def test_the_window_of_the_model_given_serves_one_without_a_profile(go: Drive) -> None:
+    """Fractions are of the window of this call's model, else of the one that writes the summaries."""
+    writer = ScriptedModel(replies=["<summary>told</summary>"], profile_window=1_000)
+    for model in (ScriptedModel(), ScriptedModel(profile_window=1_000)):
+        graph = agent(model, writer, context_window=None, trigger=("fraction", 0.5), model_argument=writer)
+        await go.invoke(graph, {"messages": rounds(6)[:-1]}, {"configurable": {"thread_id": "1"}})
+        assert verdicts(graph, "1") == ["committed"]
+    graph = agent(ScriptedModel(), context_window=None)
+    with pytest.raises(SettingsError, match="context_window"):
+        await go.invoke(graph, said("hello"), CONFIG)

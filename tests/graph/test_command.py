@@ -1,0 +1,200 @@
+"""A person asks for a compaction by a command in their text (S2.5)."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.graph import START, StateGraph
+
+from langgraph_compaction.graph import (
+    CompactionSettings,
+    CompactionState,
+    as_node,
+    create_compaction_graph,
+    transcript,
+)
+from langgraph_compaction.nodes.policies.transcript import is_summary
+from langgraph_compaction.nodes.triggers import Command
+from tests.fakes import ScriptedModel, texts
+from tests.graph.harness import (
+    CONFIG,
+    SMALL,
+    SUMMARY,
+    WORDS,
+    Clock,
+    Drive,
+    agent,
+    events,
+    filler,
+    full,
+    ledger,
+    rounds,
+    said,
+    standing,
+    steps,
+    values,
+    verdicts,
+)
+
+
+def commanded(
+    model: Any = None, summarizer: Any = None, *, trigger: dict[str, Any] | None = None, **options: Any
+) -> Any:
+    """An agent that heeds the command."""
+    return agent(model, summarizer, triggers=({"kind": "command", **(trigger or {})},), **options)
+
+
+@pytest.mark.requirement("S2.5", "S2.56", "C4")
+@pytest.mark.parametrize(
+    ("text", "focus"),
+    [("/compact", None), ("/compact the price of eggs", "the price of eggs"), ("/compact\nthe price ", "the price")],
+)
+async def test_a_command_compacts_and_ends_the_turn(go: Drive, text: str, focus: str | None) -> None:
+    """Whatever the size; what follows the word is the focus, and no model is called."""
+    model, summarizer = ScriptedModel(), ScriptedModel(replies=[SUMMARY])
+    graph = commanded(model, summarizer)
+    await go.invoke(graph, {"messages": rounds(5)})
+    chunks = await go.stream(graph, said(text, "command"), stream_mode=["updates", "custom"])
+    assert steps(chunks) == ["token_check", "selective_compaction", "summarize", "commit"]
+    assert events(chunks, "PreCompactEvent")[0]["trigger"] == "command"
+    assert (ledger(graph)[0].trigger, ledger(graph)[0].verdict) == ("command", "committed")
+    assert len(model.received) == 1
+    assert focus is None or focus in texts(summarizer.received[0])
+
+
+@pytest.mark.requirement("S2.5")
+async def test_what_was_said_stays_and_the_model_is_not_sent_it(go: Drive) -> None:
+    """The command stands in the conversation under its id, and in no request."""
+    model = ScriptedModel()
+    graph = commanded(model)
+    await go.invoke(graph, {"messages": rounds(5)})
+    await go.invoke(graph, said("/compact the price of eggs", "command"))
+    await go.invoke(graph, said("and now?"))
+    (kept,) = [message for message in values(graph)["messages"] if message.id == "command"]
+    assert kept.text == "/compact the price of eggs"
+    assert "command" in {message.id for message in transcript(graph, CONFIG)}
+    assert "command" not in {message.id for message in model.received[-1]}
+    assert model.received[-1][-1].text == "and now?"
+    assert steps(await go.stream(graph, {"messages": []})) == ["token_check", "model"], "it is obeyed once"
+
+
+@pytest.mark.requirement("S2.5")
+@pytest.mark.parametrize(
+    "message",
+    [
+        HumanMessage("please /compact"),
+        HumanMessage("> /compact"),
+        HumanMessage("`/compact`"),
+        HumanMessage(" /compact"),
+        HumanMessage("/compaction is what?"),
+        HumanMessage("/Compact"),
+        HumanMessage("/compact", additional_kwargs={"compaction": {"is_meta": True}}),
+        AIMessage("/compact"),
+    ],
+)
+async def test_nothing_else_is_a_command(go: Drive, message: AnyMessage) -> None:
+    """Only a person's own words, and those at their very beginning."""
+    model = ScriptedModel()
+    graph = commanded(model)
+    assert steps(await go.stream(graph, {"messages": [*rounds(4), message]})) == ["token_check", "model"]
+    assert verdicts(graph) == []
+
+
+@pytest.mark.requirement("S2.5")
+async def test_only_the_newest_input_commands(go: Drive) -> None:
+    """Neither an older message nor a tool's result."""
+    model = ScriptedModel()
+    graph = commanded(model)
+    given = [*rounds(4), HumanMessage("/compact"), HumanMessage("and now?")]
+    assert steps(await go.stream(graph, {"messages": given})) == ["token_check", "model"]
+    call = AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": "1"}])
+    result = ToolMessage("/compact", tool_call_id="1")
+    assert steps(await go.stream(graph, {"messages": [said("read")["messages"][0], call, result]})) == [
+        "token_check",
+        "model",
+    ]
+    assert verdicts(graph) == []
+
+
+async def test_without_the_trigger_it_is_a_message_like_any_other(go: Drive) -> None:
+    """The model answers it."""
+    model = ScriptedModel()
+    graph = agent(model)
+    await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("/compact")]})
+    assert model.received[-1][-1].text == "/compact"
+
+
+@pytest.mark.parametrize("everything", [True, False])
+async def test_word_and_reach_are_the_settings(go: Drive, everything: bool) -> None:
+    """The trigger says which word it is, and whether all of it is summarised."""
+    graph = commanded(trigger={"text": "#kurz", "full": everything})
+    await go.invoke(graph, {"messages": rounds(5)})
+    await go.invoke(graph, said("#kurz"))
+    left = values(graph)["messages"]
+    assert verdicts(graph) == ["committed"]
+    assert sum(map(is_summary, left)) == 1
+    assert (len(left) == 1) == everything
+    assert transcript(graph, CONFIG)[-1].text == "#kurz", "with all of it the command is in the archive"
+
+
+async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) -> None:
+    """It is a person's wish as `compact_now` is one, and the rungs run on within the run."""
+    graph = commanded(None, ScriptedModel(replies=[ValueError("down")]), require_confirmation=True, now=clock)
+    await go.invoke(graph, {"messages": rounds(5)})
+    held = {"compaction": {"streak": 3, "cooldown_until": clock.time + 5}}
+    await graph.aupdate_state(CONFIG, held, as_node="model")
+    await go.invoke(graph, said("/compact"))
+    assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
+    assert graph.get_state(CONFIG).next == ()
+
+
+async def test_with_nothing_old_it_is_a_noop(go: Drive) -> None:
+    """The conversation is as it was, with the command in it."""
+    graph = commanded()
+    await go.invoke(graph, said("hello"))
+    await go.invoke(graph, said("/compact"))
+    assert verdicts(graph) == ["noop"]
+    assert [message.text for message in values(graph)["messages"]] == ["hello", "ok", "/compact"]
+
+
+async def test_a_draft_left_open_gives_way_to_the_command(go: Drive, clock: Clock) -> None:
+    """As to any other wish: it is rolled back, and the command is obeyed."""
+    model = ScriptedModel()
+    graph = commanded(model, now=clock)
+    await go.invoke(graph, full(), interrupt_before=["summarize"])
+    clock.time += 100
+    await go.invoke(graph, said("/compact"))
+    assert model.received == []
+    assert standing(graph)["last"]["verdict"] == "committed"
+    assert ledger(graph)[-1].trigger == "command"
+
+
+async def test_a_long_focus_keeps_the_channel_small(go: Drive) -> None:
+    """The message has all of it; the channel its beginning."""
+    graph = commanded()
+    await go.invoke(graph, {"messages": rounds(3)})
+    await go.stream(graph, said(f"/compact {filler(200)}"), interrupt_before=["summarize"])
+    assert 450 < len(standing(graph)["focus"]) <= 500
+
+
+async def test_a_command_larger_than_the_limit_is_refused(go: Drive) -> None:
+    """As any other input."""
+    graph = commanded()
+    await go.invoke(graph, said(f"/compact {filler(1_200)}"))
+    assert verdicts(graph) == ["refused"]
+
+
+async def test_inside_a_parent_the_command_compacts_and_the_parent_answers(go: Drive) -> None:
+    """Its model is its own; the message stays as it came."""
+    inner = create_compaction_graph(
+        settings=CompactionSettings(**SMALL, triggers=(Command(),)),
+        summarizer="digest",
+        token_counter=WORDS,
+    )
+    parent = StateGraph(CompactionState)
+    parent.add_node("compact", as_node(inner))
+    parent.add_edge(START, "compact")
+    given = [*rounds(5), HumanMessage("/compact", id="command")]
+    result = await go.invoke(parent.compile(), {"messages": given})
+    assert result["compaction"]["epoch"] == 1
+    assert result["messages"][-1] == given[-1]

@@ -1,0 +1,127 @@
+"""`enabled=False`: nothing compacts by itself (S4.25)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.exceptions import ContextOverflowError
+from langchain_core.messages import HumanMessage
+
+from langgraph_compaction.graph import compact_now
+from langgraph_compaction.nodes import CompactionOverrides, ContextExhaustedError
+from langgraph_compaction.nodes.policies.sizes import sizes_of
+from langgraph_compaction.nodes.policies.triggers import Reading, firing
+from langgraph_compaction.nodes.settings import CompactionSettings
+from langgraph_compaction.nodes.triggers import Count, Marker, Own
+from tests.fakes import ScriptedModel
+from tests.graph.harness import CONFIG, Drive, agent, full, ledger, rounds, said, values, verdicts
+
+OFF = {"enabled": False}
+
+
+@pytest.mark.requirement("S4.25")
+async def test_over_the_trigger_nothing_happens(go: Drive) -> None:
+    """The turn is answered, and the ledger stays empty."""
+    graph = agent(**OFF)
+    result = await go.invoke(graph, full())
+    assert len(result["messages"]) == len(full()["messages"]) + 1
+    assert ledger(graph) == []
+
+
+@pytest.mark.requirement("S4.25")
+async def test_over_the_limit_is_an_error_that_says_what_to_do(go: Drive) -> None:
+    """The request is not sent; the conversation stays, a person's wish compacts it, and the next turn is answered."""
+    graph = agent(**OFF)
+    given = {"messages": [*rounds(10), HumanMessage("and now?", id="question")]}
+    with pytest.raises(ContextExhaustedError) as caught:
+        await go.invoke(graph, given)
+    assert str(caught.value) == (
+        "the request holds 1086 tokens and the limit is 1000; it was not sent. Nothing compacts by itself with "
+        "enabled=False: call compact_now(graph, config), or set it True."
+    )
+    assert [message.id for message in values(graph)["messages"]] == [message.id for message in given["messages"]]
+    compact_now(graph, CONFIG)
+    assert verdicts(graph) == ["committed"]
+    assert (await go.invoke(graph, said("go on")))["messages"][-1].type == "ai"
+
+
+@pytest.mark.requirement("S4.25")
+@pytest.mark.parametrize("hook", ["pre_input", "pre_model", "post_model", "on_overflow"])
+@pytest.mark.parametrize("size", [1, 900, 2_000])
+def test_no_trigger_fires(hook: Any, size: int) -> None:
+    """Neither tokens, nor the limit, nor counts, marker or triggers of the application's own."""
+    triggers = (Count(unit="messages", limit=1), Marker(), Own(name="mine"))
+    hooks = ("pre_input", "pre_model", "post_model", "on_overflow")
+    on = CompactionSettings(context_window=1_000, output_reserve=0, triggers=triggers, hooks=hooks)
+    sizes = sizes_of(on, window=1_000, fixed=0)
+    reading = Reading(hook=hook, size=size, sizes=sizes, messages=rounds(2))
+    own = {"mine": lambda _: True}
+    assert firing(reading, on, own) is not None
+    assert firing(reading, on.model_copy(update=OFF), own) is None
+
+
+async def test_a_providers_overflow_goes_through(go: Drive) -> None:
+    """The error is the caller's to handle, and the model is asked once."""
+    model = ScriptedModel(replies=[ContextOverflowError("the prompt is too long"), "twelve"])
+    graph = agent(model, **OFF)
+    with pytest.raises(ContextOverflowError):
+        await go.invoke(graph, {"messages": rounds(5)[:-1]})
+    assert (len(model.received), verdicts(graph)) == (1, [])
+
+
+async def test_a_run_may_switch_it_on(go: Drive) -> None:
+    """As any setting of the builder's."""
+    graph = agent(**OFF)
+    await go.invoke(graph, full(), context=CompactionOverrides.model_validate({"enabled": True}))
+    assert verdicts(graph) == ["committed"]
+
+
+SERVED = """
+from langgraph_compaction.graph.agent import agent
+team = agent.builder.nodes["token_check"].runnable.team
+print(team.settings.model_dump_json(include={"preset", "context_window", "trigger_ratio", "preview_tokens"}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, '{"context_window":4000,"preset":"selective","trigger_ratio":0.8,"preview_tokens":200}'),
+        (
+            {"CONFIG": "agent.yaml", "PREVIEW_TOKENS": "22"},
+            '{"context_window":9000,"preset":"recent_rounds","trigger_ratio":0.7,"preview_tokens":22}',
+        ),
+    ],
+)
+def test_the_servers_graph_reads_file_and_environment(variables: dict[str, str], said: str, tmp_path: Path) -> None:
+    """The environment stands over the file; without a window of theirs the model's stands."""
+    settings = "{preset: recent_rounds, max_context_tokens: 9000, trigger_ratio: 0.7, preview_tokens: 11}"
+    (tmp_path / "agent.yaml").write_text(f"context_compaction: {settings}", encoding="utf-8")
+    served = _served(variables, tmp_path)
+    assert (served.returncode, served.stdout.strip()) == (0, said)
+
+
+def test_a_servers_setting_that_is_wrong_is_named(tmp_path: Path) -> None:
+    """The server does not start, and says which variable it is."""
+    served = _served({"TRIGGER_RATION": "0.7"}, tmp_path)
+    assert served.returncode == 1
+    assert served.stderr.splitlines()[-1].endswith(
+        "SettingsError: LANGGRAPH_COMPACTION_TRIGGER_RATION: there is no such setting; did you mean "
+        "LANGGRAPH_COMPACTION_TRIGGER_RATIO?"
+    )
+
+
+def _served(variables: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("LANGGRAPH_COMPACTION_", "OPENAI_"))}
+    given = {f"LANGGRAPH_COMPACTION_{name}": value for name, value in variables.items()}
+    return subprocess.run(
+        [sys.executable, "-c", SERVED],
+        env={**clean, **given},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -1,0 +1,113 @@
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from langchain_core.messages import AIMessage, HumanMessage
+from pydantic import ValidationError
+
+from langgraph_compaction.checkpoint import Database, SQLAlchemySaver, UnknownAttemptError, tables
+from langgraph_compaction.graph import diff, forget, history, preview, records_of, show, undo
+from langgraph_compaction.nodes.policies.transcript import is_summary
+from tests.fakes import ScriptedModel
+from tests.graph.harness import CONFIG, agent, filler, frozen, full, said, standing, tool_block, values
+
+
+def test_a_diff_tells_what_became_of_each_message() -> None:
+    """Dropped, clipped, summarised, added, kept."""
+    graph = agent()
+    given = full()["messages"]
+    graph.invoke({"messages": given}, CONFIG)
+    after = values(graph)["messages"]
+    found = diff(given, after)
+    assert [message.id for message in found.dropped] == [message.id for message in given[:-3]]
+    assert list(map(is_summary, found.summaries)) == [True]
+    assert [message.type for message in found.added] == ["ai"]
+    assert found.kept == 3
+    assert found.clipped == []
+    shorter = given[1].model_copy(update={"content": "short"})
+    changed = diff(given, [given[0], shorter, *given[2:]])
+    assert changed.clipped == [(given[1], shorter)]
+    assert changed.kept == len(given) - 1
+
+
+def test_a_compaction_is_shown_with_its_messages() -> None:
+    """The snapshot, what left and what was clipped, all in their original form."""
+    graph = agent(tool_result_threshold=60, preview_tokens=20, keep_unread_results=False)
+    given = [HumanMessage("first", id="q0"), *tool_block(1, 400), *tool_block(2, 400), HumanMessage("go on", id="q1")]
+    graph.invoke({"messages": given}, CONFIG)
+    (row,) = history(graph, CONFIG)
+    shown = show(graph, CONFIG, row.compaction_id)
+    assert frozen(shown.began_with) == frozen(given)
+    assert shown.row == row
+    assert shown.on_this_branch
+    left = {message.id for message in values(graph)["messages"]}
+    assert [message.id for message in shown.dropped] == [message.id for message in given if message.id not in left]
+    assert {message.id for message in shown.clipped} == {"result-1", "result-2"} & left
+    assert all(message in given for message in [*shown.dropped, *shown.clipped])
+    undo(graph, CONFIG, force=True)
+    assert not show(graph, CONFIG, row.compaction_id).on_this_branch
+    assert show(graph, CONFIG, history(graph, CONFIG)[-1].compaction_id).row.verdict == "undone"
+    with pytest.raises(UnknownAttemptError, match="see history"):
+        show(graph, CONFIG, "0" * 16)
+
+
+def test_a_preview_writes_nothing_and_asks_nobody() -> None:
+    """What it announces is what the compaction then does."""
+    summarizer = ScriptedModel(replies=["<summary>brief</summary>"])
+    graph = agent(summarizer=summarizer, trigger_ratio=0.99)
+    graph.invoke(full(), CONFIG)
+    before = values(graph)
+    seen = preview(graph, CONFIG, settings={"trigger_ratio": 0.8})
+    assert values(graph) == before
+    assert summarizer.received == []
+    assert history(graph, CONFIG) == []
+    assert seen.summary
+    assert seen.tokens_selected < seen.tokens_after_about <= seen.ceiling
+    graph.invoke({"messages": [], "compaction": {"request": {"focus": None}}}, CONFIG)
+    left = {message.id for message in values(graph)["messages"]}
+    assert [message.id for message in seen.dropped] == [m.id for m in before["messages"] if m.id not in left]
+
+
+def test_a_preview_of_another_preset() -> None:
+    """It keeps the application's own figures and takes the preset's for the rest."""
+    graph = agent(trigger_ratio=0.99)
+    graph.invoke(full(), CONFIG)
+    whole, recent = (preview(graph, CONFIG, name) for name in ("layered_defence", "selective"))
+    assert len(whole.dropped) > len(recent.dropped) > 0
+    assert whole.strategy.startswith("layered_defence")
+    with pytest.raises(ValidationError):
+        preview(graph, CONFIG, settings={"no_such": 1})
+
+
+def test_a_preview_says_why_nothing_would_be_done() -> None:
+    """A short conversation has nothing that could leave for something smaller."""
+    graph = agent()
+    graph.invoke(said("hello"), CONFIG)
+    assert preview(graph, CONFIG).reason == "no_selection_fits"
+    assert preview(graph, CONFIG).dropped == []
+
+
+@pytest.mark.parametrize("of_ours", [True, False])
+def test_forgetting_erases_every_row(of_ours: bool, tmp_path: Any) -> None:
+    """Checkpoints, snapshots, summaries, ledger and archive; another thread's rows stay."""
+    database = Database.open(f"sqlite:///{tmp_path / 'kept.db'}")
+    database.setup()
+    options: dict[str, Any] = {"checkpointer": SQLAlchemySaver(database)} if of_ours else {}
+    graph = agent(database=database, **options)
+    other = {"configurable": {"thread_id": "other"}}
+    for config in (CONFIG, other):
+        graph.invoke(full(f"SECRET {filler(5)}"), config)
+        graph.invoke(said("next"), config)
+    forget(graph, CONFIG)
+    assert graph.get_state(CONFIG).values == {}
+    assert records_of(graph).threads() == ["other"]
+    with database.engine.connect() as conn:
+        owners = {
+            owner
+            for table in tables.METADATA.sorted_tables
+            if "thread" in table.c and table.name != "compaction_thread"
+            for owner in conn.execute(sa.select(table.c.thread).distinct()).scalars()
+        }
+        assert len(owners) == 1
+    assert isinstance(values(graph, other)["messages"][-1], AIMessage)
+    assert standing(graph, other)["epoch"] == 1

@@ -1,0 +1,133 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from langgraph_compaction.checkpoint import handle
+from langgraph_compaction.graph import SettingsError, arecall, recall
+from langgraph_compaction.nodes import CompactionSettings, Redaction
+from langgraph_compaction.nodes.policies.recalled import NOTHING
+from langgraph_compaction.nodes.policies.transcript import MARK
+from tests.fakes import ScriptedModel
+from tests.graph.harness import (
+    CONFIG,
+    WORDS,
+    Asynchronous,
+    Drive,
+    agent,
+    filler,
+    full,
+    ledger,
+    said,
+    tool_block,
+    values,
+)
+
+FACT = HumanMessage(f"My booking is ZK-4471, seat 12C. {filler(60, 'b')}", id="fact")
+
+
+def compacted(**options: Any) -> Any:
+    """An agent out of whose view a fact has left."""
+    graph = agent(**options)
+    graph.invoke({"messages": [FACT, AIMessage("noted", id="noted"), *full()["messages"]]}, CONFIG)
+    assert "fact" not in [message.id for message in values(graph)["messages"]]
+    return graph
+
+
+async def asked(go: Drive, graph: Any, *words: str, **wanted: Any) -> str:
+    """Recall, by the twin that belongs to the drive."""
+    if isinstance(go, Asynchronous):
+        return await arecall(graph, CONFIG, *words, **wanted)
+    return recall(graph, CONFIG, *words, **wanted)
+
+
+async def test_what_left_the_view_comes_back_in_its_words(go: Drive) -> None:
+    """With its handle, who said it, and which compaction took it."""
+    graph = compacted()
+    found = await asked(go, graph, "booking ZK-4471")
+    assert FACT.text in found
+    head = found.splitlines()[0]
+    assert handle(FACT) in head
+    assert "human" in head
+    assert ledger(graph)[0].compaction_id in head
+    assert FACT.text in await asked(go, graph, handle=handle(FACT))
+    assert await asked(go, graph, "xylophone") == NOTHING
+    assert await asked(go, graph, handle="0" * 12) == NOTHING
+
+
+async def test_an_answer_keeps_its_size(go: Drive) -> None:
+    """The parts with the words asked for are what is shown."""
+    graph = compacted()
+    for most in (30, 60, 200, 1_000):
+        found = await asked(go, graph, "seat 12C", max_tokens=most)
+        assert WORDS.text(found) <= most
+    assert "seat 12C" in await asked(go, graph, "seat 12C", max_tokens=60)
+
+
+async def test_a_compaction_is_recalled_whole_or_searched(go: Drive) -> None:
+    """By its id: its messages in order, or those of them that hold the words."""
+    graph = compacted()
+    name = ledger(graph)[0].compaction_id
+    whole = await asked(go, graph, handle=name, max_tokens=5_000)
+    assert whole.index("ZK-4471") < whole.index("noted") < whole.index("ru0-0")
+    assert "noted" not in await asked(go, graph, "ZK-4471", handle=name, max_tokens=5_000)
+
+
+def test_nothing_asked_is_an_error() -> None:
+    """It says what to give."""
+    with pytest.raises(SettingsError, match="give a query"):
+        recall(compacted(), CONFIG, "  ")
+    with pytest.raises(SettingsError, match="no room"):
+        recall(compacted(), CONFIG, "x", max_tokens=0)
+
+
+async def test_the_agent_recalls_by_itself(go: Drive) -> None:
+    """The tool is offered with the others, and its answer is a result like any other."""
+    call = {"name": "recall", "args": {"query": "booking seat"}, "id": "r1"}
+    model = ScriptedModel(replies=["first", AIMessage("", tool_calls=[call]), "12C"])
+    graph = compacted(model=model, recall=True)
+    await go.invoke(graph, said("which seat?"))
+    (result,) = [m for m in values(graph)["messages"] if isinstance(m, ToolMessage)]
+    assert "seat 12C" in result.text
+    assert values(graph)["messages"][-1].text == "12C"
+
+
+async def test_without_a_thread_the_tool_says_so(go: Drive) -> None:
+    """Nothing is kept, and nothing is raised through the turn."""
+    call = {"name": "recall", "args": {"query": "x"}, "id": "r1"}
+    graph = agent(ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "done"]), recall=True, checkpointer=None)
+    result = await go.invoke(graph, said("hello"), {"configurable": {}})
+    assert "no thread_id" in result["messages"][-2].text
+
+
+async def test_a_bad_question_of_the_agent_is_answered(go: Drive) -> None:
+    """By a result that says what to give."""
+    call = {"name": "recall", "args": {"query": " "}, "id": "r1"}
+    graph = agent(ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "done"]), recall=True)
+    await go.invoke(graph, said("hello"))
+    assert "give a query" in values(graph)["messages"][-2].text
+
+
+@pytest.mark.parametrize("redact", [None, Redaction(hook=lambda text: text.replace("t1-7", "***"), store=True)])
+def test_a_clipped_result_names_its_handle(redact: Any) -> None:
+    """The agent reads it at the end of what was left, and it gives the whole."""
+    options: dict[str, Any] = {"tool_result_threshold": 60, "preview_tokens": 20, "keep_unread_results": False}
+    graph = agent(recall=True, redact=redact, **options)
+    given = [HumanMessage("first", id="q0"), *tool_block(1, 700), HumanMessage("go on", id="q1")]
+    graph.invoke({"messages": given}, CONFIG)
+    (clipped,) = [m for m in values(graph)["messages"] if m.id == "result-1"]
+    name = clipped.additional_kwargs[MARK]["handle"]
+    assert clipped.text.endswith(f" tokens]\n[recall: {name}]")
+    assert "t1-699" in recall(graph, CONFIG, handle=name, max_tokens=2_000)
+    plain = agent(**options)
+    plain.invoke({"messages": given}, CONFIG)
+    assert "recall" not in next(m.text for m in values(plain)["messages"] if m.id == "result-1")
+
+
+def test_the_tool_is_put_beside_a_list_of_tools() -> None:
+    """A node that was made already is left alone, and that is said."""
+    from langgraph.prebuilt import ToolNode  # noqa: PLC0415 - only here
+
+    with pytest.raises(SettingsError, match="as a list"):
+        agent(tools=ToolNode([]), recall=True)
+    assert CompactionSettings().recall is False

@@ -1,0 +1,169 @@
+"""The preset `recent_rounds`: the newest rounds and a short summary of all before them (S4)."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.tools import tool
+
+from langgraph_compaction.graph import compaction_count
+from langgraph_compaction.nodes import CompactionSettings, compact_messages
+from langgraph_compaction.nodes.collaborators import window_of
+from langgraph_compaction.nodes.errors import UnknownWindowError
+from langgraph_compaction.nodes.policies.sizes import sizes_of
+from langgraph_compaction.nodes.policies.tokens import named_counter
+from langgraph_compaction.nodes.policies.transcript import is_summary
+from tests.fakes import ScriptedModel
+from tests.graph.harness import Drive, agent, filler, ledger, rounds, said, values, verdicts
+from tests.histories import numbered, text_rounds
+
+TOLD = "The user asked for a chart, and the assistant drew it."
+
+
+@tool
+def read() -> str:
+    """Read."""
+    return "read"
+
+
+def keeping(*replies: Any, told: str = TOLD, **options: Any) -> Any:
+    """Build the small agent under this preset; nobody is asked."""
+    given = {"preset": "recent_rounds", "require_confirmation": False, **options}
+    return agent(ScriptedModel(replies=list(replies) or ["answer"]), ScriptedModel(replies=[told]), **given)
+
+
+@pytest.mark.requirement("S4.2", "S4.3", "S4.10")
+@pytest.mark.parametrize(("window", "threshold"), [(80_000, 64_000), (128_000, 102_400), (1_000, 800), (999, 799)])
+def test_four_fifths_fire(window: int, threshold: int) -> None:
+    """Rounded down."""
+    settings = CompactionSettings(preset="recent_rounds", output_reserve=0)
+    assert sizes_of(settings, window=window, fixed=0).trigger == threshold
+
+
+@pytest.mark.requirement("S4.11", "S4.14")
+@pytest.mark.parametrize(("words", "compacted"), [(788, False), (789, True)])
+async def test_the_threshold_itself_fires(go: Drive, words: int, *, compacted: bool) -> None:
+    """Below it there is nothing to do; the new input is not counted yet."""
+    history = [HumanMessage(filler(words), id="h"), AIMessage("so it is", id="a")]
+    graph = keeping()
+    await go.invoke(graph, {"messages": [*history, HumanMessage("now?", id="now")]})
+    assert bool(ledger(graph)) == compacted
+
+
+@pytest.mark.requirement("S4.9", "S4.26", "F20")
+def test_eighty_thousand_are_the_window_where_none_is_known() -> None:
+    """What the settings say, or the model's profile, stands above it; other presets have no such guess."""
+    settings = CompactionSettings(preset="recent_rounds")
+    assert window_of(settings, ScriptedModel()) == 80_000
+    assert window_of(settings, ScriptedModel(profile_window=32_000)) == 32_000
+    assert window_of(CompactionSettings(preset="recent_rounds", context_window=5_000), None) == 5_000
+    with pytest.raises(UnknownWindowError):
+        window_of(CompactionSettings(), ScriptedModel())
+
+
+@pytest.mark.requirement("S4.27", "S4.28", "S4.30")
+def test_the_figures_of_the_design() -> None:
+    """Its YAML block, field by field."""
+    chosen = CompactionSettings(preset="recent_rounds")
+    assert (chosen.trigger_ratio, chosen.recent_rounds_keep, chosen.summary_max_chars) == (0.8, 2, 1_000)
+    assert (chosen.prompts, chosen.summary_form, chosen.token_counter) == ("brief", "recent_rounds", "cjk_aware")
+
+
+@pytest.mark.requirement("S4.4", "S4.5", "S4.17")
+async def test_what_the_model_is_sent_afterwards(go: Drive) -> None:
+    """System, tools, summary, two rounds, the current input, in that order."""
+    graph = keeping(tools=[read], prompt="rules")
+    history = rounds(8)
+    await go.invoke(graph, {"messages": [*history, HumanMessage("now?", id="now")]})
+    model = graph.nodes["model"].bound.team.model
+    system, summary, *kept, now = model.received[-1]
+    assert (system.text, now.text) == ("rules", "now?")
+    assert isinstance(system, SystemMessage)
+    assert summary.text.startswith(f"[Context summary]\n{TOLD}\n[End of the record")
+    assert summary.text.endswith("\n---\nRounds from before this record that stay in view and follow: 2.")
+    assert [message.text for message in kept] == [message.text for message in history[-4:]]
+    assert [bound.name for bound in model.bound_tools] == ["read"]
+
+
+@pytest.mark.requirement("S4.6", "S4.16")
+async def test_the_history_before_the_rounds_is_summarised(go: Drive) -> None:
+    """All of it, and nothing of what stays."""
+    graph = keeping()
+    await go.invoke(graph, {"messages": [*rounds(8), HumanMessage("now?", id="now")]})
+    (asked,) = graph.nodes["model"].bound.team.summarizer.runnable.received
+    assert [f"ru{n}-0" in asked[-1].text for n in range(8)] == [True] * 6 + [False] * 2
+    assert " 500 characters" in asked[-1].text
+
+
+def _word(number: int) -> str:
+    """A word that is like no other."""
+    return "".join(chr(ord("a") + number * 7_919 // 26**place % 26) for place in range(5))
+
+
+@pytest.mark.requirement("S4.30", "S4.38", "I19")
+@pytest.mark.parametrize("options", [{}, {"language": "zh"}, {"summary_max_tokens": 20, "summary_max_chars": None}])
+async def test_a_summary_that_is_too_long_is_cut(go: Drive, options: dict[str, Any]) -> None:
+    """At the end of a sentence; the attempt does not fail for it."""
+    told = "The user asked for charts. " + " ".join(
+        f"{_word(n)} {_word(n + 200)} {_word(n + 400)}." for n in range(80)
+    )
+    graph = keeping(told=told, **options)
+    await go.invoke(graph, {"messages": [*rounds(8), HumanMessage("now?", id="now")]})
+    (row,) = ledger(graph)
+    text = values(graph)["messages"][0].text.partition("\n")[2].partition("\n[")[0]
+    assert row.verdict == "committed"
+    assert told.startswith(text)
+    assert text.endswith(".")
+    assert (900 < len(text) <= 1_000) if "summary_max_tokens" not in options else (14 <= len(text.split()) <= 20)
+
+
+@pytest.mark.requirement("S4.40")
+async def test_rounds_that_do_not_fit_are_fewer(go: Drive) -> None:
+    """Compacting again keeps less history, until the request is below the threshold."""
+    graph, history = keeping(), rounds(2, words=220)
+    await go.invoke(graph, {"messages": [*history, HumanMessage("now?", id="now")]})
+    left = values(graph)["messages"]
+    assert [message.id for message in left[1:4]] == [*(message.id for message in history[2:]), "now"]
+    assert left[0].text.endswith("follow: 1.")
+    assert verdicts(graph) == ["committed"]
+
+
+@pytest.mark.requirement("S4.41", "S4.13", "S4.18")
+def test_compact_logic() -> None:
+    """A hundred messages become fewer, of fewer tokens; rounds and messages are counted apart."""
+    messages = numbered(text_rounds(50, say="question " * 20, reply="answer " * 20))
+    found = compact_messages(messages, max_tokens=900, preset="recent_rounds", return_result=True)
+    assert found.new_token_count < found.original_token_count
+    assert len(found.new_messages) < len(messages)
+    assert (found.compacted_rounds, found.compacted_messages) == (48, 96)
+    assert found.summary
+    assert is_summary(found.new_messages[0])
+    assert found.saved_ratio == 1 - found.new_token_count / found.original_token_count
+    assert found.original_token_count == sum(map(named_counter("cjk_aware").message, messages))
+
+
+@pytest.mark.requirement("S4.42")
+async def test_session_auto_compact(go: Drive) -> None:
+    """A window of a thousand, fifty prompts: the state tells how often it was compacted."""
+    graph = keeping(filler(40, "a"))
+    for n in range(50):
+        await go.invoke(graph, said(f"prompt {n} {filler(20)}"))
+    state = values(graph)
+    assert compaction_count(state) > 0
+    assert compaction_count(state) == verdicts(graph).count("committed")
+    assert sum(map(is_summary, state["messages"])) == 1
+
+
+@pytest.mark.requirement("S4.8")
+def test_a_long_session_becomes_a_short_one() -> None:
+    """The design's example: seventy thousand tokens come to a seventh."""
+    messages = numbered(text_rounds(110, say="question " * 100, reply="answer " * 340))
+    found = compact_messages(
+        messages,
+        max_tokens=64_000,
+        preset="recent_rounds",
+        summarizer=ScriptedModel(replies=[TOLD]),
+        return_result=True,
+    )
+    assert found.original_token_count > 63_000
+    assert found.new_token_count < 10_000

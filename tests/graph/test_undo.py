@@ -1,0 +1,237 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import AnyMessage, HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langgraph_compaction.checkpoint import Database, UnknownAttemptError
+from langgraph_compaction.graph import (
+    CompactionError,
+    OverLimitError,
+    Undone,
+    abranch_from,
+    arelease,
+    aundo,
+    branch_from,
+    compact_now,
+    release,
+    transcript,
+    undo,
+)
+from langgraph_compaction.nodes.policies.transcript import is_summary
+from tests.fakes import ScriptedModel
+from tests.graph.harness import (
+    CONFIG,
+    THREAD,
+    Asynchronous,
+    Drive,
+    agent,
+    filler,
+    frozen,
+    full,
+    ledger,
+    said,
+    standing,
+    tool_block,
+    values,
+    verdicts,
+)
+
+WORDS_A_TURN = 60
+
+
+@pytest.fixture
+def shared() -> dict[str, Any]:
+    """A checkpointer and a database that several graphs use."""
+    return {"checkpointer": InMemorySaver(), "database": Database.open("memory")}
+
+
+async def take_back(go: Drive, graph: Any, *given: Any, **options: Any) -> Undone:
+    """Undo, by the twin that belongs to the drive."""
+    if isinstance(go, Asynchronous):
+        return await aundo(graph, CONFIG, *given, **options)
+    return undo(graph, CONFIG, *given, **options)
+
+
+async def grown(go: Drive, graph: Any, *, commits: int, config: RunnableConfig = CONFIG) -> None:
+    """Talk until so many compactions were committed."""
+    turn = 0
+    while (values(graph, config).get("compaction") or {}).get("epoch", 0) < commits:
+        await go.invoke(graph, said(filler(WORDS_A_TURN, f"c{commits}t{turn}-"), f"user-{commits}-{turn}"), config)
+        turn += 1
+
+
+def everything(graph: Any, config: RunnableConfig = CONFIG) -> list[AnyMessage]:
+    """The state's messages without summaries."""
+    return [message for message in values(graph, config)["messages"] if not is_summary(message)]
+
+
+def wide(graph: Any, shared: dict[str, Any], tokens: int) -> Any:
+    """An agent on the same threads whose model accepts about so many tokens: they lie in its soft zone."""
+    del graph
+    return agent(**shared, context_window=int(tokens * 1.15), frequency_calls=0)
+
+
+async def test_the_first_of_three_is_undone_twenty_turns_later(go: Drive, shared: dict[str, Any]) -> None:
+    """All that was said stands again, byte for byte; later turns stay, and what was deleted stays deleted."""
+    graph = agent(**shared, frequency_calls=0)
+    await grown(go, graph, commits=3)
+    first = next(row.compaction_id for row in ledger(graph) if row.verdict == "committed")
+    for turn in range(20):
+        await go.invoke(graph, said(f"short {turn}", f"late-{turn}"))
+    deleted = everything(graph)[-4].id
+    graph.update_state(CONFIG, {"messages": [RemoveMessage(str(deleted))]}, as_node="commit")
+    spoken = transcript(graph, CONFIG)
+    assert deleted not in [message.id for message in spoken]
+    commits = standing(graph)["epoch"]
+
+    big = wide(graph, shared, sum(len(message.text.split()) + 4 for message in spoken))
+    done = await take_back(go, big, first)
+    assert len(done.compactions) == commits
+    assert done.compactions[0] == first
+    assert frozen(values(big)["messages"]) == frozen(spoken)
+    assert done.messages == len(spoken)
+    assert done.trigger is not None
+    assert done.limit is not None
+    assert done.trigger <= done.tokens <= done.limit
+    assert verdicts(graph)[-1] == "undone"
+
+    await go.invoke(big, said("held", "held"))
+    assert values(big)["messages"][:-2] == spoken
+    assert standing(big)["epoch"] == commits
+
+    await (arelease(big, CONFIG) if isinstance(go, Asynchronous) else release_off_loop(big))
+    await go.invoke(big, said("released", "released"))
+    assert standing(big)["epoch"] == commits + 1
+    assert any(map(is_summary, values(big)["messages"]))
+    assert [message.id for message in transcript(big, CONFIG)][: len(spoken)] == [message.id for message in spoken]
+
+
+async def release_off_loop(graph: Any) -> None:
+    """The synchronous twin."""
+    release(graph, CONFIG)
+
+
+async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, Any]) -> None:
+    """The summary that it had absorbed stands again, and speaks for what came before."""
+    graph = agent(**shared, frequency_calls=0)
+    await grown(go, graph, commits=2)
+    earlier = next(message for message in values(graph)["messages"] if is_summary(message))
+    whole = values(graph)["messages"]
+    while standing(graph)["epoch"] < 3:
+        await go.invoke(graph, said(filler(WORDS_A_TURN, f"more{len(whole)}-")))
+        whole = transcript(graph, CONFIG)
+    last, before = standing(graph)["head"], standing(graph)["epoch"]
+    assert earlier not in values(graph)["messages"]
+    done = await take_back(go, wide(graph, shared, 1_000), force=True)
+    assert done.compactions == (last,)
+    held = values(graph)["messages"]
+    assert [message for message in held if is_summary(message)] == [earlier]
+    assert held[0] == earlier
+    assert standing(graph)["epoch"] == before
+    assert frozen(transcript(graph, CONFIG)) == frozen(whole)
+
+
+async def test_an_undo_on_a_fork_leaves_the_other_branch_alone(go: Drive, shared: dict[str, Any]) -> None:
+    """Both branches go on from one compaction; one takes it back."""
+    graph = agent(**shared, frequency_calls=0)
+    await grown(go, graph, commits=1)
+    at = graph.get_state(CONFIG)
+    await go.invoke(graph, said("on the main branch", "main"))
+    main = graph.get_state(CONFIG)
+
+    await go.invoke(graph, said("on the fork", "fork"), at.config)
+    big = wide(graph, shared, 1_500)
+    await take_back(go, big)
+    here = [message.id for message in values(big)["messages"]]
+    assert "fork" in here
+    assert "main" not in here
+    assert not any(map(is_summary, values(big)["messages"]))
+    there = graph.get_state(main.config).values
+    assert frozen(there["messages"]) == frozen(main.values["messages"])
+    assert any(map(is_summary, there["messages"]))
+
+
+async def test_a_clipped_message_comes_back_whole(go: Drive, shared: dict[str, Any]) -> None:
+    """A message that a compaction only shortened has its own form again; one that was then deleted stays away."""
+    graph = agent(**shared, tool_result_threshold=60, preview_tokens=20, keep_unread_results=False)
+    given = [HumanMessage("first", id="q0"), *tool_block(1, 400), *tool_block(2, 400), HumanMessage("go on", id="q1")]
+    await go.invoke(graph, {"messages": given})
+    held = {message.id: message for message in values(graph)["messages"]}
+    assert held["result-2"] != given[4]
+    graph.update_state(CONFIG, {"messages": [RemoveMessage("result-1")]}, as_node="commit")
+    await take_back(go, wide(graph, shared, 1_000), force=True)
+    after = {message.id: message for message in values(graph)["messages"]}
+    assert after["result-2"] == given[4]
+    assert "result-1" not in after
+
+
+async def test_over_the_limit_an_undo_wants_to_be_forced(go: Drive, shared: dict[str, Any]) -> None:
+    """It says the sizes, and nothing is changed."""
+    graph = agent(**shared)
+    await go.invoke(graph, full())
+    for turn in range(4):
+        await go.invoke(graph, said(filler(100, f"t{turn}-")))
+    before = values(graph)
+    with pytest.raises(OverLimitError, match=r"would hold \d+ tokens and the limit is 1000"):
+        await take_back(go, graph)
+    assert values(graph) == before
+    assert (await take_back(go, graph, force=True)).tokens > 1_000
+
+
+async def test_a_person_may_compact_a_held_thread(shared: dict[str, Any]) -> None:
+    """Their wish ends the hold, and the summary that was paid for is found again."""
+    summarizer = ScriptedModel(replies=["<summary>told once</summary>"])
+    graph = agent(summarizer=summarizer, **shared)
+    graph.invoke(full(), CONFIG)
+    answered = undo(graph, CONFIG)
+    assert standing(graph)["held"]
+    compact_now(graph, CONFIG)
+    assert not standing(graph)["held"]
+    assert standing(graph)["epoch"] == 2
+    assert answered.tokens > standing(graph)["last"]["tokens_after"]
+
+
+async def test_what_cannot_be_undone_says_so(shared: dict[str, Any]) -> None:
+    """No compaction, an unknown one, and one of another branch."""
+    graph = agent(**shared)
+    graph.invoke(said("hello"), CONFIG)
+    with pytest.raises(UnknownAttemptError, match="there is nothing to undo"):
+        undo(graph, CONFIG)
+    graph.invoke(full(), CONFIG)
+    known = standing(graph)["head"]
+    with pytest.raises(UnknownAttemptError, match=f"it rests on {known}"):
+        undo(graph, CONFIG, "0123456789abcdef")
+    undo(graph, CONFIG)
+    with pytest.raises(UnknownAttemptError, match="nothing to undo"):
+        undo(graph, CONFIG)
+
+
+async def test_a_turn_under_way_is_not_undone(shared: dict[str, Any]) -> None:
+    """It has to be resumed first."""
+    graph = agent(**shared)
+    graph.invoke(full(), CONFIG)
+    graph.update_state(CONFIG, said("pending"), as_node="__start__")
+    with pytest.raises(CompactionError, match="resume it first"):
+        undo(graph, CONFIG)
+
+
+async def test_a_branch_is_a_thread_of_its_own(go: Drive, shared: dict[str, Any]) -> None:
+    """It stands where the compaction began, can be talked to, and the thread it came from does not change."""
+    graph = agent(**shared)
+    await go.invoke(graph, full())
+    before, head = values(graph), standing(graph)["head"]
+    if isinstance(go, Asynchronous):
+        branch = await abranch_from(graph, CONFIG, head, thread_id="branch")
+    else:
+        branch = branch_from(graph, CONFIG, head, thread_id="branch")
+    assert [message.id for message in values(graph, branch)["messages"]][-1] == "question"
+    assert not any(map(is_summary, values(graph, branch)["messages"]))
+    await go.invoke(graph, said("again"), branch)
+    assert values(graph) == before
+    assert [row.thread_id for row in ledger(graph)] == [THREAD] * len(ledger(graph))
+    with pytest.raises(CompactionError, match="already"):
+        branch_from(graph, CONFIG, head, thread_id="branch")
+    with pytest.raises(UnknownAttemptError, match="no snapshot"):
+        branch_from(graph, CONFIG, "0" * 16)

@@ -1,0 +1,57 @@
+"""The recorded conversations under the presets beside `selective`, at a quarter and at half of their size.
+
+Each conversation is played under two of them, in turn, at one window each; `COMPACTION_REPLAY_ALL=1` plays each
+under all of them and at both.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from langgraph_compaction.nodes.presets import PRESETS, Preset
+from tests.replay.plays import SIZES, Case, Play
+
+OTHERS: Sequence[Preset] = [preset for preset in PRESETS if preset != "selective"]
+EVERY = [(file, number) for file, size in SIZES.items() for number in range(size)]
+WHOLE = [
+    Case(file, number, share, preset=preset) for preset in OTHERS for share in (25, 50) for file, number in EVERY
+]
+
+
+def turn(place: int, share: int) -> Case:
+    """The conversation at this place under the preset whose turn it is: at half of its size another one's."""
+    file, number = EVERY[place]
+    return Case(file, number, share, preset=OTHERS[(place + share // 25) % len(OTHERS)])
+
+
+SAMPLE = [turn(place, share) for share in (25, 50) for place in range(len(EVERY))]
+CASES = WHOLE if os.environ.get("COMPACTION_REPLAY_ALL") else SAMPLE
+
+
+@pytest.mark.requirement("B1", "B9", "B33")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_nothing_is_broken_and_nothing_lost(case: Case, played: Callable[[Case], Play]) -> None:
+    """No request is over the limit or invalid, every invariant holds after every node, and no word is lost."""
+    play = played(case)
+    assert play.defects() == []
+    assert play.in_order
+    assert play.wire.requests > 0
+
+
+@pytest.mark.parametrize("preset", OTHERS)
+def test_every_preset_compacts_of_its_own_accord(preset: Preset, played: Callable[[Case], Play]) -> None:
+    """Its conversations make it commit, and not only where the limit forces it."""
+    plays = [played(case) for case in CASES if case.preset == preset]
+    rows = [row for play in plays for row in play.report.attempts if row.verdict == "committed"]
+    assert len(rows) >= len(plays) // 2
+    assert any(row.tokens_before <= play.report.limit for play in plays for row in play.report.attempts)
+
+
+def test_every_conversation_and_every_preset_has_its_turn() -> None:
+    """Each preset at both windows, and each conversation under two presets."""
+    assert [(case.file, case.number) for case in SAMPLE] == EVERY * 2
+    assert len({(case.file, case.number, case.preset) for case in SAMPLE}) == len(SAMPLE)
+    assert {(case.preset, case.share) for case in SAMPLE} == {(one, share) for one in OTHERS for share in (25, 50)}
+    assert len(set(WHOLE)) == len(WHOLE) == len(EVERY) * len(OTHERS) * 2
+    assert set(SAMPLE) <= set(WHOLE)

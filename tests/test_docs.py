@@ -1,0 +1,96 @@
+"""The guides tell the truth: what they show as the way it is done here runs, and does what they say."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
+from langgraph_compaction.nodes.testing import ScriptedModel, copying, texts
+from tests.invariants import check_request, is_summary
+
+GUIDE = Path(__file__).parent.parent / "docs" / "migrate.md"
+TEXT = GUIDE.read_text(encoding="utf-8")
+AFTER = re.findall(r"\*\*After\*\*\n\n```python\n(.*?)```", TEXT, re.DOTALL)
+BEFORE = re.findall(r"\*\*Before\*\*\n\n```python\n(.*?)```", TEXT, re.DOTALL)
+AGENTS = [block for block in AFTER if "agent = " in block]
+WINDOW = 2_000
+NEEDLES = [f"NEEDLE-{n}" for n in range(20)]
+
+
+def answer(messages: list[Any]) -> str:
+    """A summary that copies every needle that it is shown, or an answer."""
+    if "record of a conversation" in messages[0].text:
+        return str(copying(r"NEEDLE-\d+")(messages))
+    return "done"
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
+    """Return what `init_chat_model` gives: a model with a small window that answers and summarises."""
+    scripted = ScriptedModel(replies=[answer], profile_window=WINDOW)
+    monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda _: scripted)
+    return scripted
+
+
+def run(block: str) -> dict[str, Any]:
+    """The names that a block defines."""
+    names: dict[str, Any] = {"__name__": "guide"}
+    exec(compile(block, str(GUIDE), "exec"), names)  # noqa: S102 - it is our own guide
+    return names
+
+
+def test_every_block_is_a_before_or_an_after() -> None:
+    """Nothing stands there that nobody runs."""
+    assert len(re.findall(r"```python", TEXT)) == len(BEFORE) + len(AFTER)
+    assert (len(BEFORE), len(AFTER)) == (3, 5)
+
+
+@pytest.mark.parametrize("block", AGENTS, ids=range(len(AGENTS)))
+def test_an_agent_of_a_guide_keeps_a_long_conversation(block: str, model: ScriptedModel) -> None:
+    """Twenty turns in a small window: each answered, none over it, the old ones in a summary, nothing forgotten."""
+    agent = run(block)["agent"]
+    config: Any = {"configurable": {"thread_id": "1"}}
+    for needle in NEEDLES:
+        said = HumanMessage(f"Remember {needle}. {'It is a long story. ' * 50}")
+        assert agent.invoke({"messages": [said]}, config)["messages"][-1].text == "done"
+    messages: list[AnyMessage] = agent.get_state(config).values["messages"]
+    assert sum(map(is_summary, messages)) == 1
+    asked = [request for request in model.received if "record of a conversation" not in request[0].text]
+    assert len(asked) == len(NEEDLES)
+    for request in asked:
+        check_request(request)  # type: ignore[arg-type] # any messages
+        assert count_tokens_approximately(request) <= WINDOW
+    lost = [needle for needle in NEEDLES if needle not in texts(asked[-1])]
+    assert len(lost) <= (0 if re.search(r"summarizer=|Middleware", block) else 2), (
+        "the digest has a tenth of the room"
+    )
+
+
+def test_a_list_is_compacted_where_it_was_trimmed() -> None:
+    """At the same number of tokens the old reservations are still known."""
+    trimmed, compacted = run(BEFORE[-1])["messages"], run(AFTER[-2])["messages"]
+    for messages in (trimmed, compacted):
+        assert count_tokens_approximately(messages) <= 1_000
+    known = [
+        [f"ZX81Q{n}" for n in range(20) if f"ZX81Q{n} " in f"{texts(m)} ".replace(".", " ")]
+        for m in (trimmed, compacted)
+    ]
+    assert len(known[0]) < 10
+    assert len(known[1]) > len(known[0])
+
+
+def test_the_table_names_arguments_that_exist() -> None:
+    """Of their middleware; ours is held to them in `tests/graph/middleware/test_sizes.py`."""
+    from inspect import signature  # noqa: PLC0415 - one test needs it
+
+    from langchain.agents.middleware import SummarizationMiddleware  # noqa: PLC0415 - the same
+
+    theirs = set(signature(SummarizationMiddleware.__init__).parameters) - {"self", "deprecated_kwargs"}
+    table = TEXT.partition("| theirs | ours |")[2].partition("\n\n")[0]
+    named = set(
+        re.findall(r"`(\w+)[`=]", " ".join(row.split("|")[1] for row in table.splitlines() if row.count("|") > 2))
+    )
+    assert theirs <= named
