@@ -1,13 +1,11 @@
 """The shape of a turn: nodes and edges, on one screen."""
 
 from collections.abc import Callable, Mapping, Sequence
-from time import time
 from typing import Any
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -30,27 +28,24 @@ from langgraph_compaction.nodes.collaborators import (
     Model,
     ModelSource,
     counter_of,
-    redaction_of,
 )
 from langgraph_compaction.nodes.commit import commit
 from langgraph_compaction.nodes.confirm import check_askable, confirm
-from langgraph_compaction.nodes.ephemeral import ephemeral_tools
 from langgraph_compaction.nodes.events import log
 from langgraph_compaction.nodes.key_information import Given as KeyGiven
-from langgraph_compaction.nodes.key_information import providers_of
 from langgraph_compaction.nodes.model import model as call_model
-from langgraph_compaction.nodes.policies.strategies.registry import Strategy, with_own
+from langgraph_compaction.nodes.policies.strategies.registry import Strategy
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
 from langgraph_compaction.nodes.policies.triggers import OwnTrigger
 from langgraph_compaction.nodes.rollback import rollback
 from langgraph_compaction.nodes.selective_compaction import selective_compaction
 from langgraph_compaction.nodes.state import EmbeddedState
 from langgraph_compaction.nodes.summarize import summarize
-from langgraph_compaction.nodes.summarizers import summarizer_of
 from langgraph_compaction.nodes.token_check import token_check
 from langgraph_compaction.nodes.turn import CompactionNode
 
 from .database import records_for
+from .gathering import gathered
 from .recall_tool import recall_tool
 from .routing import AGENT_EDGES, COMPACTION_EDGES, after_model, after_tools, by_step, paths
 
@@ -99,25 +94,24 @@ def create_compacting_agent(
     """
     _accept(model)
     chosen = settings or CompactionSettings()
-    records, counting = records_for(database, checkpointer), counter_of(token_counter)
-    own = [recall_tool(records, counting or tiktoken_counter())] if chosen.recall else []
+    records = records_for(database, checkpointer)
+    own = [recall_tool(records, counter_of(token_counter) or tiktoken_counter())] if chosen.recall else []
     tool_node = _tool_node(tools, own)
     known = list(tool_node.tools_by_name.values())
-    team = Collaborators(
-        settings=chosen,
-        summarizer=summarizer_of(summarizer),
-        fallbacks=tuple(map(summarizer_of, fallback_summarizers)),
-        redaction=redaction_of(redact),
-        strategies=with_own(strategies),
-        triggers=triggers or {},
-        key_information=providers_of(key_information),
-        records=records,
+    team = gathered(
+        chosen,
+        records,
         model=_with_tools(model, known),
-        tools=[convert_to_openai_tool(tool) for tool in known],
-        ephemeral=ephemeral_tools(known),
-        prompt=SystemMessage(prompt) if isinstance(prompt, str) else prompt,
-        counter=counting,
-        now=now or time,
+        prompt=prompt,
+        tools=known,
+        summarizer=summarizer,
+        fallback_summarizers=fallback_summarizers,
+        redact=redact,
+        strategies=strategies,
+        triggers=triggers,
+        key_information=key_information,
+        token_counter=token_counter,
+        now=now,
     )
     _check_sizes(team)
     check_askable(chosen, answerable=bool(checkpointer))
@@ -153,21 +147,20 @@ def create_compaction_graph(
     `prompt` and `tools` are those that the parent's model is sent: they are counted, not used.
     `settings.context_window` is needed. Otherwise as `create_compacting_agent`.
     """
-    team = Collaborators(
-        settings=settings,
-        summarizer=summarizer_of(summarizer),
-        fallbacks=tuple(map(summarizer_of, fallback_summarizers)),
-        redaction=redaction_of(redact),
-        strategies=with_own(strategies),
-        triggers=triggers or {},
-        key_information=providers_of(key_information),
-        records=records_for(database, checkpointer),
-        tools=[convert_to_openai_tool(tool) for tool in tools],
-        ephemeral=ephemeral_tools(tools),
-        prompt=SystemMessage(prompt) if isinstance(prompt, str) else prompt,
-        counter=counter_of(token_counter),
+    team = gathered(
+        settings,
+        records_for(database, checkpointer),
+        prompt=prompt,
+        tools=tools,
         embedded=True,
-        now=now or time,
+        summarizer=summarizer,
+        fallback_summarizers=fallback_summarizers,
+        redact=redact,
+        strategies=strategies,
+        triggers=triggers,
+        key_information=key_information,
+        token_counter=token_counter,
+        now=now,
     )
     _check_sizes(team)
     graph = StateGraph(EmbeddedState, context_schema=CompactionOverrides)

@@ -1,6 +1,6 @@
 """What compactions did to a thread, what one would do, and how to erase all of it (DESIGN §5, §12)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,17 +11,19 @@ from langgraph_compaction.checkpoint import LedgerRow, UnknownAttemptError
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.collaborators import max_tokens_of, window_of
 from langgraph_compaction.nodes.engine import Call, demand, needs_summary, propose
-from langgraph_compaction.nodes.ladder import strategy
+from langgraph_compaction.nodes.ladder import Rung, strategy
 from langgraph_compaction.nodes.policies.gate import Finding
 from langgraph_compaction.nodes.policies.meter import Meter
 from langgraph_compaction.nodes.policies.sizes import sizes_of
-from langgraph_compaction.nodes.policies.tokens import total
+from langgraph_compaction.nodes.policies.strategies.registry import BUILT_IN, Strategy
+from langgraph_compaction.nodes.policies.tokens import TokenCounter, total
 from langgraph_compaction.nodes.policies.transcript import is_summary
 from langgraph_compaction.nodes.presets import Preset
 from langgraph_compaction.nodes.settings import effective
 from langgraph_compaction.nodes.state import with_ids
 
 from .builder import Graph
+from .inspector.display import card
 from .threads import records_of, team_of
 
 COMMITTED = frozenset({"committed", "degraded_deterministic"})
@@ -41,6 +43,11 @@ class Diff:
     """Other messages that only the second has."""
     kept: int
     """Messages that both hold alike."""
+
+    def _repr_html_(self) -> str:
+        parts = [("dropped", self.dropped), ("shortened", self.clipped)]
+        parts += [("summaries", self.summaries), ("added", self.added)]
+        return card("Two conversations compared", [("kept as they were", self.kept)], parts)
 
 
 def diff(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Diff:
@@ -73,6 +80,15 @@ class Compaction:
     """What was shortened, in its original form."""
     on_this_branch: bool
     """Whether the thread's state rests on it; a commit that it does not rest on is one of another branch."""
+
+    def _repr_html_(self) -> str:
+        row = self.row
+        figures = [("reason", f"{row.reason} {row.detail}".strip()), ("strategy", row.strategy)]
+        sizes = [("tokens before", row.tokens_before), ("tokens after", row.tokens_after)]
+        standing = [("in force", "yes" if self.on_this_branch else "no")]
+        parts = [("dropped", self.dropped), ("shortened", self.clipped), ("it began with", self.began_with)]
+        title = f"Compaction {row.compaction_id}: {row.verdict or 'open'}"
+        return card(title, [*figures, *sizes, *standing], parts, row.summary or "")
 
 
 def history(graph: Graph, config: RunnableConfig) -> list[LedgerRow]:
@@ -122,6 +138,13 @@ class Preview:
     reason: str = ""
     """Why nothing would be done; empty where something would."""
 
+    def _repr_html_(self) -> str:
+        sizes = [("tokens before", self.tokens_before), ("tokens after, about", self.tokens_after_about)]
+        told = [("strategy", self.strategy), ("a summary", "yes" if self.summary else "no")]
+        why = [("nothing would be done", self.reason)]
+        parts = [("would be dropped", self.dropped), ("would be shortened", self.clipped)]
+        return card("What a compaction would do", [*told, *why, *sizes, ("ceiling", self.ceiling)], parts)
+
 
 def preview(
     graph: Graph, config: RunnableConfig, preset: Preset | None = None, *, settings: dict[str, Any] | None = None
@@ -131,15 +154,52 @@ def preview(
     Asks no model and writes nothing. Raises as `CompactionSettings` does for settings that are none.
     """
     team, values = team_of(graph), graph.get_state(config).values
-    messages = with_ids(values.get("messages") or [])
+    model = team.fixed_model
     chosen = effective(team.settings, {**({"preset": preset} if preset else {}), **(settings or {})})
-    call = _call(graph, chosen, messages, values)
-    before = call.meter.request(messages)
+    counter = team.counter_for(model, chosen)
+    call = call_on(
+        values,
+        chosen,
+        counter=counter,
+        overhead=team.overhead(counter),
+        window=window_of(chosen, model),
+        max_tokens=max_tokens_of(model),
+        strategies=team.strategies,
+    )
+    return previewed(call, with_ids(values.get("messages") or []), team.ladder[0])
+
+
+def call_on(
+    values: Mapping[str, Any],
+    settings: CompactionSettings,
+    *,
+    counter: TokenCounter,
+    overhead: int,
+    window: int,
+    max_tokens: int | None = None,
+    strategies: Mapping[str, Strategy] = BUILT_IN,
+) -> Call:
+    """The engine's view of a call on a thread's state; `overhead` are the tokens of prompt and tool schemas.
+
+    Raises `SettingsError` where no room is left.
+    """
+    scales = ((values.get("compaction") or {}).get("calibration") or {}).values()
+    meter = Meter(counter, overhead, max(scales, default=1.0))
+    system = [message for message in with_ids(values.get("messages") or []) if message.type == "system"]
+    fixed = meter.scaled(overhead + total(counter, system))
+    sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=max_tokens)
+    pins = frozenset((values.get("memory") or {}).get("pins") or ())
+    return Call(settings=settings, sizes=sizes, meter=meter, pins=pins, strategies=strategies)
+
+
+def previewed(call: Call, messages: Sequence[AnyMessage], rung: Rung) -> Preview:
+    """What a compaction of these messages would do on this rung."""
+    chosen, before = call.settings, call.meter.request(messages)
     goal = demand(call, trigger="manual", before=before, last=False, pins=call.pinned_texts(messages))
-    found = propose(call, messages, team.ladder[0], goal)
+    found = propose(call, messages, rung, goal)
     if isinstance(found, Finding):
         return Preview(
-            strategy=strategy(chosen, team.ladder[0]),
+            strategy=strategy(chosen, rung),
             tokens_before=before,
             tokens_selected=before,
             summary=False,
@@ -152,7 +212,7 @@ def preview(
         )
     summary = needs_summary(chosen, found, goal)
     return Preview(
-        strategy=strategy(chosen, team.ladder[0], found.name, summary=summary),
+        strategy=strategy(chosen, rung, found.name, summary=summary),
         tokens_before=before,
         tokens_selected=found.tokens,
         summary=summary,
@@ -162,19 +222,6 @@ def preview(
         dropped=[messages[index] for index in sorted(found.drop)],
         clipped=[(messages[index], found.clip[index]) for index in sorted(found.clip)],
     )
-
-
-def _call(graph: Graph, settings: CompactionSettings, messages: Sequence[AnyMessage], values: dict[str, Any]) -> Call:
-    team = team_of(graph)
-    model = team.fixed_model
-    counter = team.counter_for(model)
-    scales = ((values.get("compaction") or {}).get("calibration") or {}).values()
-    meter = Meter(counter, team.overhead(counter), max(scales, default=1.0))
-    system = [message for message in messages if message.type == "system"]
-    fixed = meter.scaled(meter.overhead + total(counter, system))
-    sizes = sizes_of(settings, window=window_of(settings, model), fixed=fixed, max_tokens=max_tokens_of(model))
-    pins = frozenset((values.get("memory") or {}).get("pins") or ())
-    return Call(settings=settings, sizes=sizes, meter=meter, pins=pins, strategies=team.strategies)
 
 
 def forget(graph: Graph, config: RunnableConfig) -> None:

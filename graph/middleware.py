@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace as replaced
 from threading import Lock
-from time import time
 from typing import Annotated, Any, NotRequired
 from uuid import uuid4
 
@@ -25,22 +24,21 @@ from sqlalchemy import Engine
 
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.nodes import CompactionSettings, Redaction, SettingsError, Summarizer, UnknownWindowError
-from langgraph_compaction.nodes.collaborators import Collaborators, Model, counter_of, redaction_of, window_of
+from langgraph_compaction.nodes.collaborators import Collaborators, Model, window_of
 from langgraph_compaction.nodes.ephemeral import ephemeral_tools
 from langgraph_compaction.nodes.key_information import Given as KeyGiven
-from langgraph_compaction.nodes.key_information import providers_of
-from langgraph_compaction.nodes.policies.strategies.registry import Strategy, with_own
+from langgraph_compaction.nodes.policies.strategies.registry import Strategy
 from langgraph_compaction.nodes.policies.transcript import Transcript
 from langgraph_compaction.nodes.policies.triggers import OwnTrigger
 from langgraph_compaction.nodes.settings import effective
 from langgraph_compaction.nodes.state import Compaction, Memory, merge
 from langgraph_compaction.nodes.steps import Step, arun, run
-from langgraph_compaction.nodes.summarizers import summarizer_of
 from langgraph_compaction.nodes.turn import Turn, Update
 
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import records_for
 from .driving import NODES, WITH_MODEL, answer_of, begun, changed, driven, newest_answer
+from .gathering import gathered
 from .model_request import Caller, Request, Response, schemas, with_answer
 
 USUAL_WINDOW = 128_000
@@ -104,18 +102,18 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             chosen = effective(chosen, {"summary_input_tokens": trim_tokens_to_summarize})
         self._trigger, self._keep = sizes_in(trigger, "trigger"), sizes_in(keep, "keep")
         self._database, self._saver = database, None
-        self._team = Collaborators(
-            settings=chosen,
-            summarizer=summarizer_of(known if summarizer is None else summarizer),
-            fallbacks=tuple(map(summarizer_of, fallback_summarizers)),
-            redaction=redaction_of(redact),
-            strategies=with_own(strategies),
-            triggers=triggers or {},
-            records=records_for(database, None),
+        self._team = gathered(
+            chosen,
+            records_for(database, None),
             model=known or _unknown,
-            key_information=providers_of(key_information),
-            counter=counter_of(token_counter),
-            now=now or time,
+            summarizer=known if summarizer is None else summarizer,
+            fallback_summarizers=fallback_summarizers,
+            redact=redact,
+            strategies=strategies,
+            triggers=triggers,
+            key_information=key_information,
+            token_counter=token_counter,
+            now=now,
         )
         self._sized(USUAL_WINDOW)
         self._calls = OrderedDict[str, Collaborators]()

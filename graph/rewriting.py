@@ -20,7 +20,7 @@ def newest(saver: BaseCheckpointSaver[Any], thread: str) -> CheckpointTuple:
     if found is None or "compaction" not in found.checkpoint["channel_values"]:
         raise CompactionError(
             f"this database has no checkpoint of a compacting graph for thread {thread!r}: where they are kept by "
-            "another checkpointer, use undo(graph, config) in Python"
+            "another checkpointer, the functions of langgraph_compaction.graph do the same in Python"
         )
     return found
 

@@ -1,6 +1,6 @@
 """Take a compaction back, or go on from before it in a thread of its own (DESIGN §5)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 from uuid import uuid4
@@ -9,14 +9,15 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
-from langgraph_compaction.checkpoint import AttemptKey, Before, CompactionRecords, Outcome, digest_all
+from langgraph_compaction.checkpoint import Before
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.policies.meter import Meter
-from langgraph_compaction.nodes.policies.tokens import TokenCounter, total
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
 from langgraph_compaction.nodes.steps import Step, arun, blocking, either, run
+from langgraph_compaction.nodes.undoing import over_limit, tell_ledger, undone
 
 from .builder import Graph
+from .inspector.display import card
 from .pins import written_as
 from .threads import records_of, team_of
 
@@ -36,6 +37,10 @@ class Undone:
     tokens: int
     trigger: int | None
     limit: int | None
+
+    def _repr_html_(self) -> str:
+        sizes = [("tokens", self.tokens), ("trigger", self.trigger), ("limit", self.limit)]
+        return card(f"Undone: {', '.join(self.compactions)}", [("messages in view", self.messages), *sizes])
 
 
 def undo(graph: Graph, config: RunnableConfig, compaction_id: str | None = None, *, force: bool = False) -> Undone:
@@ -97,33 +102,11 @@ def _undo(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, fo
     )
     done = _sized(graph, before, compaction)
     if done.limit is not None and done.tokens > done.limit and not force:
-        raise OverLimitError(
-            f"with compaction {before.undone[0]} undone the request would hold {done.tokens} tokens and the limit is "
-            f"{done.limit}: the next turn would compact again at once. Use force=True to undo it all the same"
-        )
+        raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
     yield from _write(graph, config, {"messages": replace(before.messages), "compaction": undone(before)})
     counter, now = team_of(graph).counter_for(team_of(graph).fixed_model), team_of(graph).now()
     yield from blocking(lambda: tell_ledger(records, thread, state.values, before, counter=counter, now=now))
     return done
-
-
-def undone(before: Before) -> dict[str, Any]:
-    """The keys of the `compaction` channel once compactions are taken back."""
-    return {
-        "v": STATE_VERSION,
-        "step": "end",
-        "route": "end",
-        "trigger": "",
-        "draft": None,
-        "usage": None,
-        "streak": 0,
-        "rung": 0,
-        "tried": [],
-        "unproven": False,
-        "held": True,
-        "head": before.head,
-        "last": {"verdict": "undone", "id": before.undone[0]},
-    }
 
 
 def _sized(graph: Graph, before: Before, compaction: dict[str, Any]) -> Undone:
@@ -138,34 +121,6 @@ def _sized(graph: Graph, before: Before, compaction: dict[str, Any]) -> Undone:
         tokens=meter.request(cast("list[AnyMessage]", before.messages)),
         trigger=sizes.trigger if sizes else None,
         limit=sizes.limit if sizes else None,
-    )
-
-
-def tell_ledger(
-    records: CompactionRecords,
-    thread: str,
-    state: Mapping[str, Any],
-    before: Before,
-    *,
-    counter: TokenCounter,
-    now: float,
-) -> None:
-    """Write down that compactions were undone; their own rows stay as they are, because a fork may rest on them."""
-    compaction, messages = state["compaction"], state["messages"]
-    key = AttemptKey(thread, "", f"undo {compaction.get('head')} {digest_all(messages)}", 0, 0)
-    outcome = Outcome(
-        verdict="undone", now=now, detail=", ".join(before.undone), tokens_after=total(counter, before.messages)
-    )
-    records.note(
-        key,
-        outcome,
-        parent_id=compaction.get("head"),
-        checkpoint_id=None,
-        epoch=compaction.get("epoch", 0),
-        trigger="manual",
-        strategy="undo",
-        tokens_before=total(counter, messages),
-        counter=counter.name,
     )
 
 

@@ -23,12 +23,15 @@ from .events import (
 from .key_information import KeyContext, KeyInformation
 from .policies.redaction import Redaction
 from .policies.request import render
+from .policies.selection import Choice, Demand, Selector
 from .policies.summary import Reply
+from .policies.triggers import Reading
 from .settings import CompactionOverrides, CompactionSettings
 from .state import CompactionState, compaction_count
 from .summarizers import Summarizer, SummaryRequest
 
 __all__ = [
+    "Choice",
     "CompactContextEvent",
     "CompactionError",
     "CompactionEvent",
@@ -40,6 +43,7 @@ __all__ = [
     "ContextEvent",
     "ContextExhaustedError",
     "ContextWarningEvent",
+    "Demand",
     "EmbeddingError",
     "InvalidMessagesError",
     "KeyContext",
@@ -47,8 +51,10 @@ __all__ = [
     "KeyInformationEvent",
     "MessageRefusedError",
     "PreCompactEvent",
+    "Reading",
     "Redaction",
     "Reply",
+    "Selector",
     "SettingsError",
     "Summarizer",
     "SummaryRequest",

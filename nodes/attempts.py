@@ -4,7 +4,7 @@ Snapshot, archive and recorded summaries are part of the transaction: their fail
 ledger only tells: a row that cannot be written is logged and changes nothing (F26).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -36,7 +36,7 @@ def abandon(turn: Turn, *, keep: AttemptKey | None = None) -> Step[None]:
     """Close the rows that runs which died left open, but the one to keep."""
     if turn.thread_id is not None:
         close_open, thread = turn.team.records.abandon_open, turn.thread_id
-        yield from _told(turn, partial(close_open, thread, turn.namespace, keep=keep, now=turn.now()))
+        yield from told(turn, partial(close_open, thread, turn.namespace, keep=keep, now=turn.now()))
 
 
 def note(
@@ -55,7 +55,7 @@ def note(
     key = turn.key(base_digest or turn.base_digest(), turn.compaction.get("rung", 0), 0)
     outcome = Outcome(verdict=verdict, now=turn.now(), reason=reason)
     opening = _opening(turn, strategy, trigger, size)
-    yield from _told(turn, lambda: turn.team.records.note(key, outcome, **opening))
+    yield from told(turn, lambda: turn.team.records.note(key, outcome, **opening))
 
 
 def store(turn: Turn, key: AttemptKey, message: AnyMessage) -> Step[str]:
@@ -135,14 +135,14 @@ def commit(turn: Turn, key: AttemptKey, outcome: Outcome, archived: Sequence[Any
 def close(turn: Turn, key: AttemptKey, outcome: Outcome) -> Step[None]:
     """Write the verdict of an attempt that was not committed."""
     if turn.thread_id is not None:
-        yield from _told(turn, lambda: turn.team.records.close(key, outcome))
+        yield from told(turn, lambda: turn.team.records.close(key, outcome))
 
 
 def recover(turn: Turn, draft: Draft, outcome: Outcome) -> Step[None]:
     """Write that an attempt died; what became of it on another branch stands."""
     if turn.thread_id is not None:
         opening = _opening(turn, draft["strategy"], draft["trigger"], draft["tokens_before"])
-        yield from _told(turn, lambda: turn.team.records.note(turn.draft_key, outcome, **opening))
+        yield from told(turn, lambda: turn.team.records.note(turn.draft_key, outcome, **opening))
 
 
 def snapshot(turn: Turn, key: AttemptKey) -> Step[list[BaseMessage] | None]:
@@ -209,7 +209,8 @@ def _opening(turn: Turn, strategy: str, trigger: str, tokens_before: int) -> Ope
     )
 
 
-def _told(turn: Turn, write: Any) -> Step[None]:
+def told(turn: Turn, write: Callable[[], Any]) -> Step[None]:
+    """Write to the ledger; a failure is logged and changes nothing."""
     try:
         yield from blocking(write)
     except Exception:  # noqa: BLE001 - the ledger only tells

@@ -1,6 +1,6 @@
 """`compact_messages`: the same engine, once, on a plain list: the sibling of `trim_messages`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 from uuid import uuid4
@@ -27,6 +27,7 @@ from .policies.gate import Finding
 from .policies.meter import Meter
 from .policies.selection import Demand, Selection
 from .policies.sizes import sizes_of
+from .policies.strategies.registry import Strategy, check_named, with_own
 from .policies.tokens import named_counter, total
 from .policies.transcript import Transcript, message_id
 from .presets import Preset
@@ -73,6 +74,7 @@ def compact_messages(
     summarizer: Any = ...,
     token_counter: Any = ...,
     settings: CompactionSettings | None = ...,
+    strategies: Mapping[str, Strategy] | None = ...,
     return_result: Literal[False] = ...,
 ) -> list[AnyMessage]: ...
 @overload
@@ -84,6 +86,7 @@ def compact_messages(
     summarizer: Any = ...,
     token_counter: Any = ...,
     settings: CompactionSettings | None = ...,
+    strategies: Mapping[str, Strategy] | None = ...,
     return_result: Literal[True],
 ) -> CompactionResult: ...
 def compact_messages(
@@ -94,12 +97,13 @@ def compact_messages(
     summarizer: Any = "digest",
     token_counter: Any = None,
     settings: CompactionSettings | None = None,
+    strategies: Mapping[str, Strategy] | None = None,
     return_result: bool = False,
 ) -> list[AnyMessage] | CompactionResult:
     """Compact a list to at most `max_tokens`; a list that fits comes back as it is.
 
     The messages given are not changed; those without an id get one in the result. System messages count and
-    stay. Raises `InvalidMessagesError` for what is no conversation, `SettingsError` where the system messages
+    stay. `strategies` are your own, by the names under which the settings choose them. Raises `InvalidMessagesError` for what is no conversation, `SettingsError` where the system messages
     alone fill `max_tokens`, `ContextExhaustedError` where what must stay does not fit.
     """
     result = run(
@@ -110,6 +114,7 @@ def compact_messages(
             summarizer=summarizer,
             token_counter=token_counter,
             settings=settings,
+            strategies=strategies,
         )
     )
     return result if return_result else result.new_messages
@@ -123,6 +128,7 @@ async def acompact_messages(
     summarizer: Any = "digest",
     token_counter: Any = None,
     settings: CompactionSettings | None = None,
+    strategies: Mapping[str, Strategy] | None = None,
     return_result: bool = False,
 ) -> list[AnyMessage] | CompactionResult:
     """`compact_messages` without blocking the event loop while the summariser works."""
@@ -134,6 +140,7 @@ async def acompact_messages(
             summarizer=summarizer,
             token_counter=token_counter,
             settings=settings,
+            strategies=strategies,
         )
     )
     return result if return_result else result.new_messages
@@ -147,11 +154,13 @@ def _compact(
     summarizer: Any,
     token_counter: Any,
     settings: CompactionSettings | None,
+    strategies: Mapping[str, Strategy] | None,
 ) -> Step[CompactionResult]:
     if max_tokens < 1:
         raise SettingsError(f"max_tokens={max_tokens} leaves no room: give the tokens that the result may hold")
     given = _checked(messages)
-    chosen = _chosen(settings or CompactionSettings(), preset, max_tokens)
+    chosen, known = _chosen(settings or CompactionSettings(), preset, max_tokens), with_own(strategies)
+    check_named(chosen.strategies, known)
     counter = counter_of(token_counter) or named_counter(chosen.token_counter)
     meter = Meter(counter, 0)
     system = [message for message in given if isinstance(message, SystemMessage)]
@@ -159,7 +168,7 @@ def _compact(
     if before <= max_tokens:
         return _result(given, given, None, meter, "noop")
     sizes = sizes_of(chosen, window=max_tokens, fixed=total(counter, system))
-    call = Call(settings=chosen, sizes=sizes, meter=meter)
+    call = Call(settings=chosen, sizes=sizes, meter=meter, strategies=known)
     return (yield from _climb(call, given, ladder_of(summarizer_of(summarizer))))
 
 
@@ -225,7 +234,7 @@ def _budget(call: Call, rung: Rung, chosen: Selection, goal: Demand, extra: Besi
 
 def _generous(call: Call) -> Call:
     """A summary may hold half of the list, unless the settings say how much."""
-    most = call.settings.summary_max_tokens or max(1, call.sizes.window // 2)
+    most = call.settings.summary_max_tokens or max(1, call.sizes.window)
     return replace(call, settings=call.settings.model_copy(update={"summary_max_tokens": most}))
 
 

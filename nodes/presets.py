@@ -15,6 +15,7 @@ Preset = Literal[
     "layered_defence",
     "recent_rounds",
     "reserve_tokens",
+    "faithful",
 ]
 
 _PROGRESSIVE: Mapping[str, Any] = {
@@ -88,6 +89,11 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "strategies": ("recent_tokens",),
         "prompts": "structured",
         "keep_facts": False,
+    },
+    "faithful": {
+        "strategies": ("faithful",),
+        "prompts": "structured",
+        "facts_share": 0.4,
     },
 }
 """What each preset sets otherwise than `selective`."""

@@ -204,6 +204,7 @@ def effective(settings: CompactionSettings, overrides: BaseModel | dict[str, Any
 
 
 def chosen(settings: CompactionSettings) -> dict[str, Any]:
-    """What these settings change of their preset: what stays when another preset is taken."""
+    """Their preset and what these settings change of it: what stays when another preset is taken."""
     usual = CompactionSettings(preset=settings.preset).model_dump()
-    return {name: value for name, value in settings.model_dump().items() if value != usual[name]}
+    changed = {name: value for name, value in settings.model_dump().items() if value != usual[name]}
+    return {"preset": settings.preset, **changed}

@@ -140,7 +140,8 @@ class Compaction(TypedDict, total=False):
     learned: dict[str, int]
     """Per model: tokens it accepts, as its own refusal told."""
     request: dict[str, Any] | None
-    """A person's wish to compact now: `{"focus": text or None, "full": whether all of it is summarised}`."""
+    """A person's wish to compact now: `{"focus": text or None, "full": whether all of it is summarised}`; to take a
+    compaction back: `{"undo": "last" or its id, "force": even over the limit}`; after that, `{"release": True}`."""
     held: bool
     """Whether an undone compaction keeps automatic ones off in the soft zone, until `release` or a person's wish."""
     head: str | None

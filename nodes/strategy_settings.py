@@ -92,6 +92,10 @@ class StrategySettings(Frozen):
     sliding_window_size: PositiveInt = 9
     """Newest messages that `sliding_window` keeps, widened to whole tool blocks (S2.45)."""
 
+    sliding_window_quota: bool = False
+    """Let `sliding_window` keep, of nine, the newest 5 of the model and 4 of all others, and not just the newest
+    (S2.20)."""
+
     importance_score_threshold: float = Field(default=3.0, ge=0, le=10)
     """Score of 0 to 10 from which (inclusive) `importance` keeps a message (S2.46)."""
 

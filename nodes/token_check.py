@@ -25,6 +25,7 @@ from .steps import Step
 from .summarize import is_paid
 from .triggers import Command
 from .turn import Turn, Update
+from .undoing import is_undo, taken_back
 
 FORGOTTEN = {"request": None, "handoff": None, "choosing": False, "marked_alone": False}
 """What held until this check and does no longer; a check that asks again says so again."""
@@ -46,6 +47,9 @@ def token_check(turn: Turn) -> Step[Update]:
         return (yield from _refuse(turn, common, *oversize))
     turn, view = _commanded(turn, view)
     request = turn.compaction.get("request")
+    if request is not None and is_undo(request):
+        done = yield from taken_back(turn, request)
+        return {**_update(turn, {**common, **done.pop("compaction")}), **done}
     route = _route(turn, view)
     if view.has_open_call:
         return _update(turn, {**common, "step": route, "route": route})

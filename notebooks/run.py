@@ -2,17 +2,24 @@
 
     python notebooks/run.py [--write]
 
-With `--write` the outputs are written back into the notebooks.
+With `--write` the outputs are written back into the notebooks. Each is executed in a folder of its own, where it may
+write what it likes; the command line of this environment is on its path.
 """
 
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent
+AT_ONCE = 2
+"""Notebooks that are executed side by side; each waits for its kernel more than it works."""
 
 
 def printed(notebook: Any) -> list[str]:
@@ -25,7 +32,8 @@ def execute(path: Path, *, write: bool) -> list[str]:
     """Run one notebook; returns what is wrong with it."""
     committed = nbformat.read(path, as_version=4)
     fresh = nbformat.read(path, as_version=4)
-    NotebookClient(fresh, timeout=120, kernel_name="python3").execute(cwd=str(FOLDER))
+    with TemporaryDirectory() as folder:
+        NotebookClient(fresh, timeout=120, kernel_name="python3").execute(cwd=folder)
     if write:
         for cell in fresh.cells:
             cell.metadata.pop("execution", None)  # wall times would differ each time
@@ -39,10 +47,12 @@ def execute(path: Path, *, write: bool) -> list[str]:
 
 def main() -> int:
     """Run all."""
-    wrong: list[str] = []
-    for path in sorted(FOLDER.glob("*.ipynb")):
-        wrong += execute(path, write="--write" in sys.argv)
-        sys.stdout.write(f"{path.name}: executed\n")
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    paths, wrong = sorted(FOLDER.glob("*.ipynb")), list[str]()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for path, found in zip(paths, pool.map(partial(execute, write="--write" in sys.argv), paths), strict=True):
+            sys.stdout.write(f"{path.name}: executed\n")
+            wrong += found
     sys.stderr.writelines(f"{line}\n" for line in wrong)
     return bool(wrong)
 

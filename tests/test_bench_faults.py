@@ -100,7 +100,6 @@ def _ours(scenario: str) -> Row:
     return measured(_named(scenario), OURS)
 
 
-@pytest.mark.requirement("S0.28")
 @pytest.mark.parametrize(
     "scenario",
     ["raises, every time (F1)", "already over the window", "the summary is empty", "longer than all it replaces"],

@@ -1,6 +1,7 @@
 """What `replay` prints of one conversation under several presets: a chart of their requests, and a row for each."""
 
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -11,7 +12,7 @@ from .chart import SHARED, Line, lines
 from .replay_page import UNASKED
 from .report import Report
 
-_SIGNS = "●▲■◆○△□◇"
+_SIGNS = "●▲■◆○△□◇▼"
 _COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright_black")
 _LEGEND = (
     "Of what the calls needed: identifiers in their arguments that somebody had said before, and that still stood in "
@@ -42,7 +43,7 @@ def comparison(reports: Sequence[Report], *, width: int) -> RenderableType:
 
 
 def _styles() -> Iterator[tuple[str, str]]:
-    return zip(_SIGNS, _COLOURS, strict=True)
+    return zip(cycle(_SIGNS), cycle(_COLOURS), strict=False)
 
 
 def _table(reports: Sequence[Report]) -> Table:

@@ -7,8 +7,11 @@ import typer
 from .chat import chat
 from .demo import demo
 from .import_command import import_command
+from .inspect_command import inspect
 from .presets_command import presets
+from .preview_command import preview
 from .prune_command import prune
+from .recall_command import recall
 from .replay import replay
 from .show_command import diff, show, transcript
 from .stored import checkpoints, history, stats, threads
@@ -28,20 +31,26 @@ def root() -> None:
     logging.getLogger("langgraph_compaction").addHandler(logging.NullHandler())  # the pages tell of rollbacks
 
 
-app.command()(replay)
-app.command()(demo)
-app.command()(chat)
-app.command()(presets)
-app.command()(threads)
-app.command()(checkpoints)
-app.command()(history)
-app.command()(stats)
-app.command()(show)
-app.command()(diff)
-app.command()(transcript)
-app.command()(undo)
-app.command()(release)
-app.command()(branch)
-app.command()(forget)
-app.command()(prune)
-app.command("import-checkpoints")(import_command)
+_TRY, _LOOK = "Try it", "Look at what a database keeps (--db URL)"
+_COMPACTIONS, _TIDY = "Undo, or try out, a compaction", "Tidy up a database"
+
+app.command(rich_help_panel=_TRY)(demo)
+app.command(rich_help_panel=_TRY)(chat)
+app.command(rich_help_panel=_TRY)(replay)
+app.command(rich_help_panel=_TRY)(presets)
+app.command(rich_help_panel=_LOOK)(threads)
+app.command(rich_help_panel=_LOOK)(inspect)
+app.command(rich_help_panel=_LOOK)(history)
+app.command(rich_help_panel=_LOOK)(show)
+app.command(rich_help_panel=_LOOK)(diff)
+app.command(rich_help_panel=_LOOK)(transcript)
+app.command(rich_help_panel=_LOOK)(recall)
+app.command(rich_help_panel=_LOOK)(checkpoints)
+app.command(rich_help_panel=_LOOK)(stats)
+app.command(rich_help_panel=_COMPACTIONS)(preview)
+app.command(rich_help_panel=_COMPACTIONS)(undo)
+app.command(rich_help_panel=_COMPACTIONS)(release)
+app.command(rich_help_panel=_COMPACTIONS)(branch)
+app.command(rich_help_panel=_TIDY)(forget)
+app.command(rich_help_panel=_TIDY)(prune)
+app.command("import-checkpoints", rich_help_panel=_TIDY)(import_command)

@@ -27,6 +27,7 @@ ABOUT: Mapping[Preset, str] = {
     "layered_defence": "summarises everything, in three layers of defence (S3)",
     "recent_rounds": "keeps the newest rounds, summarises the rest, and asks before (S4)",
     "reserve_tokens": "keeps the newest tokens and a reserve for the answer",
+    "faithful": "keeps what later turns need: facts, rules, requests, and as many newest messages as are worth it",
 }
 """What each preset is."""
 

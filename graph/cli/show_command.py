@@ -1,6 +1,7 @@
 """`show`, `diff` and `transcript`: what a compaction did, and all that was ever said."""
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -39,7 +40,7 @@ def show(
     left = [message for message in taken if message.id in gone or is_summary(message)]
     clipped = [message for message in taken if message not in left]
     if as_json:
-        print_lines([{**asdict(row), "left": _plain(left), "clipped": _plain(clipped)}])
+        print_lines([{**asdict(row), "left": plain(left), "clipped": plain(clipped)}])
         return
     console = Console(highlight=False)
     console.print(_headline(row), soft_wrap=True)
@@ -50,7 +51,7 @@ def show(
         if messages:
             console.print(Text(f"\n{title}: {len(messages)} messages", "bold"))
         for message in messages:
-            console.print(_line(message, whole=whole), soft_wrap=True)
+            console.print(line_of(message, whole=whole), soft_wrap=True)
 
 
 def _row(records: CompactionRecords, thread: str, compaction: str) -> LedgerRow:
@@ -94,11 +95,11 @@ def transcript(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
         head = values["compaction"].get("head")
         found = CompactionRecords(saver.database).transcript(thread, "", values["messages"], head=head)
     if as_json:
-        print_lines(_plain(found))
+        print_lines(plain(found))
         return
     console = Console(highlight=False)
     for message in found:
-        console.print(_line(message, whole=True), soft_wrap=True)
+        console.print(line_of(message, whole=True), soft_wrap=True)
 
 
 def _lines(messages: list[BaseMessage]) -> list[str]:
@@ -109,7 +110,8 @@ def _text(message: BaseMessage) -> str:
     return "\n".join(texts_of(message))
 
 
-def _line(message: BaseMessage, *, whole: bool) -> Text:
+def line_of(message: BaseMessage, *, whole: bool) -> Text:
+    """A message in a list: its handle, who said it, and its text or the beginning of it."""
     text = _text(message)
     short = (
         text if whole or len(text) <= _SHOWN else f"{' '.join(text[:_SHOWN].split())} [... {len(text):,} characters]"
@@ -117,5 +119,6 @@ def _line(message: BaseMessage, *, whole: bool) -> Text:
     return Text.assemble((f"{handle(message)[:12]} {message.type:>6} ", "dim"), short)
 
 
-def _plain(messages: list[BaseMessage]) -> list[dict[str, Any]]:
+def plain(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """Messages as plain data, each with its handle."""
     return [{"handle": handle(message), **message.model_dump(mode="json")} for message in messages]

@@ -13,9 +13,10 @@ from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
+from langgraph_compaction.nodes.undoing import tell_ledger, undone
 
 from ..rewriting import at_rest, newest, rewrite
-from ..undo import OverLimitError, tell_ledger, undone
+from ..undo import OverLimitError
 from .kept import kept
 from .stored import AsJson, Db, Thread
 

@@ -14,7 +14,8 @@ def choose(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy
     fallback: Selection | None = None
     for choice in choices(selector, demand, strategies):
         found = selector.closed(demand, choice)
-        need = demand.summary if found.drop and (found.summarise is not False or found.owes_summary) else 0
+        need = demand.summary if choice.summary is None else choice.summary
+        need = need if found.drop and (found.summarise is not False or found.owes_summary) else 0
         if found.tokens + need > demand.ceiling or _too_many(selector, demand, found):
             continue
         if choice.enough is None or found.tokens + need <= choice.enough:

@@ -56,6 +56,15 @@ def clip_result(
     return told_handle(clipped) if recall else clipped
 
 
+def clipped_to(message: ToolMessage, text: str, counter: TokenCounter, *, recall: bool = False) -> ToolMessage:
+    """The result with another text in place of its own, and the lines that a clip ends with."""
+    whole = "\n".join(texts_of(message))
+    earlier = _MARKER.search(whole)
+    original = int(earlier[1]) if earlier else counter.text(whole)
+    clipped = _shortened(message, {"content": f"{text}\n[TRUNCATED original~{original} tokens]"})
+    return told_handle(clipped) if recall else clipped
+
+
 def told_handle(message: ToolMessage) -> ToolMessage:
     """A clipped result whose last line is the handle of its original, as its mark has it."""
     name = marks(message).get("handle")

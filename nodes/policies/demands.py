@@ -2,14 +2,14 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from langchain_core.messages import AnyMessage
 
 from .entries import Entry
 from .identifiers import identifiers
 from .quoting import one_line
-from .rules import FIRM, MILD, STRONG, rules_of
+from .rules import FIRM, MILD, STRONG, sentences_of, tells
 from .transcript import Transcript, is_real_user
 
 _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
@@ -17,8 +17,9 @@ _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
 
 _GOAL_WORTH, _REQUEST_WORTH = 2.0, 0.9
 _RULE_WORTH = {STRONG: 1.6, FIRM: 0.9, MILD: 0.2}
-_FEW = 6
-"""Rules of one message that count in full: who says more may have pasted a manual."""
+_SAID_WORTH = 0.3
+_FEW, _EDGE = 8, 2
+"""Sentences of one message that count in full: who says more may have pasted a manual. Own words stand at its edges."""
 
 _PROSE_WORTH, _PROSE_FACT = 0.5, 0.15
 
@@ -36,16 +37,45 @@ def goal(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -
 
 def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
     """What users demanded, in their words and order, none twice. No tool and no meta message has a say."""
-    found: list[Entry] = []
-    for index, message in enumerate(old):
-        own = rules_of(message.text) if is_real_user(message) else []
-        bulk = math.sqrt(_FEW / max(_FEW, len(own)))
-        found += [
-            Entry("Rules", start + index, _RULE_WORTH[strength] * bulk, one_line(sentence, _RULE))
-            for sentence, strength in own
+    return _once(
+        [
+            *earlier,
+            *(
+                Entry("Rules", start + index, _RULE_WORTH[strength] * share, one_line(sentence, _RULE))
+                for index, sentence, strength, share in _sentences(old)
+                if strength
+            ),
         ]
+    )
+
+
+def said(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
+    """What else users told, in their words, none twice: a rule that does not sound like one is among it."""
+    return _once(
+        [
+            *earlier,
+            *(
+                Entry("Said", start + index, _SAID_WORTH * share, one_line(sentence, _RULE))
+                for index, sentence, strength, share in _sentences(old)
+                if not strength and tells(sentence)
+            ),
+        ]
+    )
+
+
+def _sentences(old: Sequence[AnyMessage]) -> Iterator[tuple[int, str, int, float]]:
+    """`(index, sentence, strength, share)`; of a long message, what stands at its edges counts in full."""
+    for index, message in enumerate(old):
+        every = sentences_of(message.text) if is_real_user(message) else []
+        bulk = math.sqrt(_FEW / max(_FEW, len(every)))
+        for place, (sentence, strength) in enumerate(every):
+            at_edge = place < _EDGE or place >= len(every) - _EDGE
+            yield index, sentence, strength, 1.0 if at_edge else bulk
+
+
+def _once(entries: Sequence[Entry]) -> list[Entry]:
     first: dict[str, Entry] = {}
-    for entry in [*earlier, *found]:
+    for entry in entries:
         first.setdefault(entry.value, entry)
     return list(first.values())
 

@@ -9,13 +9,13 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from .deeds import errors, steps
-from .demands import goal, prose, requests, rules
+from .demands import goal, prose, requests, rules, said
 from .entries import SECTIONS, Entry, Section
 from .facts import facts
 from .page import page
 from .quoting import clip
 from .record import pack, record_bytes, record_limit, unpack
-from .tokens import TokenCounter
+from .tokens import TokenCounter, approximate_counter
 
 _SHARES: dict[Section, float] = {
     "Goal": 0.15,
@@ -24,10 +24,11 @@ _SHARES: dict[Section, float] = {
     "Facts": 0.8,
     "Steps": 0.1,
     "Open": 0.15,
+    "Said": 0.2,
 }
 """Share of the budget that a section may take before the others have had theirs."""
 
-_AGES: dict[Section, float] = {"Goal": 1, "Rules": 1, "Earlier": 1, "Facts": 3, "Steps": 12, "Open": 3}
+_AGES: dict[Section, float] = {"Goal": 1, "Rules": 1, "Earlier": 1, "Facts": 3, "Steps": 12, "Open": 3, "Said": 1}
 """How many times the newest entry outweighs an equal one from the beginning."""
 
 _FOCUS = 3.0
@@ -36,11 +37,13 @@ _FOCUS = 3.0
 _TELLING = 4
 """Letters from which a word of the focus tells something."""
 
-_LEAST: dict[Section, int] = {"Goal": 12, "Rules": 24, "Earlier": 24, "Open": 12}
+_LEAST: dict[Section, int] = {"Goal": 12, "Rules": 24, "Earlier": 24, "Open": 12, "Said": 24}
 """Tokens that a sentence of a section may always have."""
 
 _LAST_TRIES = 40
 """Entries after the first that does not fit which are still tried."""
+
+_COST = approximate_counter()
 
 _LONG = 4
 """Part of a record that one line may take whole."""
@@ -85,6 +88,33 @@ def digest(
     return Digest(_page(shown, chosen), pack(whole, [*chosen, *ranked], count, limit))
 
 
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What an entry would be worth to a digest."""
+
+    at: int
+    """Index of its message among those that were read; negative for what an earlier digest brings."""
+    worth: float
+    """Of each of its tokens, its age counted."""
+    cost: int
+    """Tokens, about."""
+
+
+def weighed(old: Sequence[AnyMessage], *, previous: Mapping[str, Any] | None = None) -> list[Weighed]:
+    """Every entry that a digest of `old` and of an earlier one would choose from."""
+    start, known = unpack(previous)
+    total = start + len(old)
+    return [
+        Weighed(entry.at - start, _aged(entry, total), 2 + _COST.text(f"{entry.key} {entry.value}"))
+        for entry in _entries(old, start, known, None)
+    ]
+
+
+def _aged(entry: Entry, total: int) -> float:
+    """Worth with its age counted, among so many messages."""
+    return entry.worth * math.pow(_AGES[entry.section], (entry.at + 1) / max(1, total) - 1)
+
+
 def _entries(old: Sequence[AnyMessage], start: int, known: Sequence[Entry], text: str | None) -> list[Entry]:
     earlier: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in known:
@@ -93,15 +123,16 @@ def _entries(old: Sequence[AnyMessage], start: int, known: Sequence[Entry], text
     asked = [entry for entry in earlier["Open"] if not entry.path]
     first_is_gone = bool(text or earlier["Earlier"])
     aim = earlier["Goal"] if first_is_gone else goal(old, start, earlier["Goal"])
-    said = {entry.at for entry in aim}
+    told = {entry.at for entry in aim}
     return [
         *aim,
         *rules(old, start, earlier["Rules"]),
         *prose(text, start, earlier["Earlier"]),
         *facts(old, start, earlier["Facts"]),
         *steps(old, start, earlier["Steps"]),
-        *(entry for entry in requests(old, start, asked) if entry.at not in said),
+        *(entry for entry in requests(old, start, asked) if entry.at not in told),
         *errors(old, start, failed),
+        *said(old, start, earlier["Said"]),
     ]
 
 
@@ -128,9 +159,8 @@ def _ranked(
     """Indexes by worth; what goes beyond its section's share comes after all that does not."""
 
     def weight(entry: Entry) -> float:
-        age = math.pow(_AGES[entry.section], (entry.at + 1) / max(1, total) - 1)
         text = f"{entry.path} {entry.key} {entry.value}".lower() if focus else ""
-        return entry.worth * age * (_FOCUS if any(word in text for word in focus) else 1)
+        return _aged(entry, total) * (_FOCUS if any(word in text for word in focus) else 1)
 
     order = sorted(range(len(entries)), key=lambda i: (-weight(entries[i]), -entries[i].at, i))
     spent: defaultdict[str, float] = defaultdict(float)

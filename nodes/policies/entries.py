@@ -1,9 +1,9 @@
-"""What a digest is made of: entries of six sections, each with its worth."""
+"""What a digest is made of: entries of seven sections, each with its worth."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Section = Literal["Goal", "Rules", "Earlier", "Facts", "Steps", "Open"]
+Section = Literal["Goal", "Rules", "Earlier", "Facts", "Steps", "Open", "Said"]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 """Headings in the order in which a digest shows them."""
 

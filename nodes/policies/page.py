@@ -9,7 +9,11 @@ from .quoting import ELLIPSIS
 _FAR = 60
 """Characters after which a key is written again, so that each value stands beside its name (METRICS)."""
 
-_ELSEWHERE: dict[Section, tuple[Section, ...]] = {"Rules": ("Goal", "Open"), "Open": ("Rules",)}
+_ELSEWHERE: dict[Section, tuple[Section, ...]] = {
+    "Rules": ("Goal", "Open"),
+    "Open": ("Rules",),
+    "Said": ("Goal", "Open", "Rules"),
+}
 
 
 def page(entries: Sequence[Entry]) -> str:
@@ -32,7 +36,7 @@ def _said(entry: Entry, entries: Sequence[Entry]) -> bool:
     elsewhere = _ELSEWHERE[entry.section]
     words = entry.value.rstrip(ELLIPSIS)
     return not entry.path and any(
-        words in other.value and (entry.section == "Rules" or words != other.value)
+        words in other.value and (entry.section != "Open" or words != other.value)
         for other in entries
         if other.section in elsewhere and not other.path  # with a path, it is a tool that speaks
     )

@@ -4,11 +4,14 @@ import re
 
 from .quoting import without_quotations
 
-STRONG, FIRM, MILD = 3, 2, 1
-"""A duty or prohibition; a bound or a stated preference; a wish or a plain order."""
+STRONG, FIRM, MILD, PLAIN = 3, 2, 1, 0
+"""A duty or prohibition; a bound or a stated preference; a wish or a plain order; nothing of the kind."""
 
 _LONGEST = 320
 """Characters of a rule that are kept."""
+
+_TELLING = 4
+"""Words from which a sentence tells something; of Chinese, two characters are one."""
 
 _WRAPPED = re.compile(r"(?<=[a-z,])[ \t]*\n[ \t]*(?=[a-z])")
 _BREAK = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)|(?<=[。！？；])|\s*;\s+|\n+|\s+[-*•]\s+")
@@ -43,12 +46,17 @@ _FIRM = re.compile(
     r"|(?:every|each|all) of (?:your|the)"
     r"|(?:every|each|all|your|any) (?:single |future )?(?:repl(?:y|ies)|answers?|responses?|messages?|outputs?)"
     r"|no (?:need|changes?)|not (?:want|interested|willing|okay|ok|before|after|on|in)"
-    r"|(?:would|I['’]d) (?:rather|prefer)|(?:don['’]t|do not|doesn['’]t) (?:want|like|use|care)|hate)\b"
+    r"|(?:would|I['’]d) (?:rather|prefer)|(?:don['’]t|do not|doesn['’]t) (?:want|like|use|care)|hate"
+    r"|deadline|allerg\w+|intoleran\w+|kosher|halal|confidential|off[- ]limits|read[- ]only|priorit\w+"
+    r"|(?:call|address|refer to) me|in (?:place|lieu) of|no longer than|(?:less|more|fewer|later|earlier) than \S*\d"
+    r"|(?:stay|stays|remain|remains|under|below|above|over|by|before|after) (?:at |on |\W)?\d"
+    r"|(?:every|each|all|any)(?: \w+){1,6} (?:needs?|has to|have to|goes|go|gets?|should|ha(?:s|ve) a))\b"
     r"|,\s*(?:not|no|never) \w+|^no (?!problem|worries|thank|idea|way|one|luck)\w+"
     r"|只[要用看在做需给改选接想有]|仅限?|应该|应当|需要?先|要求|限制|预算|优先|尽量|偏好|喜欢|不想|不用|最好|除了"
     r"|以内|之内|之前|以前|先.{1,12}再|每[次个条份封天]|凡是?|一旦|默认|统一|记住|保持|按照|请用|改用|以.{1,8}为[准主]"
     r"|都[要用得须]|(?:所有|全部).{1,12}[用要须]|用.{1,10}(?:回答|回复|格式|单位)|回[答复].{0,6}[时用要里中]"
-    r"|不(?:接受|吃|喝|写|发|买|选|坐|带|含|提|碰|改|动|加|删)",
+    r"|不(?:接受|吃|喝|写|发|买|选|坐|带|含|提|碰|改|动|加|删|住|开|用|超|晚|早|过[^来去])|过敏|截止|上限|下限|称呼|叫我"
+    r"|今后|以后[请都要叫称用只不]|从现在起|往后|[^没]同意|保密|(?:不|别)让|得先|统统|全都|一概",
     re.IGNORECASE,
 )
 _MILD = re.compile(
@@ -69,10 +77,20 @@ def rules_of(text: str) -> list[tuple[str, int]]:
     Quoted code and quoted lines are someone else's words (DESIGN §8). Which text is a user's is for the
     caller to know.
     """
+    return [(sentence, strength) for sentence, strength in sentences_of(text) if strength]
+
+
+def sentences_of(text: str) -> list[tuple[str, int]]:
+    """Every sentence of a user's own text, verbatim, each with its strength as a rule."""
     own = _WRAPPED.sub(" ", without_quotations(text))
     sentences = (_BULLET.sub("", sentence).strip() for sentence in _BREAK.split(own))
-    found = ((kept, _strength(kept)) for sentence in sentences if (kept := sentence[:_LONGEST]))
-    return [(sentence, strength) for sentence, strength in found if strength]
+    return [(kept, _strength(kept)) for sentence in sentences if (kept := sentence[:_LONGEST])]
+
+
+def tells(sentence: str) -> bool:
+    """Whether a sentence states something: neither a question, a greeting, nor a word or two."""
+    words = len(sentence.split()) + sum(character >= "一" for character in sentence) // 2
+    return words >= _TELLING and not sentence.rstrip("\"'”’)").endswith(("?", "？"))
 
 
 def _strength(sentence: str) -> int:

@@ -66,6 +66,8 @@ class Choice:
     """Tokens at or under which no further choice is looked at; `None`: whatever fits is enough."""
     summarise: bool | None = None
     """Whether what leaves is summarised; `None`: as `summary_mode` says."""
+    summary: int | None = None
+    """Least tokens that it leaves for the summary; `None`: as the demand says."""
     sections: tuple[frozenset[int], ...] = ()
     """Parts of what leaves that are summarised each by itself, in order; what is in none goes with the next."""
     name: str = ""
@@ -85,7 +87,9 @@ class Demand:
     aim: int
     """Worked towards once the floor has to yield."""
     summary: int
-    """The least that the summary needs."""
+    """What is kept free for the summary."""
+    least: int = 0
+    """The least that a summary needs, for a strategy that divides the room by itself."""
     messages: int | None = None
     """Most messages in view, where it was their number that fired; the summary is one of them."""
     full: bool = False
@@ -111,12 +115,25 @@ class Selector:
         drop = choice.drop - self.untouchable
         broken = {i for block in self.view.blocks if not drop.issuperset(block.indexes) for i in block.indexes}
         drop -= broken
-        alone = all(is_summary(self.view.messages[index]) for index in drop)
+        if self._is_summarised(demand, choice, drop):
+            drop |= self.summaries - self.untouchable  # the new one stands for them too
+        alone = drop <= self.summaries
         if alone and self.tokens(frozenset(), choice.clip) <= demand.ceiling:
             drop = frozenset()  # an earlier summary alone is nothing to summarise
         found = self.selection(demand, drop, choice.clip, floor=choice.floor)
         sections = _dealt(drop, choice.sections)
         return replace(found, summarise=choice.summarise, sections=sections, name=choice.name)
+
+    def _is_summarised(self, demand: Demand, choice: Choice, drop: frozenset[int]) -> bool:
+        """Whether a summary of what leaves is certain."""
+        if not drop or choice.summarise is not None:
+            return bool(drop) and bool(choice.summarise)
+        return self.settings.summary_mode != "if_needed" or self.tokens(drop, choice.clip) > demand.aim
+
+    @cached_property
+    def summaries(self) -> frozenset[int]:
+        """Indexes of earlier summaries."""
+        return frozenset(index for index, message in enumerate(self.view.messages) if is_summary(message))
 
     def without(self, drop: frozenset[int]) -> tuple["Selector", list[int]]:
         """The conversation when these have left, and the place here of each message that is left."""

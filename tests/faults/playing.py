@@ -245,8 +245,11 @@ class Stage:
         self._expect(not draft or left_open or unread, "the turn ended with an open draft")
         if turn.kind == "compact" and not self.given:
             return "compacted"
-        if (channel.get("last") or {}).get("verdict") == "refused" and not self.given:
-            return "refused"
+        newest = next((m for m in reversed(messages) if isinstance(m, HumanMessage)), None)
+        if (channel.get("last") or {}).get("verdict") == "refused" and (
+            not self.given or (newest and newest.additional_kwargs.get("compaction", {}).get("refused"))
+        ):
+            return "refused"  # after a call too: the provider's first count may tell that it never fitted
         self._expect(self.given, "the turn ended without asking the model")
         if (channel.get("last") or {}).get("verdict") in COMMITTED:
             messages = transcript(self.graph, CONFIG)  # the check after the answer may have summarised it

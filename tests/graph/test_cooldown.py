@@ -33,6 +33,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, graph: Any) -> Any:
     return graph
 
 
+@pytest.mark.requirement("S0.47")
 async def test_two_failures_in_a_row_start_the_cool_down(
     go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

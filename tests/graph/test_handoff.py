@@ -88,7 +88,7 @@ async def test_compact_compacts_as_ever(go: Drive, answer: Any) -> None:
     assert standing(graph)["declined_at"] is None
 
 
-@pytest.mark.requirement("S4.39")
+@pytest.mark.requirement("S4.39", "S2.51")
 async def test_drop_oldest_asks_no_model_and_loses_nothing(go: Drive) -> None:
     """The ladder's last rung: the oldest messages are hidden behind a notice and stand in the archive."""
     summarizer = ScriptedModel(replies=[SUMMARY])

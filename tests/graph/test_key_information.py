@@ -437,6 +437,7 @@ def test_a_name_that_nobody_provides_is_an_error() -> None:
         keeping("goal").invoke(full(), CONFIG, context={"key_information": ("weather",)})
 
 
+@pytest.mark.requirement("S2.30")
 def test_the_progressive_presets_switch_it_on() -> None:
     """S2 always keeps it; the others do where they are told to."""
     for preset in ("progressive", "progressive_chart", "progressive_pseudocode"):

@@ -1,5 +1,6 @@
 """The preset `layered_defence`: three layers of defence that all end in one summary of everything (S3)."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,12 +8,27 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 
+from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.policies.sizes import sizes_of
 from langgraph_compaction.nodes.policies.transcript import is_summary
 from langgraph_compaction.nodes.prompts import PROMPTS
 from tests.fakes import ScriptedModel
-from tests.graph.harness import Drive, agent, events, filler, ledger, rounds, said, steps, values
+from tests.graph.harness import (
+    CONFIG,
+    Drive,
+    agent,
+    events,
+    filler,
+    frozen,
+    ledger,
+    rounds,
+    said,
+    steps,
+    values,
+    verdicts,
+)
+from tests.graph.test_one_database import opened
 
 TOLD = "The user asked for a chart, and it was drawn."
 CLEARED = f"[System] Context cleared. Summary of previous conversation: \n {TOLD}\n"
@@ -106,7 +122,7 @@ def test_tokens_are_estimated_from_characters() -> None:
     assert team.is_anchored(CompactionSettings())
 
 
-@pytest.mark.requirement("S3.1", "S3.23")
+@pytest.mark.requirement("S3.1", "S3.9")
 async def test_a_summariser_of_its_own_condenses_a_very_long_conversation(go: Drive) -> None:
     """A compiled graph, which sees neither tools nor thread; hundreds of thousands of characters become a line."""
     shown: list[str] = []
@@ -131,7 +147,21 @@ async def test_a_summariser_of_its_own_condenses_a_very_long_conversation(go: Dr
     assert len(values(graph)["messages"][0].text) < 300
 
 
-@pytest.mark.requirement("B17", "C11")
+@pytest.mark.requirement("S3.21")
+def test_what_is_left_is_in_the_database(tmp_path: Path) -> None:
+    """Whoever opens it later finds the new conversation, and the row that says how it came about."""
+    found: list[Any] = []
+    for given in ({"messages": [*rounds(9), HumanMessage("and now?")]}, None):
+        with opened(SQLAlchemySaver, f"sqlite:///{tmp_path / 'defence.db'}") as saver:
+            graph = defended(["answer"], checkpointer=saver)
+            if given:
+                graph.invoke(given, CONFIG)
+            found.append((frozen(values(graph)["messages"]), verdicts(graph)))
+    assert found[0] == found[1]
+    assert (len(found[1][0]), found[1][1]) == (3, ["committed"])
+
+
+@pytest.mark.requirement("S3.23", "B17", "C11")
 async def test_a_failed_summary_is_never_committed(go: Drive) -> None:
     """Neither an error's text nor a constant: a digest of what was said stands in, and says which it is."""
     graph = defended(["answer"], summarizer=ScriptedModel(replies=[RuntimeError("no")]))

@@ -101,6 +101,20 @@ async def test_where_no_strategy_makes_room_the_whole_is_summarised(go: Drive) -
     assert (question.id, answer.text) == ("question", "ok")
 
 
+@pytest.mark.requirement("S2.29", "S2.33")
+async def test_a_model_writes_the_full_summary_and_the_next_request_begins_with_it(go: Drive) -> None:
+    """It is shown all that leaves; what it wrote stands before the question."""
+    model, summarizer = ScriptedModel(), ScriptedModel(replies=[SUMMARY])
+    graph = agent(model, summarizer, preset="progressive")
+    await go.invoke(graph, asking(5, count=4, size=100))
+    (asked,) = summarizer.received
+    assert [f"ru{n}-99" in texts(asked) for n in range(4)] == [True] * 4
+    first, question = model.received[-1]
+    assert is_summary(first)
+    assert "what was said before" in first.text
+    assert question.id == "question"
+
+
 @pytest.mark.requirement("S2.7", "S2.43")
 @pytest.mark.parametrize(("words", "name"), [(20, "key_events"), (30, "key_events>sliding_window")])
 async def test_what_is_still_short_goes_on_to_the_next_strategy(go: Drive, words: int, name: str) -> None:

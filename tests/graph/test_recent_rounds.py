@@ -5,14 +5,17 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import compaction_count
+from langgraph_compaction.graph import compaction_count, create_compacting_agent
 from langgraph_compaction.nodes import CompactionSettings, compact_messages
 from langgraph_compaction.nodes.collaborators import window_of
+from langgraph_compaction.nodes.configuration import load_settings
 from langgraph_compaction.nodes.errors import UnknownWindowError
 from langgraph_compaction.nodes.policies.sizes import sizes_of
 from langgraph_compaction.nodes.policies.tokens import named_counter
 from langgraph_compaction.nodes.policies.transcript import is_summary
+from langgraph_compaction.nodes.presets import PRESETS
 from tests.fakes import ScriptedModel
 from tests.graph.harness import Drive, agent, filler, ledger, rounds, said, values, verdicts
 from tests.histories import numbered, text_rounds
@@ -69,6 +72,28 @@ def test_the_figures_of_the_design() -> None:
     assert (chosen.prompts, chosen.summary_form, chosen.token_counter) == ("brief", "recent_rounds", "cjk_aware")
 
 
+@pytest.mark.requirement("S4.29")
+def test_a_person_is_asked_unless_the_settings_say_otherwise() -> None:
+    """In this preset alone."""
+    assert [name for name in PRESETS if CompactionSettings(preset=name).require_confirmation] == ["recent_rounds"]
+
+
+@pytest.mark.requirement("S4.31")
+def test_the_agent_has_a_compactor_of_its_summariser_and_window() -> None:
+    """Every node works with them; the configuration's tokens stand above the model's own."""
+    settings = load_settings("context_compaction: {max_context_tokens: 5000}", preset="recent_rounds")
+    summarizer = ScriptedModel(replies=[TOLD])
+    graph: Any = create_compacting_agent(
+        ScriptedModel(profile_window=32_000),
+        settings=settings,
+        summarizer=summarizer,
+        checkpointer=InMemorySaver(),
+    )
+    team = graph.nodes["token_check"].bound.team
+    assert team.ladder[0].summarizer.runnable is summarizer
+    assert team.sizes().window == 5_000
+
+
 @pytest.mark.requirement("S4.4", "S4.5", "S4.17")
 async def test_what_the_model_is_sent_afterwards(go: Drive) -> None:
     """System, tools, summary, two rounds, the current input, in that order."""
@@ -117,7 +142,7 @@ async def test_a_summary_that_is_too_long_is_cut(go: Drive, options: dict[str, A
     assert (900 < len(text) <= 1_000) if "summary_max_tokens" not in options else (14 <= len(text.split()) <= 20)
 
 
-@pytest.mark.requirement("S4.40")
+@pytest.mark.requirement("S4.40", "S4.33")
 async def test_rounds_that_do_not_fit_are_fewer(go: Drive) -> None:
     """Compacting again keeps less history, until the request is below the threshold."""
     graph, history = keeping(), rounds(2, words=220)
@@ -142,7 +167,7 @@ def test_compact_logic() -> None:
     assert found.original_token_count == sum(map(named_counter("cjk_aware").message, messages))
 
 
-@pytest.mark.requirement("S4.42")
+@pytest.mark.requirement("S4.42", "S4.1")
 async def test_session_auto_compact(go: Drive) -> None:
     """A window of a thousand, fifty prompts: the state tells how often it was compacted."""
     graph = keeping(filler(40, "a"))

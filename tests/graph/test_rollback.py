@@ -115,12 +115,15 @@ async def test_a_bad_reply_is_asked_for_again_with_its_defect_named(go: Drive) -
     assert "empty_summary" in third
 
 
-@pytest.mark.parametrize("retries", [0, 4])
-async def test_the_number_of_retries_is_a_setting(go: Drive, retries: int) -> None:
-    """`summary_retries` further calls are made, no more."""
+@pytest.mark.requirement("S0.26", "S0.27")
+@pytest.mark.parametrize(("given", "called"), [({}, 3), ({"summary_retries": 0}, 1), ({"summary_retries": 4}, 5)])
+async def test_the_number_of_retries_is_a_setting(go: Drive, given: dict[str, int], called: int) -> None:
+    """Two further calls are made, or `summary_retries`, no more; then it is rolled back."""
     summarizer = ScriptedModel(replies=[""])
-    await go.invoke(agent(calm(), summarizer, summary_retries=retries), full())
-    assert len(summarizer.received) == retries + 1
+    graph = agent(calm(), summarizer, **given)
+    await go.invoke(graph, full())
+    assert len(summarizer.received) == called
+    assert verdicts(graph) == ["rejected_empty"]
 
 
 @pytest.mark.requirement("S0.21")

@@ -39,7 +39,7 @@ async def test_a_plain_turn_is_two_steps(go: Drive) -> None:
     assert steps(await go.stream(agent(), said("hello"))) == ["token_check", "model"]
 
 
-@pytest.mark.requirement("S0.2")
+@pytest.mark.requirement("S0.1", "S0.2")
 async def test_after_parallel_tools_there_is_one_check_of_all_results(go: Drive) -> None:
     """However many calls run at once, the check after them runs once and sees every result."""
     graph = agent(two_reads(350, 450), tools=[read])

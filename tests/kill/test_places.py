@@ -23,7 +23,6 @@ def test_the_list_of_places_is_complete(world_of: Worlds, tmp_path: Path) -> Non
     assert sorted(log.read_text().splitlines()) == sorted(PLAIN)
 
 
-@pytest.mark.requirement("S2.51")
 @pytest.mark.parametrize(("name", "place"), KILLS, ids=[f"{name}, {place}" for name, place in KILLS])
 def test_a_turn_that_was_killed_is_recovered(world_of: Worlds, around: Around, name: str, place: str) -> None:
     """Wherever it died, the next input recovers it and `invoke(None)` goes on; nothing is lost or paid for twice."""

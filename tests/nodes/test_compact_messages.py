@@ -35,7 +35,7 @@ def test_a_list_that_fits_comes_back_as_it_is(compact: Compact) -> None:
 
 
 @both
-@pytest.mark.requirement("S4.13")
+@pytest.mark.requirement("S4.13", "S4.12")
 def test_one_token_too_many_is_compacted(compact: Compact) -> None:
     """The result says what became of the list."""
     messages = numbered(text_rounds(30, say=LONG))
@@ -53,6 +53,7 @@ def test_one_token_too_many_is_compacted(compact: Compact) -> None:
     assert found.summary in summary.text
 
 
+@pytest.mark.requirement("S4.12")
 def test_a_list_is_returned_unless_the_result_is_asked_for() -> None:
     """As `trim_messages` does."""
     messages = numbered(text_rounds(30, say=LONG))

@@ -165,7 +165,7 @@ def test_what_must_stay_may_reach_up_to_the_limit() -> None:
     assert found.drop == {0, 1}
 
 
-@pytest.mark.requirement("B9")
+@pytest.mark.requirement("S0.11", "B9")
 def test_a_draft_is_applied_with_the_summary_in_the_first_gap() -> None:
     """What is named leaves or is exchanged; all else stays in order, what arrived since behind it."""
     messages = numbered([user("a"), user("b"), user("c"), user("d")])

@@ -63,7 +63,7 @@ def test_the_cleared_context(language: Language) -> None:
     assert written("cleared").endswith(BRACKETED)
 
 
-@pytest.mark.requirement("C10")
+@pytest.mark.requirement("C10", "S2.31")
 def test_the_history() -> None:
     """S2's heading, and its English twin."""
     assert written("history", "zh").startswith("[历史摘要]\nwhat was said\n")

@@ -120,7 +120,7 @@ def test_head_and_tail_are_parts_of_the_whole() -> None:
     assert InputGuard(head=0.5, tail=0.5).hidden(200_001) == range(100_000, 100_001)
 
 
-@pytest.mark.requirement("C13")
+@pytest.mark.requirement("S3.6", "S3.7", "C13")
 def test_one_preset_alone_has_the_guard() -> None:
     """All others show everything, in as many calls as it takes."""
     assert CompactionSettings(preset="layered_defence").summary_input_guard == GUARD

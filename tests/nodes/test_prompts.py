@@ -59,6 +59,22 @@ def test_a_prompt_asks_for_what_its_system_wants(name: PromptName, language: Lan
     assert [word for word in words if word not in PROMPTS[name, language].system] == []
 
 
+@pytest.mark.requirement("S3.2", "S3.3")
+def test_the_defence_asks_for_the_goal_and_the_key_steps() -> None:
+    """The user's intent, the task at hand, what was done and what was decided."""
+    system = PROMPTS[CompactionSettings(preset="layered_defence").prompts, "en"].system
+    assert "Keep the goal at the core: what the user wants in the end, and the task at hand." in system
+    assert "Record the key steps: what of importance was done, and what was decided." in system
+
+
+@pytest.mark.requirement("S3.4", "S3.5")
+def test_the_defence_leaves_out_detail_and_keeps_the_thread() -> None:
+    """Code, outputs and repetitions go; the next message follows on."""
+    system = PROMPTS[CompactionSettings(preset="layered_defence").prompts, "en"].system
+    assert "Leave out detail that nobody needs again: blocks of code, long outputs, the same call" in system
+    assert "the next message must follow on the record as if nothing were missing.\n\n" in system
+
+
 def test_the_brief_set_says_the_same_in_english() -> None:
     """Requests, files read and changed, decisions, third person (S4.22)."""
     system = PROMPTS["brief", "en"].system

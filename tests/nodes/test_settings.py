@@ -7,14 +7,12 @@ from pydantic import ValidationError
 from langgraph_compaction.nodes.presets import PRESETS
 from langgraph_compaction.nodes.settings import CompactionOverrides, CompactionSettings, effective
 
+FIGURES = {"preview_tokens": 200, "dialogue_rounds_keep_min": 12, "summary_mode": "always"}
 DEFAULTS = {
     "tool_blocks_keep_recent": 5,
     "tool_call_threshold": 500,
     "tool_result_threshold": 600,
-    "preview_tokens": 200,
-    "dialogue_rounds_keep_min": 12,
     "dialogue_beyond_keep": 5,
-    "summary_mode": "always",
     "summary_retries": 2,
     "cooldown_s": 8.0,
     "cooldown_after": 2,
@@ -32,6 +30,12 @@ def test_defaults_are_the_seeds(name: str, value: Any) -> None:
 
 
 @pytest.mark.requirement("S0.42", "S0.43", "S0.44")
+@pytest.mark.parametrize(("name", "value"), FIGURES.items())
+def test_what_is_kept_and_summarised_is_the_seeds(name: str, value: Any) -> None:
+    """The same of the floor, of what a clipped field keeps, and of the summary."""
+    assert getattr(CompactionSettings(), name) == value
+
+
 def test_every_setting_says_what_it_is() -> None:
     """Each has a description, which schemas and command line show."""
     assert [name for name, field in CompactionSettings.model_fields.items() if not field.description] == []

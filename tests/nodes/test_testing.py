@@ -9,6 +9,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph_compaction.checkpoint import AttemptKey
 from langgraph_compaction.graph import records_of
 from langgraph_compaction.nodes.policies.summary import extract
+from langgraph_compaction.nodes.prompts import FIVE_SECTIONS
 from langgraph_compaction.nodes.summarizers import summarizer_of
 from langgraph_compaction.nodes.testing import (
     BAD_REPLIES,
@@ -97,6 +98,7 @@ def test_an_inflated_reply_has_the_form_of_a_summary() -> None:
 def _request() -> Any:
     class Request:
         callbacks = None
+        prompts = FIVE_SECTIONS
 
         def prompt(self) -> list[BaseMessage]:
             return ASKED

@@ -44,7 +44,6 @@ def test_a_model_that_counts_otherwise_changes_nothing(case: Case, played: Playe
     assert play.in_order
 
 
-@pytest.mark.requirement("S0.6")
 @pytest.mark.parametrize("case", FAILING, ids=lambda case: case.id)
 def test_a_summariser_that_always_fails_changes_nothing(case: Case, played: Played) -> None:
     """The same holds where every attempt that needs the summariser is rolled back, and the next rung commits."""
@@ -78,7 +77,6 @@ def test_only_what_cannot_be_sent_is_refused(played: Played) -> None:
     assert sum(played(case).report.refused_turns for case in ALL) == len(REFUSED)
 
 
-@pytest.mark.requirement("S0.18", "S0.43")
 def test_the_round_floor_yields_where_everything_lies_within_it(played: Played) -> None:
     """89 tau-bench runs have no more than 12 rounds: there too compactions keep 12 rounds, or fewer by halves."""
     short = [case for case in TAU_BENCH_QUARTER if _rounds(case) <= 12]

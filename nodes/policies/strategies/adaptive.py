@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from ...strategy_settings import Progressive
 from ..selection import Choice, Demand, Selector
@@ -23,8 +24,10 @@ def adaptive(selector: Selector, demand: Demand) -> Iterator[Choice]:
     """One choice at most; where it is not enough, `adaptive_then` says what is tried on the rest (S2.7)."""
     settings = selector.settings
     kind = settings.task_type or task_type(selector.view.messages, settings.keyword_languages)
-    for name in settings.adaptive_orders.of(kind):
-        for choice in PROGRESSIVE[name](selector, demand):
-            if selector.closed(demand, choice).drop:
-                yield replace(choice, name=name, then=settings.adaptive_then)
-                return
+    applying = (
+        replace(choice, name=name, then=settings.adaptive_then)
+        for name in settings.adaptive_orders.of(kind)
+        for choice in PROGRESSIVE[name](selector, demand)
+        if selector.closed(demand, choice).drop
+    )
+    yield from islice(applying, 1)

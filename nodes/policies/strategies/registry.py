@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from ...errors import SettingsError
 from ..selection import Choice, Demand, Selector
 from .adaptive import adaptive
+from .faithful import faithful
 from .full import full
 from .importance import importance
 from .incremental import incremental
@@ -33,6 +34,7 @@ BUILT_IN: Mapping[str, Strategy] = {
     "recent_rounds": recent_rounds,
     "recent_tokens": recent_tokens,
     "full": full,
+    "faithful": faithful,
 }
 """The strategies that settings may name without anything given to a builder."""
 

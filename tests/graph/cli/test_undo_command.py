@@ -1,30 +1,18 @@
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.graph import START, StateGraph
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionState, as_node, create_compaction_graph, history, transcript
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.policies.transcript import is_summary
+from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import CONFIG, THREAD, WORDS, agent, frozen, full, said, standing, values, verdicts
-
-
-def call(*words: str, expect: int = 0) -> Result:
-    """Run the command line."""
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == expect, result.output
-    return result
-
-
-def lines(*words: str) -> list[dict[str, Any]]:
-    """Run it with `--json`."""
-    return [json.loads(line) for line in call(*words, "--json").stdout.splitlines()]
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ def test_characters_are_divided_and_rounded_down(name: str, text: str, tokens: i
     [
         ("你好世界", 6),
         ("你", 2),
+        ("你好" * 5, 15),
         ("word", 2),
         ("one two three four five six seven eight nine ten", 13),
         ("用户 asked for 十 words", 9),

@@ -144,6 +144,7 @@ BREACHES: dict[str, tuple[Callable[[], list[AnyMessage]], str, str, str]] = {
 }
 
 
+@pytest.mark.requirement("S2.37", "S4.4")
 @pytest.mark.parametrize("breach", BREACHES)
 def test_each_broken_invariant_is_found(breach: str) -> None:
     """The proposal breaks exactly one, and the finding names it."""

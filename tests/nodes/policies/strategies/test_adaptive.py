@@ -162,7 +162,7 @@ def test_where_adaptive_fails_all_four_are_tried_and_then_the_whole_is_summarise
     assert keys.name == "key_events"
 
 
-@pytest.mark.requirement("S2.28")
+@pytest.mark.requirement("S2.28", "S2.53")
 def test_where_the_whole_is_asked_for_no_strategy_is() -> None:
     """As after 200 turns."""
     full = Demand(before=10**9, ceiling=10**9, aim=10**9, summary=0, full=True)

@@ -91,7 +91,7 @@ def test_markers_count_only_by_their_author(text: str) -> None:
     assert not is_key(tool(text + LONG), settings)
 
 
-@pytest.mark.requirement("S2.46")
+@pytest.mark.requirement("S2.46", "S2.22")
 @pytest.mark.parametrize(("threshold", "left"), [(2.0, 0), (2.1, 5)])
 def test_the_threshold_is_inclusive(threshold: float, left: int) -> None:
     """An answer of 2.0 points stays at 2.0, and may leave at 2.1."""

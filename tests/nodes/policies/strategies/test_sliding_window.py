@@ -1,8 +1,12 @@
 """The newest messages stay, the earlier ones become a summary."""
 
-import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from collections.abc import Sequence
+from typing import Any
 
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+
+from langgraph_compaction.nodes.policies.summary import summary_message
 from tests.histories import asks, meta, numbered, result
 from tests.nodes.policies.strategies.choosing import dropped, selected, selector, talk
 
@@ -21,6 +25,30 @@ def test_of_a_talk_that_ends_with_an_answer_four_and_five_stay() -> None:
     left = [m for i, m in enumerate(messages) if i not in dropped("sliding_window", messages)]
     kinds = [type(message) for message in left]
     assert (kinds.count(HumanMessage), kinds.count(AIMessage), kinds.count(SystemMessage)) == (4, 5, 1)
+
+
+QUOTA: list[tuple[Sequence[AnyMessage], dict[str, Any], list[int]]] = [
+    (talk(18), {}, []),
+    (talk(19), {}, [*range(1, 10), 11]),
+    (talk(20), {}, [*range(1, 12)]),
+    (talk(21), {}, [*range(1, 12), 13]),
+    (talk(7), {"sliding_window_size": 3}, [1, 2, 3, 5]),
+    (talk(9), {"sliding_window_size": 4}, [1, 2, 3, 4, 5]),
+    (talk(3), {"sliding_window_size": 1}, [1]),
+    ([*talk(17), asks(*"abc"), *map(result, "abc"), HumanMessage("so")], {}, [*range(1, 10), 11, 13, 15, 17]),
+    ([*talk(17), asks(*"abcde"), *map(result, "abcde"), HumanMessage("so")], {}, [*range(1, 10), 11, 13, 15, 17]),
+    ([summary_message("before", "c"), *[AIMessage("so")] * 19], {}, [*range(15)]),
+]
+"""What leaves by the quota: of nine, all but the newest five of the model and four of all others."""
+
+
+@pytest.mark.requirement("S2.20", "I8")
+@pytest.mark.parametrize(("messages", "options", "left"), QUOTA)
+def test_by_the_quota_five_of_the_model_and_four_others_stay(
+    messages: Sequence[AnyMessage], options: dict[str, Any], left: list[int]
+) -> None:
+    """However the talk ends; parallel results take the user's places, whole blocks stay, a summary is nobody's."""
+    assert dropped("sliding_window", messages, sliding_window_quota=True, **options) == left
 
 
 @pytest.mark.requirement("S2.21")

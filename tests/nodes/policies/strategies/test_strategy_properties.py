@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage
 from langgraph_compaction.nodes.policies.selection import Demand
 from langgraph_compaction.nodes.policies.strategies.registry import BUILT_IN
 from tests.histories import histories
-from tests.nodes.policies.strategies.choosing import selector
+from tests.nodes.policies.strategies.choosing import selector, talk
 
 SMALL: dict[str, Any] = {
     "sliding_window_size": 3,
@@ -22,6 +22,25 @@ DEMAND = Demand(before=10**6, ceiling=0, aim=0, summary=0)
 
 
 NAMES = ("adaptive", "sliding_window", "importance", "key_events", "incremental")
+
+
+@pytest.mark.requirement("S2.27")
+def test_what_each_strategy_keeps() -> None:
+    """Of 25 questions with their answers: what matters and the newest, the last chunk, or nothing at all."""
+    seen = selector(talk(50), incremental_chunk_unit="message", incremental_chunk_from="end")
+    telling = [0, *range(1, 50, 2), *range(42, 51, 2)]
+    kept = {
+        "importance": telling,
+        "key_events": telling,
+        "incremental": [0, *range(31, 51)],
+        "sliding_window": [0, *range(42, 51)],
+        "full": [0],
+    }
+    for name, left in kept.items():
+        choice = next(iter(BUILT_IN[name](seen, DEMAND)))
+        closed = seen.closed(DEMAND, choice)
+        assert [index for index in range(51) if index not in closed.drop] == sorted(left), name
+        assert choice.summarise is True
 
 
 @pytest.mark.requirement("B1", "B8", "S2.26")

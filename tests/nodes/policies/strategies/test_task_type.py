@@ -52,7 +52,7 @@ def test_mixed_where_several_kinds_are_equal(messages: Sequence[AnyMessage]) -> 
     assert task_type([*messages, calls("write", "edit")]) == "code"
 
 
-@pytest.mark.requirement("S2.13")
+@pytest.mark.requirement("S2.13", "S2.11")
 @pytest.mark.parametrize(
     "messages", [[], [HumanMessage("x" * 200)], [calls("book_reservation")], [SystemMessage("git code grep")]]
 )

@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from pydantic import ValidationError
 
 from langgraph_compaction.nodes.policies.choosing import choose
+from langgraph_compaction.nodes.policies.item_types import items
 from langgraph_compaction.nodes.policies.meter import Meter
 from langgraph_compaction.nodes.policies.selection import Choice, Demand, Selection, Selector
 from langgraph_compaction.nodes.policies.strategies.typed_rules import typed_rules
@@ -119,6 +120,20 @@ def test_what_the_model_has_not_read_yet_stays() -> None:
 def test_a_type_without_a_rule_is_left_alone(message: AnyMessage) -> None:
     """And so is one whose rule is none (S1.34), however many there are."""
     assert left([*[message] * 9, user("u"), AIMessage("done")]) == list(range(11))
+
+
+@pytest.mark.requirement("S1.31", "S1.32", "S1.33")
+def test_three_types_have_the_rule_none() -> None:
+    """So that it holds for them whatever becomes of types without a rule."""
+    none = [name for name, rule in TYPE_RULES.items() if rule.action == "none"]
+    assert none == ["system_prompt", "subagent_strategy", "compaction_summary"]
+
+
+@pytest.mark.requirement("S1.44")
+def test_the_system_prompt_is_safe_twice() -> None:
+    """It stands in the header, and its rule is none."""
+    (item,) = items(Transcript(numbered([SystemMessage("sys")])), COUNTER)
+    assert (item.segment, TYPE_RULES[item.type].action) == ("header", "none")
 
 
 @pytest.mark.requirement("S1.34")

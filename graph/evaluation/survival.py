@@ -1,0 +1,152 @@
+"""What of a conversation is left in a compacted context: identifiers, what they meant, calls, rules."""
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langgraph_compaction.nodes.policies.tokens import texts_of
+
+NEAR = 80
+"""Characters on either side of an identifier within which a word stands beside it."""
+
+WINDOW = 60
+"""Words of the window that has to hold a constraint."""
+
+_TOKEN = re.compile(r"[A-Za-z0-9]+(?:[_\-./@:#+]+[A-Za-z0-9]+)*")
+_WORD = re.compile(r"[A-Za-z]{3,}")
+_TERM = re.compile(r"[a-z0-9']+|[一-鿿]+")
+_ENDINGS = re.compile(r"(?:ing|ed|es|s|ly)$")
+_FILLER = re.compile(
+    r"a|an|and|are|as|at|be|by|do|does|for|from|have|i|in|is|it|its|me|must|my|never|no|not|of|on|only|or|please"
+    r"|that|the|their|them|this|to|under|want|with|you|your"
+)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A real run, cut in two."""
+
+    name: str
+    old: Sequence[AnyMessage]
+    """What stands before the cut, without the system prompt."""
+    needed: Sequence[frozenset[str]]
+    """Identifiers that each later call needs from before the cut."""
+
+    @property
+    def identifiers(self) -> frozenset[str]:
+        """Every identifier that a later call needs."""
+        return frozenset[str]().union(*self.needed)
+
+
+def cut(name: str, messages: Sequence[AnyMessage], share: float) -> Cut:
+    """Cut a run after this share of its messages, and never between a call and its result."""
+    at = int(len(messages) * share)
+    while at < len(messages) and isinstance(messages[at], ToolMessage):
+        at += 1
+    old = [message for message in messages[:at] if not isinstance(message, SystemMessage)]
+    prompt = text_of(message for message in messages if isinstance(message, SystemMessage))
+    needed = list(_needed(messages[at:], text_of(old), prompt))
+    return Cut(name, old, needed)
+
+
+def text_of(messages: Iterable[BaseMessage]) -> str:
+    """Everything that messages say: content, and `name(arguments)` a call."""
+    return "\n".join(text for message in messages for text in texts_of(message))
+
+
+def identifiers(text: str) -> set[str]:
+    """Three characters or more, with a digit, a joiner or all capitals."""
+    return {token for token in _TOKEN.findall(text) if len(token) >= 3 and (token.isupper() or not token.isalpha())}
+
+
+def _needed(later: Sequence[AnyMessage], before: str, prompt: str) -> Iterator[frozenset[str]]:
+    supplied = prompt
+    for message in later:
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                wanted = {token for leaf in _leaves(call["args"]) for token in identifiers(leaf)}
+                needed = frozenset(token for token in wanted if holds(before, token) and not holds(supplied, token))
+                if needed:
+                    yield needed
+        else:
+            supplied += "\n" + text_of([message])
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _leaves(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield str(value)
+
+
+@lru_cache(maxsize=8_192)
+def _bounded(token: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(token)}(?!\w)")
+
+
+def holds(text: str, token: str) -> bool:
+    """Whether an identifier stands in a text, on word boundaries."""
+    return token in text and _bounded(token).search(text) is not None
+
+
+def bound(context: str, before: str, token: str) -> bool:
+    """Whether an identifier stands, somewhere, near at least two of the words it originally stood beside."""
+    original = set[str]().union(*_beside(before, token))
+    return any(len(words & original) >= 2 for words in _beside(context, token))
+
+
+def _beside(text: str, token: str) -> Iterator[set[str]]:
+    for found in _bounded(token).finditer(text):
+        near = text[max(0, found.start() - NEAR) : found.start()] + " | " + text[found.end() : found.end() + NEAR]
+        yield {word.lower() for word in _WORD.findall(near)}
+
+
+def terms(text: str) -> list[str]:
+    """Stemmed words; of Chinese, every two characters."""
+    found: list[str] = []
+    for term in _TERM.findall(text.lower()):
+        if term[0] >= "一":
+            found += [term[i : i + 2] for i in range(max(1, len(term) - 1))]
+        elif not _FILLER.fullmatch(term):
+            found.append(_ENDINGS.sub("", term))
+    return found
+
+
+def survives(context: str, constraint: str) -> bool:
+    """Whether the best window of 60 words covers half of a constraint's content words."""
+    wanted, said = set(terms(constraint)), terms(context)
+    best = max((len(wanted & set(said[i : i + WINDOW])) for i in range(max(1, len(said) - WINDOW + 1))), default=0)
+    return 2 * best >= len(wanted)
+
+
+def planted(old: Sequence[AnyMessage], constraint: str, place: float, before: bool) -> list[AnyMessage]:
+    """The messages with a constraint before or after the words of one user message; place 0.0 is the first."""
+    users = [index for index, message in enumerate(old) if isinstance(message, HumanMessage)]
+    if not users:
+        return list(old)
+    at = users[round(place * (len(users) - 1))]
+    words = (constraint, old[at].text) if before else (old[at].text, constraint)
+    return [m if i != at else HumanMessage(" ".join(words), id=m.id) for i, m in enumerate(old)]
+
+
+def interval(samples: Sequence[tuple[int, int]], seed: int = 0, draws: int = 1_000) -> tuple[float, float]:
+    """The 95 % bootstrap interval of `sum(hits) / sum(trials)` over runs."""
+    draw = random.Random(seed)  # noqa: S311 - a statistic
+    ratios = sorted(ratio(draw.choices(samples, k=len(samples))) for _ in range(draws))
+    return ratios[int(0.025 * draws)], ratios[int(0.975 * draws)]
+
+
+def ratio(samples: Iterable[tuple[int, int]]) -> float:
+    """Hits over trials; 0 for no trials."""
+    pairs = list(samples)
+    trials = sum(trial for _, trial in pairs)
+    return sum(hit for hit, _ in pairs) / trials if trials else 0.0

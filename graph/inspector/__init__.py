@@ -1,0 +1,1 @@
+"""A report of one thread: what it held, each compaction, the whole conversation; as data and as a page."""

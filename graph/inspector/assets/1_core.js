@@ -1,0 +1,105 @@
+"use strict";
+// All text of a conversation goes into the page as text nodes only: nothing of it is ever read as HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+const KINDS = {
+  "committed": "committed, in force",
+  "failed": "failed and rolled back",
+  "put off": "put off or not needed",
+  "undone": "undone",
+  "other branch": "on another branch",
+  "open": "still open",
+};
+const SHAPES = {
+  "committed": "M0-6A6 6 0 1 1 0 6A6 6 0 1 1 0-6Z",
+  "failed": "M-6-4-4-6 0-2 4-6 6-4 2 0 6 4 4 6 0 2-4 6-6 4-2 0Z",
+  "put off": "M-6 4 0-6 6 4Z",
+  "undone": "M-6-6H6V6H-6Z",
+  "other branch": "M0-7 7 0 0 7-7 0Z",
+  "open": "M-6-2H6V2H-6Z",
+};
+const state = { data: JSON.parse(document.getElementById("report").textContent), chosen: null };
+const byId = (id) => document.getElementById(id);
+const number = (value) => (value === null || value === undefined ? "" : value.toLocaleString("en"));
+const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+const moment = (seconds) => new Date(seconds * 1000).toISOString().replace("T", " ").slice(0, 19);
+const numbersOf = (runs) => runs.flatMap(([start, length]) => Array.from({ length }, (_, at) => start + at));
+const classOf = (kind) => kind.replace(" ", "-");
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+const make = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
+const draw = (tag, attributes = {}, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
+
+/** A part whose content is made when it is opened for the first time. */
+function folded(title, content, open = false) {
+  const part = make("details", {}, make("summary", {}, title));
+  const fill = () => part.open && part.childElementCount === 1 && part.append(content());
+  part.addEventListener("toggle", fill);
+  if (open) { part.open = true; fill(); }
+  return part;
+}
+
+/** Many things a hundred at a time. */
+function inPages(many, render, page = 100) {
+  const box = make("div");
+  let shown = 0;
+  const more = make("button", { type: "button", onclick: () => next(true) });
+  function next(asked) {
+    const fresh = many.slice(shown, shown + page).map(render);
+    more.before(...fresh);
+    shown += fresh.length;
+    more.hidden = shown >= many.length;
+    more.textContent = `Show ${Math.min(page, many.length - shown)} more of ${number(many.length - shown)}`;
+    if (asked && fresh[0]) { fresh[0].tabIndex = -1; fresh[0].focus(); }
+  }
+  box.append(more);
+  next(false);
+  return box;
+}
+
+function table(caption, heads, rows) {
+  const head = heads.map(([text, kind]) => make("th", { scope: "col", class: kind }, text));
+  const body = make("tbody", {}, ...rows);
+  return make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, ...head)), body);
+}
+
+function figures(pairs) {
+  return pairs
+    .filter(([, value]) => value !== "" && value !== null && value !== undefined)
+    .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, String(value))));
+}
+
+const symbol = (kind) => draw("svg", { viewBox: "-7 -7 14 14", "aria-hidden": "true" },
+  draw("path", { d: SHAPES[kind], fill: "currentColor" }));
+const badge = (kind, text) => make("span", { class: `kind ${classOf(kind)}` }, symbol(kind), text);
+
+const LONG = 1600, SHORT = 320;
+function text(content, most = LONG) {
+  if (content.length <= most * 1.25) return make("pre", { class: "text" }, content);
+  const body = make("pre", { class: "text" }, `${content.slice(0, most)} …`);
+  const all = make("button", { type: "button", onclick: () => { body.textContent = content; all.remove(); } },
+    `Show all ${number(content.length)} characters`);
+  return make("div", {}, body, all);
+}
+
+const ROLES = { human: "user", ai: "assistant" };
+/** A message; `place` says how it is marked, `note` in words where it is, `body` what is shown of it. */
+function message(seq, place, note, body) {
+  const one = state.data.messages[seq];
+  const role = one.summary ? "summary" : ROLES[one.role] ?? one.role;
+  return make("article", { class: `message ${place}` },
+    make("header", {},
+      make("strong", {}, one.name ? `${role} ${one.name}` : role),
+      note ? make("span", { class: "sign" }, note) : null,
+      make("span", {}, plural(one.tokens, "token")),
+      one.pinned ? make("span", {}, "pinned") : null,
+      make("code", { title: "its handle: recall it by this" }, one.handle)),
+    body ?? text(one.text));
+}

@@ -1,0 +1,162 @@
+"""A thread's course, read from SQL in one transaction: what each checkpoint holds as runs, each message once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import sqlalchemy as sa
+from langchain_core.messages import BaseMessage
+
+from langgraph_compaction.checkpoint import LedgerRow, Runs, SQLAlchemySaver, tables
+from langgraph_compaction.checkpoint import transcript as joining
+from langgraph_compaction.checkpoint.archive import of_thread as archived_of
+from langgraph_compaction.checkpoint.checkpoints import Stored, all_of
+from langgraph_compaction.checkpoint.ledger import parents, rows
+from langgraph_compaction.checkpoint.reading import Reading
+from langgraph_compaction.checkpoint.runs import expand
+from langgraph_compaction.checkpoint.snapshots import of_thread as snapshots_of
+
+_CHANNELS = ("messages", "compaction", "memory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A checkpoint of the thread's own graph."""
+
+    id: str
+    parent: str | None
+    written_at: str
+    """ISO 8601."""
+    source: str
+    """LangGraph's word for who wrote it: `input`, `loop`, `update` or `fork`."""
+    messages: Runs
+    """Empty where the channel holds no list of messages."""
+    compaction: Mapping[str, Any]
+    memory: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """All that a database knows of a thread; messages are named by their sequence numbers."""
+
+    thread_id: str
+    moments: Sequence[Moment] = ()
+    """In the order in which they arrived, of all branches."""
+    attempts: Sequence[LedgerRow] = ()
+    snapshots: Mapping[str, Runs] = field(default_factory=dict[str, Runs])
+    """What `messages` held when an attempt began, by its id."""
+    archived: Mapping[str, Runs] = field(default_factory=dict[str, Runs])
+    """What an attempt took out of view or shortened, in its original form, by its id."""
+    parents: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    messages: Mapping[int, BaseMessage] = field(default_factory=dict[int, BaseMessage])
+
+    @cached_property
+    def line(self) -> Sequence[Moment]:
+        """The checkpoints on which the newest one rests, and it itself, oldest first."""
+        known = {moment.id: moment for moment in self.moments}
+        found: list[Moment] = []
+        moment = self.moments[-1] if self.moments else None
+        while moment is not None:
+            found.append(moment)
+            moment = known.pop(moment.parent, None) if moment.parent else None
+        return found[::-1]
+
+    @cached_property
+    def in_view(self) -> Sequence[int]:
+        """The messages that the model sees."""
+        return list(expand(self.line[-1].messages)) if self.line else []
+
+    @cached_property
+    def in_force(self) -> Sequence[str]:
+        """The compactions on which the newest state rests, oldest first."""
+        return joining.chain(self.parents, self.line[-1].compaction.get("head")) if self.line else []
+
+    @cached_property
+    def commits(self) -> Mapping[str, Moment]:
+        """The checkpoint that each compaction wrote, as far as they are kept."""
+        found: dict[str, Moment] = {}
+        for moment in self.moments:
+            if head := moment.compaction.get("head"):
+                found.setdefault(head, moment)
+        return found
+
+    @cached_property
+    def transcript(self) -> Sequence[int]:
+        """The whole conversation in order, each message in its original form, without summaries."""
+        number = {id(message): seq for seq, message in self.messages.items()}
+        line = [name for name in self.in_force if name in self.snapshots and name in self.archived]
+        refused = [runs for name, runs in self.archived.items() if name not in self.snapshots]
+        found = joining.join(
+            self._all(self.in_view),
+            [self._all(expand(self.snapshots[name])) for name in line],
+            [message for name in line for message in self._all(expand(self.archived[name]))],
+            [message for runs in refused for message in self._all(expand(runs))],
+        )
+        return [number[id(message)] for message in found]
+
+    def _all(self, seqs: Iterator[int] | Sequence[int]) -> list[BaseMessage]:
+        return [self.messages[seq] for seq in seqs]
+
+
+def read(saver: SQLAlchemySaver, thread_id: str) -> Course:
+    """Read a thread; an unknown one is an empty course. RowError names a row that is missing or damaged.
+
+    Of a checkpoint only `messages`, `compaction` and `memory` are looked at: other channels may hold anything.
+    """
+
+    def work(conn: sa.Connection) -> Course:
+        thread = saver.store.find(conn, thread_id, lock=False)
+        if thread is None:
+            return Course(thread_id=thread_id)
+        reading = Reading(conn, thread, saver.store, saver.serde)
+        stored = [one for one in all_of(conn, thread) if not one.namespace]
+        for one in stored:
+            reading.expect(thread.seal.name(one.row), [one.values[name] for name in _CHANNELS if name in one.values])
+        reading.fetch()
+        snapshots, archived = snapshots_of(conn, thread), archived_of(conn, thread)
+        beside = [*snapshots.values(), *archived.values()]
+        return Course(
+            thread_id=thread_id,
+            moments=[_moment(reading, one) for one in stored],
+            attempts=rows(conn, thread, None),
+            snapshots=snapshots,
+            archived=archived,
+            parents=parents(conn, thread.id),
+            messages=saver.store.get_many(conn, thread, beside, reading.messages),
+        )
+
+    return saver.database.look(work)
+
+
+def stamp(saver: SQLAlchemySaver, thread_id: str) -> str:
+    """What changes whenever a checkpoint or a row of the ledger is written: cheap to ask for, again and again."""
+    ledger, thread = tables.ledger.c, tables.thread.c
+    own = ledger.thread == thread.id
+    attempts = sa.select(sa.func.count(), sa.func.count(ledger.ended_at), sa.func.max(ledger.ended_at)).where(own)
+    query = sa.select(
+        thread.next_checkpoint,
+        thread.next_seq,
+        *(attempts.with_only_columns(column).scalar_subquery() for column in attempts.selected_columns),
+    ).where(thread.thread_id == thread_id)
+    found = saver.database.look(lambda conn: conn.execute(query).one_or_none())
+    return "-".join(map(str, found or ()))
+
+
+def _moment(reading: Reading, one: Stored) -> Moment:
+    row = reading.thread.seal.name(one.row)
+
+    def built(channel: str) -> Mapping[str, Any]:
+        value = reading.build(one.values[channel], row) if channel in one.values else None
+        return value if isinstance(value, dict) else {}
+
+    about = reading.load(one.metadata, row)
+    return Moment(
+        id=one.id,
+        parent=one.parent,
+        written_at=one.ts,
+        source=str(about.get("source", "")),
+        messages=(reading.runs(one.values["messages"], row) if "messages" in one.values else None) or (),
+        compaction=built("compaction"),
+        memory=built("memory"),
+    )

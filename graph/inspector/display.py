@@ -1,0 +1,45 @@
+"""Compactions as a notebook shows them: `_repr_html_` of `Diff`, `Preview`, `Undone` and `Compaction`."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from langgraph_compaction.nodes.policies.tokens import texts_of
+from langgraph_compaction.nodes.policies.transcript import is_summary
+
+from .templates import environment
+
+SHOWN = 50
+"""Most messages of a list that a notebook shows."""
+_CHARACTERS = 240
+_ROLES = {"human": "user", "ai": "assistant"}
+
+Figures = Sequence[tuple[str, int | str | None]]
+
+
+def card(title: str, figures: Figures, parts: Iterable[tuple[str, Sequence[Any]]] = (), summary: str = "") -> str:
+    """Figures, lists of messages (or of pairs of them, before and after) that fold away, and a summary, as HTML."""
+    return (
+        environment()
+        .get_template("card.html.jinja")
+        .render(
+            title=title,
+            figures=[(name, f"{value:,}" if isinstance(value, int) else value) for name, value in figures if value],
+            parts=[(name, len(held), [_row(one) for one in held[:SHOWN]]) for name, held in parts if held],
+            summary=summary,
+            shown=SHOWN,
+        )
+    )
+
+
+def _row(one: BaseMessage | tuple[BaseMessage, BaseMessage]) -> tuple[str, str, str]:
+    """Role, text, and the text that stands for it now."""
+    before, after = one if isinstance(one, tuple) else (one, None)
+    role = "summary" if is_summary(before) else _ROLES.get(before.type, before.type)
+    return role, _text(before), _text(after) if after else ""
+
+
+def _text(message: BaseMessage) -> str:
+    text = " ".join("\n".join(texts_of(message)).split())
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]} [... {len(text):,} characters]"

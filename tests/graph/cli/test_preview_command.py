@@ -1,0 +1,139 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.graph import compact_now, history, preview
+from langgraph_compaction.nodes.presets import Preset
+from tests.fakes import ScriptedModel, usage
+from tests.graph.cli.commanding import call, lines
+from tests.graph.harness import CONFIG, SMALL, THREAD, agent, filler, full, said, tool_block, values
+
+WINDOW = 4_000
+CONFIGURED = "context_compaction:\n" + "".join(
+    f"  {name}: {value}\n" for name, value in {**SMALL, "context_window": WINDOW, "trigger_ratio": 0.99}.items()
+)
+CLIPS = {"tool_result_threshold": 60, "preview_tokens": 20, "keep_unread_results": False}
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    """Return the URL of a new database."""
+    return f"sqlite:///{tmp_path / 'agent.db'}"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """Return the path of the settings that the agent has."""
+    path = tmp_path / "settings.yaml"
+    path.write_text(CONFIGURED, encoding="utf-8")
+    return str(path)
+
+
+PROMPT = f"Be brief. {filler(40)}"
+
+
+def talked(db: str, prompt: str | None) -> Any:
+    """An agent with a long conversation, all in that database, that was never compacted."""
+    saver = SQLAlchemySaver(db)
+    saver.setup()
+    model = ScriptedModel(replies=[usage(AIMessage("answered"), 3_600)])
+    options: dict[str, Any] = {
+        "summarizer": "digest",
+        "context_window": WINDOW,
+        "trigger_ratio": 0.99,
+        "token_counter": None,
+    }
+    made = agent(model, checkpointer=saver, prompt=prompt, **options)
+    made.invoke({"messages": [*full()["messages"], *tool_block(1, 100), *said("go on")["messages"]]}, CONFIG)
+    return made
+
+
+@pytest.fixture
+def graph(db: str) -> Any:
+    """One with a prompt."""
+    return talked(db, PROMPT)
+
+
+@pytest.mark.parametrize(
+    ("preset", "prompt"),
+    [(None, PROMPT), ("typed_rules", PROMPT), ("layered_defence", None)],  # the last counts in its own way
+)
+def test_it_says_what_the_function_says(db: str, config: str, preset: Preset | None, prompt: str | None) -> None:
+    """From the checkpoint alone: the prompt's size and the provider's own counting are in the thread's state."""
+    graph = talked(db, prompt)
+    seen, named = preview(graph, CONFIG, preset), [] if preset is None else ["--preset", preset]
+    (told,) = lines("preview", THREAD, "--db", db, "--config", config, *named)
+    assert not seen.reason
+    for name in ("strategy", "summary", "ceiling", "floor", "reason", *TOKENS):
+        assert told[name] == getattr(seen, name), name
+    assert [one["id"] for one in told["dropped"]] == [one.id for one in seen.dropped]
+    assert [one["content"] for one in told["clipped"]] == [old.content for old, _ in seen.clipped]
+    assert (told["window"], told["limit"]) == (WINDOW, WINDOW)
+
+
+TOKENS = ("tokens_before", "tokens_selected", "tokens_after_about")
+
+
+def test_it_writes_nothing_and_is_what_then_happens(graph: Any, db: str, config: str) -> None:
+    """In words: figures first, then what would go."""
+    before = values(graph)
+    (told,) = lines("preview", THREAD, "--db", db, "--config", config)
+    shown = call("preview", THREAD, "--db", db, "--config", config).stdout
+    assert values(graph) == before
+    assert history(graph, CONFIG) == []
+    assert f"{told['tokens_before']:,} -> about {told['tokens_after_about']:,} tokens" in shown
+    assert "(trigger 3,960, limit 4,000)" in shown
+    assert f"would leave the view: {len(told['dropped'])} messages" in shown
+    assert "ru0-0" in shown
+    compact_now(graph, CONFIG)
+    left = {message.id for message in values(graph)["messages"]}
+    assert [one["id"] for one in told["dropped"]] == [m.id for m in before["messages"] if m.id not in left]
+
+
+def test_a_window_is_all_it_needs(graph: Any, db: str) -> None:
+    """The settings are the usual ones then. Where nothing would be done, it says why."""
+    shown = call("preview", THREAD, "--db", db, "--window", "100000").stdout
+    assert "(trigger 80,000, limit 87,500)" in shown
+    short: Any = {"configurable": {"thread_id": "short"}}
+    graph.invoke(said("hello"), short)
+    shown = call("preview", "short", "--db", db, "--window", "100000").stdout
+    assert shown.startswith(f"nothing would be done: {preview(graph, short).reason}; the request holds ")
+
+
+def test_what_would_be_shortened_is_shown(graph: Any, db: str, config: str) -> None:
+    """Under a heading of its own."""
+    clips = "".join(f"  {name}: {str(value).lower()}\n" for name, value in CLIPS.items())
+    Path(config).write_text(CONFIGURED + clips, encoding="utf-8")
+    seen = preview(graph, CONFIG, settings=CLIPS)
+    assert seen.clipped
+    assert (
+        f"would be shortened: {len(seen.clipped)} messages"
+        in call("preview", THREAD, "--db", db, "--config", config).stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ((THREAD,), 2, "no window is known here"),
+        ((THREAD, "--preset", "nonsense"), 2, "there is no preset 'nonsense'"),
+        ((THREAD, "--window", "60", "--preset", "selective"), 1, "no room for a conversation"),
+        ((THREAD, "--config", "missing.yaml"), 1, "missing.yaml"),
+        (("nobody", "--window", "4000"), 1, "there is no thread 'nobody'"),
+    ],
+)
+@pytest.mark.usefixtures("graph")
+def test_what_cannot_be_tried_says_so(db: str, words: tuple[str, ...], code: int, told: str) -> None:
+    """No window, no such preset, no room, no such file, no such thread."""
+    assert told in call("preview", *words, "--db", db, expect=code).stderr
+
+
+def test_a_thread_whose_checkpoints_are_elsewhere_says_so(db: str) -> None:
+    """Its compactions are here, what is in view is not."""
+    agent(database=db).invoke(full(), CONFIG)
+    told = call("preview", THREAD, "--db", db, "--window", "1000", expect=1).stderr
+    assert "no checkpoint of a compacting graph" in told
+    assert "in Python" in told

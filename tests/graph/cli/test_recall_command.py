@@ -1,0 +1,96 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver, handle
+from langgraph_compaction.graph import recall
+from langgraph_compaction.nodes.policies.recalled import NOTHING
+from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
+from tests.graph.cli.commanding import call, lines
+from tests.graph.harness import CONFIG, THREAD, agent, filler, full, ledger, said
+
+FACT = HumanMessage(f"My booking is ZK-4471, seat 12C. {filler(60, 'b')}", id="fact")
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    """Return the URL of a new database."""
+    return f"sqlite:///{tmp_path / 'agent.db'}"
+
+
+@pytest.fixture
+def graph(db: str) -> Any:
+    """An agent out of whose view a fact has left."""
+    saver = SQLAlchemySaver(db)
+    saver.setup()
+    made = agent(checkpointer=saver)
+    made.invoke({"messages": [FACT, AIMessage("noted", id="noted"), *full()["messages"]]}, CONFIG)
+    return made
+
+
+def test_what_left_the_view_is_found(graph: Any, db: str) -> None:
+    """As the function in Python finds it; as JSON each message whole, with its place."""
+    told = call("recall", THREAD, "booking", "ZK-4471", "--db", db).stdout
+    assert told.rstrip("\n") == recall(graph, CONFIG, "booking ZK-4471")
+    assert FACT.text in told
+    first = lines("recall", THREAD, "booking", "ZK-4471", "--db", db)[0]
+    assert (first["id"], first["content"], first["handle"]) == ("fact", FACT.text, handle(FACT))
+    assert first["compaction_id"] == ledger(graph)[0].compaction_id
+    assert first["score"] > 0
+
+
+def test_it_is_found_by_its_handle_and_in_a_compaction(graph: Any, db: str) -> None:
+    """A compaction alone gives all that it took, in order."""
+    assert FACT.text in call("recall", THREAD, "--handle", handle(FACT)[:12], "--db", db).stdout
+    name = ledger(graph)[0].compaction_id
+    assert [one["id"] for one in lines("recall", THREAD, "--handle", name, "--db", db)][:2] == ["fact", "noted"]
+    assert [one["id"] for one in lines("recall", THREAD, "ZK-4471", "--handle", name, "--db", db)] == ["fact"]
+
+
+@pytest.mark.parametrize(
+    ("when", "found"),
+    [
+        (("--since", "2020-01-31"), True),
+        (("--since", "2020-01-31", "--until", "2999-01-01T12:00:00"), True),
+        (("--until", "2020-01-31"), False),
+        (("--since", "2999-01-01"), False),
+    ],
+)
+@pytest.mark.usefixtures("graph")
+def test_a_time_bounds_what_is_found(db: str, when: tuple[str, ...], found: bool) -> None:
+    """The time at which it left the view."""
+    assert bool(lines("recall", THREAD, "ZK-4471", "--db", db, *when)) is found
+    assert (NOTHING not in call("recall", THREAD, "ZK-4471", "--db", db, *when).stdout) is found
+
+
+@pytest.mark.usefixtures("graph")
+def test_the_answer_keeps_its_size(db: str) -> None:
+    """The parts that hold the words are what is shown."""
+    told = call("recall", THREAD, "seat", "12C", "--max-tokens", "150", "--db", db).stdout
+    assert "seat 12C" in told
+    assert tiktoken_counter().text(told.rstrip("\n")) <= 150
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ((THREAD,), 1, "give a query"),
+        ((THREAD, "  "), 1, "give a query"),
+        (("nobody", "x"), 1, "there is no thread 'nobody'"),
+        ((THREAD, "x", "--since", "soon"), 2, "--since"),
+        ((THREAD, "x", "--max-tokens", "0"), 2, "--max-tokens"),
+    ],
+)
+@pytest.mark.usefixtures("graph")
+def test_what_cannot_be_looked_for_says_so(db: str, words: tuple[str, ...], code: int, told: str) -> None:
+    """Nothing asked, no such thread, no such time, no room."""
+    assert told in call("recall", *words, "--db", db, expect=code).stderr
+
+
+def test_a_thread_without_an_archive_has_nothing(graph: Any, db: str) -> None:
+    """It is said in a sentence; as JSON there is no line."""
+    graph.invoke(said("hello"), {"configurable": {"thread_id": "short"}})
+    assert NOTHING in call("recall", "short", "hello", "--db", db).stdout
+    assert lines("recall", "short", "hello", "--db", db) == []

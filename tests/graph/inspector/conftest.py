@@ -1,0 +1,65 @@
+"""A thread with a compaction of every kind, and hostile words in it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.graph import pin, undo
+from langgraph_compaction.graph.inspector.course import read, stamp
+from langgraph_compaction.graph.inspector.report import Report, report_of
+from tests.fakes import ScriptedModel, usage
+from tests.graph.harness import CONFIG, SUMMARY, THREAD, WORDS, agent, filler, full, rounds, said
+
+HOSTILE = """</script><script>window.owned = 1</script><img src=x onerror="window.owned = 1"><svg/onload=owned=1>
+<!--<script>--> {{ 7 * 7 }} ${window.owned = 1} javascript:owned=1 \u2028 " ' &lt;b&gt;"""
+
+
+class Told:
+    """A thread in an SQLite file, and the graph that wrote it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url = f"sqlite:///{folder / 'agent.db'}"
+        self.saver = SQLAlchemySaver(self.url)
+        self.saver.setup()
+        model = ScriptedModel(replies=[usage(AIMessage("answered", id="the-answer"), 100), "later"])
+        self.mute = True
+        summarizer = ScriptedModel(replies=[lambda _: "" if self.mute else SUMMARY])
+        self.graph = agent(model, summarizer, checkpointer=self.saver)
+
+    def report(self) -> Report:
+        """What there is to tell of it now."""
+        return report_of(read(self.saver, THREAD), WORDS, stamp=stamp(self.saver, THREAD))
+
+    def say(self, text: str, name: str | None = None) -> Any:
+        """Go on with the thread."""
+        return self.graph.invoke(said(text, name), CONFIG)
+
+    def grow(self, tag: str) -> Any:
+        """Go on with so much that it is over the trigger."""
+        return self.graph.invoke({"messages": [*rounds(7, 50, tag), HumanMessage("on", id=f"{tag}-on")]}, CONFIG)
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    """Return a thread with one attempt, which failed: the summariser said nothing."""
+    made = Told(tmp_path)
+    hostile = [HumanMessage(f"{HOSTILE} {filler(20, 'h')}", id="hostile"), AIMessage("I see", id="seen")]
+    made.graph.invoke({"messages": [*hostile, *full()["messages"]]}, CONFIG)
+    made.mute = False
+    return made
+
+
+@pytest.fixture
+def every(told: Told) -> Told:
+    """Return it with a compaction in force, one on another branch and one that was undone."""
+    pin(told.graph, CONFIG, message_id="seen")
+    told.say("again", "again")
+    fork = told.graph.get_state(CONFIG).config
+    told.grow("b")
+    told.graph.invoke(said("from an older checkpoint", "fork"), fork)
+    told.grow("c")
+    undo(told.graph, CONFIG, force=True)
+    return told

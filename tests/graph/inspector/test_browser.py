@@ -1,0 +1,147 @@
+"""The page in a real browser: opened by mouse and by keyboard, light and dark, hostile words, a thread that goes on."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from langgraph_compaction.graph.inspector.course import stamp
+from langgraph_compaction.graph.inspector.page import page
+from langgraph_compaction.graph.inspector.serving import Server
+from tests.graph.harness import THREAD
+from tests.graph.inspector.browser import Page, browser
+from tests.graph.inspector.conftest import HOSTILE, Told
+
+CHOSEN = "document.querySelector('#chosen').textContent"
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Return a browser's tab."""
+    with browser(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def seen(tab: Page, every: Told, tmp_path: Path) -> Iterator[Page]:
+    """Return it with the page of a thread open, and see that it had nothing to complain of."""
+    file = tmp_path / "page.html"
+    file.write_text(page(every.report()), encoding="utf-8")
+    tab.complaints.clear()
+    tab.asked.clear()
+    tab.look()
+    tab.open(file.as_uri())
+    yield tab
+    tab.run("new Promise(done => setTimeout(done, 0))")
+    assert tab.complaints == []
+    assert set(tab.asked) == {file.as_uri()}
+    assert tab.run("window.owned === undefined && !document.querySelector('img, #what script, #transcript script')")
+
+
+def test_a_compaction_is_opened_by_mouse(seen: Page) -> None:
+    """By its mark in the chart, and by its row in the list."""
+    seen.click(".mark.failed")
+    assert seen.run(CHOSEN) == "Compaction 1 of 5: rejected_empty"
+    assert "left as it was, byte for byte" in seen.run("document.querySelector('#what').textContent")
+    assert seen.run("document.querySelector('.mark.failed').getAttribute('aria-pressed')") == "true"
+    seen.click("#list tbody tr:nth-child(3) td:last-child")
+    assert seen.run(CHOSEN) == "Compaction 3 of 5: degraded_deterministic"
+    assert seen.run("document.querySelectorAll('#list [aria-current]').length") == 1
+
+
+def test_a_compaction_is_opened_by_keyboard(seen: Page) -> None:
+    """One stop of the tab key leads to the marks, arrows from one to the next; Escape leads back."""
+    for _ in range(30):
+        if seen.run("document.activeElement.matches('.mark')"):
+            break
+        seen.press("Tab")
+    seen.press("Home")
+    seen.press("ArrowRight")
+    seen.press("Enter")
+    assert seen.run(CHOSEN) == "Compaction 2 of 5: degraded_deterministic"
+    assert seen.run("document.activeElement.id") == "chosen"
+    seen.press("Escape")
+    assert seen.run("document.activeElement.dataset.index") == "1"
+    assert seen.run("document.querySelectorAll('.mark[tabindex=\"0\"]').length") == 1
+    seen.press("Tab")
+    assert seen.run("document.activeElement.matches('.mark')") is False
+
+
+def test_a_compaction_shows_what_it_did(seen: Page) -> None:
+    """Figures, the summary, pins, what left, and a diff in which nothing is missing."""
+    seen.click("#list tbody tr:nth-child(3) button")
+    told = seen.run("document.querySelector('#what').innerText")
+    for words in ("943", "384", "Summary", "Pins", "Goal", "What left: 19 messages", "19 left, 0 shortened, 1 came"):
+        assert words in told, words
+    assert seen.run("document.querySelectorAll('#what .message.gone').length") == 19
+    assert seen.run("document.querySelectorAll('#what .message.come').length") == 1
+    hostile = seen.run("[...document.querySelectorAll('#what .gone .text')].map(one => one.textContent).join('')")
+    assert HOSTILE.splitlines()[0] in hostile
+
+
+def test_the_transcript_tells_view_and_archive_apart(seen: Page) -> None:
+    """By words as by looks; and can be searched."""
+    assert seen.run("document.querySelector('#count').textContent") == "40 messages"
+    assert seen.run("document.querySelectorAll('#transcript .archive').length") > 0
+    assert "in the archive" in seen.run("document.querySelector('#transcript .archive header').textContent")
+    seen.click("input[value=view]")
+    seen.until("document.querySelector('#count').textContent === '22 messages'")
+    assert seen.run("document.querySelectorAll('#transcript .archive').length") == 0
+    seen.click("input[value=archive]")
+    seen.until("document.querySelectorAll('#transcript .view').length === 0")
+    seen.click("input[type=search]")
+    seen.send("Input.insertText", text="window.owned")
+    seen.until("document.querySelector('#count').textContent.startsWith('1 message ')")
+
+
+def test_dark_and_light_follow_the_system_and_the_button(seen: Page) -> None:
+    """The background is what is asked for."""
+    light = seen.run("getComputedStyle(document.body).backgroundColor")
+    seen.look(dark=True)
+    dark = seen.run("getComputedStyle(document.body).backgroundColor")
+    assert light != dark
+    seen.look()
+    assert seen.run("getComputedStyle(document.body).backgroundColor") == light
+    seen.click("#theme")
+    assert seen.run("getComputedStyle(document.body).backgroundColor") == dark
+    assert seen.run("document.querySelector('#theme').getAttribute('aria-pressed')") == "true"
+    seen.run("localStorage.clear()")
+
+
+def test_it_is_named_for_those_who_hear_it(seen: Page) -> None:
+    """Everything that can be pressed has a name, tables have captions, and the chart is there as a table."""
+    seen.click("#twin summary")
+    assert seen.run("document.querySelectorAll('#twin tbody tr').length") == 4
+    assert seen.run("[...document.querySelectorAll('table')].every(one => one.caption && one.tHead)")
+    tree = seen.send("Accessibility.getFullAXTree")["nodes"]
+    pressable = [
+        node for node in tree if node.get("role", {}).get("value") in {"button", "radio", "searchbox", "table"}
+    ]
+    assert len(pressable) > 10
+    assert [node for node in pressable if not node.get("name", {}).get("value")] == []
+    assert any("Compaction 1 of 5: rejected_empty" in node["name"]["value"] for node in pressable)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_is_no_wider_than_the_screen(seen: Page, width: int) -> None:
+    """On a telephone as on a desk."""
+    seen.look(width=width)
+    seen.click("#list tbody tr:nth-child(3) button")
+    assert seen.run("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_a_thread_that_goes_on_is_followed(tab: Page, told: Told) -> None:
+    """The page draws what is new by itself, and keeps what was chosen."""
+    with Server(told.report, lambda: stamp(told.saver, THREAD)) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        tab.complaints.clear()
+        tab.open(f"http://127.0.0.1:{serving.server_port}/")
+        tab.click(".mark.failed")
+        told.say("again")
+        tab.until("document.querySelectorAll('#list tbody tr').length === 2")
+        assert tab.run("document.querySelectorAll('#chart .mark.committed').length") == 1
+        assert tab.run("document.querySelector('.mark.failed').getAttribute('aria-pressed')") == "true"
+        tab.open("about:blank")
+        serving.shutdown()
+    assert tab.complaints == []

@@ -1,0 +1,56 @@
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langgraph_compaction.graph import diff, history, preview, show, undo
+from langgraph_compaction.graph.inspector.display import SHOWN
+from tests.graph.harness import CONFIG, values
+from tests.graph.inspector.conftest import HOSTILE, Told
+
+HARMLESS = {"div", "strong", "table", "tbody", "tr", "th", "td", "details", "summary", "p", "em", "del", "ins", "pre"}
+
+
+def tags(text: str) -> set[str]:
+    """The tags in a text."""
+    found: set[str] = set()
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attrs: found.update(
+        [tag, *(name for name, _ in attrs if name != "style" and name != "scope")]
+    )  # type: ignore[method-assign]
+    parser.feed(text)
+    return found
+
+
+def shown(value: Any) -> str:
+    """What a notebook shows of a value."""
+    text: str = value._repr_html_()
+    assert tags(text) <= HARMLESS
+    return text
+
+
+def test_a_notebook_shows_what_a_compaction_did(told: Told) -> None:
+    """Its verdict, its figures, its messages as text, its summary."""
+    before = values(told.graph)["messages"]
+    assert "What a compaction would do" in shown(preview(told.graph, CONFIG))
+    told.say("again")
+    failed, done = history(told.graph, CONFIG)
+    assert "rejected_empty" in shown(show(told.graph, CONFIG, failed.compaction_id))
+    text = shown(show(told.graph, CONFIG, done.compaction_id))
+    assert f'<td style="text-align:left;padding:1px 0">{done.tokens_before:,}</td>' in text
+    assert f"dropped: {len(done.dropped)} messages" in text
+    assert "&lt;/script&gt;" in text
+    assert "dropped: " in shown(diff(before, values(told.graph)["messages"]))
+    assert f"Undone: {done.compaction_id}" in shown(undo(told.graph, CONFIG, force=True))
+
+
+@pytest.mark.parametrize("count", [1, SHOWN + 7])
+def test_long_lists_are_shown_in_part(count: int) -> None:
+    """And say how much more there is; a shortened message shows both forms."""
+    messages = [HumanMessage(HOSTILE, id=str(n)) for n in range(count)]
+    text = shown(diff(messages, []))
+    assert text.count("<em>user</em>") == min(count, SHOWN)
+    assert ("and 7 more" in text) == (count > SHOWN)
+    both = shown(diff([AIMessage("long", id="1")], [AIMessage("short", id="1")]))
+    assert "<del>long</del> <ins>short</ins>" in both

@@ -1,0 +1,117 @@
+import sqlalchemy as sa
+from langchain_core.messages import BaseMessage
+
+from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.graph import transcript
+from langgraph_compaction.graph.inspector.course import Course, read, stamp
+from langgraph_compaction.graph.inspector.report import Report, report_of
+from tests.graph.harness import CONFIG, THREAD, WORDS, agent, full, standing, tool_block, values
+from tests.graph.inspector.conftest import Told
+
+
+def texts(report: Report, seqs: list[int]) -> list[str]:
+    """The ids of messages of a report."""
+    return [report["messages"][seq]["id"] for seq in seqs]
+
+
+def ids(messages: list[BaseMessage]) -> list[str]:
+    """The ids of messages."""
+    return [str(message.id) for message in messages]
+
+
+def test_every_attempt_is_there_with_what_became_of_it(every: Told) -> None:
+    """Failed, on another branch, in force, undone: as the state that the thread has now sees them."""
+    report = every.report()
+    kinds = [attempt["kind"] for attempt in report["attempts"]]
+    assert kinds == ["failed", "other branch", "committed", "undone", "undone"]
+    assert [attempt["row"]["verdict"] for attempt in report["attempts"]][-2:] == ["committed", "undone"]
+    assert report["attempts"][2]["row"]["compaction_id"] == standing(every.graph)["head"]
+    assert report["attempts"][0]["row"]["reason"] == "empty_summary"
+    assert report["held"]
+
+
+def test_an_attempt_stands_before_the_request_that_it_made_room_for(every: Told) -> None:
+    """One of another branch, whose checkpoint is not in the thread's line, by the clock."""
+    report = every.report()
+    assert [attempt["at"] for attempt in report["attempts"]] == [0, 2, 2, 3, 4]
+    first = report["attempts"][2]
+    assert first["row"]["tokens_after"] == report["requests"][2]["tokens"]
+
+
+def test_sizes_are_the_providers_where_it_gave_one(every: Told) -> None:
+    """Else counted; the trigger and the limit are those that the compactions knew."""
+    requests = every.report()["requests"]
+    assert [(one["tokens"], one["real"]) for one in requests[:2]] == [(100, True), (930, False)]
+    assert {(one["trigger"], one["limit"]) for one in requests} == {(800, 1000)}
+    assert [one["turn"] for one in requests] == [1, 2, 3, 4]
+
+
+def test_what_left_and_what_came_are_the_messages(every: Told) -> None:
+    """The view before and after a commit, its summary, and what is pinned in it."""
+    report = every.report()
+    attempt = report["attempts"][2]
+    records = CompactionRecords(every.saver.database)
+    name = attempt["row"]["compaction_id"]
+    assert texts(report, _expanded(attempt["before"])) == ids(records.began_with(THREAD, name))
+    assert texts(report, attempt["left"]) == ids(records.taken_by(THREAD, name))
+    after = texts(report, _expanded(attempt["after"] or ()))
+    assert after[0] == f"summary-{name}" == texts(report, [attempt["summary"] or -1])[0]
+    assert texts(report, attempt["pins"]) == ["seen"]
+    assert set(after[1:]) == set(texts(report, _expanded(attempt["before"]))) - set(texts(report, attempt["left"]))
+    assert attempt["goal"].startswith("</script>")
+
+
+def test_the_transcript_is_the_conversation(every: Told) -> None:
+    """As `transcript` tells it; what is in view is the state's list."""
+    report = every.report()
+    assert texts(report, report["transcript"]) == ids(list(transcript(every.graph, CONFIG)))
+    assert texts(report, report["in_view"]) == ids(values(every.graph)["messages"])
+    assert report["tokens"] == sum(map(WORDS.message, values(every.graph)["messages"]))
+
+
+def test_what_was_shortened_has_both_forms(told: Told) -> None:
+    """The original from the archive, and what the view holds in its place."""
+    made = agent(checkpointer=told.saver, tool_result_threshold=100, context_window=1_000)
+    config = {"configurable": {"thread_id": "clipped"}}
+    given = full()["messages"]
+    made.invoke({"messages": [given[0], *tool_block(1, 300), *given[1:]]}, config)
+    report = report_of(read(told.saver, "clipped"), WORDS)
+    pairs = [pair for attempt in report["attempts"] for pair in attempt["clipped"]]
+    assert pairs
+    for before, after in pairs:
+        assert after is not None
+        old, new = report["messages"][before], report["messages"][after]
+        assert old["id"] == new["id"]
+        assert old["tokens"] > new["tokens"]
+
+
+def test_it_reads_runs_and_no_list_of_messages_twice(every: Told) -> None:
+    """However many checkpoints hold a message, its row is read once."""
+    asked: list[str] = []
+    engine = every.saver.database.engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+    course = read(every.saver, THREAD)
+    assert len(course.moments) > len(asked)
+    assert sum("compaction_message" in statement for statement in asked) <= 2
+
+
+def test_the_stamp_changes_with_the_thread(told: Told) -> None:
+    """And only with it."""
+    before = stamp(told.saver, THREAD)
+    assert stamp(told.saver, THREAD) == before != ""
+    told.say("more")
+    assert stamp(told.saver, THREAD) != before
+
+
+def test_without_checkpoints_the_ledger_is_still_told(told: Told) -> None:
+    """As where they are kept by another saver, or were pruned; an unknown thread is empty."""
+    course = read(told.saver, THREAD)
+    bare = Course(thread_id=THREAD, attempts=course.attempts, snapshots=course.snapshots, messages=course.messages)
+    report = report_of(bare, WORDS)
+    assert [attempt["kind"] for attempt in report["attempts"]] == ["failed"]
+    assert report["requests"] == []
+    assert report_of(read(told.saver, "nobody"), WORDS)["attempts"] == []
+
+
+def _expanded(runs: tuple[tuple[int, int], ...]) -> list[int]:
+    return [seq for start, length in runs for seq in range(start, start + length)]

@@ -1,0 +1,40 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langgraph_sdk import get_sync_client
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from tests.server.dev_server import Server
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A running server."""
+    started = Server(tmp_path_factory.mktemp("server"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[Any]:
+    """A client of the server, over HTTP."""
+    with get_sync_client(url=server.address) as opened:
+        yield opened
+
+
+@pytest.fixture
+def assistant(client: Any) -> str:
+    """The id of the one assistant that the server has."""
+    found: str = client.assistants.search()[0]["assistant_id"]
+    return found
+
+
+@pytest.fixture
+def kept(server: Server) -> Iterator[SQLAlchemySaver]:
+    """Open what the server keeps, beside it."""
+    with SQLAlchemySaver.from_url(server.database) as saver:
+        yield saver

@@ -1,0 +1,143 @@
+"""What LangGraph Studio asks of the server: to draw the graph, set it, run it, be asked, and go back in time."""
+
+from typing import Any
+
+import pytest
+
+from langgraph_compaction.graph.routing import AGENT_EDGES
+from langgraph_compaction.nodes import CompactionOverrides
+from tests.server.dev_server import ids, ran, said, said_by_user, talk
+
+SOFT = talk(800)
+"""About 3,240 tokens: over the echo's trigger, 3,200, and under its limit, 3,500."""
+HARD = talk(900)
+
+
+def test_the_graph_is_drawn_by_its_names(client: Any, assistant: str) -> None:
+    """Nodes and edges are those of the design, and nothing else."""
+    drawn = client.assistants.get_graph(assistant)
+    assert {node["id"] for node in drawn["nodes"]} == {"__start__", *AGENT_EDGES, "tools", "__end__"}
+    assert {(edge["source"], edge["target"]) for edge in drawn["edges"]} == {
+        ("__start__", "token_check"),
+        *((source, target) for source, targets in AGENT_EDGES.items() for target in targets),
+        ("tools", "token_check"),
+        ("tools", "__end__"),
+    }
+
+
+def test_the_settings_are_the_contexts_schema(client: Any, assistant: str) -> None:
+    """Every one with what it means; nothing is required, and what the state holds is told too."""
+    schemas = client.assistants.get_schemas(assistant)
+    for name in ("context_schema", "config_schema"):
+        fields = schemas[name]["properties"]
+        assert list(fields) == list(CompactionOverrides.model_fields)
+        assert all(field["description"] and field["default"] is None for field in fields.values())
+        assert "required" not in schemas[name]
+    assert list(schemas["input_schema"]["properties"]) == ["messages", "compaction", "memory"]
+
+
+def test_a_streaming_run_compacts_with_events(client: Any, assistant: str) -> None:
+    """Nodes, events and the answer's words arrive as they come; the summary is no word of the answer."""
+    thread = client.threads.create()["thread_id"]
+    context = {"trigger_ratio": 0.4, "target_ratio": 0.2, "emit_compaction_meta_events": True}
+    modes = ["updates", "custom", "messages-tuple"]
+    chunks = list(client.runs.stream(thread, assistant, input=talk(450), context=context, stream_mode=modes))
+    by_kind = {
+        kind: [chunk.data for chunk in chunks if chunk.event == kind] for kind in ("updates", "custom", "messages")
+    }
+    ran_in_order = [name for update in by_kind["updates"] for name in update]
+    assert ran_in_order == ["token_check", "selective_compaction", "summarize", "commit", "model"]
+    events = [event["event"] for event in by_kind["custom"]]
+    assert events[0] == "PreCompactEvent"
+    assert "CompactionMetaEvent" in events
+    (told,) = [event for event in by_kind["custom"] if event["event"] == "CompactionEvent"]
+    assert told["verdict"] == "committed"
+    assert told["tokens_after"] < told["tokens_before"]
+    state = client.threads.get_state(thread)["values"]
+    assert state["compaction"]["head"] == told["compaction_id"]
+    assert state["messages"][0]["additional_kwargs"]["lc_source"] == "summarization"
+    assert "".join(message["content"] for message, _ in by_kind["messages"]) == state["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("accept", [True, False])
+def test_an_interrupt_is_answered(client: Any, assistant: str, accept: bool) -> None:
+    """The thread waits for a person, shows the question with its figures, and goes on as they say."""
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, assistant, input=SOFT, context={"require_confirmation": True})
+    waiting = client.threads.get_state(thread)
+    assert waiting["next"] == ["confirm"]
+    (question,) = [one["value"] for one in waiting["interrupts"]]
+    assert question["question"] == "Compact the conversation?"
+    assert client.threads.get(thread)["status"] == "interrupted"
+    state = client.runs.wait(thread, assistant, command={"resume": {"accept": accept, "focus": "the parts"}})
+    assert state["compaction"]["last"]["verdict"] == ("committed" if accept else "declined")
+    assert state["compaction"].get("epoch", 0) == accept
+    assert state["messages"][-1]["type"] == "ai"
+    assert client.threads.get(thread)["status"] == "idle"
+
+
+def test_an_edited_state_is_what_a_run_goes_on_from(client: Any, assistant: str) -> None:
+    """A message changed and one deleted in the middle of a question: what is compacted is what is there now."""
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, assistant, input=SOFT, context={"require_confirmation": True})
+    edits = [{"role": "user", "id": "m6", "content": "shorter"}, {"type": "remove", "id": "m1"}]
+    client.threads.update_state(thread, {"messages": edits}, as_node="token_check")
+    edited = client.threads.get_state(thread)
+    assert edited["next"] == ["confirm"]
+    assert said_by_user(edited["values"])[-1] == "shorter"
+    assert ids(edited["values"]) == ["m0", "m2", "m3", "m4", "m5", "m6"]
+    client.runs.wait(thread, assistant, input=None)
+    state = client.runs.wait(thread, assistant, command={"resume": "accept"})
+    assert state["compaction"]["epoch"] == 1
+    assert said_by_user(state)[-1] == "shorter"
+    assert "m1" not in ids(state)
+    assert said_by_user(ran(client, thread, assistant, "And now?"))[-2:] == ["shorter", "And now?"]
+
+
+def test_a_fork_goes_on_from_before_a_compaction(client: Any, assistant: str) -> None:
+    """History has the state of every step; a run from before the compaction has all that was said."""
+    thread = client.threads.create()["thread_id"]
+    compacted = client.runs.wait(thread, assistant, input=HARD)
+    assert compacted["compaction"]["epoch"] == 1
+    history = client.threads.get_history(thread, limit=100)
+    assert [one["next"] for one in reversed(history)] == [
+        ["__start__"],
+        ["token_check"],
+        ["selective_compaction"],
+        ["summarize"],
+        ["commit"],
+        ["model"],
+        [],
+    ]
+    [before] = [one for one in history if one["next"] == ["token_check"]]
+    assert said_by_user(before["values"]) == said_by_user(HARD_AS_STATE)
+    fork = client.threads.update_state(
+        thread, {"messages": [{"type": "remove", "id": "m0"}]}, checkpoint=before["checkpoint"], as_node="__start__"
+    )
+    state = client.runs.wait(thread, assistant, input=None, checkpoint=fork["checkpoint"])
+    assert "epoch" not in state["compaction"]
+    assert ids(state)[:-1] == [message["id"] for message in HARD["messages"][1:]]
+    assert said_by_user(ran(client, thread, assistant, "On the fork.")) == [*said_by_user(state), "On the fork."]
+
+
+HARD_AS_STATE = {"messages": [{**one, "type": "human"} for one in HARD["messages"] if one["role"] == "user"]}
+
+
+def test_a_run_takes_a_compaction_back(client: Any, assistant: str) -> None:
+    """By its input alone, for who has only the server; over the limit it says so, and wants to be forced."""
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, assistant, input=HARD)
+    over = client.runs.wait(thread, assistant, input=wish(undo="last"))
+    assert (over["compaction"]["last"]["verdict"], over["compaction"]["last"]["reason"]) == ("noop", "over_limit")
+    forced = client.runs.stream(thread, assistant, input=wish(undo="last", force=True), stream_mode="custom")
+    (told,) = [one.data for one in forced if one.event == "custom" and one.data["event"] == "CompactionEvent"]
+    assert told["verdict"] == "undone"
+    back = client.threads.get_state(thread)["values"]
+    assert ids(back)[:-1] == [message["id"] for message in HARD["messages"]]
+    assert back["compaction"]["held"]
+    assert client.runs.wait(thread, assistant, input=wish(release=True))["compaction"]["held"] is False
+
+
+def wish(**request: Any) -> dict[str, Any]:
+    """The input of a run by which a person asks for something."""
+    return {"messages": [], "compaction": {"request": request}}
