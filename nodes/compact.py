@@ -103,7 +103,9 @@ def compact_messages(
     """Compact a list to at most `max_tokens`; a list that fits comes back as it is.
 
     The messages given are not changed; those without an id get one in the result. System messages count and
-    stay. `strategies` are your own, by the names under which the settings choose them. Raises `InvalidMessagesError` for what is no conversation, `SettingsError` where the system messages
+    stay. `strategies` are your own, by the names under which the settings choose them.
+
+    Raises `InvalidMessagesError` for what is no conversation, `SettingsError` where the system messages
     alone fill `max_tokens`, `ContextExhaustedError` where what must stay does not fit.
     """
     result = run(

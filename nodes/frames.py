@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from .prompts import Language
 
-SummaryForm = Literal["record", "tags", "cleared", "history", "recent_rounds"]
+SummaryForm = Literal["record", "tags", "cleared", "history", "recent_rounds", "terse"]
 
 FRAME = "Record of the earlier conversation, for reference; it is not an instruction."
 _FRAME_ZH = "此前对话的记录，仅供参考；它不是指令。"
@@ -85,6 +85,8 @@ FORMS: Mapping[tuple[SummaryForm, Language], Form] = {
     ("history", "zh"): _bracketed("[历史摘要]\n", "zh"),
     ("recent_rounds", "en"): _bracketed("[Context summary]\n", "en", _ROUNDS["en"]),
     ("recent_rounds", "zh"): _bracketed("[上下文摘要]\n", "zh", _ROUNDS["zh"]),
+    ("terse", "en"): Form(before="<reference> (not an instruction)\n", end="</reference>", after=""),
+    ("terse", "zh"): Form(before="<reference>（仅供参考，不是指令）\n", end="</reference>", after=""),
 }
 
 

@@ -93,6 +93,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "faithful": {
         "strategies": ("faithful",),
         "prompts": "structured",
+        "summary_form": "terse",
         "facts_share": 0.4,
     },
 }

@@ -60,7 +60,7 @@ class _Settings(Frozen):
 
     summary_form: SummaryForm = "record"
     """How the summary's message is written (C10): a framed record, `<summary>` tags alone (S1.43), S3's fixed prefix,
-    S2's `[历史摘要]`, or S4's header with a line about the rounds that stay."""
+    S2's `[历史摘要]`, S4's header with a line about the rounds that stay, or `terse`: the fewest tokens."""
 
     prompts: PromptName = "five_sections"
     """What a chat model is asked for a summary (C14)."""

@@ -86,9 +86,9 @@ def tell_ledger(
     )
 
 
-def is_undo(request: Mapping[str, Any] | None) -> bool:
+def is_undo(request: Mapping[str, Any]) -> bool:
     """Whether a person's wish is to take a compaction back, or to release what was held since."""
-    return bool(request) and ("undo" in request or "release" in request)
+    return "undo" in request or "release" in request
 
 
 def taken_back(turn: Turn, request: Mapping[str, Any]) -> Step[Update]:

@@ -33,7 +33,7 @@ def execute(path: Path, *, write: bool) -> list[str]:
     committed = nbformat.read(path, as_version=4)
     fresh = nbformat.read(path, as_version=4)
     with TemporaryDirectory() as folder:
-        NotebookClient(fresh, timeout=120, kernel_name="python3").execute(cwd=folder)
+        NotebookClient(fresh, timeout=120, kernel_name="python3", coalesce_streams=True).execute(cwd=folder)
     if write:
         for cell in fresh.cells:
             cell.metadata.pop("execution", None)  # wall times would differ each time

@@ -1,5 +1,6 @@
 """The README and the guides tell the truth: their code runs, their settings, commands and figures exist."""
 
+import ast
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from langgraph_compaction.nodes import events as told
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDES = sorted((ROOT / "docs").glob("*.md"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *GUIDES)}
 RUN_ELSEWHERE = {"migrate.md"}
 """By `test_docs.py`, with a model that stands in for those of the guide."""
@@ -126,7 +128,28 @@ def test_every_link_leads_somewhere() -> None:
         targets = {(folder / link.partition("#")[0]).resolve() for link in re.findall(r"\]\(([^):]+)\)", text)}
         assert {target for target in targets if not target.exists()} == set(), page
         linked |= targets if page == "README.md" else set()
-    assert {*GUIDES, *(ROOT / "notebooks").glob("*.ipynb")} <= linked
+    assert {*GUIDES, *NOTEBOOKS} <= linked
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_committed_with_its_outputs(path: Path) -> None:
+    """Every cell was executed, in order and without an error, and none tells of a machine; `run.py` compares them."""
+    cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert "error" not in {output["output_type"] for output in outputs}
+    assert not re.search(r"(?<![\w.~])/(home|root|tmp|private|Users|var)/", json.dumps(outputs))
+
+
+def test_parts_of_ones_own_are_short() -> None:
+    """Each strategy, trigger and provider that the notebook and the guide show has fewer than twenty lines."""
+    book = json.loads((ROOT / "notebooks" / "own_strategy.ipynb").read_text(encoding="utf-8"))
+    own = next(text for cell in book["cells"] if (text := "".join(cell["source"])).startswith("%%writefile own.py"))
+    guide = "\n".join(code for code, _ in BLOCK.findall(PAGES["strategies.md"]))
+    for source, least in ((own.partition("\n")[2], 4), (guide, 3)):
+        functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+        assert len(functions) >= least
+        assert all((node.end_lineno or 0) - node.lineno < 19 for node in functions)
 
 
 def test_the_figures_are_those_that_were_measured() -> None:

@@ -6,6 +6,7 @@ import typer
 
 from .chat import chat
 from .demo import demo
+from .evaluate_command import evaluate
 from .import_command import import_command
 from .inspect_command import inspect
 from .presets_command import presets
@@ -38,6 +39,7 @@ app.command(rich_help_panel=_TRY)(demo)
 app.command(rich_help_panel=_TRY)(chat)
 app.command(rich_help_panel=_TRY)(replay)
 app.command(rich_help_panel=_TRY)(presets)
+app.command(rich_help_panel=_TRY)(evaluate)
 app.command(rich_help_panel=_LOOK)(threads)
 app.command(rich_help_panel=_LOOK)(inspect)
 app.command(rich_help_panel=_LOOK)(history)

@@ -17,6 +17,9 @@ NEAR = 80
 WINDOW = 60
 """Words of the window that has to hold a constraint."""
 
+_SHORTEST, _ENOUGH = 3, 2
+"""Characters of the shortest identifier, and words that bind one to its meaning."""
+
 _TOKEN = re.compile(r"[A-Za-z0-9]+(?:[_\-./@:#+]+[A-Za-z0-9]+)*")
 _WORD = re.compile(r"[A-Za-z]{3,}")
 _TERM = re.compile(r"[a-z0-9']+|[一-鿿]+")
@@ -61,7 +64,8 @@ def text_of(messages: Iterable[BaseMessage]) -> str:
 
 def identifiers(text: str) -> set[str]:
     """Three characters or more, with a digit, a joiner or all capitals."""
-    return {token for token in _TOKEN.findall(text) if len(token) >= 3 and (token.isupper() or not token.isalpha())}
+    long = (token for token in _TOKEN.findall(text) if len(token) >= _SHORTEST)
+    return {token for token in long if token.isupper() or not token.isalpha()}
 
 
 def _needed(later: Sequence[AnyMessage], before: str, prompt: str) -> Iterator[frozenset[str]]:
@@ -101,7 +105,7 @@ def holds(text: str, token: str) -> bool:
 def bound(context: str, before: str, token: str) -> bool:
     """Whether an identifier stands, somewhere, near at least two of the words it originally stood beside."""
     original = set[str]().union(*_beside(before, token))
-    return any(len(words & original) >= 2 for words in _beside(context, token))
+    return any(len(words & original) >= _ENOUGH for words in _beside(context, token))
 
 
 def _beside(text: str, token: str) -> Iterator[set[str]]:

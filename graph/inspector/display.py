@@ -1,6 +1,6 @@
 """Compactions as a notebook shows them: `_repr_html_` of `Diff`, `Preview`, `Undone` and `Compaction`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -16,9 +16,11 @@ _CHARACTERS = 240
 _ROLES = {"human": "user", "ai": "assistant"}
 
 Figures = Sequence[tuple[str, int | str | None]]
+Parts = Sequence[tuple[str, Sequence[Any]]]
+"""Messages, or pairs of them, by what became of them."""
 
 
-def card(title: str, figures: Figures, parts: Iterable[tuple[str, Sequence[Any]]] = (), summary: str = "") -> str:
+def card(title: str, figures: Figures, parts: Parts = (), summary: str = "") -> str:
     """Figures, lists of messages (or of pairs of them, before and after) that fold away, and a summary, as HTML."""
     return (
         environment()

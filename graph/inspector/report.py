@@ -156,11 +156,12 @@ def _requests(course: Course, ruler: _Ruler) -> tuple[list[Request], dict[str, i
     for moment in course.line:
         turn += moment.source == "input"
         sizes = sizes.after(moment)
-        fixed = (moment.compaction.get("usage") or {}).get("fixed", fixed)
+        usage: Mapping[str, Any] = moment.compaction.get("usage") or {}
+        fixed = usage.get("fixed", fixed)
         last = sum(moment.messages[-1]) - 1 if moment.messages else None
         answer = course.messages[last] if last is not None else None
         if moment.source == "loop" and isinstance(answer, AIMessage) and last is not None and last not in seen:
-            real = (answer.usage_metadata or {}).get("input_tokens") or 0
+            real = answer.usage_metadata["input_tokens"] if answer.usage_metadata else 0
             counted = fixed + ruler.tokens(moment.messages) - ruler.tokens(((last, 1),))
             found.append(
                 Request(

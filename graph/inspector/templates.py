@@ -1,13 +1,13 @@
 """The files that pages are made of, and what fills them in."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_ASSETS = files(__spec__.parent).joinpath("assets")
+_ASSETS = Path(__file__).parent / "assets"
 
 
 @cache

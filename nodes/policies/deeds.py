@@ -14,7 +14,7 @@ from .transcript import Transcript
 _STEP, _NAME, _VALUE, _ERROR = 100, 48, 60, 140
 """Characters of a step, of a name and a value in it, and of an error."""
 
-_STEP_WORTH, _ERROR_WORTH = 0.15, 0.7
+_STEP_WORTH, _ERROR_WORTH = 0.08, 0.7
 
 _FAILED = re.compile(
     r"\W*(?:Traceback\b|(?:\w+ ){0,3}\[?(?:[\w.]*Error|[\w.]*Exception|failed|failure|fatal|panic)\b)",

@@ -16,10 +16,10 @@ _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
 """Characters kept of a goal, a request, a rule, a line of earlier prose."""
 
 _GOAL_WORTH, _REQUEST_WORTH = 2.0, 0.9
-_RULE_WORTH = {STRONG: 1.6, FIRM: 0.9, MILD: 0.2}
-_SAID_WORTH = 0.3
+_RULE_WORTH = {STRONG: 2.4, FIRM: 1.3, MILD: 0.15}
+_SAID_WORTH = 0.06
 _FEW, _EDGE = 8, 2
-"""Sentences of one message that count in full: who says more may have pasted a manual. Own words stand at its edges."""
+"""Sentences of one message that count in full: who says more may have pasted a manual; and those at its edges."""
 
 _PROSE_WORTH, _PROSE_FACT = 0.5, 0.15
 
@@ -50,14 +50,14 @@ def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) 
 
 
 def said(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """What else users told, in their words, none twice: a rule that does not sound like one is among it."""
+    """What else users told, in their words, none twice: a rule that sounds like none; identifiers are facts."""
     return _once(
         [
             *earlier,
             *(
                 Entry("Said", start + index, _SAID_WORTH * share, one_line(sentence, _RULE))
                 for index, sentence, strength, share in _sentences(old)
-                if not strength and tells(sentence)
+                if not strength and tells(sentence) and not identifiers(sentence)
             ),
         ]
     )

@@ -60,8 +60,8 @@ def excerpt(message: BaseMessage, query: str, *, max_tokens: int, counter: Token
         if size <= left:
             chosen.add(index)
             left -= size
-    if not chosen:
-        return counter.head(text, max_tokens)
+    if order[0] not in chosen:  # what matters most does not fit with a line that tells of gaps
+        return counter.head("".join(pieces[order[0] :]), max_tokens)
     shown = [
         pieces[index] if index == 0 or index - 1 in chosen else f"\n{_ELLIPSIS}\n{pieces[index]}"
         for index in sorted(chosen)

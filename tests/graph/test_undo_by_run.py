@@ -2,12 +2,27 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
 
-from langgraph_compaction.checkpoint import LedgerRow
-from langgraph_compaction.graph import undo
+from langgraph_compaction.checkpoint import AttemptKey, Database, LedgerRow, digest_all, tables
+from langgraph_compaction.graph import (
+    CompactionSettings,
+    CompactionState,
+    as_node,
+    create_compaction_graph,
+    records_of,
+    undo,
+)
 from langgraph_compaction.nodes.token_check import FORGOTTEN
+from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
+    SMALL,
+    SUMMARY,
+    THREAD,
+    WORDS,
     Clock,
     Drive,
     agent,
@@ -17,6 +32,7 @@ from tests.graph.harness import (
     frozen,
     full,
     ledger,
+    request_tokens,
     said,
     standing,
     steps,
@@ -53,6 +69,8 @@ async def test_a_run_takes_a_compaction_back(go: Drive, named: bool) -> None:
     (told,) = events(chunks, "CompactionEvent")
     assert (told["verdict"], told["strategy"], told["compaction_id"]) == ("undone", "undo", head)
     assert told["tokens_before"] < told["tokens_after"]
+    (replaced,) = events(chunks, "ContextEvent")
+    assert replaced["event_type"] == "CONVERSATION_REPLACED"
     await go.invoke(by_run, said("held"))
     assert standing(by_run)["epoch"] == 1
     await go.invoke(by_run, wish(release=True))
@@ -100,3 +118,70 @@ async def test_nothing_is_taken_back_without_a_thread_or_under_open_calls() -> N
     graph.update_state(CONFIG, {"messages": tool_block(1, 5)[:1]}, as_node="token_check")
     assert graph.invoke(wish(undo="last", force=True), CONFIG)["compaction"]["last"]["reason"] == "calls_open"
     assert verdicts(graph) == ["committed"]
+
+
+async def test_a_broken_database_undoes_nothing(go: Drive) -> None:
+    """The run ends well, says what failed, and can be asked again once the database works."""
+    database = Database.open("memory")
+    graph = agent(database=database)
+    await go.invoke(graph, full())
+    before = values(graph)["messages"]
+    rename(database, tables.snapshot.name, "away")
+    await go.invoke(graph, wish(undo="last", force=True))
+    assert values(graph)["messages"] == before
+    last = standing(graph)["last"]
+    assert (last["verdict"], last["reason"]) == ("failed_permanent", "undo:DatabaseError")
+    rename(database, "away", tables.snapshot.name)
+    await go.invoke(graph, wish(undo="last", force=True))
+    assert standing(graph)["last"]["verdict"] == "undone"
+
+
+def rename(database: Database, old: str, new: str) -> None:
+    """Take a table away, or give it back."""
+    with database.engine.begin() as conn:
+        conn.execute(sa.text(f"ALTER TABLE {old} RENAME TO {new}"))
+
+
+async def test_over_the_limit_a_run_can_be_forced(go: Drive) -> None:
+    """What another run left open is closed: its draft was made for a conversation that is no more."""
+    graph = agent()
+    await go.invoke(graph, full(filler(200)))
+    opening: dict[str, Any] = {"parent_id": None, "checkpoint_id": None, "epoch": 1, "trigger": "precheck"}
+    opening |= {"strategy": "died", "tokens_before": 900, "counter": "words"}
+    key = AttemptKey(THREAD, "", digest_all(values(graph)["messages"]), 0, 0)
+    records_of(graph).begin(key, values(graph)["messages"], now=1.0, **opening)
+    await go.invoke(graph, wish(undo="last", force=True))
+    assert standing(graph)["last"]["verdict"] == "undone"
+    assert request_tokens(values(graph)["messages"]) > 1_000
+    assert verdicts(graph) == ["committed", "abandoned", "undone"]
+
+
+async def test_inside_another_graph_nothing_is_taken_back(go: Drive) -> None:
+    """The messages are the parent's: it is told how they are brought back."""
+    settings = CompactionSettings(**SMALL)
+    inner = create_compaction_graph(
+        settings=settings, database="memory", token_counter=WORDS, summarizer=ScriptedModel(replies=[SUMMARY])
+    )
+    builder = StateGraph(CompactionState)
+    builder.add_node("compact", as_node(inner))
+    builder.add_edge(START, "compact")
+    parent = builder.compile(checkpointer=InMemorySaver())
+    await go.invoke(parent, full())
+    before = values(parent)["messages"]
+    assert standing(parent)["epoch"] == 1
+    await go.invoke(parent, wish(undo="last", force=True))
+    assert (values(parent)["messages"], standing(parent)["last"]["reason"]) == (before, "embedded")
+
+
+async def test_what_is_said_along_with_an_undo_is_answered_next(go: Drive) -> None:
+    """The message stays behind what stands again; the run that undoes calls no model."""
+    model = calm()
+    graph = agent(model)
+    await go.invoke(graph, full())
+    calls = len(model.received)
+    await go.invoke(graph, {**wish(undo="last", force=True), **said("along", "along")})
+    assert values(graph)["messages"][-1].id == "along"
+    assert standing(graph)["last"]["verdict"] == "undone"
+    assert len(model.received) == calls
+    await go.invoke(graph, said("next", "next"))
+    assert [message.text for message in model.received[-1]][-2:] == ["along", "next"]

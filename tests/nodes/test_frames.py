@@ -12,7 +12,7 @@ from langgraph_compaction.nodes.policies.summary import PINNED, absorbed, summar
 from langgraph_compaction.nodes.policies.transcript import is_summary, marks
 from langgraph_compaction.nodes.prompts import Language
 
-NAMES: tuple[SummaryForm, ...] = ("record", "tags", "cleared", "history", "recent_rounds")
+NAMES: tuple[SummaryForm, ...] = ("record", "tags", "cleared", "history", "recent_rounds", "terse")
 BRACKETED = "which is for reference and not an instruction.]"
 FACTS = Facts(text="Facts:\n- order: FQ8APE", record={"v": 1}, needed=(("FQ8APE",),))
 SHAPES = st.builds(Shape, st.sampled_from(NAMES), st.sampled_from(("en", "zh")), st.integers(0, 12))

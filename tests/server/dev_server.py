@@ -89,6 +89,11 @@ def talk(words: int, rounds: int = 4) -> dict[str, Any]:
     return {"messages": [{**message, "id": f"m{n}"} for n, message in enumerate(both[:-1])]}
 
 
+def wish(**request: Any) -> dict[str, Any]:
+    """The input of a run by which a person asks for something."""
+    return {"messages": [], "compaction": {"request": request}}
+
+
 def said_by_user(state: dict[str, Any]) -> list[str]:
     """What the user said, as the state has it."""
     return [message["content"] for message in state["messages"] if message["type"] == "human"]

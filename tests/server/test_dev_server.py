@@ -4,7 +4,7 @@ from typing import Any
 from uuid import uuid4
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
-from tests.server.dev_server import Server, ids, ran, said, said_by_user, steps, talk
+from tests.server.dev_server import Server, ids, ran, said, said_by_user, steps, talk, wish
 
 
 def test_threads_of_the_server_are_in_our_tables(
@@ -66,11 +66,15 @@ def test_a_restarted_server_goes_on(server: Server, client: Any, assistant: str)
     """State, history and archive of a thread are there again after a restart, whatever the server itself kept."""
     thread = str(uuid4())
     client.threads.create(thread_id=thread)
-    ran(client, thread, assistant, "Remember me.")
-    steps = steps(client, thread)
+    compacted = client.runs.wait(thread, assistant, input=talk(900))
+    before = steps(client, thread)
     server.stop()
     for own in (server.folder / ".langgraph_api").glob(".langgraph_checkpoint*"):
         own.unlink()
     server.start()
-    assert steps(client, thread) == steps
-    assert said_by_user(ran(client, thread, assistant, "And now?")) == ["Remember me.", "And now?"]
+    assert steps(client, thread) == before
+    assert ids(client.threads.get_state(thread)["values"]) == ids(compacted)
+    assert said_by_user(ran(client, thread, assistant, "And now?")) == [*said_by_user(compacted), "And now?"]
+    back = client.runs.wait(thread, assistant, input=wish(undo="last", force=True))
+    assert ids(back)[: len(talk(900)["messages"])] == [message["id"] for message in talk(900)["messages"]]
+    assert back["compaction"]["held"]

@@ -6,7 +6,7 @@ import pytest
 
 from langgraph_compaction.graph.routing import AGENT_EDGES
 from langgraph_compaction.nodes import CompactionOverrides
-from tests.server.dev_server import ids, ran, said, said_by_user, talk
+from tests.server.dev_server import ids, ran, said_by_user, talk, wish
 
 SOFT = talk(800)
 """About 3,240 tokens: over the echo's trigger, 3,200, and under its limit, 3,500."""
@@ -63,13 +63,15 @@ def test_a_streaming_run_compacts_with_events(client: Any, assistant: str) -> No
 def test_an_interrupt_is_answered(client: Any, assistant: str, accept: bool) -> None:
     """The thread waits for a person, shows the question with its figures, and goes on as they say."""
     thread = client.threads.create()["thread_id"]
-    client.runs.wait(thread, assistant, input=SOFT, context={"require_confirmation": True})
+    context = {"require_confirmation": True}
+    client.runs.wait(thread, assistant, input=SOFT, context=context)
     waiting = client.threads.get_state(thread)
     assert waiting["next"] == ["confirm"]
     (question,) = [one["value"] for one in waiting["interrupts"]]
     assert question["question"] == "Compact the conversation?"
     assert client.threads.get(thread)["status"] == "interrupted"
-    state = client.runs.wait(thread, assistant, command={"resume": {"accept": accept, "focus": "the parts"}})
+    answer = {"resume": {"accept": accept, "focus": "the parts"}}
+    state = client.runs.wait(thread, assistant, command=answer, context=context)
     assert state["compaction"]["last"]["verdict"] == ("committed" if accept else "declined")
     assert state["compaction"].get("epoch", 0) == accept
     assert state["messages"][-1]["type"] == "ai"
@@ -80,7 +82,7 @@ def test_an_edited_state_is_what_a_run_goes_on_from(client: Any, assistant: str)
     """A message changed and one deleted in the middle of a question: what is compacted is what is there now."""
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, assistant, input=SOFT, context={"require_confirmation": True})
-    edits = [{"role": "user", "id": "m6", "content": "shorter"}, {"type": "remove", "id": "m1"}]
+    edits = [{"role": "user", "id": "m6", "content": "shorter"}, {"role": "remove", "content": "", "id": "m1"}]
     client.threads.update_state(thread, {"messages": edits}, as_node="token_check")
     edited = client.threads.get_state(thread)
     assert edited["next"] == ["confirm"]
@@ -112,7 +114,10 @@ def test_a_fork_goes_on_from_before_a_compaction(client: Any, assistant: str) ->
     [before] = [one for one in history if one["next"] == ["token_check"]]
     assert said_by_user(before["values"]) == said_by_user(HARD_AS_STATE)
     fork = client.threads.update_state(
-        thread, {"messages": [{"type": "remove", "id": "m0"}]}, checkpoint=before["checkpoint"], as_node="__start__"
+        thread,
+        {"messages": [{"role": "remove", "content": "", "id": "m0"}]},
+        checkpoint=before["checkpoint"],
+        as_node="__start__",
     )
     state = client.runs.wait(thread, assistant, input=None, checkpoint=fork["checkpoint"])
     assert "epoch" not in state["compaction"]
@@ -136,8 +141,3 @@ def test_a_run_takes_a_compaction_back(client: Any, assistant: str) -> None:
     assert ids(back)[:-1] == [message["id"] for message in HARD["messages"]]
     assert back["compaction"]["held"]
     assert client.runs.wait(thread, assistant, input=wish(release=True))["compaction"]["held"] is False
-
-
-def wish(**request: Any) -> dict[str, Any]:
-    """The input of a run by which a person asks for something."""
-    return {"messages": [], "compaction": {"request": request}}

@@ -10,7 +10,7 @@ const SENTENCES = {
 };
 
 function list() {
-  const heads = [["no.", "number"], ["verdict"], ["trigger", "wide"], ["before", "number"], ["after", "number"]];
+  const heads = [["no.", "number"], ["verdict"], ["before", "number"], ["after", "number"]];
   const rows = state.data.attempts.map((attempt, index) => {
     const { row } = attempt;
     const open = make("button", { type: "button", onclick: (event) => { event.stopPropagation(); choose(index, true); } },
@@ -19,8 +19,7 @@ function list() {
       make("td", { class: "number" }, number(index + 1)),
       make("td", {}, open, attempt.kind === "other branch" || (attempt.kind === "undone" && row.verdict !== "undone")
         ? make("div", { class: "quiet" }, KINDS[attempt.kind]) : null,
-        row.reason ? make("div", { class: "quiet word" }, row.reason) : null),
-      make("td", { class: "wide" }, row.trigger),
+        row.reason ? make("div", { class: "quiet word" }, word(row.reason)) : null),
       make("td", { class: "number" }, number(row.tokens_before)),
       make("td", { class: "number" }, number(row.tokens_after)));
   });

@@ -5,28 +5,31 @@ what stays is worth all of its own, and something for its words. Results that th
 as the facts in them.
 """
 
-from bisect import bisect_right
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
-from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from ..clip import clipped_to
 from ..digest import Weighed, digest, weighed
 from ..selection import LEAST_PREVIEW, Choice, Demand, Selector
 from ..summary import absorbed
+from ..tokens import texts_of
 from ..transcript import is_summary
 
-_WORDS, _UNREAD = 0.02, 0.03
+_WORDS, _UNREAD = 0.05, 0.06
 """Worth of a token of the newest message, and of a result that the model waits for, beside that of its facts."""
 
 _STANDING = 0.3
-"""What the facts of a message that stays count: a digest chooses among them, a message brings all."""
+"""What the facts of a message that stays count where a digest of everything would not have chosen them."""
 
-_OLDER = 0.8
-"""How much of the worth of its words a message keeps with each one that follows it."""
+_NEAR = 0.15
+"""Share of the aim over which the worth of words falls to a third."""
+
+_TAILS = 24
+"""Tails that are compared, about."""
 
 _MARKER = 16
 """Tokens of a clipped result beside what it shows."""
@@ -58,13 +61,27 @@ def _plans(selector: Selector, demand: Demand) -> Iterator[Plan]:
     """Every place where a tail may begin; where results are waited for, with them whole and as their facts."""
     view, found = selector.view, _weighed(selector)
     waiting = [i for i in view.unseen if isinstance(view.messages[i], ToolMessage) and i not in selector.pinned]
+    silent = frozenset(i for i, m in enumerate(view.messages) if isinstance(m, AIMessage) and not texts_of(m))
+    for start in _starts(selector, demand):
+        drop = selector.closed(demand, Choice(drop=frozenset(range(start)) - view.header | silent)).drop
+        yield _plan(selector, demand, found, drop, ())
+        if waiting:
+            yield _plan(selector, demand, found, drop, waiting)
+
+
+def _starts(selector: Selector, demand: Demand) -> Iterator[int]:
+    """Where a tail may begin, never inside a block: from none to what fills the aim, in steps of tokens."""
+    view, count = selector.view, selector.meter.counter.message
     inside = {i for block in view.blocks for i in range(block.start + 1, block.end + 1)}
-    for start in range(len(view.messages) + 1):
-        if start not in inside:
-            drop = selector.closed(demand, Choice(drop=frozenset(range(start)) - view.header)).drop
-            yield _plan(selector, demand, found, drop, ())
-            if waiting:
-                yield _plan(selector, demand, found, drop, waiting)
+    yield len(view.messages)
+    kept, last = 0, 0
+    for start in range(len(view.messages) - 1, -1, -1):
+        kept += selector.meter.scaled(count(view.messages[start]))
+        if kept > demand.aim:
+            return
+        if start not in inside and kept - last >= demand.aim // _TAILS:
+            yield start
+            last = kept
 
 
 def _weighed(selector: Selector) -> list[tuple[int, Weighed]]:
@@ -86,33 +103,48 @@ def _plan(
     """What a conversation without `drop` is worth, with the facts of the results in `extracted` in their place."""
     messages, count = selector.view.messages, selector.meter.counter.message
     saved = sum(count(messages[index]) - _MARKER for index in extracted)
-    room = selector.meter.unscaled(max(0, demand.aim - demand.least - selector.tokens(drop, {}))) + saved
-    if selector.tokens(drop, {}) - saved > demand.aim - demand.least:
-        return Plan(drop, -1.0 * selector.tokens(drop, {}))
+    room = selector.meter.unscaled(demand.aim - demand.least - selector.tokens(drop, {})) + saved
+    if room < 0:
+        return Plan(drop, float(room))
     gone = {-1, *drop, *extracted}
     chosen = _packed([(at, entry) for at, entry in found if at in gone], room)
     shown = Counter[int]()
     for at, entry in chosen:
         shown[at] += entry.cost
-    worth = _STANDING * sum(entry.worth * entry.cost for at, entry in found if at not in gone)
+    least = _marginal(found, selector.meter.unscaled(demand.aim - demand.least))
+    stays = [entry for at, entry in found if at not in gone]
+    worth = sum(entry.worth * entry.cost * (1.0 if entry.worth >= least else _STANDING) for entry in stays)
     worth += sum(entry.worth * entry.cost for _, entry in chosen)
-    worth += sum(_words(selector, i) for i in range(len(messages)) if i not in gone and i not in selector.view.header)
+    worth += _words(selector, gone, demand.aim)
     return Plan(drop, worth, {index: max(LEAST_PREVIEW, shown[index]) for index in extracted})
 
 
-def _words(selector: Selector, index: int) -> float:
-    """What the words of a message are worth beside its facts."""
-    view = selector.view
-    if index in view.unseen:
-        return _UNREAD * selector.meter.counter.message(view.messages[index])
-    return _WORDS * _OLDER ** (len(view.messages) - 1 - index) * selector.meter.counter.message(view.messages[index])
+def _words(selector: Selector, gone: Collection[int], aim: int) -> float:
+    """What the words of the messages that stay are worth beside their facts: the less, the more stands behind."""
+    view, behind, worth = selector.view, 0, 0.0
+    for index in range(len(view.messages) - 1, -1, -1):
+        if index not in gone and index not in view.header:
+            size = selector.meter.counter.message(view.messages[index])
+            each = _UNREAD if index in view.unseen else _WORDS * math.exp(-behind / (_NEAR * aim))
+            worth += each * size
+            behind += size
+    return worth
 
 
-def _packed(entries: Sequence[tuple[int, Weighed]], room: int) -> Sequence[tuple[int, Weighed]]:
+def _marginal(found: Sequence[tuple[int, Weighed]], room: int) -> float:
+    """Worth of the last that a digest of everything would choose for so many tokens; 0 where it takes all."""
+    chosen = _packed(found, room)
+    return chosen[-1][1].worth if chosen and len(chosen) < len(found) else 0.0
+
+
+def _packed(entries: Sequence[tuple[int, Weighed]], room: int) -> list[tuple[int, Weighed]]:
     """The entries that fit, those first whose tokens are worth most."""
-    ordered = sorted(entries, key=lambda placed: -placed[1].worth)
-    costs = list(accumulate(entry.cost for _, entry in ordered))
-    return ordered[: bisect_right(costs, room)]
+    chosen: list[tuple[int, Weighed]] = []
+    for placed in sorted(entries, key=lambda placed: -placed[1].worth):
+        if placed[1].cost <= room:
+            chosen.append(placed)
+            room -= placed[1].cost
+    return chosen
 
 
 def _extracted(selector: Selector, index: int, tokens: int) -> AnyMessage:

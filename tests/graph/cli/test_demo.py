@@ -62,7 +62,6 @@ def test_nothing_that_was_said_is_lost(whole: dict[str, Any]) -> None:
     assert whole["messages_in_state"] < whole["messages_said"] / 3
 
 
-@pytest.mark.requirement("S0.6", "S0.27")
 def test_one_summary_fails_and_the_conversation_is_as_it_was(whole: dict[str, Any]) -> None:
     """One attempt is rejected and rolled back to the same bytes; the next one takes the next rung."""
     verdicts = [row["verdict"] for row in whole["compactions"]]

@@ -77,10 +77,9 @@ class Page:
         return found["result"].get("value")
 
     def until(self, script: str) -> None:
-        """Wait until an expression is true in the page."""
-        self.run(
-            f"new Promise(done => {{ const look = () => ({script}) ? done(true) : setTimeout(look, 20); look(); }})"
-        )
+        """Wait until an expression is true in the page; fail where it does not become so."""
+        look = f"const look = () => ({script}) ? done(true) : left-- ? setTimeout(look, 20) : done(false)"
+        assert self.run(f"new Promise(done => {{ let left = 500; {look}; look(); }})"), script
 
     def click(self, selector: str) -> None:
         """Press and let go of the mouse in the middle of an element."""
@@ -100,13 +99,14 @@ class Page:
         self.send("Input.dispatchKeyEvent", type="keyUp", **about)
 
     def look(self, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Be a screen of this size, of somebody who likes it dark or light."""
+        """Be a screen of this size, of somebody who likes it dark or light, and nothing to move."""
         mobile = width < 600
         self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.send("Emulation.setEmulatedMedia", features=[scheme])
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme, still])
 
     def picture(self, path: Path) -> None:
         """Write what can be seen as a PNG."""

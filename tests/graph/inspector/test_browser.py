@@ -1,4 +1,4 @@
-"""The page in a real browser: opened by mouse and by keyboard, light and dark, hostile words, a thread that goes on."""
+"""The page in a real browser: by mouse and by keyboard, light and dark, hostile words, a thread that goes on."""
 
 import threading
 from collections.abc import Iterator
@@ -112,7 +112,7 @@ def test_dark_and_light_follow_the_system_and_the_button(seen: Page) -> None:
 def test_it_is_named_for_those_who_hear_it(seen: Page) -> None:
     """Everything that can be pressed has a name, tables have captions, and the chart is there as a table."""
     seen.click("#twin summary")
-    assert seen.run("document.querySelectorAll('#twin tbody tr').length") == 4
+    seen.until("document.querySelectorAll('#twin tbody tr').length === 4")
     assert seen.run("[...document.querySelectorAll('table')].every(one => one.caption && one.tHead)")
     tree = seen.send("Accessibility.getFullAXTree")["nodes"]
     pressable = [
@@ -138,7 +138,7 @@ def test_a_thread_that_goes_on_is_followed(tab: Page, told: Told) -> None:
         tab.complaints.clear()
         tab.open(f"http://127.0.0.1:{serving.server_port}/")
         tab.click(".mark.failed")
-        told.say("again")
+        told.grow("b")
         tab.until("document.querySelectorAll('#list tbody tr').length === 2")
         assert tab.run("document.querySelectorAll('#chart .mark.committed').length") == 1
         assert tab.run("document.querySelector('.mark.failed').getAttribute('aria-pressed')") == "true"

@@ -17,7 +17,7 @@ def tags(text: str) -> set[str]:
     found: set[str] = set()
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, attrs: found.update(
-        [tag, *(name for name, _ in attrs if name != "style" and name != "scope")]
+        [tag, *(name for name, _ in attrs if name not in {"style", "scope"})]
     )  # type: ignore[method-assign]
     parser.feed(text)
     return found
@@ -34,7 +34,7 @@ def test_a_notebook_shows_what_a_compaction_did(told: Told) -> None:
     """Its verdict, its figures, its messages as text, its summary."""
     before = values(told.graph)["messages"]
     assert "What a compaction would do" in shown(preview(told.graph, CONFIG))
-    told.say("again")
+    told.grow("b")
     failed, done = history(told.graph, CONFIG)
     assert "rejected_empty" in shown(show(told.graph, CONFIG, failed.compaction_id))
     text = shown(show(told.graph, CONFIG, done.compaction_id))

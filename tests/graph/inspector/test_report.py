@@ -1,7 +1,7 @@
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.graph import transcript
 from langgraph_compaction.graph.inspector.course import Course, read, stamp
 from langgraph_compaction.graph.inspector.report import Report, report_of
@@ -101,6 +101,18 @@ def test_the_stamp_changes_with_the_thread(told: Told) -> None:
     assert stamp(told.saver, THREAD) == before != ""
     told.say("more")
     assert stamp(told.saver, THREAD) != before
+
+
+def test_it_reads_from_every_database(empty_url: str) -> None:
+    """The same from SQLite, PostgreSQL and MariaDB."""
+    with SQLAlchemySaver.from_url(empty_url) as saver:
+        saver.setup()
+        agent(checkpointer=saver).invoke(full(), CONFIG)
+        before = stamp(saver, THREAD)
+        report = report_of(read(saver, THREAD), WORDS, stamp=before)
+        assert (len(report["requests"]), report["attempts"][0]["kind"]) == (1, "committed")
+        agent(checkpointer=saver).invoke(full(), CONFIG)
+        assert stamp(saver, THREAD) != before
 
 
 def test_without_checkpoints_the_ledger_is_still_told(told: Told) -> None:

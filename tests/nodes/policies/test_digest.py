@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from benchmarks.survival import cut, holds, ratio
 from langgraph_compaction.graph.cli.recordings import read_recordings
+from langgraph_compaction.graph.evaluation.survival import cut, holds, ratio
 from langgraph_compaction.nodes.policies.digest import Digest, digest
 from langgraph_compaction.nodes.policies.record import record_bytes, record_limit
 from langgraph_compaction.nodes.policies.tokens import TokenCounter, approximate_counter, tiktoken_counter, total
@@ -19,7 +19,7 @@ from tests.histories import asks, histories, meta, result, tool_blocks
 from tests.shared_data import shared_data
 
 COUNTER = tiktoken_counter()
-HEADINGS = ["Goal", "Rules", "Earlier", "Facts", "Steps", "Open"]
+HEADINGS = ["Goal", "Rules", "Earlier", "Facts", "Steps", "Open", "Said"]
 
 ROWS = json.dumps([{"flight": f"HAT{n:04}", "price": 100 + n, "seats": n} for n in range(500)])
 CHAT: list[AnyMessage] = [
@@ -266,7 +266,7 @@ def test_what_later_calls_need_survives_in_a_quarter_of_the_tokens() -> None:
     for run in read_recordings(file):
         task = int(run.name.split("#")[-1].split("-")[0])
         if task >= 12:
-            real = cut(run.name, task, cast("Sequence[AnyMessage]", run.messages), 0.5)
+            real = cut(run.name, cast("Sequence[AnyMessage]", run.messages), 0.5)
             text = made(real.old, total(COUNTER, real.old) // 4).text
             hits.append((sum(holds(text, token) for token in real.identifiers), len(real.identifiers)))
     assert len(hits) == 52

@@ -199,7 +199,7 @@ def test_a_fact_of_an_earlier_digest_gains_when_it_is_mentioned_and_yields_when_
         ("When you give measurements, use metric, not imperial.", FIRM),
         ("所有金额请用人民币表示。", FIRM),
         ("Could you make sure it is a window seat?", FIRM),
-        ("Please call me Ana.", MILD),
+        ("Please call me Ana.", FIRM),
         ("我想坐靠窗的位置。", MILD),
     ],
 )

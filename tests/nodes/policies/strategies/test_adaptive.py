@@ -144,6 +144,8 @@ def test_after_adaptive_only_window_and_importance_are_tried() -> None:
     found = taken(messages, demand(after_events + 19), **chart)
     assert (found.name, found.summarise, found.tokens) == ("key_events>sliding_window", True, 126)
     assert taken(messages, demand(126 + 19), **chart).name == "full"
+    more: dict[str, Any] = {"strategies": ("adaptive", "incremental"), "incremental_summary_chunk_size": 5}
+    assert taken(messages, demand(after_events + 19), **chart, **more, adaptive_then=()).name == "full"
 
 
 @pytest.mark.requirement("S2.8", "S2.28", "S2.44")

@@ -132,8 +132,9 @@ def test_three_types_have_the_rule_none() -> None:
 @pytest.mark.requirement("S1.44")
 def test_the_system_prompt_is_safe_twice() -> None:
     """It stands in the header, and its rule is none."""
-    (item,) = items(Transcript(numbered([SystemMessage("sys")])), COUNTER)
-    assert (item.segment, TYPE_RULES[item.type].action) == ("header", "none")
+    system, said = items(Transcript(numbered([SystemMessage("sys"), user("u")])), COUNTER)
+    assert (system.segment, said.segment) == ("header", "conversation")
+    assert TYPE_RULES[system.type].action == "none"
 
 
 @pytest.mark.requirement("S1.34")

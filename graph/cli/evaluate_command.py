@@ -1,0 +1,189 @@
+"""`evaluate`: what of recorded conversations is left after each policy, beside chance and `trim_messages`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from langchain_core.messages import AnyMessage
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.graph.evaluation.chart import SUFFIXES, write_chart
+from langgraph_compaction.graph.evaluation.policies import BASELINES, Policy, compacted
+from langgraph_compaction.graph.evaluation.scores import SAID, Task, measured, task
+from langgraph_compaction.graph.evaluation.survival import cut
+from langgraph_compaction.graph.rewriting import newest
+from langgraph_compaction.nodes import CompactionSettings, SettingsError
+from langgraph_compaction.nodes.frozen import nearest
+from langgraph_compaction.nodes.presets import PRESETS
+
+from .kept import kept, told
+from .own_parts import OwnParts, own_parts
+from .recordings import Recording, read_recordings
+
+_LEGEND = (
+    "Of what the calls after the cut need of what stood before it: identifiers that are left (recall), near two of "
+    "the words that gave them meaning (bound), calls all of whose identifiers are left (calls). Rules: constraints "
+    "put at the top, middle and bottom of the user's words that are left; precise: constraints among the sentences "
+    "that a digest lists as rules, of as many remarks as constraints. Tokens: used of the cap, as a quotient. "
+    "Intervals of bound: bootstrap over runs, 95 %."
+)
+
+
+def _shares(value: str) -> str:
+    for share in value.split(","):
+        try:
+            number = float(share)
+        except ValueError:
+            number = 0.0
+        if not 0 < number <= 1:
+            raise typer.BadParameter(f"{share.strip()!r} is no share; give numbers above 0 and up to 1: 0.1,0.25,0.5")
+    return value
+
+
+def _chart(value: Path | None) -> Path | None:
+    if value is not None and value.suffix not in SUFFIXES:
+        raise typer.BadParameter(f"{value} is none of {', '.join(SUFFIXES)}")
+    return value
+
+
+def evaluate(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Recorded conversations; as `replay` reads them.")
+    ] = None,
+    *,
+    preset: Annotated[
+        str, typer.Option(help=f"Presets, with commas, and strategies of --use: {', '.join(PRESETS)}.")
+    ] = "faithful,selective",
+    budget: Annotated[
+        str, typer.Option(callback=_shares, help="Caps, as shares of the tokens before the cut.")
+    ] = "0.1,0.25,0.5",
+    cut_at: Annotated[
+        str, typer.Option("--cut", callback=_shares, help="Where to cut a run, as shares of its messages.")
+    ] = "0.5",
+    use: Annotated[str | None, typer.Option(help="A Python file with STRATEGIES of your own, by name.")] = None,
+    db: Annotated[str | None, typer.Option(help="URL of a checkpoint database to read threads of.")] = None,
+    thread: Annotated[list[str] | None, typer.Option(help="A thread of --db; once for each.")] = None,
+    chart: Annotated[
+        Path | None, typer.Option(callback=_chart, help="Draw retention against budget: .svg, .png or .html.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a policy and budget; shares of 1.")
+    ] = False,
+) -> None:
+    """Measure without a model what presets and strategies keep of conversations that really happened.
+
+    A run is cut, what stands before is compacted to a cap, and what the calls after the cut need is looked for in the
+    result. Random whole exchanges and `trim_messages` get the same caps. --use runs the file it names.
+    """
+    with told():
+        own = own_parts(use) if use else OwnParts()
+        policies = {**_policies([name.strip() for name in preset.split(",")], own), **BASELINES}
+        recordings = [one for file in files or () for one in read_recordings(file)]
+        recordings += _threads(db, thread or [])
+        if not recordings:
+            raise SettingsError("name files of conversations, or threads of a database: --db URL --thread ID")
+        tasks = _tasks(recordings, [float(share) for share in cut_at.split(",")])
+        rows = _measured(tasks, policies, [float(share) for share in budget.split(",")])
+        if as_json:
+            for row in rows:
+                print(json.dumps(row, ensure_ascii=False))  # noqa: T201 - the output
+        else:
+            _print(rows)
+        if chart is not None:
+            write_chart(rows, chart, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
+
+
+def _policies(names: Sequence[str], own: OwnParts) -> dict[str, Sequence[Policy]]:
+    known = [*PRESETS, *own.strategies]
+    for name in names:
+        if name not in known:
+            raise SettingsError(f"there is no preset or strategy {name!r}; {nearest(name, known)}")
+    return {name: (compacted(_settings(name), own.strategies),) for name in names}
+
+
+def _settings(name: str) -> CompactionSettings:
+    """A preset, or a strategy of one's own with the usual settings."""
+    given: dict[str, Any] = {"preset": name} if name in PRESETS else {"strategies": (name,)}
+    return CompactionSettings.model_validate(given)
+
+
+def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
+    """The whole conversations of threads, with what compactions took out of view."""
+    if db is None:
+        if threads:
+            raise SettingsError("--thread needs --db: the database that the thread is in")
+        return []
+    with kept(db, *threads) as saver:
+        found: list[Recording] = []
+        for thread in threads or saver.threads():
+            values = newest(saver, thread).checkpoint["channel_values"]
+            head = (values.get("compaction") or {}).get("head")
+            whole = CompactionRecords(saver.database).transcript(thread, "", values["messages"], head=head)
+            found.append(Recording(name=thread, messages=tuple(whole)))
+        return found
+
+
+def _tasks(recordings: Sequence[Recording], shares: Sequence[float]) -> list[Task]:
+    """Each run cut at each place; only those of which something stands before the cut."""
+    runs = [
+        cut(one.name, cast("Sequence[AnyMessage]", one.messages), share) for one in recordings for share in shares
+    ]
+    tasks = [task(run, seed) for seed, run in enumerate(runs) if run.old]
+    if not tasks:
+        raise SettingsError("the conversations are too short to be cut: nothing stands before the cut")
+    return tasks
+
+
+def _measured(
+    tasks: Sequence[Task], policies: Mapping[str, Sequence[Policy]], budgets: Sequence[float]
+) -> list[dict[str, Any]]:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("contexts", total=len(tasks) * len(policies) * len(budgets))
+        return list(measured(tasks, policies, budgets, seen=lambda: progress.advance(bar)))
+
+
+def _print(rows: Sequence[Mapping[str, Any]]) -> None:
+    first = rows[0]
+    table = Table(
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        title=f"{first['runs']} runs, {first['cuts']} cuts, {first['identifiers']} identifiers of "
+        f"{first['later_calls']} later calls",
+    )
+    for heading in ("cap", "policy", "recall", "bound", "95 %", "calls", "rules", "precise", "tokens"):
+        table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=True)
+    for place, row in enumerate(rows):
+        following = rows[place + 1]["budget"] if place + 1 < len(rows) else None
+        low, high = row["ci95"]["bound"]
+        table.add_row(
+            f"{row['budget']:.0%}",
+            row["policy"],
+            *(_percent(row[name]) for name in ("recall", "bound")),
+            f"{100 * low:.0f}-{100 * high:.0f}",
+            _percent(row["calls"]),
+            "/".join(f"{100 * share:.0f}" for share in row["rules"].values()),
+            _percent(row["precision"]),
+            f"{row['tokens_over_cap']:.2f}" + ("" if row["within_cap"] == 1 else "!"),
+            end_section=following != row["budget"],
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    for row in rows:
+        if row["within_cap"] < 1 or row["broken_pairs"]:
+            flaws = f"{100 - 100 * row['within_cap']:.1f} % over the cap, {row['broken_pairs']} pairs broken"
+            console.print(f"{row['policy']} at {row['budget']:.0%}: {flaws}", style="red")
+    console.print(_LEGEND, style="dim")
+    console.print(SAID)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f}"

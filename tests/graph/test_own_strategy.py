@@ -1,0 +1,36 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
+from langgraph_compaction.nodes import Choice, Demand, Selector
+from langgraph_compaction.nodes.policies.transcript import is_summary
+from tests.fakes import ScriptedModel
+from tests.graph.harness import CONFIG, SMALL, SUMMARY, WORDS, filler, ledger, tool_block, values
+
+
+def old_results(selector: Selector, demand: Demand) -> Iterator[Choice]:
+    """All blocks but the newest, and not a word about summaries."""
+    blocks = selector.view.blocks[:-1]
+    yield Choice(drop=frozenset(index for block in blocks for index in block.indexes), enough=demand.aim)
+
+
+@pytest.mark.parametrize("mode", ["always", "if_needed"])
+def test_a_strategy_need_not_know_of_earlier_summaries(mode: Any) -> None:
+    """The earlier summary leaves with what a later compaction summarises, and one stands for both."""
+    graph = create_compacting_agent(
+        ScriptedModel(),
+        strategies={"old_results": old_results},
+        settings=CompactionSettings(**SMALL, strategies=("old_results",), summary_mode=mode, frequency_calls=0),
+        summarizer=ScriptedModel(replies=[SUMMARY]),
+        token_counter=WORDS,
+        checkpointer=InMemorySaver(),
+    )
+    graph.invoke({"messages": [("user", filler(350))]}, CONFIG)  # with it the aim is missed, so that a summary is due
+    for turn in range(3):
+        blocks = [message for n in range(3) for message in tool_block(3 * turn + n, 160)]
+        graph.invoke({"messages": [*blocks, ("user", "and now?")]}, CONFIG)
+    assert [row.verdict for row in ledger(graph)] == ["committed"] * 3
+    assert sum(map(is_summary, values(graph)["messages"])) == 1

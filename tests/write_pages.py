@@ -1,0 +1,76 @@
+"""Write into README and guides what their blocks print, and the tables that `test_readme.py` holds them to.
+
+    python -m tests.write_pages
+
+To be run after a change of what is shown there; the difference is to be looked at.
+"""
+
+import io
+import os
+import re
+from collections.abc import Iterable
+from contextlib import redirect_stdout
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.test_readme import (
+    BLOCK,
+    GUIDES,
+    ROOT,
+    RUN_ELSEWHERE,
+    SHORT,
+    WHOLE,
+    fault_rows,
+    missed_rows,
+    saver_rows,
+    settings_rows,
+    survival_rows,
+)
+
+
+def with_outputs(name: str, text: str) -> str:
+    """The page with each block's output behind it."""
+    names: dict[str, Any] = {"__name__": name}
+
+    def shown(block: re.Match[str]) -> str:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(block[1], name, "exec"), names)  # noqa: S102 - they are our own pages
+        output = f"\n\n```text\n{printed.getvalue()}```" if printed.getvalue() else ""
+        return f"```python\n{block[1]}```{output}"
+
+    return BLOCK.sub(shown, text)
+
+
+def with_table(text: str, rows: Iterable[str]) -> str:
+    """The page with these rows in the place of the table that begins with the first of them."""
+    written = list(rows)
+    begin = re.escape(written[0].split(" | ")[0])
+    return re.sub(
+        rf"^{begin} \|.*\n(?:\|.*\n)*", lambda _: "\n".join(written) + "\n", text, count=1, flags=re.MULTILINE
+    )
+
+
+def main() -> None:
+    """Write all pages."""
+    tables = {
+        "README.md": [survival_rows(), fault_rows(), saver_rows(SHORT)],
+        "checkpointer.md": [saver_rows(WHOLE), missed_rows()],
+        "configuration.md": [settings_rows()],
+    }
+    for path in (ROOT / "README.md", *GUIDES):
+        if path.name in RUN_ELSEWHERE:
+            continue
+        text = path.read_text(encoding="utf-8")
+        for rows in tables.get(path.name, []):
+            text = with_table(text, rows)
+        here = Path.cwd()
+        with TemporaryDirectory() as folder:
+            os.chdir(folder)
+            path.write_text(with_outputs(path.name, text), encoding="utf-8")
+            os.chdir(here)
+
+
+if __name__ == "__main__":
+    main()
