@@ -231,12 +231,13 @@ def _attempt(
 
 def _budget(call: Call, rung: Rung, chosen: Selection, goal: Demand, extra: Beside) -> int:
     tokens, ceiling = chosen.tokens, chosen.ceiling
-    return summary_budget(_generous(call), rung, goal, tokens=tokens, ceiling=ceiling, extra=extra)
+    return summary_budget(_generous(call, rung), rung, goal, tokens=tokens, ceiling=ceiling, extra=extra)
 
 
-def _generous(call: Call) -> Call:
-    """A summary may hold half of the list, unless the settings say how much."""
-    most = call.settings.summary_max_tokens or max(1, call.sizes.window)
+def _generous(call: Call, rung: Rung) -> Call:
+    """A model's summary may hold half of the list, an extracted one all of it, unless the settings say how much."""
+    usual = call.sizes.window if rung.is_deterministic else call.sizes.window // 2
+    most = call.settings.summary_max_tokens or max(1, usual)
     return replace(call, settings=call.settings.model_copy(update={"summary_max_tokens": most}))
 
 

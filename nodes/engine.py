@@ -114,9 +114,7 @@ def demand(
     told = 0 if last else key_share(call.settings, sizes.room)
     summary = frame(call, Beside(pins=tuple(pins), shape=_shape(call.settings, 1, last=last))) + _least(call) + told
     aim = min(sizes.aim, ceiling)
-    return Demand(
-        before=before, ceiling=ceiling, aim=aim, summary=summary, least=summary, messages=most, full=full
-    )
+    return Demand(before=before, ceiling=ceiling, aim=aim, summary=summary, least=summary, messages=most, full=full)
 
 
 def _shape(settings: CompactionSettings, rounds: int, *, last: bool) -> Shape:

@@ -123,7 +123,8 @@ def _judged(task: Task, given: Given, policy: Policy, budget: float) -> Score:
     score.calls.append((sum(needed <= found for needed in run.needed), len(run.needed)))
     if given.sentence:
         score.rules[given.place].append((int(survives(text, given.sentence)), 1))
-        score.precision.append((int(_stands_among_rules(text, given.sentence)),) * 2)
+        listed = int(_stands_among_rules(text, given.sentence))
+        score.precision.append((listed, listed))
     score.shares.append(tokens / cap)
     score.within.append((int(tokens <= cap), 1))
     score.broken_pairs = max(0, _broken(context) - _broken(given.messages))

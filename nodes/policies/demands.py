@@ -16,7 +16,7 @@ _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
 """Characters kept of a goal, a request, a rule, a line of earlier prose."""
 
 _GOAL_WORTH, _REQUEST_WORTH = 2.0, 0.9
-_RULE_WORTH = {STRONG: 2.4, FIRM: 1.3, MILD: 0.15}
+_RULE_WORTH = {STRONG: 2.4, FIRM: 2.1, MILD: 0.15}
 _SAID_WORTH = 0.06
 _FEW, _EDGE = 8, 2
 """Sentences of one message that count in full: who says more may have pasted a manual; and those at its edges."""

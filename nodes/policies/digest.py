@@ -18,7 +18,7 @@ from .record import pack, record_bytes, record_limit, unpack
 from .tokens import TokenCounter, approximate_counter
 
 _SHARES: dict[Section, float] = {
-    "Goal": 0.15,
+    "Goal": 0.12,
     "Rules": 0.3,
     "Earlier": 0.3,
     "Facts": 0.8,

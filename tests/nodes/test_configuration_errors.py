@@ -50,8 +50,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"preset": "selektive"},
         (
             "preset = 'selektive': Input should be 'selective', 'typed_rules', 'progressive', 'progressive_chart', "
-            "'progressive_pseudocode', 'layered_defence', 'recent_rounds', 'reserve_tokens' or 'faithful' (Which system "
-            "of the requirements these settings start from: its figures hold where none is given here.)"
+            "'progressive_pseudocode', 'layered_defence', 'recent_rounds', 'reserve_tokens' or 'faithful' (Which "
+            "system of the requirements these settings start from: its figures hold where none is given here.)"
         ),
     ),
     "a switch where a number is meant": (

@@ -14,15 +14,19 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from ..clip import clipped_to
 from ..digest import Weighed, digest, weighed
+from ..entries import Section
 from ..selection import LEAST_PREVIEW, Choice, Demand, Selector
 from ..summary import absorbed
 from ..tokens import texts_of
 from ..transcript import is_summary
 
-_WORDS, _UNREAD = 0.05, 0.06
+_WORDS, _UNREAD = 0.05, 0.02
 """Worth of a token of the newest message, and of a result that the model waits for, beside that of its facts."""
 
-_STANDING = 0.3
+_ROOMY = 0.5
+"""Worth of a token of a result that the model waits for, where a digest of everything would find room."""
+
+_STANDING = 0.1
 """What the facts of a message that stays count where a digest of everything would not have chosen them."""
 
 _NEAR = 0.15
@@ -46,7 +50,7 @@ class Plan:
 
 
 def faithful(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Tails by worth, the best first; at last what must stay, its fields clipped."""
+    """Tails by worth, the best first; then what must stay, its fields clipped; at last without even a summary."""
     for plan in sorted(_plans(selector, demand), key=lambda plan: -plan.worth):
         clip = {index: _extracted(selector, index, tokens) for index, tokens in plan.shown.items()}
         yield Choice(drop=plan.drop, clip=clip, summary=demand.least)
@@ -55,6 +59,7 @@ def faithful(selector: Selector, demand: Demand) -> Iterator[Choice]:
     for share in (2, 1):
         clip = selector.tight_clip(must, drop, demand.aim // share - demand.least)
         yield Choice(drop=drop, clip=clip, summary=demand.least)
+    yield Choice(drop=drop, clip=selector.tight_clip(must, drop, demand.aim), summarise=False)
 
 
 def _plans(selector: Selector, demand: Demand) -> Iterator[Plan]:
@@ -115,17 +120,17 @@ def _plan(
     stays = [entry for at, entry in found if at not in gone]
     worth = sum(entry.worth * entry.cost * (1.0 if entry.worth >= least else _STANDING) for entry in stays)
     worth += sum(entry.worth * entry.cost for _, entry in chosen)
-    worth += _words(selector, gone, demand.aim)
+    worth += _words(selector, gone, demand.aim, _UNREAD if least else _ROOMY)
     return Plan(drop, worth, {index: max(LEAST_PREVIEW, shown[index]) for index in extracted})
 
 
-def _words(selector: Selector, gone: Collection[int], aim: int) -> float:
+def _words(selector: Selector, gone: Collection[int], aim: int, unread: float) -> float:
     """What the words of the messages that stay are worth beside their facts: the less, the more stands behind."""
     view, behind, worth = selector.view, 0, 0.0
     for index in range(len(view.messages) - 1, -1, -1):
         if index not in gone and index not in view.header:
             size = selector.meter.counter.message(view.messages[index])
-            each = _UNREAD if index in view.unseen else _WORDS * math.exp(-behind / (_NEAR * aim))
+            each = unread if index in view.unseen else _WORDS * math.exp(-behind / (_NEAR * aim))
             worth += each * size
             behind += size
     return worth
@@ -153,8 +158,7 @@ def _extracted(selector: Selector, index: int, tokens: int) -> AnyMessage:
     message = view.messages[index]
     if not isinstance(message, ToolMessage) or counter.message(message) <= tokens + _MARKER:
         return message
-    made = digest(
-        [view.messages[view.block_of[index].start], message], budget=tokens, counter=counter, sections=("Facts",)
-    )
+    only: tuple[Section, ...] = ("Facts",)
+    made = digest([view.messages[view.block_of[index].start], message], budget=tokens, counter=counter, sections=only)
     lines = [line.removeprefix("- ") for line in made.text.splitlines()[1:]]
     return clipped_to(message, "\n".join(lines), counter, recall=selector.settings.recall)

@@ -105,3 +105,12 @@ def test_what_later_calls_of_real_runs_need_is_there(budget: float, bound: float
 
 
 HELD_OUT = {f"{number}-{trial}" for number in range(12, 25) for trial in (0, 1)}
+
+
+def test_where_no_summary_fits_what_must_stay_does_alone() -> None:
+    """A list of a few sentences comes back as its open question, and not as an error."""
+    question = HumanMessage("And what did you say about the fee for the second bag?")
+    messages = [HumanMessage("Hello, I fly tomorrow with two bags."), AIMessage("What about them? " * 4), question]
+    found = compacted(messages, COUNTER.message(question) + 4, preset="faithful")
+    assert [message.text for message in found.new_messages] == [question.text]
+    assert found.summary is None

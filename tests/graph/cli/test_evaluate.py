@@ -1,0 +1,130 @@
+"""The command `evaluate`: what it prints and writes, what it reads, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.evaluation.scores import SAID
+from tests.graph.cli.replaying import one_line, run
+
+FIELDS = {
+    *("policy", "budget", "runs", "identifiers", "recall", "bound", "calls"),
+    *("tokens_over_cap", "within_cap", "broken_pairs", "ci95", "rules", "precision"),
+}
+OWN = """
+from langgraph_compaction.nodes.policies.selection import Choice
+
+
+def oldest_half(selector, demand):
+    there = [i for i in range(len(selector.view.messages)) if i not in selector.untouchable]
+    yield Choice(drop=frozenset(there[: len(there) // 2]))
+
+
+STRATEGIES = {"oldest_half": oldest_half}
+"""
+
+
+def evaluate(*args: object, width: int = 80) -> Result:
+    """Run the command; stdout and stderr apart."""
+    return CliRunner().invoke(app, ["evaluate", *map(str, args)], env={"COLUMNS": str(width)})
+
+
+def rows(*args: object) -> list[dict[str, Any]]:
+    """The lines that `--json` prints; the command succeeds in silence."""
+    result = evaluate(*args, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_each_policy_is_measured_at_each_budget_beside_chance_and_trim(recorded: Path) -> None:
+    """With every figure, and none over its cap."""
+    found = rows(recorded, "--preset", "faithful,recent_rounds", "--budget", "0.5,0.9")
+    names = ["faithful", "recent_rounds", "random exchanges", "trim_messages"]
+    assert [(row["budget"], row["policy"]) for row in found] == [(b, n) for b in (0.5, 0.9) for n in names]
+    assert all(row.keys() >= FIELDS for row in found)
+    assert {row["runs"] for row in found} == {1}
+    assert all(row["within_cap"] == 1 and 0 < row["tokens_over_cap"] <= 1 for row in found)
+    assert rows(recorded, "--preset", "faithful,recent_rounds", "--budget", "0.5,0.9") == found
+
+
+def test_several_cuts_of_several_files(recorded: Path) -> None:
+    """A run counts once, however often it is cut."""
+    (row, *_) = rows(recorded, recorded, "--preset", "faithful", "--budget", "0.5", "--cut", "0.5,0.75")
+    assert (row["runs"], row["cuts"]) == (1, 4)
+
+
+def test_a_strategy_of_ones_own_is_measured_as_a_preset_is(recorded: Path, tmp_path: Path) -> None:
+    """From the file that --use names."""
+    path = tmp_path / "mine.py"
+    path.write_text(OWN, encoding="utf-8")
+    found = rows(recorded, "--use", path, "--preset", "oldest_half,selective", "--budget", "0.6")
+    assert [row["policy"] for row in found][:2] == ["oldest_half", "selective"]
+    assert found[0]["tokens_over_cap"] <= 1
+
+
+def test_the_table_says_what_the_figures_do_not_show(recorded: Path) -> None:
+    """It fits 80 columns, names the runs, and explains its columns."""
+    result = evaluate(recorded, "--preset", "faithful", "--budget", "0.5")
+    assert result.exit_code == 0
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    words = " ".join(result.stdout.split())
+    assert SAID in words
+    assert "1 runs, 1 cuts" in words
+    assert all(name in words for name in ("faithful", "random exchanges", "trim_messages", "95 %"))
+
+
+def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) -> None:
+    """With what its compactions took out of view."""
+    db = f"sqlite:///{tmp_path / 'kept.db'}"
+    assert run(recorded, "--db", db).exit_code == 0
+    with SQLAlchemySaver.from_url(db) as saver:
+        (thread,) = saver.threads()
+    (kept, *_) = rows("--db", db, "--thread", thread, "--preset", "faithful", "--budget", "0.5")
+    (read, *_) = rows(recorded, "--preset", "faithful", "--budget", "0.5")
+    assert (kept["identifiers"], kept["later_calls"]) == (read["identifiers"], read["later_calls"])
+    assert rows("--db", db, "--preset", "faithful", "--budget", "0.5")[0] == kept
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
+def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suffix: str) -> None:
+    """Retention against budget."""
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"chart{suffix}"
+    assert evaluate(recorded, "--preset", "faithful", "--budget", "0.3,0.6", "--chart", path).exit_code == 0
+    drawn = path.read_bytes()
+    assert drawn.startswith({".svg": b"<?xml", ".png": b"\x89PNG", ".html": b"<!doctype html>"}[suffix])
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ((), "name files of conversations, or threads of a database: --db URL --thread ID"),
+        (("{file}", "--preset", "faithfull"), "did you mean faithful?"),
+        (("--thread", "a"), "--thread needs --db"),
+        (("nowhere.json",), "no such file"),
+        (("--db", "sqlite:///nowhere.db"), "there is no file nowhere.db"),
+    ],
+)
+def test_what_cannot_be_measured_is_told_in_a_line(recorded: Path, args: tuple[str, ...], said: str) -> None:
+    """And what to do instead."""
+    assert said in one_line(evaluate(*(arg.format(file=recorded) for arg in args), width=400))
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--budget", "0.25,2"), "is no share"),
+        (("--cut", "half"), "is no share"),
+        (("--chart", "a.pdf"), "is none of"),
+    ],
+)
+def test_a_wrong_option_is_a_usage_error(recorded: Path, args: tuple[str, ...], said: str) -> None:
+    """That names it."""
+    result = evaluate(recorded, *args, width=200)
+    assert result.exit_code == 2
+    assert said in result.stderr
