@@ -35,6 +35,9 @@ _LEGEND = (
 )
 
 
+_NEEDED = ("recall", "bound", "calls")
+
+
 def _shares(value: str) -> str:
     for share in value.split(","):
         try:
@@ -164,12 +167,14 @@ def _print(rows: Sequence[Mapping[str, Any]]) -> None:
     for place, row in enumerate(rows):
         following = rows[place + 1]["budget"] if place + 1 < len(rows) else None
         low, high = row["ci95"]["bound"]
+        recall, bound, calls = (_percent(row[name] if row["identifiers"] else None) for name in _NEEDED)
         table.add_row(
             f"{row['budget']:.0%}",
             row["policy"],
-            *(_percent(row[name]) for name in ("recall", "bound")),
-            f"{100 * low:.0f}-{100 * high:.0f}",
-            _percent(row["calls"]),
+            recall,
+            bound,
+            f"{100 * low:.0f}-{100 * high:.0f}" if bound else "",
+            calls,
             "/".join(f"{100 * share:.0f}" for share in row["rules"].values()),
             _percent(row["precision"]),
             f"{row['tokens_over_cap']:.2f}" + ("" if row["within_cap"] == 1 else "!"),

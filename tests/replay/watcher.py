@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, LedgerRow, archive, dumps
 from tests.invariants import check_transition, is_summary
@@ -150,7 +150,8 @@ def _check_floor(old: list[AnyMessage], new: list[AnyMessage], floor: int) -> No
         return
     left = {message.id: message for message in new}
     for message in old[starts[-floor:][0] :]:
-        dialogue = message.type in ("human", "ai") and not getattr(message, "tool_calls", None)
+        calls = isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls)
+        dialogue = message.type in ("human", "ai") and not calls
         if dialogue and not is_summary(message):
             assert left.get(message.id) == message, f"{message.id} stood in the last {floor} rounds"
 
