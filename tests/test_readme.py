@@ -167,6 +167,7 @@ def survival_rows() -> Iterator[str]:
         ("trim_messages", "`trim_messages`"),
         ("random exchanges", "random exchanges"),
         ("compact_messages", "`compact_messages`"),
+        ("compact_messages, faithful", '`compact_messages`, `preset="faithful"`'),
         ("digest half + tail half", "the digest with half, the newest messages with half"),
     ):
         pair = [found[policy, cap] for cap in (0.25, 0.5)]

@@ -109,3 +109,16 @@ def test_overrides_are_validated_with_what_they_stand_over() -> None:
     """Each may be fine by itself and impossible together."""
     with pytest.raises(ValidationError, match="must be below trigger_ratio"):
         effective(CompactionSettings(target_ratio=0.7), {"trigger_ratio": 0.6})
+
+
+def test_another_setting_does_not_change_the_preset() -> None:
+    """What was built from a preset stays that, with its figures; another preset takes only what was chosen."""
+    built = CompactionSettings(preset="recent_rounds", recent_rounds_keep=4)
+    changed = effective(built, {"context_window": 100})
+    assert (changed.preset, changed.strategies, changed.recent_rounds_keep) == (
+        "recent_rounds",
+        ("recent_rounds",),
+        4,
+    )
+    other = effective(built, {"preset": "typed_rules"})
+    assert (other.preset, other.strategies, other.recent_rounds_keep) == ("typed_rules", ("typed_rules",), 4)
