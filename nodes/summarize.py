@@ -122,7 +122,8 @@ def _sections(turn: Turn, draft: Draft) -> tuple[frozenset[int], ...]:
 
 
 def _name(turn: Turn, draft: Draft) -> str:
-    """The name under which a summary of these messages is recorded."""
+    """The name under which a summary of these messages, asked for in these words, is recorded."""
     old = digest_all([turn.messages[index] for index in sorted(_drop(turn, draft))])
-    name = f"{old}|{draft['strategy']}|{turn.compaction.get('focus')}"
-    return blake2b(name.encode(), digest_size=16).hexdigest()
+    chosen, focus = turn.settings, turn.compaction.get("focus")
+    asked = (draft["strategy"], focus, chosen.prompts, chosen.language, chosen.summary_instructions)
+    return blake2b(f"{old}|{asked}".encode(), digest_size=16).hexdigest()
