@@ -43,6 +43,8 @@ def _said(entry: Entry, entries: Sequence[Entry]) -> bool:
 
 
 def _line(entry: Entry) -> str:
+    if entry.section == "Said":
+        return f'"{entry.value}"'  # what somebody said to someone is a quotation in a record
     return f"{entry.path}: {entry.value}" if entry.path else entry.value
 
 
