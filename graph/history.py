@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
@@ -13,7 +14,7 @@ from langgraph_compaction.nodes.collaborators import max_tokens_of, window_of
 from langgraph_compaction.nodes.engine import Call, demand, needs_summary, propose
 from langgraph_compaction.nodes.ladder import Rung, strategy
 from langgraph_compaction.nodes.policies.gate import Finding
-from langgraph_compaction.nodes.policies.meter import Meter
+from langgraph_compaction.nodes.policies.meter import meter_on
 from langgraph_compaction.nodes.policies.sizes import sizes_of
 from langgraph_compaction.nodes.policies.strategies.registry import BUILT_IN, Strategy
 from langgraph_compaction.nodes.policies.tokens import TokenCounter, total
@@ -24,9 +25,7 @@ from langgraph_compaction.nodes.state import with_ids
 
 from .builder import Graph
 from .inspector.display import Parts, card
-from .threads import records_of, team_of
-
-COMMITTED = frozenset({"committed", "degraded_deterministic"})
+from .threads import records_of, team_of, thread_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,26 +92,33 @@ class Compaction:
 
 def history(graph: Graph, config: RunnableConfig) -> list[LedgerRow]:
     """Every attempt at a compaction of a thread, in the order in which they began."""
-    return records_of(graph).history(_thread(config))
+    return records_of(graph).history(thread_of(config))
 
 
 def show(graph: Graph, config: RunnableConfig, compaction_id: str) -> Compaction:
     """One attempt of a thread with its messages; raises `UnknownAttemptError` for one that the ledger has not."""
-    records, thread = records_of(graph), _thread(config)
+    records, thread = records_of(graph), thread_of(config)
     found = next((row for row in records.history(thread) if row.compaction_id == compaction_id), None)
     if found is None:
         raise UnknownAttemptError(f"the ledger of thread {thread!r} has no compaction {compaction_id!r}: see history")
     head = (graph.get_state(config).values.get("compaction") or {}).get("head")
     taken = cast("list[AnyMessage]", records.taken_by(thread, compaction_id))
-    gone = set(found.dropped)
+    dropped, clipped = parted(found, taken)
     began = records.began_with(thread, compaction_id) if found.verdict != "undone" and _began(found) else []
     return Compaction(
         row=found,
         began_with=cast("list[AnyMessage]", began),
-        dropped=[message for message in taken if message.id in gone or is_summary(message)],
-        clipped=[message for message in taken if message.id not in gone and not is_summary(message)],
+        dropped=dropped,
+        clipped=clipped,
         on_this_branch=compaction_id in records.line(thread, head),
     )
+
+
+def parted(row: LedgerRow, taken: Sequence[AnyMessage]) -> tuple[list[AnyMessage], list[AnyMessage]]:
+    """Of what a compaction archived, what left the view, earlier summaries too, and what it only shortened."""
+    gone = set(row.dropped)
+    left = [message.id in gone or is_summary(message) for message in taken]
+    return list(compress(taken, left)), [message for message, away in zip(taken, left, strict=True) if not away]
 
 
 def _began(row: LedgerRow) -> bool:
@@ -183,8 +189,7 @@ def call_on(
 
     Raises `SettingsError` where no room is left.
     """
-    scales = ((values.get("compaction") or {}).get("calibration") or {}).values()
-    meter = Meter(counter, overhead, max(scales, default=1.0))
+    meter = meter_on(values.get("compaction") or {}, counter, overhead)
     system = [message for message in with_ids(values.get("messages") or []) if message.type == "system"]
     fixed = meter.scaled(overhead + total(counter, system))
     sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=max_tokens)
@@ -226,11 +231,7 @@ def previewed(call: Call, messages: Sequence[AnyMessage], rung: Rung) -> Preview
 
 def forget(graph: Graph, config: RunnableConfig) -> None:
     """Erase a thread everywhere: its checkpoints, snapshots, summaries, ledger and archive."""
-    thread = _thread(config)
+    thread = thread_of(config)
     if graph.checkpointer is not None and not isinstance(graph.checkpointer, bool):
         graph.checkpointer.delete_thread(thread)
     records_of(graph).forget(thread)
-
-
-def _thread(config: RunnableConfig) -> str:
-    return str(config.get("configurable", {})["thread_id"])

@@ -9,17 +9,14 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
-from langgraph_compaction.nodes import CompactionError, SettingsError
+from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.policies.required import pins_in, without_pin
 from langgraph_compaction.nodes.policies.transcript import MARK, is_pinned, marks
 from langgraph_compaction.nodes.state import with_ids
-from langgraph_compaction.nodes.steps import Step, arun, either, run
+from langgraph_compaction.nodes.steps import Step, arun, run
 
 from .builder import Graph
-from .threads import team_of
-
-AS_NODE = "commit"
-"""The node in whose name pins are written: both graphs have it, and from there a turn that is over stays over."""
+from .threads import at_rest, state_of, team_of, written
 
 
 @dataclass(frozen=True)
@@ -31,11 +28,6 @@ class Pin:
     """The message that is pinned, or that holds the pinned text."""
     whole: bool
     """Whether the whole message is pinned, its tool block with it, or only a text in it."""
-
-
-def written_as(graph: Graph) -> str | None:
-    """The node in whose name a thread at rest is written to; `None`, in LangChain's agent: the one that ran last."""
-    return AS_NODE if AS_NODE in graph.builder.nodes else None
 
 
 def pin(graph: Graph, config: RunnableConfig, *, message_id: str | None = None, text: str | None = None) -> str:
@@ -83,7 +75,7 @@ async def apins(graph: Graph, config: RunnableConfig) -> list[Pin]:
 
 def _pin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Step[str]:
     _one_of(message_id, text)
-    state = yield from _at_rest(graph, config)
+    state = yield from at_rest(graph, config)
     new = _message(text) if text is not None else None
     name = str(new.id) if new is not None else str(message_id)
     messages, known = [*_messages(state), *([new] if new else [])], _pinned(state)
@@ -91,14 +83,14 @@ def _pin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str
     if not any(message.id == name for message in messages):
         raise SettingsError(f"the thread holds no message {name!r}: pins(graph, config) and get_state show their ids")
     _hold_half(graph, messages, {*known, name})
-    yield from _write(graph, config, update)
+    yield from written(graph, config, update)
     return name
 
 
 def _unpin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Step[None]:
     _one_of(message_id, text)
-    state = yield from _at_rest(graph, config)
-    yield from _write(graph, config, _releasing(state, message_id) if text is None else _releasing_text(state, text))
+    state = yield from at_rest(graph, config)
+    yield from written(graph, config, _releasing(state, message_id) if text is None else _releasing_text(state, text))
 
 
 def _releasing(state: StateSnapshot, message_id: str | None) -> dict[str, Any]:
@@ -123,7 +115,7 @@ def _releasing_text(state: StateSnapshot, text: str) -> dict[str, Any]:
 
 
 def _pins(graph: Graph, config: RunnableConfig) -> Step[list[Pin]]:
-    state = yield from _state(graph, config)
+    state = yield from state_of(graph, config)
     known, found = _pinned(state), list[Pin]()
     for message in _messages(state):
         name = str(message.id)
@@ -136,24 +128,6 @@ def _pins(graph: Graph, config: RunnableConfig) -> Step[list[Pin]]:
 def _one_of(message_id: str | None, text: str | None) -> None:
     if (message_id is None) == (text is None):
         raise SettingsError("give either message_id or text")
-
-
-def _state(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
-    return (yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config)))
-
-
-def _at_rest(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
-    state = yield from _state(graph, config)
-    if state.next:
-        raise CompactionError(f"this thread has work to go on with ({', '.join(state.next)}): resume it first")
-    return state
-
-
-def _write(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Step[None]:
-    yield from either(
-        lambda: graph.update_state(config, update, as_node=written_as(graph)),
-        lambda: graph.aupdate_state(config, update, as_node=written_as(graph)),
-    )
 
 
 def _messages(state: StateSnapshot) -> list[AnyMessage]:

@@ -8,7 +8,7 @@ from langgraph_compaction.nodes.steps import Step, arun, run
 
 from .builder import Graph
 from .recall_tool import Wanted, Where, recalled
-from .threads import team_of
+from .threads import team_of, thread_of
 
 
 def recall(graph: Graph, config: RunnableConfig, query: str = "", **wanted: Unpack[Where]) -> str:
@@ -27,5 +27,4 @@ async def arecall(graph: Graph, config: RunnableConfig, query: str = "", **wante
 
 def _recall(graph: Graph, config: RunnableConfig, wanted: Wanted) -> Step[str]:
     team = team_of(graph)
-    thread = str(config.get("configurable", {})["thread_id"])
-    return (yield from recalled(team.records, thread, wanted, team.counter_for(team.fixed_model)))
+    return (yield from recalled(team.records, thread_of(config), wanted, team.counter_for(team.fixed_model)))

@@ -14,6 +14,9 @@ from langgraph_compaction.nodes.turn import CompactionNode
 
 from .builder import Graph
 
+AS_NODE = "commit"
+"""The node in whose name a thread at rest is written to."""
+
 
 def team_of(graph: Graph) -> Collaborators:
     """Whom a graph made by this package works with, or an agent with its middleware; else `TypeError`."""
@@ -32,6 +35,36 @@ def team_of(graph: Graph) -> Collaborators:
 def records_of(graph: Graph) -> CompactionRecords:
     """Snapshots, ledger and archive of a graph made by this package; `TypeError` for any other graph."""
     return team_of(graph).records
+
+
+def thread_of(config: RunnableConfig) -> str:
+    """The thread that a config names."""
+    return str(config.get("configurable", {})["thread_id"])
+
+
+def state_of(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
+    """A thread's state."""
+    return (yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config)))
+
+
+def at_rest(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
+    """The state of a thread whose turn is over; raises `CompactionError` while it has work to go on with."""
+    state = yield from state_of(graph, config)
+    if state.next:
+        raise CompactionError(f"this thread has work to go on with ({', '.join(state.next)}): resume it first")
+    return state
+
+
+def written(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Step[None]:
+    """Write to a thread at rest, in the name of a node from which a turn that is over stays over.
+
+    Both graphs of this package have that node; in LangChain's agent it is the one that ran last.
+    """
+    node = AS_NODE if AS_NODE in graph.builder.nodes else None
+    yield from either(
+        lambda: graph.update_state(config, update, as_node=node),
+        lambda: graph.aupdate_state(config, update, as_node=node),
+    )
 
 
 def compact_now(
@@ -92,8 +125,8 @@ async def atranscript(graph: Graph, config: RunnableConfig, *, namespace: str = 
 
 
 def _transcript(graph: Graph, config: RunnableConfig, namespace: str) -> Step[list[AnyMessage]]:
-    state = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
-    given, thread = state.values.get("messages") or [], str(config.get("configurable", {})["thread_id"])
+    state = yield from state_of(graph, config)
+    given, thread = state.values.get("messages") or [], thread_of(config)
     head, joined = (state.values.get("compaction") or {}).get("head"), records_of(graph).transcript
     messages: Any = yield from blocking(lambda: joined(thread, namespace, given, head=head))
     return cast("list[AnyMessage]", messages)

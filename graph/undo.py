@@ -1,25 +1,22 @@
 """Take a compaction back, or go on from before it in a thread of its own (DESIGN §5)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.types import StateSnapshot
 
 from langgraph_compaction.checkpoint import Before
 from langgraph_compaction.nodes import CompactionError
-from langgraph_compaction.nodes.policies.meter import Meter
+from langgraph_compaction.nodes.policies.meter import meter_on
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
-from langgraph_compaction.nodes.steps import Step, arun, blocking, either, run
+from langgraph_compaction.nodes.steps import Step, arun, blocking, run
 from langgraph_compaction.nodes.undoing import over_limit, tell_ledger, undone
 
 from .builder import Graph
 from .inspector.display import card
-from .pins import written_as
-from .threads import records_of, team_of
+from .threads import at_rest, records_of, state_of, team_of, thread_of, written
 
 
 class OverLimitError(CompactionError):
@@ -66,12 +63,12 @@ async def aundo(
 
 def release(graph: Graph, config: RunnableConfig) -> None:
     """Let automatic compactions of a thread happen again after an `undo`."""
-    run(_write(graph, config, {"compaction": {"held": False}}))
+    run(written(graph, config, {"compaction": {"held": False}}))
 
 
 async def arelease(graph: Graph, config: RunnableConfig) -> None:
     """`release`, asynchronously."""
-    await arun(_write(graph, config, {"compaction": {"held": False}}))
+    await arun(written(graph, config, {"compaction": {"held": False}}))
 
 
 def branch_from(
@@ -94,16 +91,16 @@ async def abranch_from(
 
 
 def _undo(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, force: bool) -> Step[Undone]:
-    state = yield from _state(graph, config)
+    state = yield from at_rest(graph, config)
     messages, compaction = state.values.get("messages") or [], state.values.get("compaction") or {}
-    thread, records = _thread(config), records_of(graph)
+    thread, records = thread_of(config), records_of(graph)
     before = yield from blocking(
         lambda: records.before(thread, messages, head=compaction.get("head"), compaction_id=compaction_id)
     )
     done = _sized(graph, before, compaction)
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
-    yield from _write(graph, config, {"messages": replace(before.messages), "compaction": undone(before)})
+    yield from written(graph, config, {"messages": replace(before.messages), "compaction": undone(before)})
     counter, now = team_of(graph).counter_for(team_of(graph).fixed_model), team_of(graph).now()
     yield from blocking(lambda: tell_ledger(records, thread, state.values, before, counter=counter, now=now))
     return done
@@ -113,8 +110,7 @@ def _sized(graph: Graph, before: Before, compaction: dict[str, Any]) -> Undone:
     team = team_of(graph)
     model, sizes = team.fixed_model, team.sizes()
     counter = team.counter_for(model)
-    scale = (compaction.get("calibration") or {}).values()
-    meter = Meter(counter, team.overhead(counter), max(scale, default=1.0))
+    meter = meter_on(compaction, counter, team.overhead(counter))
     return Undone(
         compactions=before.undone,
         messages=len(before.messages),
@@ -125,10 +121,10 @@ def _sized(graph: Graph, before: Before, compaction: dict[str, Any]) -> Undone:
 
 
 def _branch(graph: Graph, config: RunnableConfig, compaction_id: str, thread_id: str | None) -> Step[RunnableConfig]:
-    old = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
-    messages = yield from blocking(lambda: records_of(graph).began_with(_thread(config), compaction_id))
+    old = yield from state_of(graph, config)
+    messages = yield from blocking(lambda: records_of(graph).began_with(thread_of(config), compaction_id))
     new = RunnableConfig(configurable={"thread_id": thread_id or str(uuid4())})
-    there = yield from either(lambda: graph.get_state(new), lambda: graph.aget_state(new))
+    there = yield from state_of(graph, new)
     if there.values:
         raise CompactionError(f"there is a thread {thread_id!r} already: give another thread_id")
     update: dict[str, Any] = {
@@ -136,23 +132,5 @@ def _branch(graph: Graph, config: RunnableConfig, compaction_id: str, thread_id:
         "compaction": {"v": STATE_VERSION, "step": "end", "route": "end"},
         "memory": old.values.get("memory") or {},
     }
-    yield from _write(graph, new, update)
+    yield from written(graph, new, update)
     return new
-
-
-def _state(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
-    state = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
-    if state.next:
-        raise CompactionError(f"this thread has work to go on with ({', '.join(state.next)}): resume it first")
-    return state
-
-
-def _write(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Step[None]:
-    yield from either(
-        cast("Callable[[], Any]", lambda: graph.update_state(config, update, as_node=written_as(graph))),
-        lambda: graph.aupdate_state(config, update, as_node=written_as(graph)),
-    )
-
-
-def _thread(config: RunnableConfig) -> str:
-    return str(config.get("configurable", {})["thread_id"])

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import AttemptKey, Outcome, SummaryRecord, handle
+from langgraph_compaction.checkpoint import AttemptKey, Outcome, SummaryRecord, digest_all, handle
 from langgraph_compaction.checkpoint.ledger import Opening
 
 from .events import log
@@ -82,6 +82,11 @@ def _named(turn: Turn, original: AnyMessage, short: AnyMessage) -> AnyMessage:
     kwargs = {**short.additional_kwargs, MARK: {**mark, "handle": handle(stored(turn, original))}}
     named = short.model_copy(update={"additional_kwargs": kwargs})
     return told_handle(named) if turn.settings.recall and isinstance(named, ToolMessage) else named
+
+
+def as_begun(turn: Turn, draft: Draft) -> bool:
+    """Whether the messages of the attempt's snapshot stand as they did."""
+    return digest_all(turn.messages[: draft["count"]]) == draft["base_digest"]
 
 
 def stored(turn: Turn, message: AnyMessage) -> AnyMessage:

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint import digest, digest_all, handle
+from langgraph_compaction.checkpoint import digest, handle
 
 from . import attempts
 from .engine import applied_to, counts_of, judge
@@ -40,7 +40,7 @@ def commit(turn: Turn) -> Step[Update]:
     ceiling, floor = draft.get("ceiling", turn.sizes.limit), draft.get("floor", 0)
     needed = draft.get("needed") or ()
     if finding := judge(turn.call, turn.messages, after, ceiling=ceiling, floor=floor, needed=needed):
-        return failed(draft, finding if _as_begun(turn, draft) else _overtaken(finding))
+        return failed(draft, finding if attempts.as_begun(turn, draft) else _overtaken(finding))
     draft.setdefault("seen", {"not_seen": [name for name in draft["drop"] if name not in _summaries(turn)]})
     if draft["trigger"] == NEW_THREAD:
         return (yield from handed_over(turn, draft, after, _goal(turn)))
@@ -66,7 +66,7 @@ def _tell(turn: Turn, draft: Draft, size: int, count: int, summary: str | None) 
 
 def _stale(turn: Turn, draft: Draft) -> Step[Finding | None]:
     """A finding where a message that the draft names has changed or gone since the snapshot."""
-    if _as_begun(turn, draft):
+    if attempts.as_begun(turn, draft):
         return None
     original = (yield from attempts.snapshot(turn, turn.draft_key)) or []
     before = {message.id: digest(message) for message in original}
@@ -74,11 +74,6 @@ def _stale(turn: Turn, draft: Draft) -> Step[Finding | None]:
     named = [*draft["drop"], *draft["clip"]]
     changed = [name for name in named if name not in now or before.get(name) != now[name]]
     return Finding("stale", "messages_changed", ", ".join(changed[:5])) if changed else None
-
-
-def _as_begun(turn: Turn, draft: Draft) -> bool:
-    """Whether the messages of the snapshot stand as they did."""
-    return digest_all(turn.messages[: draft["count"]]) == draft["base_digest"]
 
 
 def _overtaken(finding: Finding) -> Finding:

@@ -214,7 +214,7 @@ def _fault(places: Mapping[str, str], *, loc: Sequence[Any], msg: str, input: An
 
 def _path(loc: Sequence[Any]) -> str:
     """Where in a setting: `[1].limit`; the kind of a trigger, which pydantic names too, is no place."""
-    kept: Iterable[Any] = (part for at, part in enumerate(loc[1:], 1) if at != 2 or loc[0] != "triggers")  # noqa: PLR2004
+    kept: Iterable[Any] = (part for at, part in enumerate(loc[1:], 1) if at != 2 or loc[0] != "triggers")  # noqa: PLR2004 -- the model's own index
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in kept)
 
 

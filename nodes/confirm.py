@@ -6,7 +6,7 @@ from typing import Any, Literal, cast, get_args
 from langgraph.types import interrupt
 
 from .attempts import note
-from .engine import demand, propose
+from .engine import propose
 from .errors import ContextExhaustedError, SettingsError
 from .handoff import NEW_THREAD
 from .policies.gate import Finding
@@ -105,18 +105,7 @@ def last_question(turn: Turn) -> dict[str, Any]:
 
 
 def _sizes(turn: Turn) -> dict[str, Any]:
-    trigger = turn.compaction.get("trigger", "precheck")
-    pins = turn.call.pinned_texts(turn.messages)
-    before = turn.meter.request(turn.messages)
-    goal = demand(
-        turn.call,
-        trigger=trigger,
-        before=before,
-        last=False,
-        pins=pins,
-        most=turn.compaction.get("most"),
-        full=turn.compaction.get("full", False),
-    )
+    goal = turn.demand(turn.meter.request(turn.messages), last=False)
     chosen = propose(turn.call, turn.messages, turn.ladder[0], goal)
     sizes = {"current_tokens": turn.size, "max_tokens": turn.sizes.limit}
     if isinstance(chosen, Finding):

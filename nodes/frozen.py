@@ -14,6 +14,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(there)}"
 
 
+def hint(name: str, known: Iterable[str]) -> str:
+    """The nearest of the known names, where there is one, and all of them."""
+    there = sorted(known)
+    near = get_close_matches(name, there, 1)
+    return f"{f'did you mean {near[0]!r}? ' if near else ''}known are {', '.join(there)}"
+
+
 class Frozen(BaseModel):
     """A value of the settings."""
 

@@ -5,13 +5,13 @@ import subprocess
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Protocol, cast, runtime_checkable
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore, SearchItem
 
 from .errors import SettingsError
+from .frozen import hint
 from .settings import CompactionSettings
 
 Told = str | None | Awaitable[str | None]
@@ -172,9 +172,7 @@ def check_known(names: Sequence[str], known: Mapping[str, KeyInformation]) -> No
     """Raise `SettingsError` for a name of `key_information` that nobody provides, with the nearest one."""
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
             raise SettingsError(
-                f"nobody provides the key information {name!r}: {hint}known are {', '.join(sorted(known))}; pass "
+                f"nobody provides the key information {name!r}: {hint(name, known)}; pass "
                 "your own to the builder as key_information=[...]"
             )

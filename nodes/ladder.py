@@ -64,6 +64,10 @@ def after_failure(ladder: Ladder, rung: int, finding: Finding) -> int:
     return next((index for index in following if helps or not ladder[index].in_pieces), len(ladder) - 1)
 
 
+COMMITTED = frozenset({"committed", "degraded_deterministic"})
+"""The verdicts of a commit."""
+
+
 def verdict_of(ladder: Ladder, rung: int) -> str:
     """The verdict of a commit on this rung: it says so where a deterministic one stood in for another."""
     return "degraded_deterministic" if rung and ladder[rung].is_deterministic else "committed"

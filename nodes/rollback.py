@@ -5,8 +5,6 @@ from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
-from langgraph_compaction.checkpoint import digest_all
-
 from . import attempts
 from .deciding import check
 from .engine import counts_of
@@ -102,7 +100,7 @@ def _restored(turn: Turn, draft: Draft) -> Step[list[AnyMessage] | None]:
 
     Raises what reading the snapshot raises; the database has asked again by then, where that could help.
     """
-    if digest_all(turn.messages[: draft["count"]]) == draft["base_digest"]:
+    if attempts.as_begun(turn, draft):
         return None
     original: list[BaseMessage] | None = yield from attempts.snapshot(turn, turn.draft_key)
     if original is None:

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 from .attempts import begin, close, outcome_of, recallable
 from .collecting import key_information
-from .engine import demand, needs_summary, propose
+from .engine import needs_summary, propose
 from .errors import ContextExhaustedError
 from .events import CompactionEvent, emit, log, meta_event
 from .failures import failure
@@ -34,16 +34,7 @@ def selective_compaction(turn: Turn) -> Step[Update]:
     draft = _opened(turn, base, rung=rung, name=name, trigger=trigger, before=before)
     log.info("开始选择性压缩 (selective compaction, %s, %d tokens)", name, before)
     turn.tell(meta_event("selective_start", before, before, Counts(), "started"))
-    pins = turn.call.pinned_texts(turn.messages)
-    goal = demand(
-        turn.call,
-        trigger=trigger,
-        before=before,
-        last=rung == len(ladder) - 1,
-        pins=pins,
-        most=turn.compaction.get("most"),
-        full=turn.compaction.get("full", False),
-    )
+    goal = turn.demand(before, last=rung == len(ladder) - 1)
     try:
         key = turn.key(base, rung, draft["attempt"])
         yield from begin(turn, key, strategy=name, trigger=trigger, tokens_before=before)

@@ -85,8 +85,7 @@ class StrategySettings(Frozen):
         """The rules given and, for the other types, the usual ones; a name that is no type tells the nearest."""
         for kind in given:
             if kind not in PRIORITIES:
-                known = nearest(kind, PRIORITIES) or f"there are: {', '.join(PRIORITIES)}"
-                raise ValueError(f"there is no type {kind!r} of message; {known}")
+                raise ValueError(f"there is no type {kind!r} of message; {nearest(kind, PRIORITIES)}")
         return {**TYPE_RULES, **given}
 
     sliding_window_size: PositiveInt = 9

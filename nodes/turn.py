@@ -14,13 +14,14 @@ from langgraph.types import StreamWriter
 from langgraph_compaction.checkpoint import AttemptKey, digest, digest_all
 
 from .collaborators import Collaborators, Model, max_tokens_of, model_name, window_of
-from .engine import Call
+from .engine import Call, demand
 from .events import CompactionMetaEvent, emit
 from .key_information import check_known
 from .ladder import Ladder
 from .policies.gate import Finding
 from .policies.meter import Meter
 from .policies.request import NO_RESULT
+from .policies.selection import Demand
 from .policies.sizes import Sizes, sizes_of
 from .policies.strategies.registry import check_named
 from .policies.tokens import TokenCounter, total
@@ -135,6 +136,18 @@ class Turn:
             pins=frozenset([*(self.memory.get("pins") or ()), *self._just_said()]),
             redaction=self.team.redaction,
             strategies=self.team.strategies,
+        )
+
+    def demand(self, before: int, *, last: bool) -> Demand:
+        """What this compaction has to reach from `before` tokens, by the trigger that fired."""
+        return demand(
+            self.call,
+            trigger=self.compaction.get("trigger", "precheck"),
+            before=before,
+            last=last,
+            pins=self.call.pinned_texts(self.messages),
+            most=self.compaction.get("most"),
+            full=self.compaction.get("full", False),
         )
 
     def _just_said(self) -> list[str]:

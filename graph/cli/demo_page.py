@@ -7,10 +7,11 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from langgraph_compaction.nodes.ladder import COMMITTED
+
 from .chart import chart
 from .findings import Findings
 from .investigation import Attempt, Restored
-from .report import COMMITTED
 from .standing import Standing
 
 SHOWN = 40

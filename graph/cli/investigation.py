@@ -15,11 +15,11 @@ from langgraph_compaction.graph.builder import create_compacting_agent
 from langgraph_compaction.graph.threads import records_of, transcript
 from langgraph_compaction.graph.undo import undo
 from langgraph_compaction.nodes import CompactionSettings, Summarizer
+from langgraph_compaction.nodes.ladder import COMMITTED
 from langgraph_compaction.nodes.policies.tokens import TokenCounter, texts_of
 
 from .library import library_tools
 from .questions import QUESTIONS
-from .report import COMMITTED
 from .scripted import FaultySummarizer, LibraryReader
 from .standing import Standing, standing
 

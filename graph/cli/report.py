@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langgraph_compaction.checkpoint import LedgerRow
+from langgraph_compaction.nodes.ladder import COMMITTED
 
 _CONVERSATION = (
     "file",
@@ -25,9 +26,6 @@ _CONVERSATION = (
     "messages",
     "rounds",
 )
-COMMITTED = frozenset({"committed", "degraded_deterministic"})
-"""Verdicts of attempts that stand."""
-
 _COMPACTION = ("trigger", "strategy", "verdict", "reason", "tokens_before", "tokens_after", "blocks_dropped")
 
 

@@ -3,17 +3,17 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage
 from rich.console import Console
 from rich.text import Text
 
 from langgraph_compaction.checkpoint import CompactionRecords, LedgerRow, UnknownAttemptError, handle
 from langgraph_compaction.nodes.policies.tokens import texts_of
-from langgraph_compaction.nodes.policies.transcript import is_summary
 
+from ..history import parted
 from ..rewriting import newest
 from .kept import kept
 from .stored import AsJson, Db, Thread, at, print_lines
@@ -36,9 +36,7 @@ def show(
         records = CompactionRecords(saver.database)
         row = _row(records, thread, compaction)
         taken = records.taken_by(thread, compaction)
-    gone = set(row.dropped)
-    left = [message for message in taken if message.id in gone or is_summary(message)]
-    clipped = [message for message in taken if message not in left]
+    left, clipped = parted(row, cast("list[AnyMessage]", taken))
     if as_json:
         print_lines([{**asdict(row), "left": plain(left), "clipped": plain(clipped)}])
         return

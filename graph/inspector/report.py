@@ -11,10 +11,10 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from langgraph_compaction.checkpoint import LedgerRow, Runs, expand, handle
 from langgraph_compaction.checkpoint.transcript import summarised_by
+from langgraph_compaction.nodes.ladder import COMMITTED
 from langgraph_compaction.nodes.policies.tokens import TokenCounter, media_blocks, texts_of
 from langgraph_compaction.nodes.policies.transcript import is_pinned, is_summary
 
-from ..history import COMMITTED
 from .course import Course, Moment
 
 PUT_OFF = frozenset({"noop", "declined", "deferred_cooldown", "stale", "recovered", "abandoned"})

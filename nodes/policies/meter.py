@@ -1,8 +1,9 @@
 """The size of a request: what the model would be sent, in the provider's tokens as far as they are known."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from langchain_core.messages import AnyMessage
 
@@ -50,3 +51,8 @@ def calibrated(reported: int, counted: int) -> float:
     Never under 1: a provider that reports less must not make a request larger than the counter's limit.
     """
     return min(MOST_CALIBRATION, max(1.0, reported / counted)) if counted > 0 else 1.0
+
+
+def meter_on(compaction: Mapping[str, Any], counter: TokenCounter, overhead: int) -> Meter:
+    """Measures the requests of a thread whose model is not known here, by the largest factor that it has learnt."""
+    return Meter(counter, overhead, max((compaction.get("calibration") or {}).values(), default=1.0))

@@ -1,9 +1,9 @@
 """Strategies by name: those that come with the package, beside an application's own."""
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 
 from ...errors import SettingsError
+from ...frozen import hint
 from ..selection import Choice, Demand, Selector
 from .adaptive import adaptive
 from .faithful import faithful
@@ -51,6 +51,4 @@ def check_named(names: Iterable[str], known: Mapping[str, Strategy]) -> None:
     """Raise `SettingsError` for a name that is no strategy, with the nearest one that is."""
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise SettingsError(f"there is no strategy {name!r}: {hint}known are {', '.join(sorted(known))}")
+            raise SettingsError(f"there is no strategy {name!r}: {hint(name, known)}")
