@@ -1,60 +1,42 @@
-"""Checkpoint rows. No message or value is touched here, only nodes.
+"""The checkpoints of a thread, in rows of their own and in bundles. No message or value is touched, only nodes.
 
 The newest checkpoint of a thread and namespace is the one that arrived last, whatever its id says: a clock that
 steps back hides nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, islice
 from typing import Any
 
-import ormsgpack
 import sqlalchemy as sa
 
-from . import tables
-from .errors import intact
-from .rows import expect_types, unpacked
-from .statements import insert_new
-from .threads import Thread
+from . import bundles, pending, tables
+from .columns import ident
+from .pending import Write
+from .statements import chunks, insert_new
+from .stored import Stored, opened
+from .threads import Thread, Threads
 
-_OPTION = ormsgpack.OPT_NON_STR_KEYS
-_checkpoint = tables.checkpoint.c
+Place = tuple[str, int]
+"""Namespace and number of a checkpoint."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """A checkpoint as its row holds it; `values` are nodes by channel, `metadata` and `rest` are (type, bytes)."""
-
-    namespace: str
-    number: int
-    id: str
-    parent: str | None
-    run: str | None
-    v: int
-    ts: str
-    versions: dict[str, Any]
-    seen: dict[str, dict[str, Any]]
-    updated: list[str] | None
-    values: dict[str, Any]
-    metadata: tuple[str, bytes]
-    rest: tuple[str, bytes] | None
-
-    @property
-    def row(self) -> str:
-        """The row's name within its thread."""
-        return row_name(self.namespace, self.id)
+_checkpoint, _write = tables.checkpoint.c, tables.write.c
 
 
 def head(conn: sa.Connection, thread: Thread, namespace: str) -> str | None:
     """Return the id of the newest checkpoint, or None."""
-    return conn.execute(_HEAD, {"thread": thread.id, "namespace": namespace}).scalar_one_or_none()
+    found = conn.execute(_HEAD, {"thread": thread.id, "namespace": namespace}).scalar_one_or_none()
+    return found or next((one.id for one in _bundled(conn, thread, namespace)), None)
 
 
 def number(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str) -> int | None:
     """Return a checkpoint's number, or None where there is no such one."""
     where = {"thread": thread.id, "namespace": namespace, "id": checkpoint_id}
-    return conn.execute(_NUMBER, where).scalar_one_or_none()
+    found: int | None = conn.execute(_NUMBER, where).scalar_one_or_none()
+    if found is not None:
+        return found
+    return next((one.number for one in bundles.named(conn, thread, namespace, checkpoint_id)), None)
 
 
 def named(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str | None) -> Stored | None:
@@ -62,9 +44,11 @@ def named(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: st
     where = {"thread": thread.id, "namespace": namespace}
     if checkpoint_id:
         row = conn.execute(_BY_ID, {**where, "id": checkpoint_id}).mappings().one_or_none()
+        bundled = bundles.named(conn, thread, namespace, checkpoint_id)
     else:
         row = conn.execute(_LATEST, where).mappings().one_or_none()
-    return None if row is None else _stored(thread, row)
+        bundled = _bundled(conn, thread, namespace)
+    return next(bundled, None) if row is None else opened(thread, row)
 
 
 def places(
@@ -75,7 +59,7 @@ def places(
     only: str | None = None,
     before: str | None = None,
     limit: int | None = None,
-) -> list[tuple[str, int]]:
+) -> list[Place]:
     """Return (namespace, number) of a thread's checkpoints, newest first.
 
     Of one namespace or, with None, of all; `only` and `before` are checkpoint ids. Where there is no checkpoint
@@ -83,36 +67,53 @@ def places(
     """
     if thread is None:
         return []
-    query = sa.select(_checkpoint.namespace, _checkpoint.number, _checkpoint.id).where(
-        _checkpoint.thread == thread.id
-    )
-    if namespace is not None:
-        query = query.where(_checkpoint.namespace == namespace)
+    query = _ids(thread, namespace)
     if only:
         query = query.where(_checkpoint.id == only)
-    known = None
-    if before:
-        same = query.with_only_columns(_checkpoint.number).where(_checkpoint.id == before)
-        known = conn.execute(same.order_by(_NEWEST).limit(1)).scalar_one_or_none()
+    known = _newest_with(conn, thread, namespace, before) if before else None
     if known is not None:
         query = query.where(_checkpoint.number < known)
-    compared = before if known is None else None
-    rows = conn.execute(query.order_by(_NEWEST).limit(None if compared else limit))
-    found = [(row.namespace, row.number) for row in rows if compared is None or row.id < compared]
-    return found[:limit]
+
+    def wanted(one: Any) -> bool:
+        if (only and one.id != only) or (known is not None and one.number >= known):
+            return False
+        return before is None or known is not None or one.id < before
+
+    at_once = None if before and known is None else limit
+    found: list[Any] = [row for row in conn.execute(query.order_by(_NEWEST).limit(at_once)) if wanted(row)][:limit]
+    for head in bundles.heads(conn, thread, namespace):
+        if limit is not None and len(found) >= limit and (not found or found[-1].number > head.last):
+            break
+        found += filter(wanted, bundles.read(conn, thread, head).held)
+        found = sorted(found, key=lambda one: one.number, reverse=True)[:limit]
+    return [(one.namespace, one.number) for one in found]
 
 
 def places_of_all(
-    conn: sa.Connection, *, before: str | None = None, limit: int | None = None
-) -> list[tuple[str, list[tuple[str, int]]]]:
+    conn: sa.Connection, *, threads: Threads, before: str | None = None, limit: int | None = None
+) -> list[tuple[str, list[Place]]]:
     """Return (thread id, its places) of all threads, newest first by checkpoint id; a thread may come up again."""
-    query = sa.select(tables.thread.c.thread_id, _checkpoint.namespace, _checkpoint.number, _checkpoint.id)
-    rows = conn.execute(query.join(tables.thread, tables.thread.c.id == _checkpoint.thread)).all()
-    newest = sorted(rows, key=lambda row: (row.id, row.thread_id, row.number), reverse=True)
-    chosen = [row for row in newest if before is None or row.id < before][:limit]
+    rows = conn.execute(sa.select(_checkpoint.thread, _checkpoint.namespace, _checkpoint.number, _checkpoint.id))
+    names = dict(conn.execute(sa.select(tables.thread.c.id, tables.thread.c.thread_id)).tuples().all())
+    there: dict[int, Thread | None] = {}
+
+    def newest(some: Iterable[tuple[str, str, str, int]]) -> list[tuple[str, str, str, int]]:
+        chosen = (one for one in some if before is None or one[0] < before)
+        return sorted(chosen, key=lambda one: (ident(one[0]), one[1], one[3]), reverse=True)[:limit]
+
+    found = newest((row.id, names[row.thread], row.namespace, row.number) for row in rows)
+    for head in bundles.heads_of_all(conn):
+        if limit is not None and len(found) >= limit and (not found or ident(found[-1][0]) > ident(head.high)):
+            break
+        name = names[head.thread]
+        if head.thread not in there:
+            there[head.thread] = threads.find(conn, name, lock=False)
+        if (thread := there[head.thread]) is not None:
+            held = bundles.read(conn, thread, head).held
+            found = newest([*found, *((one.id, name, one.namespace, one.number) for one in held)])
     return [
-        (thread_id, [(row.namespace, row.number) for row in group])
-        for thread_id, group in groupby(chosen, lambda row: row.thread_id)
+        (name, [(namespace, number) for _, _, namespace, number in group])
+        for name, group in groupby(found, lambda one: one[1])
     ]
 
 
@@ -123,102 +124,141 @@ def stretch(conn: sa.Connection, thread: Thread, namespace: str, last: str, size
         return []
     query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id, _checkpoint.namespace == namespace)
     rows = conn.execute(query.where(_checkpoint.number <= end).order_by(_NEWEST).limit(size)).mappings()
-    return [_stored(thread, row) for row in rows]
+    found = [opened(thread, row) for row in rows]
+    return [*found, *islice(_bundled(conn, thread, namespace, end), size - len(found))]
 
 
 def all_of(conn: sa.Connection, thread: Thread) -> Iterator[Stored]:
     """Yield every checkpoint of a thread, oldest first within its namespace."""
-    query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id)
-    for row in conn.execute(query.order_by(_checkpoint.namespace, _checkpoint.number)).mappings():
-        yield _stored(thread, row)
+    for bundle in bundles.all_of(conn, thread):
+        yield from bundle.held
+    yield from _loose(conn, thread)
 
 
-def at(conn: sa.Connection, thread: Thread, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Stored]:
-    """Return the checkpoints at these (namespace, number), those of them that are there."""
-    found: dict[tuple[str, int], Stored] = {}
+def at(conn: sa.Connection, thread: Thread, places: Sequence[Place]) -> dict[Place, Stored]:
+    """Return the checkpoints at these places, those of them that are there."""
+    found: dict[Place, Stored] = {}
     for namespace in {name for name, _ in places}:
         numbers = [number for name, number in places if name == namespace]
         query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id, _checkpoint.namespace == namespace)
         for row in conn.execute(query.where(_checkpoint.number.in_(numbers))).mappings():
-            found[namespace, row["number"]] = _stored(thread, row)
+            found[namespace, row["number"]] = opened(thread, row)
+        left = [number for number in numbers if (namespace, number) not in found]
+        found.update(((namespace, one.number), one) for one in bundles.numbered(conn, thread, namespace, left))
+    return found
+
+
+def written(conn: sa.Connection, thread: Thread, many: Iterable[Stored]) -> dict[tuple[str, str], Sequence[Write]]:
+    """Return the writes beside checkpoints, by namespace and id, in the order in which LangGraph applies them."""
+    found: dict[tuple[str, str], Sequence[Write]] = {}
+    loose: dict[str, list[str]] = {}
+    for one in many:
+        if one.writes is None:
+            loose.setdefault(one.namespace, []).append(one.id)
+        else:
+            found[one.place] = one.writes
+    for namespace, ids in loose.items():
+        there = pending.of(conn, thread, namespace, ids)
+        found.update(((namespace, name), there.get(name, ())) for name in ids)
     return found
 
 
 def put(conn: sa.Connection, thread: Thread, stored: Stored) -> bool:
     """Insert a checkpoint, or write it again where its id stands; say whether it is new."""
+    for bundle in bundles.holding(conn, thread, stored.namespace, stored.id):
+        held = (
+            replace(stored, number=one.number, writes=one.writes) if one.id == stored.id else one
+            for one in bundle.held
+        )
+        bundles.rewrite(conn, thread, bundle, list(held))
+        return False
     key = {"thread": thread.id, "namespace": stored.namespace, "id": stored.id}
     row = {"parent": stored.parent, "run": stored.run}
-    body = _closed(thread, stored, stored.number)
-    if insert_new(conn, tables.checkpoint, {**key, **row, "number": stored.number, "body": body}):
+    if insert_new(conn, tables.checkpoint, {**key, **row, "number": stored.number, "body": stored.closed(thread)}):
+        if stored.number % bundles.SIZE == 0:
+            bundles.bundle_old(conn, thread)
         return True
     standing = conn.execute(_NUMBER, key).scalar_one()
-    mine = sa.and_(*(_checkpoint[name] == value for name, value in key.items()))
-    again = {**row, "body": _closed(thread, stored, standing)}
-    conn.execute(sa.update(tables.checkpoint).where(mine).values(again))
+    _write_again(conn, thread, replace(stored, number=standing))
     return False
 
 
-def move(conn: sa.Connection, thread: Thread, stored: Stored, *, parent: str | None) -> None:
-    """Give a checkpoint another parent."""
-    body = _closed(thread, replace(stored, parent=parent), stored.number)
+def put_writes(
+    conn: sa.Connection, thread: Thread, place: tuple[str, str], task: str, writes: Sequence[Write]
+) -> None:
+    """Add one task's writes at a checkpoint, which may be stored later, to what stands there under its name."""
+    for bundle in bundles.holding(conn, thread, *place):
+        held = (_with_writes(one, task, writes) if one.id == place[1] else one for one in bundle.held)
+        bundles.rewrite(conn, thread, bundle, list(held))
+        return
+    pending.put(conn, thread, place, task, writes)
+
+
+def change_all(conn: sa.Connection, thread: Thread, change: Callable[[Stored], Stored | None]) -> None:
+    """Put `change` of each checkpoint in its place; where that is None it goes, with its writes."""
+    runs: set[str | None] = set()
+    left: set[str | None] = set()
+    for bundle in bundles.all_of(conn, thread):
+        held = [new for one in bundle.held if (new := change(one)) is not None]
+        runs.update(one.run for one in bundle.held)
+        left.update(one.run for one in held)
+        if held != list(bundle.held):
+            bundles.rewrite(conn, thread, bundle, held)
+    bundles.forget_runs(conn, thread, (run for run in runs - left if run))
+    gone: dict[str, list[Stored]] = {}
+    for one in list(_loose(conn, thread)):
+        new = change(one)
+        if new is None:
+            gone.setdefault(one.namespace, []).append(one)
+        elif new != one:
+            _write_again(conn, thread, new)
+    for namespace, some in gone.items():
+        for chunk in chunks(some):
+            _delete(conn, thread, namespace, chunk)
+
+
+def _delete(conn: sa.Connection, thread: Thread, namespace: str, gone: Sequence[Stored]) -> None:
+    ours = sa.and_(_checkpoint.thread == thread.id, _checkpoint.namespace == namespace)
+    conn.execute(sa.delete(tables.checkpoint).where(ours, _checkpoint.number.in_([one.number for one in gone])))
+    theirs = sa.and_(_write.thread == thread.id, _write.namespace == namespace)
+    conn.execute(sa.delete(tables.write).where(theirs, _write.checkpoint.in_([one.id for one in gone])))
+
+
+def _write_again(conn: sa.Connection, thread: Thread, stored: Stored) -> None:
     ours = sa.and_(_checkpoint.thread == thread.id, _checkpoint.namespace == stored.namespace)
-    mine = sa.update(tables.checkpoint).where(ours, _checkpoint.number == stored.number)
-    conn.execute(mine.values(parent=parent, body=body))
+    again = {"parent": stored.parent, "run": stored.run, "body": stored.closed(thread)}
+    conn.execute(sa.update(tables.checkpoint).where(ours, _checkpoint.number == stored.number).values(again))
 
 
-def _closed(thread: Thread, stored: Stored, number: int) -> bytes:
-    content = [
-        *(stored.v, stored.ts, stored.versions, stored.seen, stored.updated),
-        *(stored.values, stored.metadata, stored.rest),
-    ]
-    packed = ormsgpack.packb(content, option=_OPTION)
-    return thread.seal.close(stored.row, packed, beside=beside(number, stored.parent, stored.run))
+def _with_writes(one: Stored, task: str, writes: Sequence[Write]) -> Stored:
+    there = one.writes or ()
+    own = pending.merged((write for write in there if write.task == task), writes)
+    return replace(one, writes=(*(write for write in there if write.task != task), *own))
 
 
-def _stored(thread: Thread, row: Mapping[Any, Any]) -> Stored:
-    name = row_name(row["namespace"], row["id"])
-    with intact(thread.seal.name(name)):
-        content = unpacked(thread, name, bytes(row["body"]), beside(row["number"], row["parent"], row["run"]))
-        v, ts, versions, seen, updated, values, metadata, rest = content
-        expect_types(
-            (v, int),
-            (ts, str),
-            (versions, dict),
-            (seen, dict),
-            (values, dict),
-            *((held, dict) for held in seen.values()),
-        )
-        return Stored(
-            namespace=row["namespace"],
-            number=row["number"],
-            id=row["id"],
-            parent=row["parent"],
-            run=row["run"],
-            v=v,
-            ts=ts,
-            versions=versions,
-            seen=seen,
-            updated=updated if updated is None else list(updated),
-            values=values,
-            metadata=_pair(metadata),
-            rest=rest and _pair(rest),
-        )
+def _loose(conn: sa.Connection, thread: Thread) -> Iterator[Stored]:
+    query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id)
+    for row in conn.execute(query.order_by(_checkpoint.namespace, _checkpoint.number)).mappings():
+        yield opened(thread, row)
 
 
-def _pair(typed: Any) -> tuple[str, bytes]:
-    kind, data = typed
-    expect_types((kind, str), (data, bytes))
-    return kind, data
+def _ids(thread: Thread, namespace: str | None) -> sa.Select[str, int, str]:
+    query = sa.select(_checkpoint.namespace, _checkpoint.number, _checkpoint.id)
+    ours = query.where(_checkpoint.thread == thread.id)
+    return ours if namespace is None else ours.where(_checkpoint.namespace == namespace)
 
 
-def row_name(namespace: str, checkpoint_id: str) -> str:
-    """Return a checkpoint row's name within its thread."""
-    return f"checkpoint {checkpoint_id} in {namespace!r}"
+def _newest_with(conn: sa.Connection, thread: Thread, namespace: str | None, checkpoint_id: str) -> int | None:
+    """Return the largest number of a checkpoint with this id, which several namespaces may have."""
+    same = _ids(thread, namespace).with_only_columns(_checkpoint.number).where(_checkpoint.id == checkpoint_id)
+    numbers = [*conn.execute(same).scalars()]
+    numbers += (one.number for one in bundles.named(conn, thread, namespace, checkpoint_id))
+    return max(numbers, default=None)
 
 
-def beside(number: int, parent: str | None, run: str | None) -> str:
-    """Return what a checkpoint's body is bound to besides its name."""
-    return f"{number} {parent} {run}"
+def _bundled(conn: sa.Connection, thread: Thread, namespace: str, end: int | None = None) -> Iterator[Stored]:
+    """Yield the bundled checkpoints of a namespace, up to the number `end`, the newest first."""
+    return bundles.below(conn, thread, namespace, thread.next_checkpoint if end is None else end)
 
 
 _NEWEST = _checkpoint.number.desc()

@@ -5,7 +5,7 @@ says: the bytes are scanned before anything is built, and a type outside `MESSAG
 never a silently different value. There is no pickle.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -22,6 +22,7 @@ from langgraph.checkpoint.serde.jsonplus import (
     EXT_PYDANTIC_V2,
     JsonPlusSerializer,
 )
+from pydantic import BaseModel
 
 from .errors import MessageError, RowError
 
@@ -58,6 +59,10 @@ PLAIN = frozenset(
 
 _FIELDS = {kind: frozenset(kind.model_fields) for kind in MESSAGES.values()}
 _set = object.__setattr__
+# the slots themselves: they need not be looked up for every message
+_set_names: Callable[[BaseMessage, set[str]], None] = BaseModel.__dict__["__pydantic_fields_set__"].__set__
+_set_extra: Callable[[BaseMessage, dict[str, Any]], None] = BaseModel.__dict__["__pydantic_extra__"].__set__
+_set_private: Callable[[BaseMessage, None], None] = BaseModel.__dict__["__pydantic_private__"].__set__
 _BUILDERS = {
     EXT_CONSTRUCTOR_SINGLE_ARG,
     EXT_CONSTRUCTOR_POS_ARGS,
@@ -129,9 +134,9 @@ def construct(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
 def _built(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
     message = kind.__new__(kind)
     _set(message, "__dict__", fields)
-    _set(message, "__pydantic_fields_set__", set(fields))
-    _set(message, "__pydantic_extra__", {})
-    _set(message, "__pydantic_private__", None)
+    _set_names(message, set(fields))
+    _set_extra(message, {})
+    _set_private(message, None)
     return message
 
 
@@ -140,7 +145,7 @@ def is_still(message: BaseMessage, data: bytes) -> bool:
     kind = type(message)
     try:
         parts = (kind.__module__, kind.__name__, message.__dict__, "model_validate_json")
-        return data[_inside(data) :] == ormsgpack.packb(parts, option=PLAIN_OPTION)
+        return data[_inside(data) :] == ormsgpack.packb(parts, None, PLAIN_OPTION)
     except (TypeError, ValueError):
         return False
 

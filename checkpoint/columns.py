@@ -68,19 +68,11 @@ class Ident(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002 - SQLAlchemy's signature
         """Check the id, as `Key` does, and shorten it."""
-        if value is None:
-            return None
-        if _UUID.fullmatch(value):
-            return bytes.fromhex(value.replace("-", ""))
-        data = checked_key(value, self.length - 2)
-        return _NO_TEXT * (1 + (len(data) + 1 == _UUID_BYTES)) + data
+        return None if value is None else ident(value, self.length)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
         """Return the id as it was given."""
-        if value is None:
-            return None
-        data = bytes(value)
-        return str(UUID(bytes=data)) if len(data) == _UUID_BYTES else data.lstrip(_NO_TEXT).decode()
+        return None if value is None else ident_text(bytes(value))
 
 
 class Prose(TypeDecorator[str]):
@@ -96,6 +88,19 @@ class Prose(TypeDecorator[str]):
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
         """Replace what PostgreSQL or UTF-8 cannot hold."""
         return None if value is None else printable(value)
+
+
+def ident(value: str, length: int = 255) -> bytes:
+    """Return an id as an `Ident` stands in a column, in whose order a database compares; KeyTextError as `Key`."""
+    if _UUID.fullmatch(value):
+        return bytes.fromhex(value.replace("-", ""))
+    data = checked_key(value, length - 2)
+    return _NO_TEXT * (1 + (len(data) + 1 == _UUID_BYTES)) + data
+
+
+def ident_text(data: bytes) -> str:
+    """Return the id that `ident` shortened."""
+    return str(UUID(bytes=data)) if len(data) == _UUID_BYTES else data.lstrip(_NO_TEXT).decode()
 
 
 def printable(text: str) -> str:

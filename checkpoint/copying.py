@@ -7,11 +7,12 @@ from typing import Any
 import sqlalchemy as sa
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from . import archive, blobs, checkpoints, ledger, packs, pending, snapshots, summaries, tables
+from . import archive, blobs, bundles, checkpoints, ledger, packs, pending, snapshots, stored, summaries, tables
 from .codec import content_hash
 from .sealing import Seal
 from .statements import chunks
 from .store import MessageStore
+from .stored import Stored
 from .threads import Thread
 
 _Row = Mapping[Any, Any]
@@ -39,14 +40,15 @@ SEALED = (
     Sealed(
         tables.checkpoint,
         "body",
-        lambda row: checkpoints.row_name(row["namespace"], row["id"]),
-        lambda row: checkpoints.beside(row["number"], row["parent"], row["run"]),
+        lambda row: stored.row_name(row["namespace"], row["id"]),
+        lambda row: stored.beside(row["number"], row["parent"], row["run"]),
     ),
     Sealed(
         tables.write,
         "body",
         lambda row: pending.row_name(row["namespace"], row["checkpoint"], row["task"]),
     ),
+    Sealed(tables.bundle, "body", lambda row: bundles.row_name(row["namespace"], row["first"]), bundles.beside),
     Sealed(tables.snapshot, "runs", lambda row: snapshots.row_name(row["compaction_id"])),
     Sealed(tables.archive, "runs", lambda row: archive.row_name(row["compaction_id"])),
     Sealed(tables.summary, "text", lambda row: summaries.row_name(row["compaction_id"], row["input_digest"])),
@@ -75,9 +77,9 @@ def copy(
                 conn.execute(sa.insert(table), chunk)
     if not target.seal.open_hash:
         _hash_anew(conn, target)
-    _name_anew(conn, serde, source, target)
-    for name in ("next_seq", "next_blob", "next_checkpoint", "packed"):
+    for name in ("next_seq", "next_blob", "next_checkpoint", "packed", "bundled"):
         setattr(target, name, getattr(source, name))
+    _name_anew(conn, serde, source, target)
     store.threads.save(conn, target)
 
 
@@ -108,11 +110,14 @@ def _copied(table: sa.Table, row: dict[str, Any], source: Seal, target: Thread) 
 
 def _name_anew(conn: sa.Connection, serde: SerializerProtocol, source: Thread, target: Thread) -> None:
     """Put the copy's id where metadata names the thread, as LangGraph's server lets it."""
-    for stored in list(checkpoints.all_of(conn, target)):
-        about: dict[str, Any] = serde.loads_typed(stored.metadata)
-        if about.get("thread_id") == source.thread_id:
-            named = serde.dumps_typed({**about, "thread_id": target.thread_id})
-            checkpoints.put(conn, target, replace(stored, metadata=named))
+
+    def renamed(one: Stored) -> Stored:
+        about: dict[str, Any] = serde.loads_typed(one.metadata)
+        if about.get("thread_id") != source.thread_id:
+            return one
+        return replace(one, metadata=serde.dumps_typed({**about, "thread_id": target.thread_id}))
+
+    checkpoints.change_all(conn, target, renamed)
 
 
 def _hash_anew(conn: sa.Connection, thread: Thread) -> None:
@@ -136,6 +141,4 @@ def _is_copy(conn: sa.Connection, source: Thread, target: Thread) -> bool:
 
 
 def _ids(conn: sa.Connection, thread: Thread) -> set[tuple[str, int, str]]:
-    at = tables.checkpoint.c
-    rows = conn.execute(sa.select(at.namespace, at.number, at.id).where(at.thread == thread.id))
-    return {(row.namespace, row.number, row.id) for row in rows}
+    return {(one.namespace, one.number, one.id) for one in checkpoints.all_of(conn, thread)}

@@ -23,7 +23,6 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 from . import checkpoints, delta, leases, pending, tuples
-from .checkpoints import Stored
 from .database import Database
 from .errors import ConflictError
 from .memo import Age, Known, Memo
@@ -32,6 +31,7 @@ from .reading import Reading
 from .sealing import Keyring
 from .serde import StrictSerializer
 from .store import MessageStore
+from .stored import Stored
 from .threads import Thread
 from .tuples import config_of, configurable, place_of
 from .urls import MEMORY
@@ -212,7 +212,7 @@ class SaverCore(BaseCheckpointSaver[int]):
                 Write(task_path, task_id, index, channel, node, row)
                 for (index, channel, _), node in zip(planned, nodes, strict=True)
             ]
-            pending.put(conn, thread, (namespace, checkpoint_id), task_id, held)
+            checkpoints.put_writes(conn, thread, (namespace, checkpoint_id), task_id, held)
             self.store.threads.save(conn, thread)
             return thread.age
 
@@ -252,7 +252,8 @@ class SaverCore(BaseCheckpointSaver[int]):
         """Return (thread id, its (namespace, number) to list, newest first)."""
         until = get_checkpoint_id(before) if before else None
         if config is None:
-            return self.database.look(lambda conn: checkpoints.places_of_all(conn, before=until, limit=limit))
+            find = partial(checkpoints.places_of_all, threads=self.store.threads, before=until, limit=limit)
+            return self.database.look(find)
         thread_id = str(configurable(config)["thread_id"])
         namespace = configurable(config).get("checkpoint_ns")
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from langgraph.checkpoint.base import DeltaChannelHistory, PendingWrite
 
-from . import checkpoints, pending
-from .checkpoints import Stored
+from . import checkpoints
 from .pending import Write
 from .reading import Reading
+from .stored import Stored
 
 _A_PAGE = 64
 
@@ -32,8 +32,8 @@ def history(
             missing.discard(channel)
         if not missing:
             break
-    written = pending.of(conn, thread, namespace, [one.id for one, _ in line])
-    ours = [(one, _of(written.get(one.id, []), asked)) for one, asked in reversed(line)]
+    written = checkpoints.written(conn, thread, [one for one, _ in line])
+    ours = [(one, _of(written[one.place], asked)) for one, asked in reversed(line)]
     for _, writes in ours:
         for write in writes:
             reading.expect(thread.seal.name(write.row), [write.node])

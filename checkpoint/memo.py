@@ -186,16 +186,22 @@ def _copied(value: Any) -> Any:
         if not value:
             return _EMPTY[kind]
         parts = set(map(type, value.values() if kind is dict else value))
+        if parts <= _CONSTANT:
+            return value.copy() if kind is dict else kind(value)
         if parts <= _COUNTS and parts & _NUMBERS:
             return _packed(value)  # one comparison instead of many
         return _entries(value) if kind is dict else kind(map(_copied, value))
-    if value is None or kind is str or kind is bytes:
+    if kind in _CONSTANT:
         return value
     return _packed(value) if kind in _NUMBERS else object()
 
 
 def _entries(held: Mapping[Any, Any]) -> dict[Any, Any]:
-    return {key: one if type(one) is str or one is None else _copied(one) for key, one in held.items()}
+    seen = dict(held)
+    for key, one in held.items():
+        if type(one) not in _CONSTANT:
+            seen[key] = _copied(one)
+    return seen
 
 
 def _packed(value: Any) -> Any:
@@ -205,6 +211,8 @@ def _packed(value: Any) -> Any:
         return object()
 
 
+_CONSTANT: frozenset[type] = frozenset({str, bytes, type(None)})
+"""Types of values that nobody can change."""
 _NUMBERS: frozenset[type] = frozenset({int, float, bool})
 _COUNTS: frozenset[type] = _NUMBERS | {dict}
 _EMPTY: dict[type, Any] = {dict: {}, list: [], tuple: ()}

@@ -1,4 +1,4 @@
-"""From the tables of version 1 to those of this version.
+"""From the tables of versions 1 and 2 to those of this version.
 
 Every step looks at what is there and does what is missing: MariaDB commits at each change of a table, and what one
 process left half done the next `setup()` finishes. The rows themselves change in one transaction, everywhere. No
@@ -16,8 +16,8 @@ from .threads import Thread, Threads
 
 _thread, _ledger, _summary = tables.thread.c, tables.ledger.c, tables.summary.c
 _ADDED: tuple[sa.Column[object], ...] = (
-    *(_thread.next_blob, _thread.next_checkpoint, _thread.packed, _thread.salt, _thread.updated_at),
-    *(_thread.lease, _thread.lease_until, _ledger.content),
+    *(_thread.next_blob, _thread.next_checkpoint, _thread.packed, _thread.bundled, _thread.salt),
+    *(_thread.updated_at, _thread.lease, _thread.lease_until, _ledger.content),
 )
 _A_QUERY = 500
 _CHANGED = (tables.thread.name, tables.ledger.name)
@@ -27,10 +27,10 @@ _TOLD = {"base_digest": Key(64), "detail": Prose(), "summary": Prose()}
 
 
 def bring_up(conn: sa.Connection) -> None:
-    """Make the tables those of this version: from none, from version 1, or from what was left half done.
+    """Make the tables those of this version: from none, from an earlier one, or from what was left half done.
 
-    A message of version 1 whose bytes are not those that were stored is missing afterwards: reading it stays a
-    RowError.
+    Version 2 lacks bundles alone: its checkpoints go into them as their threads go on. A message of version 1
+    whose bytes are not those that were stored is missing afterwards: reading it stays a RowError.
     """
     if "hash" in _columns(conn, tables.message.name):
         conn.exec_driver_sql(f"ALTER TABLE {tables.message.name} RENAME TO {_old.name}")

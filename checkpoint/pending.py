@@ -32,23 +32,27 @@ class Write:
     """Name of the row it stands in, within its thread."""
 
 
-def put(conn: sa.Connection, thread: Thread, place: tuple[str, str], task: str, writes: Sequence[Write]) -> None:
-    """Add one task's writes to what stands there under its name: the first write of an index stays.
+def merged(held: Iterable[Write], writes: Sequence[Write]) -> Iterable[Write]:
+    """Return what stands of one task's writes once it wrote again: the first write of an index stays.
 
-    Where all of them are special (an error, an interrupt, a resume), they take the place of earlier ones.
+    Where all of the new ones are special (an error, an interrupt, a resume), they take the place of earlier ones.
     """
+    special = all(one.channel in WRITES_IDX_MAP for one in writes)
+    new = {one.index: one for one in (writes if special else reversed(writes))}
+    old = {one.index: one for one in held}
+    return ({**old, **new} if special else {**new, **old}).values()
+
+
+def put(conn: sa.Connection, thread: Thread, place: tuple[str, str], task: str, writes: Sequence[Write]) -> None:
+    """Add one task's writes to what stands there under its name."""
     namespace, checkpoint_id = place
     key = {"thread": thread.id, "namespace": namespace, "checkpoint": checkpoint_id, "task": task}
     row = row_name(namespace, checkpoint_id, task)
-    special = all(one.channel in WRITES_IDX_MAP for one in writes)
-    new = {one.index: one for one in (writes if special else reversed(writes))}
-    body = thread.seal.close(row, ormsgpack.packb(_grouped(new.values()), option=_OPTION))
+    body = thread.seal.close(row, ormsgpack.packb(grouped(merged((), writes)), option=_OPTION))
     if insert_new(conn, tables.write, {**key, "body": body}):
         return
-    sealed = bytes(conn.execute(_WRITE, key).scalar_one())
-    held = {one.index: one for one in _writes(thread, row, task, sealed)}
-    merged = {**held, **new} if special else {**new, **held}
-    body = thread.seal.close(row, ormsgpack.packb(_grouped(merged.values()), option=_OPTION))
+    held = _writes(thread, row, task, bytes(conn.execute(_WRITE, key).scalar_one()))
+    body = thread.seal.close(row, ormsgpack.packb(grouped(merged(held, writes)), option=_OPTION))
     conn.execute(_UPDATE_WRITE, {**{f"key_{name}": value for name, value in key.items()}, "body": body})
 
 
@@ -62,7 +66,7 @@ def of(conn: sa.Connection, thread: Thread, namespace: str, ids: Iterable[str]) 
             held = _writes(thread, row_name(namespace, checkpoint_id, task), task, bytes(body))
             found.setdefault(checkpoint_id, []).extend(held)
     for writes in found.values():
-        writes.sort(key=lambda one: writes_sort_key(one.path, one.task, one.index))
+        writes.sort(key=place)
     return found
 
 
@@ -74,21 +78,30 @@ def all_of(conn: sa.Connection, thread: Thread) -> Iterator[tuple[str, str, list
         yield namespace, checkpoint_id, _writes(thread, row, task, bytes(body))
 
 
-def _grouped(writes: Iterable[Write]) -> list[Any]:
+def place(write: Write) -> tuple[Any, ...]:
+    """Return what the writes beside a checkpoint are sorted by."""
+    return writes_sort_key(write.path, write.task, write.index)
+
+
+def grouped(writes: Iterable[Write]) -> list[Any]:
+    """Return one task's writes for msgpack."""
     groups: dict[str, list[Any]] = {}
     for one in writes:
         groups.setdefault(one.path, []).append([one.index, one.channel, one.node])
     return [[path, items] for path, items in groups.items()]
 
 
+def ungrouped(groups: Any, task: str, row: str) -> Iterator[Write]:
+    """Yield what `grouped` was given; TypeError or ValueError for anything else."""
+    for path, items in groups:
+        for index, channel, node in items:
+            expect_types((path, str), (index, int), (channel, str))
+            yield Write(path, task, index, channel, node, row)
+
+
 def _writes(thread: Thread, row: str, task: str, sealed: bytes) -> list[Write]:
-    found: list[Write] = []
     with intact(thread.seal.name(row)):
-        for path, items in unpacked(thread, row, sealed):
-            for index, channel, node in items:
-                expect_types((path, str), (index, int), (channel, str))
-                found.append(Write(path, task, index, channel, node, row))
-    return found
+        return list(ungrouped(unpacked(thread, row, sealed), task, row))
 
 
 def row_name(namespace: str, checkpoint_id: str, task: str) -> str:

@@ -1,8 +1,8 @@
 """What is erased: threads, runs, old checkpoints, and what nothing refers to any more."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -10,12 +10,12 @@ import sqlalchemy as sa
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from . import archive, blobs, checkpoints, ledger, packs, pending, snapshots, tables
-from .checkpoints import Stored
 from .errors import RowError
 from .nodes import piece_numbers, seqs_and_blobs
 from .runs import Runs, covering, expand
 from .statements import chunks
 from .store import MessageStore
+from .stored import Stored
 from .threads import Thread
 
 _DELTA = "counters_since_delta_snapshot"
@@ -39,9 +39,9 @@ def threads_of_runs(conn: sa.Connection, runs: Sequence[str]) -> list[str]:
     """Return the ids of the threads in which these runs left checkpoints."""
     found: dict[str, None] = {}
     for chunk in chunks(runs):
-        joined = sa.select(tables.thread.c.thread_id).distinct()
-        joined = joined.join(tables.checkpoint, tables.checkpoint.c.thread == tables.thread.c.id)
-        found.update(dict.fromkeys(conn.execute(joined.where(tables.checkpoint.c.run.in_(chunk))).scalars()))
+        for table in (tables.checkpoint, tables.run):
+            joined = sa.select(tables.thread.c.thread_id).distinct().join(table, table.c.thread == tables.thread.c.id)
+            found.update(dict.fromkeys(conn.execute(joined.where(table.c.run.in_(chunk))).scalars()))
     return list(found)
 
 
@@ -71,19 +71,17 @@ def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, unti
 def delete_runs(conn: sa.Connection, thread: Thread, runs: Sequence[str]) -> None:
     """Erase the checkpoints of these runs; what built on them now builds on what stood before them."""
     stored = list(checkpoints.all_of(conn, thread))
-    _remove(conn, thread, stored, gone={(one.namespace, one.id) for one in stored if one.run in set(runs)})
+    _remove(conn, thread, stored, gone={one.place for one in stored if one.run in set(runs)})
     sweep(conn, thread)
 
 
 def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: Keep) -> None:
     """Erase the checkpoints that `keep` does not keep, and what they alone held."""
     stored = list(checkpoints.all_of(conn, thread))
-    about = {(one.namespace, one.id): serde.loads_typed(one.metadata) for one in stored}
-    written = {
-        (namespace, name, write.channel)
-        for namespace, name, writes in pending.all_of(conn, thread)
-        for write in writes
-    }
+    about = {one.place: serde.loads_typed(one.metadata) for one in stored}
+    written = {(*one.place, write.channel) for one in stored for write in one.writes or ()}
+    for namespace, name, writes in pending.all_of(conn, thread):
+        written.update((namespace, name, write.channel) for write in writes)
     kept = _kept(stored, about, written, keep)
     _remove(conn, thread, stored, gone=about.keys() - kept)
     if not keep.archive:
@@ -132,22 +130,16 @@ def _with_delta(
 
 
 def _remove(conn: sa.Connection, thread: Thread, stored: Sequence[Stored], *, gone: set[tuple[str, str]]) -> None:
-    by_place = {(one.namespace, one.id): one for one in stored}
-    at, written = tables.checkpoint.c, tables.write.c
-    for namespace in {name for name, _ in gone}:
-        ids = [name for space, name in gone if space == namespace]
-        for chunk in chunks(ids):
-            numbers = [by_place[namespace, name].number for name in chunk]
-            ours = sa.and_(at.thread == thread.id, at.namespace == namespace, at.number.in_(numbers))
-            conn.execute(sa.delete(tables.checkpoint).where(ours))
-            theirs = sa.and_(written.thread == thread.id, written.namespace == namespace)
-            conn.execute(sa.delete(tables.write).where(theirs, written.checkpoint.in_(chunk)))
-    for one in stored:
-        if (one.namespace, one.id) not in gone and (one.namespace, one.parent) in gone:
-            ancestor = one.parent
-            while ancestor is not None and (one.namespace, ancestor) in gone:
-                ancestor = by_place[one.namespace, ancestor].parent
-            checkpoints.move(conn, thread, one, parent=ancestor)
+    """Erase checkpoints; what built on them now builds on what stood before them."""
+    parents = {one.place: one.parent for one in stored}
+
+    def change(one: Stored) -> Stored | None:
+        parent = one.parent
+        while parent is not None and (one.namespace, parent) in gone:
+            parent = parents[one.namespace, parent]
+        return None if one.place in gone else replace(one, parent=parent)
+
+    checkpoints.change_all(conn, thread, change)
 
 
 def _drop_archive(conn: sa.Connection, thread: Thread) -> None:
@@ -167,7 +159,7 @@ def _time(one: Stored) -> float:
 
 def sweep(conn: sa.Connection, thread: Thread) -> None:
     """Erase the messages and blobs that no checkpoint, write, snapshot or archive of the thread holds."""
-    found = list(nodes(conn, thread))
+    found = list(nodes(conn, thread, checkpoints.all_of(conn, thread)))
     pieces = blobs.get(conn, thread, piece_numbers(found))
     runs, numbers = seqs_and_blobs(found, pieces)
     held = [*snapshots.of_thread(conn, thread).values(), *archive.of_thread(conn, thread).values()]
@@ -189,10 +181,11 @@ def held_in(thread: Thread, many: Sequence[Runs]) -> Runs:
     return whole
 
 
-def nodes(conn: sa.Connection, thread: Thread) -> Iterator[Any]:
-    """Yield every node of a thread's checkpoints and writes."""
-    for one in checkpoints.all_of(conn, thread):
+def nodes(conn: sa.Connection, thread: Thread, stored: Iterable[Stored]) -> Iterator[Any]:
+    """Yield every node of a thread's checkpoints, which are `stored`, and of its writes."""
+    for one in stored:
         yield from one.values.values()
+        yield from (write.node for write in one.writes or ())
     for _, _, writes in pending.all_of(conn, thread):
         yield from (one.node for one in writes)
 

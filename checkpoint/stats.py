@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import sqlalchemy as sa
 
-from . import blobs, packs, snapshots, tables
+from . import blobs, checkpoints, packs, snapshots, tables
 from .nodes import piece_numbers, seqs_and_blobs
 from .retention import held_in, nodes
 from .runs import Runs
@@ -16,7 +16,10 @@ from .threads import Thread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadStats:
-    """What a thread holds. Bytes are those of row bodies as stored, without keys and the database's own overhead."""
+    """What a thread holds. Bytes are those of row bodies as stored, without keys and the database's own overhead.
+
+    Old checkpoints stand in one row with their writes, whose bytes then count as the checkpoints'.
+    """
 
     thread_id: str
     checkpoints: int
@@ -43,7 +46,8 @@ def stats(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> Thread
     thread = store.find(conn, thread_id, lock=False)
     if thread is None:
         return None
-    found = list(nodes(conn, thread))
+    stored = list(checkpoints.all_of(conn, thread))
+    found = list(nodes(conn, thread, stored))
     runs, _ = seqs_and_blobs(found, blobs.get(conn, thread, piece_numbers(found)))
     taken = list(snapshots.of_thread(conn, thread).values())
     held_in(thread, [*runs, *taken])
@@ -51,12 +55,13 @@ def stats(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> Thread
     before = list(accumulate((sizes.get(seq, 0) for seq in range(thread.next_seq)), initial=0))
     return ThreadStats(
         thread_id=thread_id,
-        checkpoints=_count(conn, tables.checkpoint, thread),
-        writes=_count(conn, tables.write, thread),
+        checkpoints=len(stored),
+        writes=_count(conn, tables.write, thread)
+        + sum(len({write.task for write in one.writes or ()}) for one in stored),
         messages=len(sizes),
         snapshots=len(taken),
         compactions=_count(conn, tables.ledger, thread),
-        checkpoint_bytes=_bytes(conn, tables.checkpoint, thread),
+        checkpoint_bytes=_bytes(conn, tables.checkpoint, thread) + _bytes(conn, tables.bundle, thread),
         write_bytes=_bytes(conn, tables.write, thread),
         message_bytes=_bytes(conn, tables.message, thread) + _bytes(conn, tables.pack, thread),
         blob_bytes=_bytes(conn, tables.blob, thread),

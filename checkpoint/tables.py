@@ -8,6 +8,8 @@
     compaction_blob       large values that are not messages, each once per thread
     compaction_checkpoint a checkpoint: small values in line, the rest as runs and blob numbers
     compaction_write      what one task wrote before the next checkpoint
+    compaction_bundle     older checkpoints of a namespace with their writes, 64 to a row
+    compaction_run        which threads hold bundled checkpoints of a run
     compaction_snapshot   what `messages` held when an attempt began, as runs
     compaction_summary    a summary that was paid for, under the attempt and the digest of its input
     compaction_ledger     a row per attempt, with its verdict (NULL while it is open)
@@ -80,6 +82,7 @@ thread = _table(
     Column("next_blob", Long, nullable=False),
     Column("next_checkpoint", Long, nullable=False),
     Column("packed", Long, nullable=False),  # how many blocks of 96 messages are packed
+    Column("bundled", Ident(255)),  # no bundle ever held a larger checkpoint id; NULL where there never was one
     Column("salt", Body),  # sealed; NULL where nothing is encrypted
     Column("updated_at", Double, nullable=False),
     Column("lease", Key(64)),
@@ -140,6 +143,25 @@ write = _table(
     Column("checkpoint", Ident(255), primary_key=True),
     Column("task", Ident(255), primary_key=True),
     Column("body", Body, nullable=False),
+    without_rowid=True,
+)
+
+bundle = _table(
+    "bundle",
+    Column("thread", Integer, primary_key=True, autoincrement=False),
+    Column("namespace", Key(2048, empty=True), primary_key=True),
+    Column("first", Long, primary_key=True, autoincrement=False),  # no number in it is below
+    Column("last", Long, nullable=False),  # the largest number in it
+    Column("low", Ident(255), nullable=False),  # its ids are from here
+    Column("high", Ident(255), nullable=False),  # to here
+    Column("size", Integer, nullable=False),
+    Column("body", Body, nullable=False),
+)
+
+run = _table(
+    "run",
+    Column("run", Ident(255), primary_key=True),
+    Column("thread", Integer, primary_key=True, autoincrement=False),
     without_rowid=True,
 )
 

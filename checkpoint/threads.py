@@ -12,7 +12,8 @@ from .errors import KeyringError, RowError
 from .sealing import Keyring, Seal, new_salt
 from .statements import insert_if_absent
 
-_COUNTERS = ("next_seq", "next_blob", "next_checkpoint", "packed", "generation", "lease", "lease_until")
+_ZERO = ("next_seq", "next_blob", "next_checkpoint", "packed", "generation")
+_SAVED = (*_ZERO, "bundled", "lease", "lease_until", "updated_at")
 _SALT = "salt"
 
 
@@ -26,6 +27,7 @@ class Thread:
     next_blob: int
     next_checkpoint: int
     packed: int
+    bundled: str | None
     generation: int
     lease: str | None
     lease_until: float | None
@@ -49,7 +51,7 @@ class Threads:
         """Return the thread, created if needed, and hold its lock to the end of the transaction."""
         if (found := self.find(conn, thread_id)) is not None:
             return found
-        fresh = {"thread_id": thread_id, "updated_at": self.now(), **dict.fromkeys(_COUNTERS[:5], 0)}
+        fresh = {"thread_id": thread_id, "updated_at": self.now(), **dict.fromkeys(_ZERO, 0)}
         insert_if_absent(conn, tables.thread, fresh)
         created = self.find(conn, thread_id)
         if created is None:
@@ -65,7 +67,7 @@ class Threads:
     def save(self, conn: sa.Connection, thread: Thread) -> None:
         """Write the counters and the time."""
         thread.updated_at = self.now()
-        values = {name: getattr(thread, name) for name in (*_COUNTERS, "updated_at")}
+        values = {name: getattr(thread, name) for name in _SAVED}
         if not conn.execute(_SAVE, {"key": thread.id, **values}).rowcount:
             raise RowError(f"the row of thread {thread.thread_id!r} is missing")
 
@@ -106,5 +108,5 @@ _LOCKED = _FOUND.with_for_update()
 _SAVE = (
     sa.update(tables.thread)
     .where(tables.thread.c.id == sa.bindparam("key"))
-    .values({name: sa.bindparam(name) for name in (*_COUNTERS, "updated_at")})
+    .values({name: sa.bindparam(name) for name in _SAVED})
 )

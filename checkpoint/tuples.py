@@ -6,26 +6,22 @@ from typing import Any, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
 
-from . import pending
-from .checkpoints import Stored
+from . import checkpoints
 from .pending import Write
 from .reading import Reading
+from .stored import Stored
 
 
 def build(reading: Reading, stored: Sequence[Stored]) -> list[CheckpointTuple]:
     """Build checkpoints with their writes."""
-    writes: dict[tuple[str, str], list[Write]] = {}
-    for namespace in {one.namespace for one in stored}:
-        ids = [one.id for one in stored if one.namespace == namespace]
-        found = pending.of(reading.conn, reading.thread, namespace, ids)
-        writes.update(((namespace, name), held) for name, held in found.items())
+    writes = checkpoints.written(reading.conn, reading.thread, stored)
     name = reading.thread.seal.name
     for one in stored:
         reading.expect(name(one.row), one.values.values())
-        for write in writes.get((one.namespace, one.id), ()):
+        for write in writes[one.place]:
             reading.expect(name(write.row), [write.node])
     reading.fetch()
-    return [_tuple(reading, one, writes.get((one.namespace, one.id), [])) for one in stored]
+    return [_tuple(reading, one, writes[one.place]) for one in stored]
 
 
 def metadata(reading: Reading, stored: Stored) -> CheckpointMetadata:

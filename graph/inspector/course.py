@@ -11,11 +11,12 @@ from langchain_core.messages import BaseMessage
 from langgraph_compaction.checkpoint import LedgerRow, Runs, SQLAlchemySaver, tables
 from langgraph_compaction.checkpoint import transcript as joining
 from langgraph_compaction.checkpoint.archive import of_thread as archived_of
-from langgraph_compaction.checkpoint.checkpoints import Stored, all_of
+from langgraph_compaction.checkpoint.checkpoints import all_of
 from langgraph_compaction.checkpoint.ledger import parents, rows
 from langgraph_compaction.checkpoint.reading import Reading
 from langgraph_compaction.checkpoint.runs import expand
 from langgraph_compaction.checkpoint.snapshots import of_thread as snapshots_of
+from langgraph_compaction.checkpoint.stored import Stored
 
 _CHANNELS = ("messages", "compaction", "memory")
 

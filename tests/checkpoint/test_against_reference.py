@@ -22,6 +22,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.checkpoint import Database, Keyring, SQLAlchemySaver
 from tests.checkpoint import happenings as happen
+from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.reference import COUNTERS, Reference
 
 MANY = int(os.environ.get("COMPACTION_SOAK", "0"))
@@ -453,9 +454,15 @@ def test_a_saver_that_remembers_nothing(moment: Moment) -> None:
         check(WholeInterface, [store], moment, 25)
 
 
+def test_in_bundles(empty_url: str, moment: Moment) -> None:
+    """Where all but the newest checkpoints are in bundles, every answer is the reference's."""
+    with small_bundles(), savers_on(empty_url, moment, {}, {}) as store:
+        check(WholeInterface, [store], moment, 50 if empty_url.startswith("sqlite") else 6)
+
+
 def test_encrypted(tmp_path: Path, moment: Moment) -> None:
     """Encrypted, with one saver still using the old key, everything reads the same."""
     keys = {"old": b"o" * 32, "new": b"n" * 32}
     options = ({"keys": Keyring(keys, current="old")}, {"keys": Keyring(keys, current="new")})
-    with savers_on(f"sqlite:///{tmp_path / 'encrypted.db'}", moment, *options) as store:
+    with small_bundles(size=1), savers_on(f"sqlite:///{tmp_path / 'encrypted.db'}", moment, *options) as store:
         check(WholeInterface, [store], moment, 20)

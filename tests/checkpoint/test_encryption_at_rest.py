@@ -17,6 +17,7 @@ from langgraph_compaction.checkpoint import (
     digest_all,
     tables,
 )
+from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.samples import key_of
 from tests.checkpoint.tampering import (
     MARKER,
@@ -84,7 +85,8 @@ def test_nothing_said_or_stored_is_readable_in_the_database(empty_url: str) -> N
 def test_every_sealed_column_is_encrypted(empty_url: str) -> None:
     """No row of an encrypted database is only compressed, nor hides behind a checksum alone."""
     with opened(empty_url) as saver:
-        filled(saver, "t")
+        with small_bundles(size=1):
+            filled(saver, "t")
         with saver.database.read() as conn:
             for sealed in copying.SEALED:
                 column = sealed.table.c[sealed.column]

@@ -12,10 +12,13 @@ import sqlalchemy as sa
 from langgraph_compaction.checkpoint import (
     RowError,
     SQLAlchemySaver,
+    bundles,
     checkpoints,
     pending,
     tables,
 )
+from langgraph_compaction.checkpoint import stored as stored_rows
+from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.tampering import (
     TABLES,
     Canary,
@@ -194,7 +197,7 @@ def test_a_value_nested_without_end_is_named(saver: Any, depth: int) -> None:
         deep = b"\x92\x06\x91" * depth + ormsgpack.packb([0, "null", b""])  # a list in a list in a list ...
         data = ormsgpack.packb(content).replace(b"\xa5short\xc0", b"\xa5short" + deep)
         here = tables.checkpoint.c.number == stored.number
-        bound = checkpoints.beside(stored.number, stored.parent, stored.run)
+        bound = stored_rows.beside(stored.number, stored.parent, stored.run)
         conn.execute(
             sa.update(tables.checkpoint).where(here).values(body=thread.seal.close(stored.row, data, beside=bound))
         )
@@ -202,10 +205,13 @@ def test_a_value_nested_without_end_is_named(saver: Any, depth: int) -> None:
         read(saver)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", [*TABLES, "bundle"])
 def test_bytes_changed_inside_a_valid_envelope_give_no_other_error(saver: Any, name: str) -> None:
     """Whoever can write a fitting checksum makes reads differ or fail with RowError; nothing else comes out."""
     chance = random.Random(name)  # noqa: S311 - reproducible, not secret
+    if name == "bundle":
+        with small_bundles():
+            fill(saver, "t", 1)
     with saver.database.read() as conn:
         seal = saver.store.find(conn, "t", lock=False).seal
     for turn in range(300):
@@ -232,8 +238,10 @@ def label_of(name: str, row: sa.Row[Any]) -> tuple[str, str]:
     """The name under which a row is sealed, and what it is bound to beside it."""
     match name:
         case "checkpoint":
-            bound = checkpoints.beside(row.number, row.parent, row.run)
-            return checkpoints.row_name(row.namespace, row.id), bound
+            bound = stored_rows.beside(row.number, row.parent, row.run)
+            return stored_rows.row_name(row.namespace, row.id), bound
+        case "bundle":
+            return bundles.row_name(row.namespace, row.first), bundles.beside(row._mapping)
         case "write":
             return pending.row_name(row.namespace, row.checkpoint, row.task), ""
         case _:

@@ -178,7 +178,7 @@ def test_making_a_thread_that_another_made_meanwhile_resets_nothing(database: Da
 
 def test_a_put_into_no_thread_is_an_error(database: Database, thread_id: str) -> None:
     """Messages are only put into a thread that is there, and nothing is left of what was not."""
-    gone = Thread(999_999_999, thread_id, 0, 0, 0, 0, 0, None, None, 0.0, Seal(999_999_999))
+    gone = Thread(999_999_999, thread_id, 0, 0, 0, 0, None, 0, None, None, 0.0, Seal(999_999_999))
     with pytest.raises(RowError, match=f"thread '{thread_id}' is missing"), database.write() as conn:
         STORE.put(conn, gone, talk(1))
     with database.read() as conn:
