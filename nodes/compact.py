@@ -219,7 +219,16 @@ def _attempt(
     written = None
     if needs_summary(call.settings, chosen, goal):
         budget = _budget(call, rung, chosen, goal, extra)
-        work = Work(call=call, rung=rung, messages=given, drop=chosen.drop, budget=budget, sections=chosen.sections)
+        clip = {message_id(given[index]): message for index, message in chosen.clip.items()}
+        work = Work(
+            call=call,
+            rung=rung,
+            messages=given,
+            drop=chosen.drop,
+            budget=budget,
+            sections=chosen.sections,
+            clip=clip,
+        )
         written = yield from summarise_by_sections(work)
         if written.finding:
             return written.finding

@@ -95,6 +95,9 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "prompts": "structured",
         "summary_form": "terse",
         "facts_share": 0.4,
+        "trigger_ratio": 1.0,
+        "target_ratio": 0.3,
+        "long_input": "summarise",
     },
 }
 """What each preset sets otherwise than `selective`."""

@@ -78,7 +78,8 @@ def _nothing_left(turn: Turn) -> Update:
     raise ContextExhaustedError(
         f"the request needs {turn.size} tokens and the limit is {sizes.limit} (window {sizes.window}, output "
         f"reserve {sizes.reserve}, system prompt, system messages and tools {sizes.fixed}), and everything that "
-        "may leave has left. Use a model with a larger window, shorten the system prompt, or remove pins."
+        "may leave has left. Use a model with a larger window, shorten the system prompt, remove pins, or let a "
+        "long input go into the summary (long_input='summarise')."
     )
 
 

@@ -145,6 +145,10 @@ class _Settings(Frozen):
     emit_compaction_meta_events: bool = False
     """Also write a `CompactionMetaEvent` for each phase to the custom stream (S0.35)."""
 
+    long_input: Literal["keep", "summarise"] = "keep"
+    """An input that the model has read and works on, where it does not fit beside what else must stay: `keep` it, and
+    end with an error that names the sizes, or `summarise` it, its rules and its request, as what is older."""
+
     on_refusal: Literal["message", "raise"] = "message"
     """An input larger than the limit leaves a one-line stand-in; `raise` raises an error as well."""
 

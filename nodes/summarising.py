@@ -68,6 +68,8 @@ class Work:
     callbacks: Any = None
     sections: tuple[frozenset[int], ...] = ()
     """Parts of what leaves that are summarised each by itself, in order."""
+    clip: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
+    """By id, what stays shortened."""
 
     def earlier(self) -> Earlier:
         """What the earlier summary hands on."""
@@ -77,6 +79,11 @@ class Work:
         """The originals of what leaves, redacted."""
         old = old_part(self.messages, self.drop)
         return [self.call.told(self.originals.get(message_id(message), message)) for message in old]
+
+    def stays(self) -> tuple[AnyMessage, ...]:
+        """What stays in view, as it will stand there, redacted."""
+        left = (message for index, message in enumerate(self.messages) if index not in self.drop)
+        return tuple(self.call.told(self.clip.get(message_id(message), message)) for message in left)
 
     def parts(self) -> list[Chunk]:
         """What the summariser is shown, call by call."""
@@ -102,6 +109,7 @@ class Work:
             earlier=body or None,
             record=earlier.record,
             facts=earlier.facts,
+            stays=self.stays(),
             max_tokens=self.budget,
             counter=self.call.meter.counter,
             focus=self.focus,

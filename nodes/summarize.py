@@ -83,6 +83,7 @@ def _written(turn: Turn, draft: Draft, rung: Rung, extra: Beside) -> Step[Writte
         focus=turn.compaction.get("focus"),
         callbacks=turn.callbacks,
         sections=_sections(turn, draft),
+        clip=draft["clip"],
     )
     if rung.is_deterministic:
         return (yield from summarise_by_sections(work))

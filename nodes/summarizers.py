@@ -34,6 +34,8 @@ class SummaryRequest:
     """Structured content of the summary so far, if a digest wrote it."""
     facts: Mapping[str, Any] | None = None
     """The facts that stood beside it, if it is prose."""
+    stays: tuple[AnyMessage, ...] = ()
+    """The messages that stay in view beside the summary, as they will stand there."""
     max_tokens: int
     """Most tokens the summary may hold."""
     counter: TokenCounter
@@ -103,6 +105,7 @@ class DigestSummarizer:
             previous=request.record or request.facts,
             previous_text=None if request.record else request.earlier,
             focus=request.focus,
+            beside=request.stays,
         )
         text = made.text or notice(request)
         return Reply(content=text, record=made.record, contract=Free())

@@ -34,10 +34,12 @@ def check_transition(
     pins: Collection[str] = (),
     count: Callable[[Sequence[AnyMessage]], int] | None = None,
     ceiling: int | None = None,
+    input_may_leave: bool = False,
 ) -> None:
     """Assert that `after` may follow `before`: nothing lost that is protected, nothing broken, nothing foreign.
 
-    `count` gives the tokens of a list; where anything changed there must be fewer, and at most `ceiling`.
+    `count` gives the tokens of a list; where anything changed there must be fewer, and at most `ceiling`. An input
+    that the model has read may leave where `input_may_leave` says so.
     """
     ids = [message.id for message in after]
     assert None not in ids, "a message has no id"
@@ -48,7 +50,7 @@ def check_transition(
     kept = {origin[m.id]: m for m in after if m.id in origin}
     assert list(kept) == sorted(kept), "the order has changed"
     _check_new(before, after, origin)
-    _check_protected(before, kept, pins)
+    _check_protected(before, kept, pins, input_may_leave=input_may_leave)
     _check_blocks(before, after)
     _check_changed(before, kept)
     if count is not None:
@@ -65,9 +67,12 @@ def _check_new(before: Sequence[AnyMessage], after: Sequence[AnyMessage], origin
         assert any(isinstance(message, HumanMessage) for message in after), "no user message is left"
 
 
-def _check_protected(before: Sequence[AnyMessage], kept: dict[int, AnyMessage], pins: Collection[str]) -> None:
+def _check_protected(
+    before: Sequence[AnyMessage], kept: dict[int, AnyMessage], pins: Collection[str], *, input_may_leave: bool
+) -> None:
     protected = [i for i, m in enumerate(before) if isinstance(m, SystemMessage) or is_pinned(m, pins)]
-    if (newest := unanswered(before)) is not None:
+    newest = unanswered(before)
+    if newest is not None and not (input_may_leave and any(isinstance(m, AIMessage) for m in before[newest:])):
         protected.append(newest)
     for index in protected:
         assert kept.get(index) == before[index], f"{before[index].id} was protected and is gone or changed"

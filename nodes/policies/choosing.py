@@ -32,7 +32,8 @@ def _too_many(selector: Selector, demand: Demand, found: Selection) -> bool:
 def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy]) -> Iterator[Choice]:
     """The choices of each strategy on what those before it left, from the most to the least that is kept.
 
-    As a last resort the summary of the whole conversation, where `summary_mode` says so.
+    As a last resort the summary of the whole conversation, where `summary_mode` says so; then with the unanswered
+    input in it, where `long_input` does.
     """
     last_resort = selector.settings.summary_mode == "last_resort"
     before = Choice(summarise=False if last_resort else None)
@@ -47,6 +48,16 @@ def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strateg
             named = named if latest.then is None else deque(latest.then)
     if demand.full or last_resort:
         yield from (replace(choice, name="full") for choice in full(selector, demand))
+    if selector.yielding:
+        yield with_input(selector, demand)
+
+
+def with_input(selector: Selector, demand: Demand) -> Choice:
+    """Nothing stays but what must, and not even the unanswered input."""
+    must = selector.untouchable - selector.yielding
+    drop = frozenset(range(len(selector.view.messages))) - must
+    clip = selector.tight_clip(must, drop, demand.aim - demand.least)
+    return Choice(drop=drop, clip=clip, summary=demand.least, summarise=True, takes_input=True, name="with_input")
 
 
 def _after(before: Choice, choice: Choice, name: str) -> Choice:

@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage
 from .entries import Entry
 from .identifiers import identifiers
 from .quoting import one_line
-from .rules import FIRM, MILD, STRONG, sentences_of, tells
+from .rules import FIRM, MILD, STRONG, asks, sentences_of, tells
 from .transcript import Transcript, is_real_user
 
 _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
@@ -18,6 +18,8 @@ _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
 _GOAL_WORTH, _REQUEST_WORTH = 2.0, 0.9
 _RULE_WORTH = {STRONG: 2.4, FIRM: 2.1, MILD: 0.15}
 _SAID_WORTH = 0.06
+_ASKED = 0.8
+"""Worth of a rule that is put as a question beside one that is stated."""
 _FEW, _EDGE = 8, 2
 """Sentences of one message that count in full: who says more may have pasted a manual; and those at its edges."""
 
@@ -41,12 +43,16 @@ def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) 
         [
             *earlier,
             *(
-                Entry("Rules", start + index, _RULE_WORTH[strength] * share, one_line(sentence, _RULE))
+                Entry("Rules", start + index, _rule_worth(sentence, strength) * share, one_line(sentence, _RULE))
                 for index, sentence, strength, share in _sentences(old)
                 if strength
             ),
         ]
     )
+
+
+def _rule_worth(sentence: str, strength: int) -> float:
+    return _RULE_WORTH[strength] * (_ASKED if asks(sentence) else 1)
 
 
 def said(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:

@@ -21,7 +21,7 @@ _SHARES: dict[Section, float] = {
     "Goal": 0.12,
     "Rules": 0.3,
     "Earlier": 0.3,
-    "Facts": 0.8,
+    "Facts": 0.9,
     "Steps": 0.1,
     "Open": 0.15,
     "Said": 0.2,
@@ -39,6 +39,9 @@ _TELLING = 4
 
 _LEAST: dict[Section, int] = {"Goal": 12, "Rules": 24, "Earlier": 24, "Open": 12, "Said": 24}
 """Tokens that a sentence of a section may always have."""
+
+_HEADING = 6
+"""Tokens that a section's name and a list's dash take."""
 
 _LAST_TRIES = 40
 """Entries after the first that does not fit which are still tried."""
@@ -68,14 +71,16 @@ def digest(
     previous_text: str | None = None,
     focus: str | None = None,
     sections: Collection[Section] = SECTIONS,
+    beside: Sequence[AnyMessage] = (),
 ) -> Digest:
     """What is worth most of `old` and of an earlier digest, in at most `budget` tokens of text.
 
     `previous` is the record of the digest that this one absorbs; `previous_text` a summary in prose. What has
-    to do with `focus` comes first. The same input gives the same digest.
+    to do with `focus` comes first; what messages that stay `beside` the digest show, it need not. The same input
+    gives the same digest.
     """
     start, known = unpack(previous)
-    entries = [entry for entry in _entries(old, start, known, previous_text) if entry.section in sections]
+    entries = [entry for entry in _entries(old, start, known, previous_text, beside) if entry.section in sections]
     shown = [_clipped(entry, budget, counter) for entry in entries]
     count = start + len(old)
     ranked = _ranked(shown, count, budget, counter, _words(focus))
@@ -106,7 +111,7 @@ def weighed(old: Sequence[AnyMessage], *, previous: Mapping[str, Any] | None = N
     total = start + len(old)
     return [
         Weighed(entry.at - start, _aged(entry, total), 2 + _COST.text(f"{entry.key} {entry.value}"))
-        for entry in _entries(old, start, known, None)
+        for entry in _entries(old, start, known, None, ())
     ]
 
 
@@ -115,7 +120,9 @@ def _aged(entry: Entry, total: int) -> float:
     return entry.worth * math.pow(_AGES[entry.section], (entry.at + 1) / max(1, total) - 1)
 
 
-def _entries(old: Sequence[AnyMessage], start: int, known: Sequence[Entry], text: str | None) -> list[Entry]:
+def _entries(
+    old: Sequence[AnyMessage], start: int, known: Sequence[Entry], text: str | None, beside: Sequence[AnyMessage]
+) -> list[Entry]:
     earlier: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in known:
         earlier[entry.section].append(entry)
@@ -128,7 +135,7 @@ def _entries(old: Sequence[AnyMessage], start: int, known: Sequence[Entry], text
         *aim,
         *rules(old, start, earlier["Rules"]),
         *prose(text, start, earlier["Earlier"]),
-        *facts(old, start, earlier["Facts"]),
+        *facts(old, start, earlier["Facts"], beside),
         *steps(old, start, earlier["Steps"]),
         *(entry for entry in requests(old, start, asked) if entry.at not in told),
         *errors(old, start, failed),
@@ -141,6 +148,7 @@ def _clipped(entry: Entry, budget: int, counter: TokenCounter) -> Entry:
     if entry.section not in _LEAST:
         return entry
     most = max(_LEAST[entry.section], int(_SHARES[entry.section] * budget))
+    most = min(most, max(1, budget - _HEADING))
     if len(entry.value) <= most or counter.text(entry.value) <= most:
         return entry
     return replace(entry, value=clip(entry.value, len(counter.head(entry.value, most))))

@@ -15,19 +15,20 @@ from langchain_core.messages import AnyMessage
 from .entries import Entry
 from .identifiers import identifiers, key_worth, kind_worth
 from .sightings import Sighting, Source, sightings
+from .superseded import MARK, Stated, place_of, superseded
 from .tokens import approximate_counter
 
 _USED: dict[Source, tuple[float, int]] = {
     "call": (1.9, 3),
-    "assistant": (1.4, 3),
+    "assistant": (2.0, 3),
     "user": (1.8, 2),
-    "result": (1.1, 4),
+    "result": (1.5, 4),
 }
 """By who mentions it: the factor of each message that does, and how many messages count."""
 
 _SMALL = 8
-_BULK = 0.5
-"""A message of up to 8 values takes nothing from their worth; four times as many halve it."""
+_BULK = 0.35
+"""A message of up to 8 values takes nothing from their worth; four times as many take 40 % of it."""
 
 _REPEATED = 0.12
 """Worth of an identifier where it stands again, beside the place where it counts."""
@@ -35,13 +36,13 @@ _REPEATED = 0.12
 _PROSE = 0.5
 """Clarity of a place in prose beside one with keys."""
 
-_ALONE = 0.5
+_ALONE = 0.7
 """Worth of what the assistant alone has said, and no user and no tool: mostly numbers of its own."""
 
 _GAIN, _HIGHEST = 2.0, 10.0
 """Most by which a carried fact gains when it is mentioned again, and the worth at which that ends."""
 
-_EARLIER = -1
+_EARLIER, _BESIDE = -1, -2
 
 _COST = approximate_counter()
 
@@ -61,20 +62,44 @@ class _Mentions:
         return self.gain * (_ALONE if self.by.keys() == {"assistant"} else 1)
 
 
-def facts(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
+def facts(
+    old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = (), beside: Sequence[AnyMessage] = ()
+) -> list[Entry]:
     """The facts of an earlier digest and of these messages, in reading order.
 
-    `start` is the position of the first message, counted over all digests.
+    `start` is the position of the first message, counted over all digests. What stands `beside` the facts too, in
+    messages that stay, counts as a mention, and is worth little here.
     """
-    every = list(sightings(old, start))
+    every, near = list(sightings(old, start)), list(sightings(beside, start + len(old)))
+    shown = {mark for sighting in near for mark in sighting.marks}
     mentions: defaultdict[str, _Mentions] = defaultdict(_Mentions)
-    for sighting, mark in {(s.at, s.source, mark): (s, mark) for s in every for mark in s.marks}.values():
+    for sighting, mark in {(s.at, s.source, mark): (s, mark) for s in [*every, *near] for mark in s.marks}.values():
         mentions[mark].by[sighting.source] += 1
     seen = list({(s.at, s.path, s.row, s.key, s.value): s for s in every}.values())
     known = {mark: entry for entry in earlier for mark in identifiers(entry.value)}
-    owners = _owners(seen, known)
+    owners = {**_owners(seen, known), **dict.fromkeys(shown, _BESIDE)}
     new = [_scored(index, sighting, mentions, owners, known) for index, sighting in enumerate(seen)]
-    return [*(_carried(entry, mentions, owners) for entry in earlier), *new]
+    found = [*(_carried(entry, mentions, owners) for entry in earlier), *new]
+    return _outdated(found, [*earlier, *_read([*every, *near])])
+
+
+def _read(every: Sequence[Sighting]) -> list[Sighting]:
+    """What results state of the very thing that their call named."""
+    asked = {(sighting.at, sighting.value) for sighting in every if sighting.source == "call"}
+    results = [sighting for sighting in every if sighting.source == "result"]
+    about = {s.at for s in results if not s.path and not s.row and (s.at, s.value) in asked}
+    return [sighting for sighting in results if sighting.at in about]
+
+
+def _outdated(found: Sequence[Entry], stated: Sequence[Stated]) -> list[Entry]:
+    """The facts, those marked that are no longer true."""
+    old = superseded(stated)
+    return [
+        replace(entry, value=entry.value.removesuffix(MARK) + MARK, worth=entry.worth * _REPEATED)
+        if place_of(entry) in old
+        else entry
+        for entry in found
+    ]
 
 
 def _owners(seen: Sequence[Sighting], known: Mapping[str, Entry]) -> dict[str, int]:

@@ -115,6 +115,7 @@ def _user_message(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> 
 def _verbatim(selector: Selector, left: dict[int, AnyMessage], floor: int) -> Finding | None:
     view = selector.view
     pending = frozenset(() if view.pending_user is None else (view.pending_user,))
+    pending -= selector.yielding - left.keys()
     changed = frozenset(index for index, message in left.items() if message != view.messages[index])
     for indexes, verdict, reason in (
         (view.header, "rejected_pairing", "system_message_changed"),

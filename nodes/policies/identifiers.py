@@ -19,7 +19,8 @@ _KINDS: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"\d{4}-\d\d-\d\d"), 1.6),  # a date
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.+-]+|\d{1,2}:\d\d(:[\d.]+)?"), 0.1),  # a point in time
     (re.compile(r"\d{6,}"), 1.0),  # a number that counts nothing: an id
-    (re.compile(r"[\d.,:/+-]+"), 0.6),  # an amount
+    (re.compile(r"[\d.,:/+-]+"), 0.7),  # an amount
+    (re.compile(r"[A-Z]{6,}"), 0.15),  # a word in capitals
     (re.compile(r"[A-Z_]+"), 0.9),  # a code
     (re.compile(rf".*/.*|.+\.(?:{_EXTENSIONS})", re.IGNORECASE), 1.2),  # a path or a file
     (re.compile(r".*\d.*"), 1.0),  # letters and digits
@@ -29,6 +30,10 @@ _JOINED = 0.5
 _ID_KEYS = frozenset({"id", "ids", "number", "no", "code", "key", "ref", "reference", "path", "file", "sku"})
 _TIME_KEYS = frozenset({"at", "time", "timestamp", "created", "updated", "duration", "elapsed", "est", "utc"})
 _WORD = re.compile(r"[A-Za-z][a-z]*")
+_CAPITALS_BEFORE = re.compile(r"(?<![\w-])[A-Z]{2,} \Z")
+_CAPITALS_AFTER = re.compile(r" [A-Z]{2,}(?![\w-])")
+_NEXT = 24
+"""Characters before a word in which the one before it stands."""
 
 
 def identifiers(text: str) -> list[str]:
@@ -41,6 +46,15 @@ def spans(text: str) -> Iterator[tuple[int, int, str]]:
     for found in _TOKEN.finditer(text):
         if _is_identifier(found[0]):
             yield found.start(), found.end(), found[0]
+
+
+def is_shouted(line: str, start: int, end: int) -> bool:
+    """Whether what stands there is a plain word in capitals, beside another one or as a heading."""
+    if not line[start:end].isalpha():
+        return False
+    if line[end : end + 1] == ":" and not line[:start].strip(" #*>-"):
+        return True
+    return bool(_CAPITALS_BEFORE.search(line, max(0, start - _NEXT), start) or _CAPITALS_AFTER.match(line, end))
 
 
 @lru_cache(maxsize=4_096)
@@ -64,9 +78,16 @@ def kind_worth(identifier: str) -> float:
 @lru_cache(maxsize=4_096)
 def key_worth(key: str) -> float:
     """How much the key that names a value tells of its use: `*_id` much, `*_at` little; 1.0 for others."""
-    words = [word.lower() for word in _WORD.findall(key)]
-    if not words:
-        return 1.0
-    if words[-1] in _ID_KEYS:
+    if is_id_key(key):
         return 2.5
-    return 0.35 if words[-1] in _TIME_KEYS else 1.0
+    return 0.35 if _last_word(key) in _TIME_KEYS else 1.0
+
+
+def is_id_key(key: str) -> bool:
+    """Whether a key names an identifier by its last word."""
+    return _last_word(key) in _ID_KEYS
+
+
+def _last_word(key: str) -> str:
+    words = _WORD.findall(key)
+    return words[-1].lower() if words else ""

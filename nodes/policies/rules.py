@@ -90,11 +90,15 @@ def sentences_of(text: str) -> list[tuple[str, int]]:
 def tells(sentence: str) -> bool:
     """Whether a sentence states something: neither a question, a greeting, nor a word or two."""
     words = len(sentence.split()) + sum(character >= "一" for character in sentence) // 2
-    return words >= _TELLING and not sentence.rstrip("\"'”’)").endswith(("?", "？"))
+    return words >= _TELLING and not asks(sentence)
+
+
+def asks(sentence: str) -> bool:
+    """Whether a sentence is a question."""
+    return sentence.rstrip("\"'”’)").endswith(("?", "？"))
 
 
 def _strength(sentence: str) -> int:
     claim = _NO_RULE.sub(" ", sentence)
     strength = next((s for s, cue in ((STRONG, _STRONG), (FIRM, _FIRM), (MILD, _MILD)) if cue.search(claim)), 0)
-    asks = sentence.rstrip("\"'”’)").endswith(("?", "？"))
-    return max(0, strength - 1) if asks else strength
+    return max(0, strength - 1) if asks(sentence) else strength

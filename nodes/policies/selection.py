@@ -72,6 +72,8 @@ class Choice:
     """Parts of what leaves that are summarised each by itself, in order; what is in none goes with the next."""
     name: str = ""
     """The strategy that made it, where one acts through another."""
+    takes_input: bool = False
+    """Whether the unanswered input leaves too, where the settings allow that (`long_input`)."""
     then: tuple[str, ...] | None = None
     """Strategies that are tried next, in place of those that the settings name."""
 
@@ -112,11 +114,12 @@ class Selector:
 
     def closed(self, demand: Demand, choice: Choice) -> Selection:
         """What a strategy's choice comes to: what must stay stays, and blocks stay whole."""
-        drop = choice.drop - self.untouchable
+        fixed = self.untouchable - self.yielding if choice.takes_input else self.untouchable
+        drop = choice.drop - fixed
         broken = {i for block in self.view.blocks if not drop.issuperset(block.indexes) for i in block.indexes}
         drop -= broken
         if self._is_summarised(demand, choice, drop):
-            drop |= self.summaries - self.untouchable  # the new one stands for them too
+            drop |= self.summaries - fixed  # the new one stands for them too
         alone = drop <= self.summaries
         if alone and self.tokens(frozenset(), choice.clip) <= demand.ceiling:
             drop = frozenset()  # an earlier summary alone is nothing to summarise
@@ -180,6 +183,15 @@ class Selector:
         return frozenset({*view.header, *self.pinned, *waiting, *view.unseen, *pending})
 
     @cached_property
+    def yielding(self) -> frozenset[int]:
+        """The unanswered input, where the settings let it go: the model has read it, and nobody has pinned it."""
+        view, pending = self.view, self.view.pending_user
+        if self.settings.long_input == "keep" or pending is None:
+            return frozenset()
+        is_read = any(isinstance(message, AIMessage) for message in view.messages[pending + 1 :])
+        return frozenset({pending} if is_read else ()) - self.pinned
+
+    @cached_property
     def pinned(self) -> frozenset[int]:
         """Indexes of pinned messages and of the other messages of their tool blocks."""
         own = {index for index, message in enumerate(self.view.messages) if is_pinned(message, self.pins)}
@@ -226,7 +238,7 @@ class Selector:
 
     def tight_clip(self, kept: frozenset[int], drop: frozenset[int], goal: int) -> dict[int, AnyMessage]:
         """Fields cut to the size at which the request just reaches the goal, found by halving."""
-        best: dict[int, AnyMessage] = {}
+        best: dict[int, AnyMessage] | None = None
         low, high = LEAST_PREVIEW, self.settings.preview_tokens
         while low <= high:
             keep = (low + high) // 2
@@ -235,7 +247,7 @@ class Selector:
                 best, low = short, keep + 1
             else:
                 high = keep - 1
-        return best or self.clip(kept, LEAST_PREVIEW * 2, LEAST_PREVIEW * 2, LEAST_PREVIEW)
+        return self.clip(kept, LEAST_PREVIEW * 2, LEAST_PREVIEW * 2, LEAST_PREVIEW) if best is None else best
 
     def tokens(self, drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> int:
         """Tokens of the request that is left when whole blocks and single messages are dropped."""

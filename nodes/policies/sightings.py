@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 
 from .clip import without_marker
-from .identifiers import identifiers, numbered, spans
+from .identifiers import identifiers, is_shouted, numbered, spans
 from .quoting import one_line, quoted, worded
 from .tokens import texts_of
 from .transcript import Transcript, is_real_user
@@ -76,7 +76,8 @@ def sightings(messages: Sequence[AnyMessage], start: int = 0) -> Iterator[Sighti
 
 def _together(found: Iterator[Sighting]) -> Iterator[Sighting]:
     group = list(found)
-    return (replace(sighting, siblings=len(group)) for sighting in group)
+    held = sum(max(1, len(sighting.marks)) for sighting in group)
+    return (replace(sighting, siblings=held) for sighting in group)
 
 
 def _arguments(view: Transcript, index: int, at: int) -> Iterator[Sighting]:
@@ -178,6 +179,8 @@ def _prose(text: str, source: Source, at: int, label: str, row: str = "") -> Ite
 def _groups(line: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
     start, end, marks = 0, 0, list[str]()
     for left, right, mark in spans(line):
+        if is_shouted(line, left, right):
+            continue
         if marks and right - start > _SNIPPET:
             yield start, _word_end(line, end + _AFTER, end), tuple(marks)
             marks = []

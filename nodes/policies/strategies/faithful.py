@@ -20,7 +20,7 @@ from ..summary import absorbed
 from ..tokens import texts_of
 from ..transcript import is_summary
 
-_WORDS, _UNREAD = 0.05, 0.02
+_WORDS, _UNREAD = 0.01, 0.02
 """Worth of a token of the newest message, and of a result that the model waits for, beside that of its facts."""
 
 _ROOMY = 0.5
@@ -159,6 +159,7 @@ def _extracted(selector: Selector, index: int, tokens: int) -> AnyMessage:
     if not isinstance(message, ToolMessage) or counter.message(message) <= tokens + _MARKER:
         return message
     only: tuple[Section, ...] = ("Facts",)
-    made = digest([view.messages[view.block_of[index].start], message], budget=tokens, counter=counter, sections=only)
+    call = view.messages[view.block_of[index].start]
+    made = digest([message], budget=tokens, counter=counter, sections=only, beside=[call])
     lines = [line.removeprefix("- ") for line in made.text.splitlines()[1:]]
     return clipped_to(message, "\n".join(lines), counter, recall=selector.settings.recall)

@@ -235,3 +235,30 @@ def test_a_rule_is_its_own_sentence_verbatim() -> None:
         "Use metric units",
         "必须先问我。",
     ]
+
+
+def test_what_a_message_that_stays_shows_is_not_said_again() -> None:
+    """It is worth little beside it; and what is mentioned there as well is worth more where it is not shown."""
+    old = [asks("a", order_id="B-77"), result("a", json.dumps({"order_id": "B-77", "parcel_id": "P-1001"}))]
+    alone = worths(facts(old, 0))
+    beside = worths(facts(old, 0, beside=[HumanMessage("Where is P-1001?")]))
+    assert beside["P-1001"] < alone["P-1001"] / 4
+    assert beside["B-77"] == alone["B-77"]
+
+
+@pytest.mark.parametrize("shouted", ["PLEASE READ THIS FIRST", "IMPORTANT: be quick", "**NOTES:** be quick"])
+def test_words_in_capitals_are_no_facts(shouted: str) -> None:
+    """A heading, or a whole sentence in capitals; a code that stands alone is one."""
+    assert facts([HumanMessage(shouted)], 0) == []
+    assert [entry.value for entry in facts([HumanMessage("fly me to JFK soon")], 0)] == ['"fly me to JFK soon"']
+
+
+def test_a_line_of_many_identifiers_is_not_worth_the_sum_of_them() -> None:
+    """A listing of files says little with each of them, whether they stand on one line or on many."""
+    names = [f"file_{number}.py" for number in range(40)]
+    line, lines, alone = (
+        max(entry.worth for entry in facts([asks("a"), result("a", text)], 0))
+        for text in (" ".join(names), "\n".join(names), names[0])
+    )
+    assert line < alone
+    assert lines < alone

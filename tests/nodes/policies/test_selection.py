@@ -237,3 +237,36 @@ def test_nothing_is_selected_from_nothing() -> None:
     found = selected([])
     assert (found.drop, found.clip, found.tokens) == (frozenset(), {}, 0)
     assert selected([HumanMessage("u")]).drop == frozenset()
+
+
+LONG_TASK = [user("task " * 80), *tool_blocks(2, "done"), *tool_blocks(1, "word " * 40, first=2)]
+"""A long request that the model works on, and a result that it has not read."""
+
+
+def test_an_input_that_was_read_leaves_where_the_settings_say_so_and_nothing_else_fits() -> None:
+    """Last of all: with a larger ceiling it stays, and without the setting nothing fits."""
+    tight = Demand(before=10**9, ceiling=100, aim=100, summary=10, least=10)
+    assert choose(selector(LONG_TASK), tight) is None
+    found = selected(LONG_TASK, tight, long_input="summarise")
+    assert found.drop == frozenset(range(5))
+    assert found.owes_summary
+    assert found.clip == {}, "what the model waits for is whole where it fits"
+    assert (
+        0
+        not in selected(
+            LONG_TASK, Demand(before=10**9, ceiling=200, aim=200, summary=10), long_input="summarise"
+        ).drop
+    )
+
+
+@pytest.mark.parametrize(
+    ("messages", "pins"),
+    [([AIMessage("hello"), user("task " * 80)], ()), (LONG_TASK, ("m0",))],
+    ids=["not read yet", "pinned"],
+)
+def test_an_input_that_was_not_read_or_is_pinned_never_leaves(
+    messages: list[AnyMessage], pins: tuple[str, ...]
+) -> None:
+    """The model has to see it once."""
+    tight = Demand(before=10**9, ceiling=80, aim=80, summary=10, least=10)
+    assert choose(selector(messages, pins, long_input="summarise"), tight) is None

@@ -1,0 +1,78 @@
+"""Values that a later message replaced: the same field of the same thing, read again (issue 7)."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Protocol
+
+from .identifiers import identifiers, is_id_key
+
+MARK = " (superseded)"
+"""What stands behind a value that is no longer true."""
+
+Place = tuple[int, str, str, str]
+"""Position of a message; path, row and key in it."""
+
+Field = tuple[str, str, str, str, str]
+"""Key and value that name the thing; path, row and key of the field."""
+
+
+class Stated(Protocol):
+    """A value of a field, as a message states it."""
+
+    @property
+    def at(self) -> int:
+        """Position of the message."""
+        ...
+
+    @property
+    def value(self) -> str:
+        """The value as text."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Dotted keys up to the last list."""
+        ...
+
+    @property
+    def row(self) -> str:
+        """Which element of the lists on the path."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """Dotted keys after the last list."""
+        ...
+
+
+def superseded(stated: Sequence[Stated]) -> set[Place]:
+    """Where each statement stands that a later one contradicts."""
+    fields = list(_fields(stated))
+    latest = {field: one for one, field in sorted(fields, key=lambda named: named[0].at)}
+    return {place_of(one) for one, field in fields if _contradicts(latest[field], one)}
+
+
+def _contradicts(later: Stated, earlier: Stated) -> bool:
+    return later.at > earlier.at and later.value.removesuffix(MARK) != earlier.value.removesuffix(MARK)
+
+
+def place_of(one: Stated) -> Place:
+    """Where a statement stands."""
+    return one.at, one.path, one.row, one.key
+
+
+def _fields(stated: Sequence[Stated]) -> Iterator[tuple[Stated, Field]]:
+    """The statements about things; what a message without an id of its own states is about nothing known."""
+    groups: defaultdict[int, list[Stated]] = defaultdict(list)
+    for one in stated:
+        groups[one.at].append(one)
+    for group in groups.values():
+        for named in islice(filter(_names, group), 1):
+            about = (one for one in group if one.key and one.value != named.value)
+            yield from ((one, (named.key, named.value, one.path, one.row, one.key)) for one in about)
+
+
+def _names(one: Stated) -> bool:
+    """Whether this is the id of the thing that a whole message is about."""
+    return not one.path and not one.row and is_id_key(one.key) and bool(identifiers(one.value))
