@@ -7,7 +7,7 @@ in which nobody searches pay nothing. Each word carries its thread, so that no o
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import sqlalchemy as sa
@@ -15,9 +15,11 @@ from langchain_core.messages import AIMessage, BaseMessage
 from sqlalchemy.dialects import mysql
 
 from . import tables
+from .codec import handle
 from .statements import chunks
 from .threads import Thread
-from .words import encoded, words
+from .transcript import clipped_from, is_original, retells
+from .words import encoded, singular, words
 
 SCANNED_BYTES = 8_000_000
 """Bytes of the newest archived messages that are looked through where encryption forbids an index."""
@@ -41,6 +43,15 @@ class Found:
     """When, in seconds of the wall clock."""
     score: float
     """Higher is better; comparable within one search only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """The texts with a word of a query, by their numbers."""
+
+    scores: Mapping[int, float] = field(default_factory=dict[int, float])
+    words: Mapping[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
+    """Which of the query's words each holds."""
 
 
 def text_of(message: BaseMessage) -> str:
@@ -67,20 +78,30 @@ def add(conn: sa.Connection, thread: Thread, messages: Mapping[int, BaseMessage]
         conn.execute(sa.insert(tables.search), chunk)
 
 
-def find(conn: sa.Connection, thread: Thread, query: str) -> dict[int, float]:
-    """Return the numbers of the messages with a word of the query, each with its score; nothing is a syntax error."""
-    asked = list(dict.fromkeys(_named(thread, words(query)[:_QUERY_WORDS])))
+def find(conn: sa.Connection, thread: Thread, query: str) -> Hits:
+    """Return the messages with a word of the query, in singular or plural; nothing is a syntax error."""
+    asked = _asked(thread, query)
     if not asked:
-        return {}
+        return Hits()
     statement, sign = _statement(conn.dialect.name)
-    rows = conn.execute(statement, {"thread": thread.id, "asked": sign.join(asked)}).all()
-    return ranked(asked, {row.seq: row.words.split() for row in rows})
+    either = sign.join(form for word in asked for form in (word, f"{word}s"))
+    rows = conn.execute(statement, {"thread": thread.id, "asked": either}).all()
+    return _hits(asked, {row.seq: _singular(thread, row.words.split()) for row in rows})
 
 
-def scan(thread: Thread, query: str, messages: Mapping[int, BaseMessage]) -> dict[int, float]:
+def scan(thread: Thread, query: str, messages: Mapping[int, BaseMessage]) -> Hits:
     """Do what `find` does, by looking through messages."""
-    asked = list(dict.fromkeys(_named(thread, words(query)[:_QUERY_WORDS])))
-    return ranked(asked, {seq: _named(thread, words(text_of(message))) for seq, message in messages.items()})
+    held = {seq: _named(thread, words(text_of(message))) for seq, message in messages.items()}
+    return _hits(_asked(thread, query), {seq: _singular(thread, found) for seq, found in held.items()})
+
+
+def _asked(thread: Thread, query: str) -> list[str]:
+    return list(dict.fromkeys(_singular(thread, _named(thread, words(query)[:_QUERY_WORDS]))))
+
+
+def _hits(asked: Sequence[str], held: Mapping[int, Sequence[str]]) -> Hits:
+    scores = ranked(asked, held)
+    return Hits(scores, {seq: frozenset(asked).intersection(held[seq]) for seq in scores})
 
 
 def ranked(asked: Sequence[str], held: Mapping[int, Sequence[str]]) -> dict[int, float]:
@@ -98,8 +119,33 @@ def ranked(asked: Sequence[str], held: Mapping[int, Sequence[str]]) -> dict[int,
     return scores
 
 
+def originals_first(
+    order: Sequence[int], held: Mapping[int, BaseMessage], words: Mapping[int, frozenset[str]]
+) -> list[int]:
+    """Put what stands for other messages behind them, or leave it out where it adds nothing.
+
+    A clipped message adds nothing where its original is among those held; what retells adds nothing where originals
+    have its words.
+    """
+    whole = [seq for seq in order if is_original(held[seq])]
+    names = {handle(held[seq]) for seq in whole}
+    said = frozenset[str]().union(*(words[seq] for seq in whole))
+    clipped = [seq for seq in order if (name := clipped_from(held[seq])) is not None and name not in names]
+    return [*whole, *clipped, *(seq for seq in order if retells(held[seq]) and not words[seq] <= said)]
+
+
 def _named(thread: Thread, found: Iterable[str]) -> list[str]:
-    return [f"t{thread.id}w{encoded(word)}" for word in found]
+    return [f"{_name(thread)}{encoded(word)}" for word in found]
+
+
+def _singular(thread: Thread, named: Iterable[str]) -> list[str]:
+    start = _name(thread)
+    return [start + singular(word.removeprefix(start)) for word in named]
+
+
+def _name(thread: Thread) -> str:
+    """What each of a thread's words begins with."""
+    return f"t{thread.id}w"
 
 
 @cache

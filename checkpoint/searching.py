@@ -1,6 +1,7 @@
 """Searching a thread's archive, with the index that its search needs."""
 
 import math
+from collections.abc import Sequence
 from string import hexdigits
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from .codec import handle as handle_of
 from .database import reads, writes
 from .runs import covering, expand, runs_of
 from .search import Found
+from .statements import chunks
+from .threads import Thread
+from .transcript import is_original
 from .undoing import Records
 
 
@@ -76,24 +80,36 @@ class Searching(Records):
         places = {seq: one for one in reversed(entries) for seq in expand(one.runs)}
         wanted = {seq for one in entries if scope.holds(one) for seq in expand(one.runs)}
         if self.database.keys is None:
-            scores = search.find(conn, thread, query)
+            hits = search.find(conn, thread, query)
         else:
-            scores = search.scan(thread, query, self.store.newest(conn, thread, wanted, search.SCANNED_BYTES))
-        best = sorted(wanted & scores.keys(), key=lambda seq: (-scores[seq], -seq))[:limit]
-        held = self.store.get_many(conn, thread, [runs_of(sorted(best))])
-        return [_found(held[seq], places[seq], scores[seq]) for seq in best]
+            hits = search.scan(thread, query, self.store.newest(conn, thread, wanted, search.SCANNED_BYTES))
+        order = sorted(wanted & hits.scores.keys(), key=lambda seq: (-hits.scores[seq], -seq))
+        held = self._until_enough(conn, thread, order, limit)
+        best = search.originals_first([seq for seq in order if seq in held], held, hits.words)[:limit]
+        return [_found(held[seq], places[seq], hits.scores[seq]) for seq in best]
+
+    def _until_enough(
+        self, conn: sa.Connection, thread: Thread, order: Sequence[int], limit: int
+    ) -> dict[int, BaseMessage]:
+        """Return the first of these messages, as many as it takes to have so many originals among them."""
+        held: dict[int, BaseMessage] = {}
+        for part in chunks(order, max(1, limit)):
+            held = self.store.get_many(conn, thread, [runs_of(sorted(part))], known=held)
+            if sum(map(is_original, held.values())) >= limit:
+                break
+        return held
 
     @reads
     def by_handle(self, conn: sa.Connection, thread_id: str, handle: str, *, compactions: bool = True) -> list[Found]:
         """Return the archived message with this handle (12 to 32 hexadecimal characters); nothing for any other text.
 
-        With `compactions` also all that the compaction of this id archived, in order.
+        With `compactions` also all that a compaction archived, in order, by its id or the first 12 characters of it.
         """
         thread = self.store.find(conn, thread_id, lock=False)
         if thread is None:
             return []
         entries = archive.entries(conn, thread)
-        named = [one for one in entries if compactions and one.compaction_id == handle.lower()]
+        named = [one for one in entries if compactions and _is_named(one, handle.lower())]
         places = {seq: one for one in reversed(named or entries) for seq in expand(one.runs)}
         prefix = hash_prefix(handle)
         seqs = [] if prefix is None else [s for s in self.store.find_digest(conn, thread, prefix) if s in places][:1]
@@ -101,6 +117,12 @@ class Searching(Records):
             seqs = sorted(places)
         held = self.store.get_many(conn, thread, [runs_of(sorted(seqs))])
         return [_found(held[seq], places[seq], 0.0) for seq in seqs]
+
+
+def _is_named(entry: Entry, handle: str) -> bool:
+    """Say whether a handle is a compaction's id, or enough of its beginning."""
+    name = entry.compaction_id
+    return name == handle or (len(handle) >= HANDLE_CHARS and name.startswith(handle))
 
 
 def _found(message: BaseMessage, place: Entry, score: float) -> Found:

@@ -1,5 +1,6 @@
 """The whole conversation, from what is in the view now and what compactions took out of it. Pure."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from langchain_core.messages import BaseMessage
@@ -7,6 +8,9 @@ from langchain_core.messages import BaseMessage
 from .errors import MessageError
 
 SUMMARY_KIND = "compaction_summary"
+RECALL = "recall"
+"""The tool of that name gives back archived messages, each under a line with its handle."""
+_HEADLINE = re.compile(r"\[[0-9a-f]{12} \w")
 
 
 def chain(parents: Mapping[str, str | None], head: str | None) -> list[str]:
@@ -79,6 +83,25 @@ def is_summary(message: BaseMessage) -> bool:
     """Say whether a message stands for others that were taken out of the view."""
     marks = message.additional_kwargs.get("compaction")
     return isinstance(marks, Mapping) and marks.get("kind") == SUMMARY_KIND
+
+
+def clipped_from(message: BaseMessage) -> str | None:
+    """Return the handle of the longer message that a clipped one was; None where it is not clipped."""
+    marks = message.additional_kwargs.get("compaction")
+    return str(marks.get("handle")) if isinstance(marks, Mapping) and marks.get("clipped") else None
+
+
+def retells(message: BaseMessage) -> bool:
+    """Say whether a message holds what others said: a summary, what `recall` gave back, or a call of it."""
+    given_back = message.name == RECALL and bool(_HEADLINE.match(message.text))
+    calls = getattr(message, "tool_calls", ())
+    asks = bool(calls) and not message.text and all(call["name"] == RECALL for call in calls)
+    return is_summary(message) or given_back or asks
+
+
+def is_original(message: BaseMessage) -> bool:
+    """Say whether a message is as somebody said it: it retells nothing, and is not clipped."""
+    return not retells(message) and clipped_from(message) is None
 
 
 def _merge(order: list[str], later: Sequence[str]) -> list[str]:

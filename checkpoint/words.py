@@ -14,6 +14,7 @@ _RUN = re.compile(rf"[{_WIDE}]+|[^\W{_WIDE}]+(?:[-./@:#+'’]+[^\W{_WIDE}]+)*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _OTHER = re.compile(r"[^a-z0-9]")
 _LONGEST = 40
+_SHORTEST_PLURAL = 4
 _MOST = 20_000
 """Words of one text that are indexed."""
 
@@ -27,6 +28,11 @@ def encoded(word: str) -> str:
     """A word as nothing but a-z and 0-9, which every index takes for one word; long ones by their beginning."""
     plain = _OTHER.sub(lambda found: f"x{ord(found[0]):x}y", word)
     return plain if len(plain) <= _LONGEST else plain[:20] + blake2b(plain.encode(), digest_size=8).hexdigest()
+
+
+def singular(word: str) -> str:
+    """A word without a plural's s, so that `flights` is found by `flight`; short words and others as they are."""
+    return word[:-1] if len(word) >= _SHORTEST_PLURAL and word.endswith("s") and not word.endswith("ss") else word
 
 
 def _words(run: str) -> Iterator[str]:

@@ -10,14 +10,14 @@ from . import attempts
 from .engine import applied_to, counts_of, judge
 from .events import CompactionEvent, committed_events, cost_of, emit, log, meta_event
 from .failures import failure
-from .handoff import NEW_THREAD, handed_over
+from .handoff import handed_over
 from .ladder import verdict_of
 from .policies.breaker import REMEMBERED
 from .policies.gate import Finding
 from .policies.transcript import Transcript, is_summary, message_id
 from .state import Draft, EmbeddedState, Memory, replace
 from .steps import Step
-from .turn import Turn, Update, failed
+from .turn import NEW_THREAD, Turn, Update, failed
 
 GOAL_CHARACTERS = 300
 """Keeps the channel small in any script; the whole message is in the archive."""

@@ -8,13 +8,12 @@ from langgraph.types import interrupt
 from .attempts import note
 from .engine import propose
 from .errors import ContextExhaustedError, SettingsError
-from .handoff import NEW_THREAD
 from .policies.gate import Finding
 from .policies.quoting import clip
 from .settings import CompactionSettings
 from .state import FOCUS_CHARACTERS
 from .steps import Step
-from .turn import Turn, Update
+from .turn import NEW_THREAD, Turn, Update
 
 Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
 

@@ -22,7 +22,7 @@ from .policies.required import NO_FACTS, Facts, facts_of, pinned_texts
 from .policies.selection import Counts, Demand, Selection, Selector
 from .policies.sizes import Sizes
 from .policies.strategies.registry import BUILT_IN, Strategy
-from .policies.summary import absorbed, summary_message
+from .policies.summary import EARLIER_HANDLES, absorbed, handles_of, summary_message
 from .policies.transcript import Transcript, is_summary, message_id
 from .settings import CompactionSettings
 from .summarizers import DigestSummarizer
@@ -33,6 +33,10 @@ LEAST_FACTS = 12
 """Tokens under which no fact is worth its place."""
 SMALL_SUMMARY = 1_024
 DECISIVE = 0.8
+BEYOND_AIM = 5
+"""Part of the room that a summary may always want."""
+ANY_ID = "a0" * 8
+"""Stands for an id that is not known yet: no other has more tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +50,8 @@ class Call:
     """Ids of pinned messages."""
     redaction: Redaction | None = None
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
+    names_handles: bool = False
+    """Whether a summary says how what it stands for is recalled: where somebody can, from an archive."""
 
     def told(self, message: AnyMessage) -> AnyMessage:
         """A message as summariser, facts and ledger may know it."""
@@ -70,6 +76,8 @@ class Beside:
     """Texts by name, in their order."""
     shape: Shape = USUAL
     """The form of the message."""
+    handles: tuple[str, ...] | None = None
+    """Earlier compactions that the message names for `recall`, beside its own; `None` names none at all."""
 
     def message(self, body: str, compaction_id: str, record: Mapping[str, Any] | None = None) -> HumanMessage:
         """The message that carries a summary, with this beside it."""
@@ -81,6 +89,7 @@ class Beside:
             facts=self.facts,
             key_information=self.key_information,
             shape=self.shape,
+            handles=self.handles,
         )
 
 
@@ -112,7 +121,9 @@ def demand(
         ceiling = min(ceiling, int(before * DECISIVE))
     ceiling = min(ceiling, before - 1)
     told = 0 if last else key_share(call.settings, sizes.room)
-    summary = frame(call, Beside(pins=tuple(pins), shape=_shape(call.settings, 1, last=last))) + _least(call) + told
+    named = (ANY_ID,) * (0 if last else EARLIER_HANDLES) if call.names_handles else None
+    around = Beside(pins=tuple(pins), shape=_shape(call.settings, 1, last=last), handles=named)
+    summary = frame(call, around) + _least(call) + told
     aim = min(sizes.aim, ceiling)
     return Demand(before=before, ceiling=ceiling, aim=aim, summary=summary, least=summary, messages=most, full=full)
 
@@ -129,7 +140,7 @@ def _least(call: Call) -> int:
 
 def frame(call: Call, beside: Beside) -> int:
     """Tokens of a summary's message without the summary, and where it is put in: white space alone counts less."""
-    return call.meter.scaled(call.meter.counter.message(beside.message(".", "0" * 16)))
+    return call.meter.scaled(call.meter.counter.message(beside.message(".", ANY_ID)))
 
 
 def propose(call: Call, messages: Sequence[AnyMessage], rung: Rung, goal: Demand) -> Selection | Finding:
@@ -189,8 +200,12 @@ def beside(
     pins = tuple(pin for pin in call.pinned_texts(messages) if pin in gone)
     view = Transcript(messages)
     stay = len(set(view.round_starts) - {view.pending_user, *drop})
+    earlier_names = () if rung.hides else handles_of(leaving)
     always = Beside(
-        pins=pins, key_information=key_information or {}, shape=_shape(call.settings, stay, last=rung.hides)
+        pins=pins,
+        key_information=key_information or {},
+        shape=_shape(call.settings, stay, last=rung.hides),
+        handles=earlier_names if call.names_handles else None,
     )
     if not call.settings.keep_facts or isinstance(rung.summarizer, DigestSummarizer):
         return always
@@ -209,12 +224,13 @@ def summary_budget(
 ) -> int:
     """Most tokens of the summary's text, in the counter's tokens, beside `tokens` of a request under `ceiling`.
 
-    It ends at the aim, or takes half of what is left under the ceiling, whichever is more, and never passes
-    its cap (`summary_max_tokens`). What stands beside the text in its message is counted with the request.
+    It ends at the aim; where what stays leaves less than a fifth of the room for it there, it may pass the aim by
+    half of what is left under the ceiling, up to that fifth. It never passes its cap (`summary_max_tokens`). What
+    stands beside the text in its message is counted with the request.
     """
     taken, cap = tokens + frame(call, extra), call.settings.summary_max_tokens or _usual(call, rung)
     space = ceiling - taken
-    wanted = max(goal.aim - taken, space // 2, _least(call))
+    wanted = max(goal.aim - taken, min(space // 2, call.sizes.room // BEYOND_AIM), _least(call))
     return max(1, min(cap, call.meter.unscaled(min(wanted, space))))
 
 

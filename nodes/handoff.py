@@ -9,10 +9,7 @@ from . import attempts
 from .events import CompactionEvent, emit
 from .state import Draft, Memory
 from .steps import Step
-from .turn import Turn, Update
-
-NEW_THREAD = "new_thread"
-"""The trigger of an attempt whose result is for another thread."""
+from .turn import NEW_THREAD, Turn, Update
 
 
 def handed_over(turn: Turn, draft: Draft, after: Sequence[AnyMessage], goal: Memory | None) -> Step[Update]:

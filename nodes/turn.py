@@ -33,6 +33,9 @@ from .steps import Step, arun, run
 
 Update = dict[str, Any]
 
+NEW_THREAD = "new_thread"
+"""The trigger of an attempt whose result is for another thread."""
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -136,6 +139,7 @@ class Turn:
             pins=frozenset([*(self.memory.get("pins") or ()), *self._just_said()]),
             redaction=self.team.redaction,
             strategies=self.team.strategies,
+            names_handles=self._can_recall,
         )
 
     def demand(self, before: int, *, last: bool) -> Demand:
@@ -154,6 +158,12 @@ class Turn:
         """The answer of a turn that is over: the caller is about to read it."""
         last = self.messages[-1] if self.messages else None
         return [str(last.id)] if isinstance(last, AIMessage) and self.compaction.get("route") == "end" else []
+
+    @property
+    def _can_recall(self) -> bool:
+        """Whether what leaves can be recalled by handles: not without a thread, nor from another thread."""
+        here = self.thread_id is not None and self.compaction.get("trigger") != NEW_THREAD
+        return here and self.settings.recall
 
     @property
     def ladder(self) -> Ladder:

@@ -1,7 +1,8 @@
 """`evaluate`: what of recorded conversations is left after each policy, beside chance and `trim_messages`."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -13,8 +14,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from langgraph_compaction.checkpoint import CompactionRecords
-from langgraph_compaction.graph.evaluation.chart import SUFFIXES, write_chart
+from langgraph_compaction.graph.evaluation.chart import SUFFIXES, write_chart, write_courses
+from langgraph_compaction.graph.evaluation.online import BASELINES as ONLINE_BASELINES
+from langgraph_compaction.graph.evaluation.online import Online
+from langgraph_compaction.graph.evaluation.online_scores import replayed
 from langgraph_compaction.graph.evaluation.policies import BASELINES, Policy, compacted
+from langgraph_compaction.graph.evaluation.recoverable import RECOVERED
 from langgraph_compaction.graph.evaluation.scores import SAID, Task, measured, task
 from langgraph_compaction.graph.evaluation.survival import cut
 from langgraph_compaction.graph.rewriting import newest
@@ -23,6 +28,8 @@ from langgraph_compaction.nodes.frozen import nearest
 from langgraph_compaction.nodes.presets import PRESETS
 
 from .kept import kept, told
+from .online_runs import run_of, through_the_graph
+from .online_table import print_online
 from .own_parts import OwnParts, own_parts
 from .recordings import Recording, read_recordings
 
@@ -30,12 +37,12 @@ _LEGEND = (
     "Of what the calls after the cut need of what stood before it: identifiers that are left (recall), near two of "
     "the words that gave them meaning (bound), calls all of whose identifiers are left (calls). Rules: constraints "
     "put at the top, middle and bottom of the user's words that are left; precise: constraints among the sentences "
-    "that a digest lists as rules, of as many remarks as constraints. Tokens: used of the cap, as a quotient. "
+    "that a digest lists as rules, of as many remarks as constraints. Used: tokens, of the cap, as a quotient. "
     "Intervals of bound: bootstrap over runs, 95 %."
 )
 
-
 _NEEDED = ("recall", "bound", "calls")
+_HEADINGS = ("cap", "policy", "recall", "bound", "95 %", "calls", "rules", "precise", "used", "recov-\nerable")
 
 
 def _shares(value: str) -> str:
@@ -69,45 +76,61 @@ def evaluate(
     cut_at: Annotated[
         str, typer.Option("--cut", callback=_shares, help="Where to cut a run, as shares of its messages.")
     ] = "0.5",
+    online: Annotated[
+        bool, typer.Option("--online", help="Play the runs whole, turn by turn: what was available, what it cost.")
+    ] = False,
+    window: Annotated[
+        str, typer.Option(callback=_shares, help="With --online: windows, as shares of a run's own tokens.")
+    ] = "0.5",
     use: Annotated[str | None, typer.Option(help="A Python file with STRATEGIES of your own, by name.")] = None,
     db: Annotated[str | None, typer.Option(help="URL of a checkpoint database to read threads of.")] = None,
     thread: Annotated[list[str] | None, typer.Option(help="A thread of --db; once for each.")] = None,
     chart: Annotated[
-        Path | None, typer.Option(callback=_chart, help="Draw retention against budget: .svg, .png or .html.")
+        Path | None,
+        typer.Option(callback=_chart, help="Draw it, retention against budget or the course: .svg, .png or .html."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a policy and budget; shares of 1.")
+        bool, typer.Option("--json", help="One JSON object a policy and budget, or window; shares of 1.")
     ] = False,
 ) -> None:
     """Measure without a model what presets and strategies keep of conversations that really happened.
 
     A run is cut, what stands before is compacted to a cap, and what the calls after the cut need is looked for in the
-    result. Random whole exchanges and `trim_messages` get the same caps. --use runs the file it names.
+    result. Random whole exchanges and `trim_messages` get the same caps. --use runs the file it names. With --online
+    nothing is cut: the whole run is played in a small window, through the real graph.
     """
     with told():
         own = own_parts(use) if use else OwnParts()
-        policies = {**_policies([name.strip() for name in preset.split(",")], own), **BASELINES}
+        chosen = _chosen([name.strip() for name in preset.split(",")], own)
         recordings = [one for file in files or () for one in read_recordings(file)]
         recordings += _threads(db, thread or [])
         if not recordings:
             raise SettingsError("name files of conversations, or threads of a database: --db URL --thread ID")
-        tasks = _tasks(recordings, [float(share) for share in cut_at.split(",")])
-        rows = _measured(tasks, policies, [float(share) for share in budget.split(",")])
+        if online:
+            rows = _online(recordings, chosen, own, _numbers(window))
+        else:
+            rows = _measured(_tasks(recordings, _numbers(cut_at)), chosen, own, _numbers(budget))
         if as_json:
             for row in rows:
-                print(json.dumps(row, ensure_ascii=False))  # noqa: T201 - the output
+                print(json.dumps({**row, "note": SAID}, ensure_ascii=False))  # noqa: T201 - the output
         else:
-            _print(rows)
+            (print_online if online else _print)(rows)
         if chart is not None:
-            write_chart(rows, chart, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
+            draw = write_courses if online else write_chart
+            draw(rows, chart, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
 
 
-def _policies(names: Sequence[str], own: OwnParts) -> dict[str, Sequence[Policy]]:
+def _numbers(shares: str) -> list[float]:
+    return [float(share) for share in shares.split(",")]
+
+
+def _chosen(names: Sequence[str], own: OwnParts) -> dict[str, CompactionSettings]:
+    """The settings of each preset or strategy that is to be measured."""
     known = [*PRESETS, *own.strategies]
     for name in names:
         if name not in known:
             raise SettingsError(f"there is no preset or strategy {name!r}; {nearest(name, known)}")
-    return {name: (compacted(_settings(name), own.strategies),) for name in names}
+    return {name: _settings(name) for name in names}
 
 
 def _settings(name: str) -> CompactionSettings:
@@ -144,25 +167,48 @@ def _tasks(recordings: Sequence[Recording], shares: Sequence[float]) -> list[Tas
 
 
 def _measured(
-    tasks: Sequence[Task], policies: Mapping[str, Sequence[Policy]], budgets: Sequence[float]
+    tasks: Sequence[Task], chosen: Mapping[str, CompactionSettings], own: OwnParts, budgets: Sequence[float]
 ) -> list[dict[str, Any]]:
+    ours = {name: (compacted(settings, own.strategies),) for name, settings in chosen.items()}
+    policies: dict[str, Sequence[Policy]] = {**ours, **BASELINES}
+    with _progress("contexts", len(tasks) * len(policies) * len(budgets)) as seen:
+        return list(measured(tasks, policies, budgets, seen=seen))
+
+
+def _online(
+    recordings: Sequence[Recording],
+    chosen: Mapping[str, CompactionSettings],
+    own: OwnParts,
+    windows: Sequence[float],
+) -> list[dict[str, Any]]:
+    ours = {name: (through_the_graph(settings, recordings, own),) for name, settings in chosen.items()}
+    policies: dict[str, Sequence[Online]] = {**ours, **ONLINE_BASELINES}
+    runs = [run_of(one) for one in recordings]
+    with _progress("runs", len(runs) * len(policies) * len(windows)) as seen:
+        return list(replayed(runs, policies, windows, seen=seen))
+
+
+@contextmanager
+def _progress(name: str, total: int) -> Generator[Callable[[], None]]:
+    """A bar on a terminal; what it gives is called after each of so many steps."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("contexts", total=len(tasks) * len(policies) * len(budgets))
-        return list(measured(tasks, policies, budgets, seen=lambda: progress.advance(bar)))
+        bar = progress.add_task(name, total=total)
+        yield lambda: progress.advance(bar)
 
 
 def _print(rows: Sequence[Mapping[str, Any]]) -> None:
     first = rows[0]
     table = Table(
         box=box.SIMPLE,
-        padding=(0, 1, 0, 0),
+        padding=0,
         show_edge=False,
         title=f"{first['runs']} runs, {first['cuts']} cuts, {first['identifiers']} identifiers of "
         f"{first['later_calls']} later calls",
     )
-    for heading in ("cap", "policy", "recall", "bound", "95 %", "calls", "rules", "precise", "tokens"):
+    recoverable = any(row.get("recoverable") is not None for row in rows)
+    for heading in _HEADINGS if recoverable else _HEADINGS[:-1]:
         table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=True)
     for place, row in enumerate(rows):
         following = rows[place + 1]["budget"] if place + 1 < len(rows) else None
@@ -178,6 +224,7 @@ def _print(rows: Sequence[Mapping[str, Any]]) -> None:
             "/".join(f"{100 * share:.0f}" for share in row["rules"].values()),
             _percent(row["precision"]),
             f"{row['tokens_over_cap']:.2f}" + ("" if row["within_cap"] == 1 else "!"),
+            *([_with_chance(row)] if recoverable else []),
             end_section=following != row["budget"],
         )
     console = Console(highlight=False)
@@ -187,7 +234,14 @@ def _print(rows: Sequence[Mapping[str, Any]]) -> None:
             flaws = f"{100 - 100 * row['within_cap']:.1f} % over the cap, {row['broken_pairs']} pairs broken"
             console.print(f"{row['policy']} at {row['budget']:.0%}: {flaws}", style="red")
     console.print(_LEGEND, style="dim")
+    if recoverable:
+        console.print(f"{RECOVERED} In the table: the one / the other, in %.", style="dim")
     console.print(SAID)
+
+
+def _with_chance(row: Mapping[str, Any]) -> str:
+    shares = (row.get(name) for name in ("recoverable", "recoverable_by_chance"))
+    return "/".join(f"{100 * share:.0f}" for share in shares if share is not None)
 
 
 def _percent(share: float | None) -> str:

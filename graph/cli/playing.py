@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -11,6 +11,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.prebuilt import ToolNode
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
 from langgraph_compaction.graph.builder import Graph, create_compacting_agent
@@ -65,6 +66,8 @@ class Player:
     options: Options
     on_request: Callable[[dict[str, Any]], None] | None = None
     """Receives every request as sent: file, number, limit, and messages and tools as OpenAI JSON."""
+    on_sent: Callable[[Sequence[BaseMessage], int], None] | None = None
+    """Receives every request as messages, and the index of the recorded message that answers it."""
     observe: Observer | None = None
     """Receives the state after every step."""
 
@@ -72,8 +75,8 @@ class Player:
         counter, messages = self.options.counter, self.recording.messages
         self.playback = Playback(self.recording)
         self.tools = self.playback.tools()
-        self.schemas = [convert_to_openai_tool(tool) for tool in self.tools.tools_by_name.values()]
-        self.overhead = counter.text(json.dumps(self.schemas, ensure_ascii=False)) if self.schemas else 0
+        self.schemas = schemas_of(self.tools)
+        self.overhead = schema_tokens(self.schemas, counter)
         system = total(counter, [message for message in messages if isinstance(message, SystemMessage)])
         rest = total(counter, messages) - system
         self.bias = bias_of(self.recording, counter) if self.options.usage_bias else 1.0
@@ -125,7 +128,7 @@ class Player:
             if not inputs and self.playback.cursor == place:  # even the line of a refused input does not fit
                 self.graph.update_state(self.config, {"messages": self.playback.unasked()}, as_node="model")
             yield self.playback.cursor
-        self._take_stock()
+        self.take_stock()
 
     def _turn(self, given: dict[str, Any]) -> None:
         try:
@@ -143,12 +146,15 @@ class Player:
         self.needed.look(messages, self.playback.cursor)
         report.over_window_requests += size > report.limit
         report.invalid_requests += not is_paired(messages)
+        if self.on_sent:
+            self.on_sent(messages, self.playback.cursor)
         if self.on_request:
             sent = {"messages": to_openai(messages), "tools": self.schemas}
             self.on_request({"file": report.file, "request": report.requests, "limit": report.limit, **sent})
         return size
 
-    def _take_stock(self) -> None:
+    def take_stock(self) -> None:
+        """Write into the report what became of the thread, after its end or where it broke off."""
         state = self.graph.get_state(self.config).values
         messages: list[BaseMessage] = state.get("messages", [])
         records = CompactionRecords(self.options.database)
@@ -161,6 +167,16 @@ class Player:
         lost = Counter(map(_content, self.recording.messages)) - Counter(map(_content, whole))
         self.report.lost_messages = lost.total()
         self.report.attempts = records.history(self.report.thread)
+
+
+def schemas_of(tools: ToolNode) -> list[dict[str, Any]]:
+    """The schemas of tools as a provider is sent them."""
+    return [convert_to_openai_tool(tool) for tool in tools.tools_by_name.values()]
+
+
+def schema_tokens(schemas: Sequence[Mapping[str, Any]], counter: TokenCounter) -> int:
+    """Tokens that schemas take in every request."""
+    return counter.text(json.dumps(schemas, ensure_ascii=False)) if schemas else 0
 
 
 def is_paired(messages: Sequence[BaseMessage]) -> bool:

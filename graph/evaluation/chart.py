@@ -1,28 +1,30 @@
-"""Retention against budget as a picture: one line a policy, with its interval as a band."""
+"""What was measured as a picture: retention against budget, or tokens and cost over a run's turns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langgraph_compaction.nodes import SettingsError
 
 from .scores import SAID
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 DRAWN = {"bound": "identifiers with their words", "calls": "calls intact"}
-"""The figures that are drawn, each with its heading."""
+"""The figures that are drawn against the budget, each with its heading."""
+COURSES = {"tokens": "tokens of a request, mean of the runs", "cost": "cost so far, of no compaction's whole cost"}
+"""What is drawn over a run's turns, each with its heading."""
 SUFFIXES = (".svg", ".png", ".html")
 
 
-def write_chart(rows: Sequence[dict[str, Any]], path: Path, title: str) -> None:
-    """Draw the rows of `measured`; `SettingsError` where matplotlib is missing or the file cannot be written."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 - only a chart needs it
-    except ImportError as error:
-        raise SettingsError("a chart needs matplotlib: pip install matplotlib, or leave --chart out") from error
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    figure.suptitle(title)
-    figure.text(0.5, -0.04, SAID, ha="center", fontsize=8)
+def write_chart(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
+    """Draw the rows of `measured`: a line a policy, with its interval as a band.
+
+    `SettingsError` where matplotlib is missing or the file cannot be written.
+    """
+    figure = _figure(title)
     for axes, (name, heading) in zip(figure.subplots(1, len(DRAWN)), DRAWN.items(), strict=True):
         for policy in dict.fromkeys(row["policy"] for row in rows):
             own = sorted((row for row in rows if row["policy"] == policy), key=lambda row: row["budget"])
@@ -32,6 +34,39 @@ def write_chart(rows: Sequence[dict[str, Any]], path: Path, title: str) -> None:
             axes.fill_between(budgets, low, high, alpha=0.15, color=line.get_color())
         axes.set(title=heading, xlabel="budget, % of the tokens", ylabel="still there, %", ylim=(0, 102))
         axes.legend(fontsize=8)
+    _write(figure, path)
+
+
+def write_courses(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
+    """Draw the rows of `replayed`: a line a policy and window, over a run's requests from the first to the last.
+
+    `SettingsError` where matplotlib is missing or the file cannot be written.
+    """
+    figure, windows = _figure(title), {row["window"] for row in rows}
+    for axes, (name, heading) in zip(figure.subplots(1, len(COURSES)), COURSES.items(), strict=True):
+        for row in rows:
+            course = row["course"][name]
+            points = [100 * (at + 1) / len(course) for at in range(len(course))]
+            label = row["policy"] if len(windows) == 1 else f"{row['policy']}, {row['window']:.0%}"
+            axes.plot(points, course, label=label)
+        axes.set(title=heading, xlabel="requests of a run, %", xlim=(0, 100))
+        axes.set_ylim(bottom=0)
+        axes.legend(fontsize=8)
+    _write(figure, path)
+
+
+def _figure(title: str) -> "Figure":
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 - only a chart needs it
+    except ImportError as error:
+        raise SettingsError("a chart needs matplotlib: pip install matplotlib, or leave --chart out") from error
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    figure.suptitle(title)
+    figure.text(0.5, -0.04, SAID, ha="center", fontsize=8)
+    return figure
+
+
+def _write(figure: "Figure", path: Path) -> None:
     try:
         if path.suffix == ".html":
             text = StringIO()

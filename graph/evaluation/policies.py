@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, BaseMessage, ToolMessage, trim_messages
 
@@ -55,18 +56,31 @@ def exchanges(old: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
     return parts
 
 
-def compacted(settings: CompactionSettings, strategies: Mapping[str, Strategy] | None = None) -> Policy:
+@dataclass(frozen=True)
+class Compacted:
     """`compact_messages` with a digest; nothing is left where it says that what must stay does not fit."""
 
-    def policy(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
+    settings: CompactionSettings
+    strategies: Mapping[str, Strategy] | None = None
+
+    def __call__(self, old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
+        """The context."""
         try:
             return compact_messages(
-                old, max_tokens=cap, token_counter=count, settings=settings, strategies=strategies
+                old, max_tokens=cap, token_counter=count, settings=self.settings, strategies=self.strategies
             )
         except ContextExhaustedError:
             return []
 
-    return policy
+
+def compacted(settings: CompactionSettings, strategies: Mapping[str, Strategy] | None = None) -> Policy:
+    """What `compact_messages` makes of a conversation with these settings."""
+    return Compacted(settings, strategies)
+
+
+def keeps_archive(policy: Policy) -> bool:
+    """Whether what a policy takes out of view can be recalled."""
+    return isinstance(policy, Compacted)
 
 
 BASELINES: Mapping[str, tuple[Policy, ...]] = {

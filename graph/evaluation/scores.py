@@ -3,14 +3,16 @@
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import cycle, product, takewhile
 from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 
+from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.nodes.policies.transcript import Transcript
 
-from .policies import Policy, count
+from .policies import Policy, count, keeps_archive
+from .recoverable import Archive, Lost
 from .sentences import CONSTRAINTS, REMARKS
 from .survival import Cut, bound, holds, interval, planted, ratio, survives, text_of
 
@@ -47,7 +49,7 @@ class Task:
     remarked: Sequence[Given]
 
 
-def task(run: Cut, seed: int) -> Task:
+def task(run: Cut, seed: int, constraints: Sequence[str] = CONSTRAINTS) -> Task:
     """Constraints and remarks as a seed draws them, before or after the words of a user's message."""
     draw = random.Random(seed)  # noqa: S311 - the same sentences for every policy
     if not any(isinstance(message, HumanMessage) for message in run.old):
@@ -60,7 +62,7 @@ def task(run: Cut, seed: int) -> Task:
             for (place, at), sentence in chosen
         ]
 
-    return Task(run, given(CONSTRAINTS), given(REMARKS))
+    return Task(run, given(constraints), given(REMARKS))
 
 
 @dataclass
@@ -77,12 +79,21 @@ class Score:
     """Tokens over the cap, as a quotient."""
     within: list[Pair] = field(default_factory=list[Pair])
     broken_pairs: int = 0
+    recovered: list[Pair] = field(default_factory=list[Pair])
+    """Identifiers that were lost, and those of them that one `recall` brings back; none where there is no archive."""
+    chance: list[Pair] = field(default_factory=list[Pair])
+    """The same with the questions of the run before."""
+    recalls: list[int] = field(default_factory=list[int])
+    """How many it took, for each that came back."""
+    lost: list[Lost] = field(default_factory=list[Lost])
+    """What the last run that lost anything has lost."""
 
-    def add(self, task: Task, seeds: Sequence[Policy], budget: float) -> None:
+    def add(self, task: Task, seeds: Sequence[Policy], budget: float, archive: Archive) -> None:
         """Judge what a policy makes of one run; all its contexts, by places and seeds, together are one pair."""
-        each = [_judged(task, given, policy, budget) for given in task.constrained for policy in seeds]
+        each = [_judged(task, given, policy, budget, archive) for given in task.constrained for policy in seeds]
         for name in ("recall", "bound", "calls", "within"):
             getattr(self, name).append(_summed(pair for one in each for pair in getattr(one, name)))
+        self._recover(task.run, [lost for one in each for lost in one.lost], archive)
         for place, pairs in self.rules.items():
             if found := [pair for one in each for pair in one.rules[place]]:
                 pairs.append(_summed(found))
@@ -92,26 +103,44 @@ class Score:
         self.shares += [share for one in each for share in one.shares]
         self.broken_pairs += sum(one.broken_pairs for one in each)
 
+    def _recover(self, run: Cut, lost: Sequence[Lost], archive: Archive) -> None:
+        """Ask the archive for what a run's contexts have lost, and with what the run before asked."""
+        if not lost:
+            return
+        calls = [archive.calls(run, one) for one in lost]
+        self.recovered.append((len(calls) - calls.count(None), len(calls)))
+        self.recalls += filter(None, calls)
+        if self.lost:
+            others = [Lost(one.token, other.asked) for one, other in zip(lost, cycle(self.lost), strict=False)]
+            self.chance.append((sum(archive.calls(run, one) is not None for one in others), len(others)))
+        self.lost = list(lost)
+
     def figures(self) -> dict[str, Any]:
         """Everything as shares of 1, with 95 % bootstrap intervals over runs."""
         measured = {"recall": self.recall, "bound": self.bound, "calls": self.calls}
+        recovered = {"recoverable": self.recovered} if self.recovered else {}
         ruled = {place: pairs for place, pairs in self.rules.items() if pairs}
         return {
             **{name: _rounded(ratio(pairs)) for name, pairs in measured.items()},
             "rules": {place: _rounded(ratio(pairs)) for place, pairs in ruled.items()},
             "precision": _rounded(ratio(self.precision)) if any(trials for _, trials in self.precision) else None,
+            "recoverable": _rounded(ratio(self.recovered)) if self.recovered else None,
+            "recall_calls": round(sum(self.recalls) / len(self.recalls), 2) if self.recalls else None,
+            "recoverable_by_chance": _rounded(ratio(self.chance)) if self.chance else None,
+            "lost": sum(trials for _, trials in self.recovered),
             "tokens_over_cap": round(sum(self.shares) / len(self.shares), 3),
             "most_over_cap": round(max(self.shares), 3),
             "within_cap": _rounded(ratio(self.within)),
             "broken_pairs": self.broken_pairs,
             "ci95": {
                 **{name: _interval(pairs) for name, pairs in measured.items()},
+                **{name: _interval(pairs) for name, pairs in recovered.items()},
                 **{f"rules {place}": _interval(pairs) for place, pairs in ruled.items()},
             },
         }
 
 
-def _judged(task: Task, given: Given, policy: Policy, budget: float) -> Score:
+def _judged(task: Task, given: Given, policy: Policy, budget: float, archive: Archive) -> Score:
     """One context."""
     cap = cap_of(given, budget)
     context = policy(given.messages, cap)
@@ -121,6 +150,8 @@ def _judged(task: Task, given: Given, policy: Policy, budget: float) -> Score:
     score.recall.append((len(found), len(wanted)))
     score.bound.append((sum(bound(text, before, token) for token in found), len(wanted)))
     score.calls.append((sum(needed <= found for needed in run.needed), len(run.needed)))
+    if keeps_archive(policy):
+        score.lost = archive.lost(run, context, sorted(wanted - found))
     if given.sentence:
         score.rules[given.place].append((int(survives(text, given.sentence)), 1))
         listed = int(_stands_among_rules(text, given.sentence))
@@ -177,11 +208,13 @@ def measured(
     runs = len({task.run.name for task in tasks})
     identifiers = sum(len(task.run.identifiers) for task in tasks)
     calls = sum(len(task.run.needed) for task in tasks)
-    for budget in budgets:
-        for name, seeds in policies.items():
+    with Database.open() as database:
+        database.setup()
+        archive = Archive(database)
+        for budget, (name, seeds) in product(budgets, policies.items()):
             score = Score()
             for task in tasks:
-                score.add(task, seeds, budget)
+                score.add(task, seeds, budget, archive)
                 seen()
             about = {"policy": name, "budget": budget, "runs": runs, "cuts": len(tasks), "identifiers": identifiers}
             yield {**about, "later_calls": calls, **score.figures()}

@@ -2,12 +2,20 @@
 
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
 
 from langgraph_compaction.nodes.policies.tokens import texts_of
 
@@ -24,10 +32,11 @@ _TOKEN = re.compile(r"[A-Za-z0-9]+(?:[_\-./@:#+]+[A-Za-z0-9]+)*")
 _WORD = re.compile(r"[A-Za-z]{3,}")
 _TERM = re.compile(r"[a-z0-9']+|[一-鿿]+")
 _ENDINGS = re.compile(r"(?:ing|ed|es|s|ly)$")
-_FILLER = re.compile(
+FILLER = re.compile(
     r"a|an|and|are|as|at|be|by|do|does|for|from|have|i|in|is|it|its|me|must|my|never|no|not|of|on|only|or|please"
     r"|that|the|their|them|this|to|under|want|with|you|your"
 )
+"""Words that tell nothing of what is spoken of."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,8 @@ class Cut:
     """What stands before the cut, without the system prompt."""
     needed: Sequence[frozenset[str]]
     """Identifiers that each later call needs from before the cut."""
+    later: Sequence[AnyMessage] = ()
+    """What stands behind the cut."""
 
     @property
     def identifiers(self) -> frozenset[str]:
@@ -51,10 +62,15 @@ def cut(name: str, messages: Sequence[AnyMessage], share: float) -> Cut:
     at = int(len(messages) * share)
     while at < len(messages) and isinstance(messages[at], ToolMessage):
         at += 1
-    old = [message for message in messages[:at] if not isinstance(message, SystemMessage)]
+    old = [_named(place, message) for place, message in enumerate(messages[:at]) if message.type != "system"]
     prompt = text_of(message for message in messages if isinstance(message, SystemMessage))
     needed = list(_needed(messages[at:], text_of(old), prompt))
-    return Cut(name, old, needed)
+    return Cut(name, old, needed, messages[at:])
+
+
+def _named(place: int, message: AnyMessage) -> AnyMessage:
+    """A message with an id, always the same, so that handles say what they name."""
+    return message if message.id else message.model_copy(update={"id": f"message-{place}"})
 
 
 def text_of(messages: Iterable[BaseMessage]) -> str:
@@ -64,8 +80,18 @@ def text_of(messages: Iterable[BaseMessage]) -> str:
 
 def identifiers(text: str) -> set[str]:
     """Three characters or more, with a digit, a joiner or all capitals."""
+    return set(listed(text))
+
+
+def listed(text: str) -> list[str]:
+    """Its identifiers in order, repeated ones too."""
     long = (token for token in _TOKEN.findall(text) if len(token) >= _SHORTEST)
-    return {token for token in long if token.isupper() or not token.isalpha()}
+    return [token for token in long if token.isupper() or not token.isalpha()]
+
+
+def asked(call: ToolCall) -> set[str]:
+    """Identifiers in the arguments of a call."""
+    return {token for leaf in _leaves(call["args"]) for token in identifiers(leaf)}
 
 
 def _needed(later: Sequence[AnyMessage], before: str, prompt: str) -> Iterator[frozenset[str]]:
@@ -73,8 +99,9 @@ def _needed(later: Sequence[AnyMessage], before: str, prompt: str) -> Iterator[f
     for message in later:
         if isinstance(message, AIMessage):
             for call in message.tool_calls:
-                wanted = {token for leaf in _leaves(call["args"]) for token in identifiers(leaf)}
-                needed = frozenset(token for token in wanted if holds(before, token) and not holds(supplied, token))
+                needed = frozenset(
+                    token for token in asked(call) if holds(before, token) and not holds(supplied, token)
+                )
                 if needed:
                     yield needed
         else:
@@ -104,14 +131,30 @@ def holds(text: str, token: str) -> bool:
 
 def bound(context: str, before: str, token: str) -> bool:
     """Whether an identifier stands, somewhere, near at least two of the words it originally stood beside."""
-    original = set[str]().union(*_beside(before, token))
-    return any(len(words & original) >= _ENOUGH for words in _beside(context, token))
+    original = set[str]().union(*map(words_of, around(before, token)))
+    return any(related(near, original) for near in around(context, token))
 
 
-def _beside(text: str, token: str) -> Iterator[set[str]]:
+def related(text: str, words: Collection[str]) -> bool:
+    """Whether a text has at least two of these words."""
+    return len(words_of(text).intersection(words)) >= _ENOUGH
+
+
+def words_of(text: str) -> set[str]:
+    """Its words of three letters or more."""
+    return {word.lower() for word in _WORD.findall(text)}
+
+
+def around(text: str, token: str, distance: int = NEAR) -> Iterator[str]:
+    """What stands on both sides of an identifier, each time that it stands in a text."""
+    for before, after in beside(text, token, distance):
+        yield f"{before} | {after}"
+
+
+def beside(text: str, token: str, distance: int = NEAR) -> Iterator[tuple[str, str]]:
+    """So many characters before and behind an identifier, each time that it stands in a text."""
     for found in _bounded(token).finditer(text):
-        near = text[max(0, found.start() - NEAR) : found.start()] + " | " + text[found.end() : found.end() + NEAR]
-        yield {word.lower() for word in _WORD.findall(near)}
+        yield text[max(0, found.start() - distance) : found.start()], text[found.end() : found.end() + distance]
 
 
 def terms(text: str) -> list[str]:
@@ -120,7 +163,7 @@ def terms(text: str) -> list[str]:
     for term in _TERM.findall(text.lower()):
         if term[0] >= "一":
             found += [term[i : i + 2] for i in range(max(1, len(term) - 1))]
-        elif not _FILLER.fullmatch(term):
+        elif not FILLER.fullmatch(term):
             found.append(_ENDINGS.sub("", term))
     return found
 

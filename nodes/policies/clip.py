@@ -71,7 +71,12 @@ def told_handle(message: ToolMessage) -> ToolMessage:
     if name is None:
         return message
     text = _HANDLE_LINE.sub("", message.text)
-    return message.model_copy(update={"content": f"{text}\n[recall: {str(name)[:_HANDLE]}]"})
+    return message.model_copy(update={"content": f"{text}\n{recall_line(str(name))}"})
+
+
+def recall_line(*names: str) -> str:
+    """The line that tells handles, each by as many characters as `recall` needs."""
+    return f"[recall: {', '.join(name[:_HANDLE] for name in names)}]"
 
 
 def clip_calls(message: AIMessage, *, threshold: int, keep: int, counter: TokenCounter) -> AIMessage:

@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from ..frames import USUAL, Shape, read_back
 from ..input_guard import InputGuard
+from .clip import recall_line
 from .digest import digest
 from .form import IN_TAGS, Contract, not_a_summary
 from .gate import Finding
@@ -20,6 +21,9 @@ from .transcript import MARK, SUMMARY_KIND, is_summary, marks, message_id
 
 MOST_EXTRACTED = 2_000
 """Tokens of what a digest may say in place of what a guard leaves out."""
+
+EARLIER_HANDLES = 3
+"""Earlier compactions that a summary names for `recall`; an archived summary names those before them."""
 
 PINNED = "The user pinned these words; they hold as they stand:"
 
@@ -214,6 +218,12 @@ def _why_empty(reply: Reply, finish: str) -> str:
     return "thinking_only_no_content" if thought else "empty_summary"
 
 
+def handles_of(messages: Sequence[AnyMessage]) -> tuple[str, ...]:
+    """The compactions that the summaries among these messages name, as many as the next one names beside its own."""
+    named = (str(name) for message in messages if is_summary(message) for name in marks(message).get("handles", ()))
+    return tuple(dict.fromkeys(named))[-EARLIER_HANDLES:]
+
+
 def summary_message(
     body: str,
     compaction_id: str,
@@ -223,11 +233,13 @@ def summary_message(
     facts: Facts | None = None,
     key_information: Mapping[str, str] | None = None,
     shape: Shape = USUAL,
+    handles: Sequence[str] | None = None,
 ) -> HumanMessage:
     """The message that stands for the old part: user role, the text in a frame that says what it is (S1.36, S1.43).
 
     Key information, facts and pinned texts are rendered here, whatever the summariser wrote. Its id comes from the
-    compaction, so that a step that runs again writes the same message.
+    compaction, so that a step that runs again writes the same message. With `handles`, those of earlier compactions,
+    a line names them and this one's for `recall`.
     """
     mark: dict[str, Any] = {"kind": SUMMARY_KIND, "is_meta": True, "compaction": compaction_id, **shape.mark}
     text = shape.frame.written(body)
@@ -247,6 +259,9 @@ def summary_message(
     if before:
         text = f"{before}\n{text}"
         mark["front"] = len(before) + 1
+    if handles is not None:
+        mark["handles"] = [*handles, compaction_id]
+        text += f"\n{recall_line(*mark['handles'])}"
     text += shape.frame.last_line(shape.rounds)
     return HumanMessage(
         text,

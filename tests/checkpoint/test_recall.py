@@ -36,6 +36,18 @@ def test_what_left_the_view_is_recalled_by_its_handle(records: CompactionRecords
         assert records.recall(thread_id, handle(message).upper()) == message
 
 
+def test_a_compaction_is_recalled_by_the_beginning_of_its_id(records: CompactionRecords, thread_id: str) -> None:
+    """Twelve characters of it, as a summary shows; fewer are no handle."""
+    compact(records, thread_id)
+    name = key_of(thread_id, talk(6)).compaction_id
+    for length in (12, 13, 16):
+        for given in (name[:length], name[:length].upper()):
+            assert [one.message for one in records.by_handle(thread_id, given)] == talk(3)
+    assert records.by_handle(thread_id, name[:11]) == []
+    assert records.by_handle(thread_id, f"{name}0") == []
+    assert records.recall(thread_id, name[:12]) is None
+
+
 def test_what_is_only_in_a_snapshot_is_not_in_the_archive(records: CompactionRecords, thread_id: str) -> None:
     """A message that never left the view has no archive entry."""
     compact(records, thread_id)

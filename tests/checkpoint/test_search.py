@@ -140,6 +140,76 @@ def test_a_search_can_be_narrowed(records: CompactionRecords, thread_id: str) ->
     assert len(found(records, thread_id, "card user", limit=2)) == 2
 
 
+SUMMARY = HumanMessage(
+    "Record: reservation ZK-4471 is cancelled, the refund goes to the card, Oslo; the traveller is content.",
+    id="summary-1",
+    additional_kwargs={"compaction": {"kind": "compaction_summary", "is_meta": True, "compaction": "1"}},
+)
+CLIPPED = ToolMessage(
+    '{"card": "credit_card_4421486"\n[TRUNCATED original~20 tokens]',
+    id="m2",
+    tool_call_id="c1",
+    name="get_user",
+    additional_kwargs={"compaction": {"clipped": True, "handle": handle(SAID[2])}},
+)
+
+
+def test_an_original_comes_before_a_summary_of_it(records: CompactionRecords, thread_id: str) -> None:
+    """However many words of the query the summary has; it is found where no original holds a word."""
+    first = archive(records, thread_id, SAID)
+    second = archive(records, thread_id, [*SAID, SUMMARY], now=9.0)
+    assert found(records, thread_id, "reservation ZK-4471 refund card Oslo", limit=9) == ["m0", "m2", "m3"]
+    assert found(records, thread_id, "reservation ZK-4471 refund card Oslo", limit=1) == ["m0"]
+    assert found(records, thread_id, "traveller") == ["summary-1"]
+    assert found(records, thread_id, "content reservation") == ["m0", "summary-1"]
+    assert found(records, thread_id, "content reservation", limit=1) == ["m0"]
+    assert found(records, thread_id, "traveller", compaction_id=first) == []
+    assert found(records, thread_id, "traveller", compaction_id=second) == ["summary-1"]
+
+
+def test_an_original_is_found_behind_many_summaries(records: CompactionRecords, thread_id: str) -> None:
+    """More of them than are asked for."""
+    summaries: list[AnyMessage] = [SUMMARY.model_copy(update={"id": f"s{number}"}) for number in range(12)]
+    archive(records, thread_id, [*summaries, SAID[0]])
+    assert found(records, thread_id, "reservation ZK-4471 refund card", limit=3) == ["m0", "s11", "s10"]
+
+
+def test_what_recall_gave_back_does_not_hide_the_original(records: CompactionRecords, thread_id: str) -> None:
+    """An answer that left the view in its turn holds the words too; another tool of that name is like any other."""
+    text = f"[{handle(SAID[0])} human]\n{SAID[0].text}"
+    answered = ToolMessage(text, id="r", tool_call_id="r", name="recall")
+    own = ToolMessage("The reservation is in the drawer", id="o", tool_call_id="o", name="recall")
+    call = AIMessage("", id="a", tool_calls=[{"name": "recall", "args": {"query": "reservation"}, "id": "r"}])
+    archive(records, thread_id, [call, answered], now=9.0)
+    assert set(found(records, thread_id, "reservation")) == {"a", "r"}
+    archive(records, thread_id, [*SAID, own], now=5.0)
+    assert set(found(records, thread_id, "cancel reservation")) == {"m0", "o"}
+
+
+def test_what_was_clipped_is_found_in_its_whole(records: CompactionRecords, thread_id: str) -> None:
+    """What was left of it says nothing more; alone, it is found."""
+    archive(records, thread_id, [CLIPPED], now=9.0)
+    assert records.search(thread_id, "credit card")[0].message == CLIPPED
+    archive(records, thread_id, SAID, now=5.0)
+    messages = [one.message for one in records.search(thread_id, "credit card", limit=9)]
+    assert SAID[2] in messages
+    assert CLIPPED not in messages
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [("reservations", "m0"), ("refunds", "m3"), ("end", "m3"), ("ends", "m3"), ("tests", "m5"), ("test", "m5")],
+)
+def test_a_word_is_found_in_singular_and_plural(
+    records: CompactionRecords, thread_id: str, query: str, first: str
+) -> None:
+    """Whichever was said; a word that ends in ss is no plural."""
+    archive(records, thread_id)
+    assert found(records, thread_id, query)[0] == first
+    archive(records, thread_id, [HumanMessage("first class", id="c")])
+    assert found(records, thread_id, "clas") == []
+
+
 def test_no_thread_finds_what_another_said(records: CompactionRecords, thread_id: str) -> None:
     """Each has its own words; one that is unknown has none."""
     archive(records, thread_id)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -5,6 +6,7 @@ from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.nodes import CompactionSettings, Reply
 from langgraph_compaction.nodes.engine import (
+    ANY_ID,
     Call,
     applied_to,
     demand,
@@ -14,11 +16,12 @@ from langgraph_compaction.nodes.engine import (
     summary_budget,
 )
 from langgraph_compaction.nodes.ladder import Rung, after_failure, ladder_of, strategy
+from langgraph_compaction.nodes.policies.clip import recall_line
 from langgraph_compaction.nodes.policies.gate import Finding
 from langgraph_compaction.nodes.policies.meter import Meter
 from langgraph_compaction.nodes.policies.selection import Selection
 from langgraph_compaction.nodes.policies.sizes import sizes_of
-from langgraph_compaction.nodes.policies.summary import summary_message
+from langgraph_compaction.nodes.policies.summary import EARLIER_HANDLES, summary_message
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
 from langgraph_compaction.nodes.summarizers import DigestSummarizer, NoticeSummarizer
 from tests.fakes import ReplyingSummarizer
@@ -111,6 +114,15 @@ def test_a_provider_that_counts_more_needs_more_for_the_summary() -> None:
     plain = demand(call(), trigger="manual", before=9_000, last=False).summary
     scaled = demand(call(scale=2.0), trigger="manual", before=9_000, last=False).summary
     assert 2 * plain - 2 <= scaled <= 2 * plain
+
+
+def test_room_is_planned_for_the_handles_of_a_summary() -> None:
+    """For its own and those of earlier compactions; on the last rung for its own alone."""
+    plain, naming = call(), replace(call(), names_handles=True)
+    lines = {True: recall_line(ANY_ID), False: recall_line(*[ANY_ID] * (EARLIER_HANDLES + 1))}
+    for last, line in lines.items():
+        without, with_it = (demand(one, trigger="manual", before=9_000, last=last).summary for one in (plain, naming))
+        assert 0 < plain.meter.counter.text(line) <= with_it - without <= plain.meter.counter.text(line) + 2
 
 
 def test_a_summary_fits_between_what_stays_and_the_ceiling() -> None:

@@ -9,12 +9,17 @@ from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.evaluation.scores import SAID
+from langgraph_compaction.graph.evaluation.recoverable import RECOVERED
+from langgraph_compaction.graph.evaluation.scores import SAID, measured
 from tests.graph.cli.replaying import one_line, run
 
 FIELDS = {
     *("policy", "budget", "runs", "identifiers", "recall", "bound", "calls"),
     *("tokens_over_cap", "within_cap", "broken_pairs", "ci95", "rules", "precision"),
+}
+ONLINE_FIELDS = {
+    *("policy", "window", "runs", "requests", "identifiers", "available", "calls", "ci95", "compactions"),
+    *("tokens_sent", "prefix_reuse", "cost", "over_window", "extra_calls", "course"),
 }
 OWN = """
 from langgraph_compaction.nodes.policies.selection import Choice
@@ -65,6 +70,31 @@ def test_a_strategy_of_ones_own_is_measured_as_a_preset_is(recorded: Path, tmp_p
     found = rows(recorded, "--use", path, "--preset", "oldest_half,selective", "--budget", "0.6")
     assert [row["policy"] for row in found][:2] == ["oldest_half", "selective"]
     assert found[0]["tokens_over_cap"] <= 1
+    played = rows(recorded, "--online", "--use", path, "--preset", "oldest_half", "--window", "0.6")
+    assert (played[0]["policy"], played[0]["over_window"]) == ("oldest_half", 0)
+    assert played[0]["compactions"] > 0
+
+
+def test_whole_runs_are_played_in_small_windows(recorded: Path) -> None:
+    """A row a policy and window; beside no compaction at all, which is over the window and costs 1."""
+    found = rows(recorded, "--online", "--preset", "faithful,recent_rounds", "--window", "0.4,0.8")
+    names = ["faithful", "recent_rounds", "no compaction", "trim_messages", "random exchanges"]
+    assert [(row["window"], row["policy"]) for row in found] == [(w, n) for w in (0.4, 0.8) for n in names]
+    assert all(row.keys() >= ONLINE_FIELDS for row in found)
+    assert rows(recorded, "--online", "--preset", "faithful,recent_rounds", "--window", "0.4,0.8") == found
+    by = {(row["window"], row["policy"]): row for row in found}
+    for window in (0.4, 0.8):
+        whole = by[window, "no compaction"]
+        assert (whole["available"], whole["cost"], whole["tokens_sent"]) == (1.0, 1.0, 1.0)
+        assert whole["over_window"] > by[window, "faithful"]["over_window"] == 0
+        assert by[window, "faithful"]["tokens_sent"] < 1
+    assert by[0.4, "faithful"]["compactions"] > by[0.8, "faithful"]["compactions"] > 0
+
+
+def test_json_says_what_the_figures_do_not_show(recorded: Path) -> None:
+    """In every row, whatever is measured."""
+    for args in (("--budget", "0.5"), ("--online",)):
+        assert {row["note"] for row in rows(recorded, "--preset", "faithful", *args)} == {SAID}
 
 
 def test_the_table_says_what_the_figures_do_not_show(recorded: Path) -> None:
@@ -76,6 +106,35 @@ def test_the_table_says_what_the_figures_do_not_show(recorded: Path) -> None:
     assert SAID in words
     assert "1 runs, 1 cuts" in words
     assert all(name in words for name in ("faithful", "random exchanges", "trim_messages", "95 %"))
+
+
+def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
+    """A table a window, in 80 columns; that a digest costs no call is said."""
+    result = evaluate(recorded, "--online", "--preset", "faithful", "--window", "0.4,0.8")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    words = " ".join(result.stdout.split())
+    assert SAID in words
+    assert "no model was called to summarise" in words
+    assert all(title in words for title in ("window 40%: 1 runs, 20 requests", "window 80%"))
+
+
+def test_what_a_recall_brings_back_has_a_column_of_its_own(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it was measured; blank for a policy that lost nothing."""
+
+    def known(*args: Any, **given: Any) -> list[dict[str, Any]]:
+        found = list(measured(*args, **given))
+        nothing = {"recoverable": None, "recoverable_by_chance": None}
+        return [
+            {**found[0], "recoverable": 0.75, "recoverable_by_chance": 0.5},
+            *({**r, **nothing} for r in found[1:]),
+        ]
+
+    monkeypatch.setattr("langgraph_compaction.graph.cli.evaluate_command.measured", known)
+    result = evaluate(recorded, "--preset", "faithful", "--budget", "0.5")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert next(line for line in result.stdout.splitlines() if "75/50" in line).startswith("50% faithful")
+    assert " ".join(RECOVERED.split()) in " ".join(result.stdout.split())
 
 
 def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) -> None:
@@ -92,12 +151,16 @@ def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
 def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suffix: str) -> None:
-    """Retention against budget."""
+    """Retention against budget, or the course of the runs."""
     pytest.importorskip("matplotlib")
     path = tmp_path / f"chart{suffix}"
     assert evaluate(recorded, "--preset", "faithful", "--budget", "0.3,0.6", "--chart", path).exit_code == 0
     drawn = path.read_bytes()
     assert drawn.startswith({".svg": b"<?xml", ".png": b"\x89PNG", ".html": b"<!doctype html>"}[suffix])
+    assert evaluate(recorded, "--online", "--preset", "faithful", "--chart", path).exit_code == 0
+    course = path.read_bytes()
+    assert course[:5] == drawn[:5]
+    assert course != drawn
 
 
 @pytest.mark.parametrize(
@@ -120,6 +183,7 @@ def test_what_cannot_be_measured_is_told_in_a_line(recorded: Path, args: tuple[s
     [
         (("--budget", "0.25,2"), "is no share"),
         (("--cut", "half"), "is no share"),
+        (("--online", "--window", "50%"), "is no share"),
         (("--chart", "a.pdf"), "is none of"),
     ],
 )

@@ -1,0 +1,131 @@
+"""The figures of online replays: what was available, and what it cost beside no compaction at all."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from .online import Bill, Online, Run, available, bill, uncompacted
+from .survival import interval, ratio
+
+POINTS = 20
+"""Points of a run at which its course is told, evenly over its requests."""
+
+Pair = tuple[int, int]
+
+
+@dataclass
+class Tally:
+    """What a policy came to, a pair or a number for each run."""
+
+    found: list[Pair] = field(default_factory=list[Pair])
+    """Identifiers found and needed."""
+    calls: list[Pair] = field(default_factory=list[Pair])
+    """Calls that found all they needed, and all calls that needed something."""
+    costs: list[Pair] = field(default_factory=list[Pair])
+    """Cost, and that of no compaction."""
+    tokens: list[Pair] = field(default_factory=list[Pair])
+    """Tokens sent, and those of no compaction."""
+    reused: list[Pair] = field(default_factory=list[Pair])
+    """Tokens that the cache had, and all that were sent."""
+    over: list[Pair] = field(default_factory=list[Pair])
+    """Requests that were over the window or never sent, and all."""
+    compactions: list[Pair] = field(default_factory=list[Pair])
+    """Compactions, and in how many plays."""
+    extra_calls: int = 0
+    sizes: list[list[int]] = field(default_factory=list[list[int]])
+    """Tokens of a request at each point, a list a run."""
+    spent: list[list[int]] = field(default_factory=list[list[int]])
+    """Cost so far at each point, a list a run."""
+
+    def add(self, run: Run, limit: int, policies: Sequence[Online], whole: Bill) -> None:
+        """Judge one run beside its bill without compaction; what policies with seeds make of it is one pair."""
+        courses = [policy(run, limit) for policy in policies]
+        bills = [bill(run, course) for course in courses]
+        each = [pair for course in courses for pair in available(run, course)]
+        self.found.append(_summed(each))
+        self.calls.append((sum(found == needed for found, needed in each), len(each)))
+        self.costs.append((sum(one.cost for one in bills), len(bills) * whole.cost))
+        sent = sum(sum(one.sizes) for one in bills)
+        self.tokens.append((sent, len(bills) * sum(whole.sizes)))
+        self.reused.append((sum(sum(one.reused) for one in bills), sent))
+        self.over.append(_summed(_over(run, one, limit) for one in bills))
+        self.compactions.append((sum(course.compactions for course in courses), len(courses)))
+        self.extra_calls += sum(course.extra_calls for course in courses)
+        self.sizes += [[one.sizes[at] for at in _points(one)] for one in bills if one.sizes]
+        self.spent += [_spent(one) for one in bills if one.sizes]
+
+    def figures(self) -> dict[str, Any]:
+        """Everything as shares of 1, compactions a run; with 95 % bootstrap intervals over runs."""
+        whole = sum(uncompacted for _, uncompacted in self.costs)
+        return {
+            "available": _rounded(ratio(self.found)),
+            "calls": _rounded(ratio(self.calls)),
+            "compactions": round(ratio(self.compactions), 2),
+            "tokens_sent": _rounded(ratio(self.tokens)),
+            "prefix_reuse": _rounded(ratio(self.reused)),
+            "cost": _rounded(ratio(self.costs)),
+            "over_window": _rounded(ratio(self.over)),
+            "extra_calls": self.extra_calls,
+            "ci95": {
+                "available": _interval(self.found),
+                "calls": _interval(self.calls),
+                "cost": _interval(self.costs),
+            },
+            "course": {
+                "tokens": [round(sum(at) / len(at)) for at in zip(*self.sizes, strict=True)],
+                "cost": [_rounded(sum(at) / whole) for at in zip(*self.spent, strict=True)],
+            },
+        }
+
+
+def _over(run: Run, one: Bill, limit: int) -> Pair:
+    unsent = len(run.answers) - len(one.sizes)
+    return unsent + sum(size > limit for size in one.sizes), len(run.answers)
+
+
+def _points(one: Bill) -> list[int]:
+    """Index of the request at each point of a run; the last is the last."""
+    return [math.ceil(len(one.sizes) * point / POINTS) - 1 for point in range(1, POINTS + 1)]
+
+
+def _spent(one: Bill) -> list[int]:
+    """Cost so far at each point; what a summariser cost counts at the last."""
+    so_far = list(accumulate(one.costs))
+    points = [so_far[at] for at in _points(one)]
+    return [*points[:-1], points[-1] + one.extra]
+
+
+def _summed(pairs: Iterable[Pair]) -> Pair:
+    listed = list(pairs)
+    return sum(hits for hits, _ in listed), sum(trials for _, trials in listed)
+
+
+def _rounded(share: float) -> float:
+    return round(share, 4)
+
+
+def _interval(pairs: Sequence[Pair]) -> list[float]:
+    return [_rounded(edge) for edge in interval(pairs)]
+
+
+def replayed(
+    runs: Sequence[Run],
+    policies: Mapping[str, Sequence[Online]],
+    windows: Sequence[float],
+    *,
+    seen: Callable[[], None] = lambda: None,
+) -> Iterator[dict[str, Any]]:
+    """A row of figures for each policy and window, a share of a run's own tokens; `seen` after each run."""
+    identifiers = sum(len(needed) for run in runs for calls in run.needed.values() for needed in calls)
+    requests = sum(len(run.answers) for run in runs)
+    wholes = [bill(run, uncompacted(run)) for run in runs]
+    about = {"runs": len(runs), "requests": requests, "identifiers": identifiers}
+    for window in windows:
+        for name, each in policies.items():
+            tally = Tally()
+            for run, whole in zip(runs, wholes, strict=True):
+                tally.add(run, run.limit(window), each, whole)
+                seen()
+            yield {"policy": name, "window": window, **about, **tally.figures()}

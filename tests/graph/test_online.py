@@ -1,0 +1,253 @@
+"""Online replay: what each real call found in its request, and what the requests cost, by hand and on real runs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
+
+from langgraph_compaction.graph.cli.online_runs import run_of, through_the_graph
+from langgraph_compaction.graph.cli.own_parts import OwnParts
+from langgraph_compaction.graph.cli.recordings import Recording, read_recordings
+from langgraph_compaction.graph.evaluation.online import (
+    BASELINES,
+    OUTPUT,
+    PRICE,
+    READ,
+    WRITE,
+    Course,
+    Online,
+    Run,
+    Sent,
+    available,
+    bill,
+    turn_by_turn,
+    uncompacted,
+)
+from langgraph_compaction.graph.evaluation.online_scores import POINTS, replayed
+from langgraph_compaction.graph.evaluation.policies import count
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.policies.summary import Reply
+from tests.graph.cli.replaying import READ as READ_SCHEMA
+from tests.histories import asks, result
+from tests.shared_data import shared_data
+
+TINY = Run("tiny", [SystemMessage("be"), HumanMessage("hi"), AIMessage("ok"), HumanMessage("go"), AIMessage("ok")])
+"""Each message takes five tokens: one word, and four for the message itself."""
+TALK: list[AnyMessage] = [
+    SystemMessage("Orders begin with ORD-7."),
+    HumanMessage("Please look up my order FQ8APE: ORD-7 stands before it."),
+    asks("a", order="FQ8APE", prefix="ORD-7"),
+    result("a", '{"order": "FQ8APE", "parcel": "PX-1138"}'),
+    AIMessage("It is on its way."),
+    HumanMessage("Then change the parcel."),
+    asks("b", "c", parcel="PX-1138", order="FQ8APE", new="ZZ-9"),
+    result("b", "ok"),
+    result("c", "ok"),
+]
+
+
+def newest(old: Sequence[AnyMessage], _cap: int) -> list[AnyMessage]:
+    """The last message alone."""
+    return [old[-1]]
+
+
+def row(policy: Online, run: Run = TINY, window: float = 0.5) -> dict[str, Any]:
+    """Return the figures of a policy on one run."""
+    (found,) = replayed([run], {"it": (policy,)}, [window])
+    return found
+
+
+def test_without_compaction_every_token_is_written_once_and_read_again() -> None:
+    """Requests of 10 and 20 tokens: 10 new; then 10 from the cache and 10 new."""
+    assert count(TINY.messages) == 25
+    found = bill(TINY, uncompacted(TINY))
+    assert (found.sizes, found.reused) == ([10, 20], [0, 10])
+    assert found.costs == [10 * WRITE, 10 * READ + 10 * WRITE]
+    assert (WRITE / PRICE, READ / PRICE) == (1.25, 0.1)
+    figures = row(uncompacted)
+    assert (figures["cost"], figures["tokens_sent"], figures["compactions"]) == (1.0, 1.0, 0.0)
+    assert figures["prefix_reuse"] == round(10 / 30, 4)
+
+
+def test_what_a_compaction_changes_is_written_again() -> None:
+    """In a window of ten tokens and the prompt's five: the second request is the prompt, from the cache, and `go`."""
+    assert TINY.limit(0.5) == 15
+    policy = turn_by_turn(newest)
+    assert bill(TINY, policy(TINY, 15)).reused == [0, 5]
+    figures = row(policy)
+    cost = 10 * 1.25 + 5 * 0.1 + 5 * 1.25
+    assert figures["cost"] == round(cost / (10 * 1.25 + 10 * 0.1 + 10 * 1.25), 4)
+    assert (figures["compactions"], figures["tokens_sent"]) == (1.0, round(20 / 30, 4))
+    assert (figures["over_window"], row(uncompacted)["over_window"]) == (0.0, 0.5)
+
+
+def test_what_a_compaction_made_is_what_the_next_one_gets() -> None:
+    """In a room of 20 tokens the contexts are 5, 15, 25 that become 5, and 15: one compaction."""
+    run = Run("four", [SystemMessage("be"), *(HumanMessage("hi"), AIMessage("ok")) * 4])
+    course = turn_by_turn(newest)(run, run.limit(0.5))
+    assert [len(sent.messages) for sent in course.sent] == [2, 4, 2, 4]
+    assert course.compactions == 1
+
+
+def test_the_beginning_ends_at_the_first_message_that_is_another() -> None:
+    """What stands behind it is written again; an id and our own marks make no other message."""
+    same = HumanMessage("hi", id="x", additional_kwargs={"compaction": {"kind": "other"}})
+    other = [Sent(2, TINY.messages[:2]), Sent(4, [TINY.messages[0], same, HumanMessage("no"), TINY.messages[3]])]
+    assert bill(TINY, Course(other)).reused == [0, 10]
+    moved = [Sent(2, TINY.messages[:2]), Sent(4, [TINY.messages[1], TINY.messages[0]])]
+    assert bill(TINY, Course(moved)).reused == [0, 0]
+
+
+def test_schemas_stand_before_every_request_and_are_reused() -> None:
+    """From the second on; a window is a share of what is neither prompt nor schemas."""
+    run = Run("tools", TINY.messages, schemas=100)
+    found = bill(run, uncompacted(run))
+    assert (found.sizes, found.reused) == ([110, 120], [0, 110])
+    assert run.limit(0.5) == 115
+
+
+def test_a_summarisers_calls_are_in_the_cost() -> None:
+    """Its input as new tokens, its output at five times the input's price."""
+    course = uncompacted(TINY)
+    course.extra_calls, course.extra_input, course.extra_output = 1, 40, 8
+    assert bill(TINY, course).cost == bill(TINY, uncompacted(TINY)).cost + 40 * WRITE + 8 * OUTPUT
+    assert (WRITE * 40 + OUTPUT * 8) / PRICE == 40 * 1.25 + 8 * 5
+
+
+def test_a_call_needs_what_was_said_before_it_and_not_in_the_prompt() -> None:
+    """Each call of a message by itself; a word that nobody had said is none."""
+    run = Run("talk", TALK)
+    assert run.needed == {2: [frozenset({"FQ8APE"})], 6: [frozenset({"PX-1138", "FQ8APE"})] * 2}
+    assert available(run, uncompacted(run)) == [(1, 1), (2, 2), (2, 2)]
+    half = Course([Sent(2, TALK[:2]), Sent(6, [HumanMessage("FQ8APE and PX-11389")])])
+    assert available(run, half) == [(1, 1), (1, 2), (1, 2)]
+    figures = row(lambda _run, _limit: half, run)
+    assert (figures["identifiers"], figures["available"], figures["calls"]) == (5, 0.6, round(1 / 3, 4))
+
+
+def test_a_request_that_was_never_sent_has_nothing_and_counts_as_over() -> None:
+    """As where the graph gives up."""
+    run = Run("talk", TALK)
+    figures = row(lambda _run, _limit: Course([Sent(2, TALK[:2])]), run, 1.0)
+    assert (figures["available"], figures["over_window"]) == (0.2, round(2 / 3, 4))
+
+
+def test_random_exchanges_keep_the_newest_and_their_pairs() -> None:
+    """What the model has not answered yet is no exchange that chance could take."""
+    run = Run("talk", [*TALK, AIMessage("Done.")])
+    for policy in BASELINES["random exchanges"]:
+        last = policy(run, run.limit(0.5)).sent[-1].messages
+        assert [message.type for message in last[-3:]] == ["ai", "tool", "tool"]
+
+
+def test_the_course_ends_with_the_whole_cost() -> None:
+    """At the first point the first request, at the last all of them and a summariser's calls."""
+
+    def paid(run: Run, _limit: int) -> Course:
+        course = turn_by_turn(newest)(run, 15)
+        course.extra_input = 10
+        return course
+
+    figures = row(paid)
+    cost, tokens = figures["course"]["cost"], figures["course"]["tokens"]
+    assert (len(cost), len(tokens)) == (POINTS, POINTS)
+    assert cost[-1] == figures["cost"]
+    assert cost == sorted(cost)
+    assert (tokens[0], tokens[-1]) == (10, 10)
+
+
+class Summarizer:
+    """Says the same of everything, and what it used."""
+
+    name = "same"
+
+    def summarize(self, _: Any) -> Reply:
+        """Answer at once."""
+        return Reply(
+            content="<summary>They talked about files.</summary>", input_tokens=300, output_tokens=7, model="m"
+        )
+
+    async def asummarize(self, request: Any) -> Reply:
+        """Answer at once."""
+        return self.summarize(request)
+
+
+@pytest.fixture
+def recording() -> Recording:
+    """Return ten rounds of a question, a call, its result, and an answer."""
+    rounds: list[BaseMessage] = [SystemMessage("You read files.")]
+    for number in range(10):
+        found = " ".join(f"word-{number}-{word}" for word in range(40))
+        rounds += [
+            HumanMessage(f"What stands in file-{number}.txt?"),
+            asks("c", path=f"file-{number}.txt"),
+            result("c", found),
+            AIMessage(f"It begins with word-{number}-0."),
+        ]
+    return Recording(name="rounds", messages=tuple(rounds), tools=(READ_SCHEMA,))
+
+
+def played(recording: Recording, **given: Any) -> tuple[Run, Course]:
+    """Play a recording through the graph in half of its tokens."""
+    run = run_of(recording)
+    policy = through_the_graph(CompactionSettings(preset="faithful"), [recording], OwnParts(), **given)
+    return run, policy(run, run.limit(0.5))
+
+
+def test_settings_drive_the_real_graph(recording: Recording) -> None:
+    """Every real request is there once, in order, within the limit; a digest costs no call."""
+    run, course = played(recording)
+    assert [sent.answer for sent in course.sent] == run.answers
+    found = bill(run, course)
+    assert max(found.sizes) <= run.limit(0.5) < max(bill(run, uncompacted(run)).sizes)
+    assert course.compactions > 0
+    assert (course.extra_calls, course.extra_cost) == (0, 0)
+
+
+def test_a_model_that_summarises_is_paid_for(recording: Recording) -> None:
+    """Every call of it, by the usage that it reports."""
+    _, course = played(recording, summarizer=Summarizer())
+    assert course.extra_calls >= course.compactions > 0
+    assert (course.extra_input, course.extra_output) == (300 * course.extra_calls, 7 * course.extra_calls)
+
+
+def test_an_input_that_nobody_answered_is_no_real_request(recording: Recording) -> None:
+    """The graph asks the model about it, and the recording has no answer."""
+    longer = Recording(name="rounds", messages=(*recording.messages, HumanMessage("Thanks.")), tools=recording.tools)
+    assert [sent.answer for sent in played(longer)[1].sent] == run_of(recording).answers
+
+
+def test_where_the_graph_gives_up_nothing_more_is_sent(recording: Recording) -> None:
+    """What was sent until then counts, what was not is over the window and has nothing."""
+    run = run_of(recording)
+    policy = through_the_graph(CompactionSettings(enabled=False), [recording], OwnParts())
+    found = bill(run, policy(run, run.limit(0.5)))
+    assert 0 < len(found.sizes) < len(run.answers)
+    assert max(found.sizes) <= run.limit(0.5)
+    figures = row(policy, run)
+    assert figures["over_window"] == round(1 - len(found.sizes) / len(run.answers), 4)
+    assert 0 < figures["available"] < 1
+
+
+def test_recordings_of_the_same_name_are_told_apart(recording: Recording) -> None:
+    """As files of two folders may have it."""
+    other = Recording(name=recording.name, messages=recording.messages[:9], tools=recording.tools)
+    policy = through_the_graph(CompactionSettings(preset="faithful"), [recording, other], OwnParts())
+    for run in map(run_of, (recording, other)):
+        assert [sent.answer for sent in policy(run, run.limit(0.9)).sent] == run.answers
+
+
+def test_the_figures_on_real_runs_are_those_that_others_measured() -> None:
+    """Sliding trim costs half as much again, 1.57 over twice the runs (METRICS); ours keeps more than any of them."""
+    recordings = read_recordings(shared_data("tau-bench-airline/gpt-4o-airline-tasks-00-24.json"))
+    runs = [run_of(one) for one in recordings]
+    whole, trim, chance = replayed(runs, BASELINES, [0.5])
+    assert (whole["available"], whole["cost"], whole["runs"]) == (1.0, 1.0, 100)
+    assert 1.5 < trim["cost"] < 1.65
+    assert chance["available"] < trim["available"] < 0.95
+    faithful = through_the_graph(CompactionSettings(preset="faithful"), recordings, OwnParts())
+    (some,) = replayed(runs[:10], {"faithful": (faithful,)}, [0.5])
+    for other in replayed(runs[:10], {name: BASELINES[name] for name in list(BASELINES)[1:]}, [0.5]):
+        assert some["available"] > other["available"]
+    assert (some["over_window"], some["extra_calls"]) == (0.0, 0)

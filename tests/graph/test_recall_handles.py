@@ -1,0 +1,171 @@
+"""The handle that a summary shows, and what the agent gets for it."""
+
+import random
+import re
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.types import Command
+
+from langgraph_compaction.checkpoint import Database
+from langgraph_compaction.graph import recall
+from langgraph_compaction.nodes import compact_messages
+from langgraph_compaction.nodes.engine import ANY_ID
+from langgraph_compaction.nodes.policies.summary import EARLIER_HANDLES, summary_message
+from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
+from langgraph_compaction.nodes.policies.transcript import is_summary
+from langgraph_compaction.nodes.settings import CompactionSettings
+from tests.fakes import ScriptedModel
+from tests.graph.harness import (
+    CONFIG,
+    SUMMARY,
+    WORDS,
+    Drive,
+    agent,
+    calm,
+    filler,
+    full,
+    ledger,
+    rounds,
+    said,
+    standing,
+    values,
+)
+
+FACT = HumanMessage(f"My booking is ZK-4471, seat 12C. {filler(60, 'b')}", id="fact")
+START: dict[str, Any] = {"messages": [FACT, AIMessage("noted", id="noted"), *full()["messages"]]}
+LINE = re.compile(r"\n\[recall: ([0-9a-f]{12}(?:, [0-9a-f]{12})*)\]")
+
+
+def summary_of(graph: Any) -> HumanMessage:
+    """Return the one summary in view."""
+    (found,) = [message for message in values(graph)["messages"] if is_summary(message)]
+    assert isinstance(found, HumanMessage)
+    return found
+
+
+def handles(text: str) -> list[str]:
+    """Return the handles that a summary shows, in their order."""
+    return [name for line in LINE.findall(text) for name in line.split(", ")]
+
+
+def committed(graph: Any) -> list[str]:
+    """Return the beginnings of the ids of the compactions that were committed, oldest first."""
+    return [row.compaction_id[:12] for row in ledger(graph) if (row.verdict or "").startswith("committed")]
+
+
+async def test_the_agent_fetches_an_original_by_the_handle_in_the_summary(go: Drive, tmp_path: Any) -> None:
+    """It reads the handle in its own request, from a file of SQLite, and gets the words that left."""
+
+    def fetches(request: Any) -> AIMessage:
+        (name,) = [found for message in request for found in handles(message.text)]
+        return AIMessage("", tool_calls=[{"name": "recall", "args": {"handle": name, "query": "booking"}, "id": "r"}])
+
+    with Database.open(f"sqlite:///{tmp_path / 'handles.db'}") as database:
+        database.setup()
+        model = ScriptedModel(replies=["first", fetches, "12C"])
+        graph = agent(model, recall=True, database=database.engine)
+        await go.invoke(graph, START)
+        assert "ZK-4471" not in "".join(message.text for message in values(graph)["messages"])
+        await go.invoke(graph, said("which seat?"))
+        (result,) = [message for message in values(graph)["messages"] if isinstance(message, ToolMessage)]
+        assert FACT.text in result.text
+        assert handles(summary_of(graph).text) == committed(graph)
+
+
+def test_without_recall_a_summary_shows_no_handle() -> None:
+    """The message is what it was."""
+    with_it, without = agent(recall=True, keep_facts=False), agent(keep_facts=False)
+    for graph in (with_it, without):
+        graph.invoke(START, CONFIG)
+    shown, plain = summary_of(with_it), summary_of(without)
+    assert LINE.sub("", shown.text) == plain.text
+    assert "handles" not in plain.additional_kwargs["compaction"]
+    assert LINE.search(shown.text)
+
+
+def test_where_nothing_is_archived_there_is_no_handle() -> None:
+    """Neither in a list that is compacted by itself, nor without a thread."""
+    settings = CompactionSettings(recall=True)
+    short = compact_messages(rounds(12), max_tokens=400, token_counter=WORDS, settings=settings)
+    assert any(map(is_summary, short))
+    graph = agent(recall=True, checkpointer=None)
+    left = graph.invoke(START, {"configurable": {}})["messages"]
+    assert any(map(is_summary, left))
+    assert not any("[recall:" in message.text for message in (*short, *left))
+
+
+@pytest.mark.parametrize("form", ["record", "tags", "cleared", "history", "recent_rounds", "terse"])
+def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
+    """As many as there is room for, in every form; the text that is absorbed has none of them."""
+    graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall=True, summary_form=form)
+    graph.invoke(START, CONFIG)
+    seen: list[list[str]] = []
+    for number in range(EARLIER_HANDLES + 2):
+        graph.invoke({"messages": [*rounds(8, tag=f"n{number}"), HumanMessage("and?", id=f"q{number}")]}, CONFIG)
+        text = summary_of(graph).text
+        assert len(LINE.findall(text)) == 1
+        assert text.count("what was said before") == 1
+        seen.append(handles(text))
+    line = committed(graph)
+    assert seen[0] == line[:2]
+    assert seen[-1] == line[-EARLIER_HANDLES - 1 :]
+    assert len(line) > EARLIER_HANDLES + 1
+    first = recall(graph, CONFIG, "booking", handle=line[0])
+    assert "ZK-4471" in first
+    assert "ZK-4471" not in recall(graph, CONFIG, "booking", handle=line[1])
+
+
+def test_an_archived_summary_leads_to_the_compactions_that_are_named_no_more() -> None:
+    """By the handle of the oldest that is named, on to those before it."""
+    graph = agent(ScriptedModel(), ScriptedModel(replies=[SUMMARY]), recall=True)
+    graph.invoke(START, CONFIG)
+    for number in range(EARLIER_HANDLES + 1):
+        graph.invoke({"messages": [*rounds(8, tag=f"n{number}"), HumanMessage("and?", id=f"q{number}")]}, CONFIG)
+    line = committed(graph)
+    named = handles(summary_of(graph).text)
+    assert line[0] not in named
+    assert line[0] in handles(recall(graph, CONFIG, handle=named[0], max_tokens=5_000))
+
+
+def test_a_summary_that_was_paid_for_is_written_with_the_same_handle() -> None:
+    """A step that runs again after its commit failed writes the very same message."""
+    summarizer = ScriptedModel(replies=[SUMMARY])
+    graph = agent(calm(), summarizer, recall=True)
+    graph.invoke(START, CONFIG)
+    first = summary_of(graph)
+    again = agent(calm(), ScriptedModel(replies=[SUMMARY]), recall=True)
+    again.invoke(START, CONFIG)
+    assert summary_of(again) == first
+    assert handles(first.text) == committed(graph) == committed(again)
+
+
+@pytest.mark.parametrize("window", range(150, 400, 25))
+def test_the_handle_is_counted(window: int) -> None:
+    """A request is never larger than its window for it, and no rung fails that would have done without."""
+    for given in (False, True):
+        graph = agent(recall=given, context_window=window)
+        graph.invoke({"messages": [*rounds(7, 20), HumanMessage("and now?", id="q")]}, CONFIG)
+        assert sum(WORDS.message(message) for message in values(graph)["messages"]) <= window
+        assert committed(graph)
+
+
+def test_the_room_that_is_planned_for_handles_holds_any() -> None:
+    """An id is not known before the summary is written, and tokens of hexadecimal characters differ."""
+    counter = tiktoken_counter()
+    planned = counter.message(summary_message(".", ANY_ID, handles=(ANY_ID,) * EARLIER_HANDLES))
+    draw = random.Random(1)  # noqa: S311 - any ids
+    for _ in range(300):
+        own, *earlier = (f"{draw.getrandbits(64):016x}" for _ in range(EARLIER_HANDLES + 1))
+        assert counter.message(summary_message(".", own, handles=earlier)) <= planned
+
+
+def test_a_conversation_handed_to_another_thread_names_no_handle_of_this_one() -> None:
+    """The other thread's archive does not have it."""
+    graph = agent(recall=True, require_confirmation=True)
+    for given in (full(), Command(resume=False), said(filler(153, "more")), Command(resume="new_thread")):
+        graph.invoke(given, CONFIG)
+    handed = standing(graph)["handoff"]["messages"]
+    assert any(map(is_summary, handed))
+    assert not any("[recall:" in message.text for message in handed)
