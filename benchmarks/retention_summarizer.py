@@ -1,8 +1,8 @@
-"""The summarisers that every peer is given: a chat model that writes what a rule finds in what it was shown."""
+"""The summarisers that every peer is given: a chat model that writes by a rule, and so the same text each time."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -14,32 +14,77 @@ from langgraph_compaction.graph.evaluation.policies import COUNTER
 from langgraph_compaction.graph.evaluation.survival import text_of
 from langgraph_compaction.nodes.policies.digest import digest
 
-_SENTENCE = re.compile(r"[^\n.!?。！？]*(?:[.!?。！？]+(?=\s|$)|[.!?。！？]+|\n|$)")
-
-
-def digested(messages, tokens):
-    return digest(messages, budget=tokens, counter=COUNTER).text
-
-def digested_text(messages, tokens):
-    return digest([HumanMessage(text_of(messages))], budget=tokens, counter=COUNTER).text
-
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
-def newest(messages, tokens):
-    kept, left = [], tokens
-    for s in reversed([p for p in _ENDS.split(text_of(messages)) if p.strip()]):
-        n = COUNTER.text(s)+1
-        if n > left: break
-        kept.append(s); left -= n
-    return "\n".join(reversed(kept))
+_LEAST = 3
+"""Tokens into which no sentence fits."""
+
+Write = Callable[[Sequence[AnyMessage], int], str]
+"""From what a summariser is shown, and the tokens it may write, to a summary."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A way to write a summary."""
+
+    name: str
+    write: Write
+    takes_text: bool = False
+    """Whether it is prompted with one text, as chat models are; else it is handed the messages themselves."""
+
 
 class Summarizer(BaseChatModel):
+    """Writes by a rule, in so many tokens; in none, nothing."""
+
     write: Any
-    tokens: int = 0
-    shown: list[int] = []
+    tokens: int
+    calls: int = 0
+
     @property
-    def _llm_type(self): return "rule"
-    def _generate(self, messages, stop=None, run_manager=None, **_):
-        self.shown.append(len(messages))
+    def _llm_type(self) -> str:
+        return "by rule"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,  # noqa: ARG002 - the base class's signature
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the same
+        **_: Any,
+    ) -> ChatResult:
+        self.calls += 1
         text = self.write(messages, self.tokens) if self.tokens > 0 else ""
         return ChatResult(generations=[ChatGeneration(message=AIMessage(text))])
+
+
+def digest_of_messages(messages: Sequence[AnyMessage], tokens: int) -> str:
+    """What ours write where they have no model, of the messages as they are."""
+    return digest(messages, budget=tokens, counter=COUNTER).text
+
+
+def digest_of_text(messages: Sequence[AnyMessage], tokens: int) -> str:
+    """The same, of all that is said as the words of one user: who said what is lost."""
+    return digest_of_messages([HumanMessage(text_of(messages))], tokens)
+
+
+def newest_sentences(messages: Sequence[AnyMessage], tokens: int) -> str:
+    """The newest whole sentences or lines that fit, in their order."""
+    kept, left = list[str](), tokens
+    for sentence in reversed(_ENDS.split(text_of(messages))):
+        size = COUNTER.text(sentence) + 1
+        if size <= left and sentence.strip():
+            kept.append(sentence)
+            left -= size
+        if left <= _LEAST:
+            break
+    return "\n".join(reversed(kept))
+
+
+DIGEST = Rule("digest", digest_of_messages)
+DIGEST_OF_TEXT = Rule("digest of text", digest_of_text, takes_text=True)
+NEWEST = Rule("newest sentences", newest_sentences)
+
+SAID_OF_RULES: Mapping[str, str] = {
+    DIGEST.name: "our own digest of the messages that the peer hands over: what ours write without a model",
+    DIGEST_OF_TEXT.name: "the same digest of all that the peer hands over as the words of one user message",
+    NEWEST.name: "the newest sentences that fit",
+}

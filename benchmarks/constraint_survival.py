@@ -1,0 +1,103 @@
+"""Which of 45 constraints survive a compaction to a quarter: the 15 of the package `conpact`, and 30 of our own.
+
+    python benchmarks/constraint_survival.py
+
+Each is put at the top, the middle or the bottom of what the users of a run say, in the runs of tau-bench and in those
+of SWE-agent, whose user messages alone may exceed the cap. Prints a table; writes `results/constraint_survival.json`.
+"""
+
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, cast
+
+from langchain_core.messages import AnyMessage, HumanMessage
+from retention_runs import DATA, RUNS
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from langgraph_compaction.graph.cli.recordings import read_recordings
+from langgraph_compaction.graph.evaluation.policies import BASELINES, Policy, compacted, count
+from langgraph_compaction.graph.evaluation.scores import PLACES, SAID, Task, measured, task
+from langgraph_compaction.graph.evaluation.sentences import CONSTRAINTS
+from langgraph_compaction.graph.evaluation.survival import Cut, cut
+from langgraph_compaction.nodes import CompactionSettings
+
+RESULTS = Path(__file__).resolve().parent / "results" / "constraint_survival.json"
+SETS = ("tau-bench-airline", "swe-agent")
+BUDGET = 0.25
+SEEDS = range(3)
+"""Draws of sentences for each run."""
+
+POLICIES: Mapping[str, Sequence[Policy]] = {
+    **{name: (compacted(CompactionSettings(preset=name)),) for name in ("faithful", "selective")},
+    **BASELINES,
+}
+
+
+def main() -> None:
+    """Measure, print, write."""
+    rows: list[dict[str, Any]] = []
+    sentences = {"conpact": published(), "own": CONSTRAINTS}
+    tasks = {(data, name): list(drawn(data, chosen)) for data in SETS for name, chosen in sentences.items()}
+    with Progress() as progress:
+        bar = progress.add_task("runs", total=len(POLICIES) * sum(map(len, tasks.values())))
+        for (data, name), given in tasks.items():
+            about = {"data": data, "sentences": name, "over": sum(exceeds(one.run) for one in given)}
+            rows += [
+                {**about, **row} for row in measured(given, POLICIES, [BUDGET], seen=lambda: progress.advance(bar))
+            ]
+    Console().print(*tables(rows), SAID)
+    RESULTS.write_text(json.dumps({"note": SAID, "rows": rows}, ensure_ascii=False, indent=1) + "\n")
+
+
+def published() -> tuple[str, ...]:
+    """The constraints of `conpact`, from the one file that holds them: the package itself imports data sets."""
+    package = importlib.util.find_spec("conpact")
+    if package is None or package.origin is None:
+        raise SystemExit("conpact is missing: pip install --no-deps conpact, or make bench-retention")
+    spec = importlib.util.spec_from_file_location("constraints", Path(package.origin).parent / "constraints.py")
+    if not isinstance(spec, ModuleSpec) or spec.loader is None:
+        raise SystemExit("this version of conpact has no constraints.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return tuple(one["sc"] for one in module.SCS)
+
+
+def drawn(data: str, sentences: Sequence[str]) -> Iterator[Task]:
+    """Every run of a data set, cut, with sentences by each seed."""
+    files = sorted((RUNS / data).glob(DATA[data].files))
+    recordings = [one for file in files for one in read_recordings(file)]
+    runs = [
+        cut(one.name, cast("Sequence[AnyMessage]", one.messages), share)
+        for one in recordings
+        for share in DATA[data].cuts
+    ]
+    for seed in SEEDS:
+        yield from (task(run, 1_000 * seed + place, sentences) for place, run in enumerate(runs) if run.old)
+
+
+def exceeds(run: Cut) -> bool:
+    """Whether what users say in a run is over the cap by itself."""
+    return count([m for m in run.old if isinstance(m, HumanMessage)]) > BUDGET * count(run.old)
+
+
+def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
+    """One for each data set and list of sentences, everything in per cent."""
+    for (data, name, cuts, over), group in groupby(rows, key=itemgetter("data", "sentences", "cuts", "over")):
+        title = f"{data}, {name}: {cuts} contexts a place, users alone over the cap in {over}"
+        made = Table("policy", *PLACES, "precise", "tokens", title=title)
+        for row in group:
+            shares = [f"{100 * row['rules'][place]:.1f}" for place in PLACES]
+            precise = "" if row["precision"] is None else f"{100 * row['precision']:.0f}"
+            made.add_row(row["policy"], *shares, precise, f"{row['tokens_over_cap']:.2f}")
+        yield made
+
+
+if __name__ == "__main__":
+    main()

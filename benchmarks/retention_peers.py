@@ -1,0 +1,175 @@
+"""The other systems, each by its own code, as ways to bring messages under a cap.
+
+All count tokens as the evaluation does. A summariser may write as much as the peer's frame and tail leave of the cap:
+a first pass, whose summary is empty, shows how much that is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from deepagents.backends import StoreBackend
+from deepagents.middleware.summarization import SummarizationMiddleware as DeepSummarizationMiddleware
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    ClearToolUsesEdit,
+    ContextEditingMiddleware,
+    ModelRequest,
+    ModelResponse,
+    SummarizationMiddleware,
+)
+from langchain_core.exceptions import ContextOverflowError
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langgraph.store.memory import InMemoryStore
+from langmem.short_term import SummarizationNode
+from retention_summarizer import DIGEST, DIGEST_OF_TEXT, NEWEST, Rule, Summarizer
+
+from langgraph_compaction.graph.evaluation.policies import Policy, count
+
+SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+"""Of the cap, for the messages a peer keeps: the named one first, then the others by their distance from it."""
+
+NEAR = 0.95
+"""Share of the cap from which on a context is as large as the cap allows."""
+
+_SEAM = 2
+"""Tokens by which a summary may grow where it is put into its frame."""
+
+_SESSION = "session_" + 2 * "0123456789abcdef"
+"""As long as the random name that deepagents gives a file of history."""
+
+Compact = Callable[[list[AnyMessage], int, int, Summarizer, bool], Sequence[BaseMessage]]
+"""From messages, cap, tokens to keep, a summariser and whether it is prompted with text, to the context."""
+
+
+def langchain(old: list[AnyMessage], _: int, keep: int, model: Summarizer, takes_text: bool) -> Sequence[BaseMessage]:
+    """`SummarizationMiddleware.before_model`; the summariser sees all that is replaced."""
+    middleware = SummarizationMiddleware(model, **_options(keep, model, takes_text))
+    update: Any = middleware.before_model({"messages": old}, None)  # type: ignore[arg-type,typeddict-item] # no runtime
+    return [one for one in update["messages"] if not isinstance(one, RemoveMessage)] if update else old
+
+
+def deepagents(
+    old: list[AnyMessage], cap: int, keep: int, model: Summarizer, takes_text: bool
+) -> Sequence[BaseMessage]:
+    """`SummarizationMiddleware.wrap_model_call`; over the cap the model refuses, and it clips the last results."""
+    backend = StoreBackend(namespace=lambda _: ("files",), store=InMemoryStore())
+    middleware = DeepSummarizationMiddleware(model, backend=backend, **_options(keep, model, takes_text))
+    return _sent(middleware, old, model, limit=cap)
+
+
+def langmem(old: list[AnyMessage], _: int, keep: int, model: Summarizer, __: bool) -> Sequence[BaseMessage]:
+    """`SummarizationNode`, with `max_tokens` so large that the summariser sees all that is replaced."""
+    whole = count(old) + 1
+    node = SummarizationNode(
+        model=model,
+        max_tokens=whole,
+        max_tokens_before_summary=1,
+        max_summary_tokens=whole - keep,
+        token_counter=count,  # type: ignore[arg-type] # it hands over messages only
+        initial_summary_prompt=ChatPromptTemplate.from_messages([("placeholder", "{messages}")]),
+    )
+    return node.invoke({"messages": old})["summarized_messages"]
+
+
+def context_editing(old: Sequence[AnyMessage], cap: int) -> Sequence[BaseMessage]:
+    """`ClearToolUsesEdit`: the oldest results until the cap is met; where all do not do, arguments of calls too."""
+
+    def cleared(at_least: int, inputs: bool) -> list[BaseMessage]:
+        edit = ClearToolUsesEdit(cap, clear_at_least=at_least, keep=0, clear_tool_inputs=inputs)
+        middleware = ContextEditingMiddleware(edits=[edit], token_counter=count)
+        return _sent(middleware, _named(old), Summarizer(write=DIGEST.write, tokens=0))
+
+    every_result = cleared(0, inputs=False)
+    return cleared(count(old) - cap, inputs=count(every_result) > cap)
+
+
+@dataclass
+class Peer:
+    """A policy: a peer with a summariser, in the largest context that fits into the cap, or else the smallest."""
+
+    compact: Compact
+    rule: Rule
+    kept: float
+    """Share of the cap that the messages it keeps may take."""
+    calls: int = field(default=0, init=False)
+    """Summaries asked for."""
+
+    def __call__(self, old: Sequence[AnyMessage], cap: int) -> Sequence[BaseMessage]:
+        """The context for messages and a cap."""
+        messages, rank = _named(old), (True, float("inf"))
+        best: Sequence[BaseMessage] = messages
+        for share in sorted(SHARES, key=lambda share: abs(share - self.kept)):
+            context = self._filled(messages, cap, max(1, int(share * cap)))
+            tokens = count(context)
+            if NEAR * cap <= tokens <= cap:
+                return context
+            if (tokens > cap, abs(cap - tokens)) < rank:
+                best, rank = context, (tokens > cap, abs(cap - tokens))
+        return best
+
+    def _filled(self, messages: list[AnyMessage], cap: int, keep: int) -> Sequence[BaseMessage]:
+        """The context with a summary as long as there is room for."""
+        bare = self._asked(messages, cap, keep, 0)
+        left = cap - count(bare) - _SEAM
+        return self._asked(messages, cap, keep, left) if left > 0 else bare
+
+    def _asked(self, messages: list[AnyMessage], cap: int, keep: int, tokens: int) -> Sequence[BaseMessage]:
+        model = Summarizer(write=self.rule.write, tokens=tokens)
+        context = self.compact(messages, cap, keep, model, self.rule.takes_text)
+        self.calls += model.calls
+        return context
+
+
+def _options(keep: int, model: Summarizer, takes_text: bool) -> dict[str, Any]:
+    """What LangChain's middleware and the one that deepagents builds on it are given."""
+    shown = {"summary_prompt": "{messages}"} if takes_text else {"summarizer": model | StrOutputParser()}
+    return {
+        "trigger": ("tokens", 1),
+        "keep": ("tokens", keep),
+        "token_counter": count,
+        "trim_tokens_to_summarize": None,
+        **shown,
+    }
+
+
+def _sent(
+    middleware: AgentMiddleware[Any, Any, Any], old: list[AnyMessage], model: Summarizer, limit: int | None = None
+) -> list[BaseMessage]:
+    """What a middleware sends to a model in the end; more than the limit is refused."""
+    sent: list[list[BaseMessage]] = []
+
+    def answer(request: ModelRequest[Any]) -> ModelResponse[Any]:
+        sent.append(list(request.messages))
+        if limit is not None and count(sent[-1]) > limit:
+            raise ContextOverflowError("it is larger than the window")
+        return ModelResponse([AIMessage("Yes.")])
+
+    state: Any = {"messages": old, "_summarization_session_id": _SESSION}
+    with suppress(ContextOverflowError):
+        middleware.wrap_model_call(ModelRequest(model=model, messages=old, state=state), answer)
+    return sent[-1]
+
+
+def _named(old: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Copies with ids, which peers ask for or write into what they are given."""
+    return [message.model_copy(update={"id": f"message-{place}"}) for place, message in enumerate(old)]
+
+
+SUMMARISING: Mapping[str, Compact] = {"langchain": langchain, "deepagents": deepagents, "langmem": langmem}
+
+SETUPS = ((DIGEST, 0.5), (DIGEST, 0.1), (DIGEST_OF_TEXT, 0.5), (NEWEST, 0.5))
+"""Summariser, and share of the cap for the messages that are kept."""
+
+
+def peers() -> dict[str, Policy]:
+    """A policy for each peer and summariser, by name."""
+    named: dict[str, Policy] = {
+        f"{name}: {rule.name}, {kept:.0%} kept": Peer(compact, rule, kept)
+        for name, compact in SUMMARISING.items()
+        for rule, kept in SETUPS
+    }
+    return {**named, "langchain: context editing": context_editing}
