@@ -22,14 +22,13 @@ from langgraph_compaction.graph.cli.recordings import read_recordings
 from langgraph_compaction.graph.evaluation.policies import Policy, count
 from langgraph_compaction.graph.evaluation.scores import PLACES, SAID
 from langgraph_compaction.graph.evaluation.sentences import CONSTRAINTS
+from langgraph_compaction.graph.evaluation.shares import Pair, interval, ratio
 from langgraph_compaction.graph.evaluation.survival import (
     Cut,
     bound,
     cut,
     holds,
-    interval,
     planted,
-    ratio,
     survives,
     text_of,
 )
@@ -40,8 +39,6 @@ DATA = HERE.parents[1] / "shared" / "data" / "tau-bench-airline" / "gpt-4o-airli
 CAPS = (0.25, 0.5)
 TUNED = range(12)
 """Tasks on which the digest's figures were chosen; the others are held out."""
-
-Pair = tuple[int, int]
 
 
 @dataclass

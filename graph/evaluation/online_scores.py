@@ -1,18 +1,16 @@
 """The figures of online replays: what was available, and what it cost beside no compaction at all."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
 from .online import Bill, Online, Run, available, bill, uncompacted
-from .survival import interval, ratio
+from .shares import Pair, edges, ratio, rounded, summed
 
 POINTS = 20
 """Points of a run at which its course is told, evenly over its requests."""
-
-Pair = tuple[int, int]
 
 
 @dataclass
@@ -44,13 +42,13 @@ class Tally:
         courses = [policy(run, limit) for policy in policies]
         bills = [bill(run, course) for course in courses]
         each = [pair for course in courses for pair in available(run, course)]
-        self.found.append(_summed(each))
+        self.found.append(summed(each))
         self.calls.append((sum(found == needed for found, needed in each), len(each)))
         self.costs.append((sum(one.cost for one in bills), len(bills) * whole.cost))
         sent = sum(sum(one.sizes) for one in bills)
         self.tokens.append((sent, len(bills) * sum(whole.sizes)))
         self.reused.append((sum(sum(one.reused) for one in bills), sent))
-        self.over.append(_summed(_over(run, one, limit) for one in bills))
+        self.over.append(summed(_over(run, one, limit) for one in bills))
         self.compactions.append((sum(course.compactions for course in courses), len(courses)))
         self.extra_calls += sum(course.extra_calls for course in courses)
         self.sizes += [[one.sizes[at] for at in _points(one)] for one in bills if one.sizes]
@@ -60,22 +58,22 @@ class Tally:
         """Everything as shares of 1, compactions a run; with 95 % bootstrap intervals over runs."""
         whole = sum(uncompacted for _, uncompacted in self.costs)
         return {
-            "available": _rounded(ratio(self.found)),
-            "calls": _rounded(ratio(self.calls)),
+            "available": rounded(ratio(self.found)),
+            "calls": rounded(ratio(self.calls)),
             "compactions": round(ratio(self.compactions), 2),
-            "tokens_sent": _rounded(ratio(self.tokens)),
-            "prefix_reuse": _rounded(ratio(self.reused)),
-            "cost": _rounded(ratio(self.costs)),
-            "over_window": _rounded(ratio(self.over)),
+            "tokens_sent": rounded(ratio(self.tokens)),
+            "prefix_reuse": rounded(ratio(self.reused)),
+            "cost": rounded(ratio(self.costs)),
+            "over_window": rounded(ratio(self.over)),
             "extra_calls": self.extra_calls,
             "ci95": {
-                "available": _interval(self.found),
-                "calls": _interval(self.calls),
-                "cost": _interval(self.costs),
+                "available": edges(self.found),
+                "calls": edges(self.calls),
+                "cost": edges(self.costs),
             },
             "course": {
                 "tokens": [round(sum(at) / len(at)) for at in zip(*self.sizes, strict=True)],
-                "cost": [_rounded(sum(at) / whole) for at in zip(*self.spent, strict=True)],
+                "cost": [rounded(sum(at) / whole) for at in zip(*self.spent, strict=True)],
             },
         }
 
@@ -95,19 +93,6 @@ def _spent(one: Bill) -> list[int]:
     so_far = list(accumulate(one.costs))
     points = [so_far[at] for at in _points(one)]
     return [*points[:-1], points[-1] + one.extra]
-
-
-def _summed(pairs: Iterable[Pair]) -> Pair:
-    listed = list(pairs)
-    return sum(hits for hits, _ in listed), sum(trials for _, trials in listed)
-
-
-def _rounded(share: float) -> float:
-    return round(share, 4)
-
-
-def _interval(pairs: Sequence[Pair]) -> list[float]:
-    return [_rounded(edge) for edge in interval(pairs)]
 
 
 def replayed(

@@ -1,7 +1,7 @@
 """The figures of a policy: run by run, and together with their intervals."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, product, takewhile
 from typing import Any
@@ -14,7 +14,8 @@ from langgraph_compaction.nodes.policies.transcript import Transcript
 from .policies import Policy, count, keeps_archive
 from .recoverable import Archive, Lost
 from .sentences import CONSTRAINTS, REMARKS
-from .survival import Cut, bound, holds, interval, planted, ratio, survives, text_of
+from .shares import Pair, edges, ratio, rounded, summed
+from .survival import Cut, bound, holds, planted, survives, text_of
 
 PLACES: Mapping[str, float] = {"top": 0.0, "middle": 0.5, "bottom": 1.0}
 """Where among a run's user messages a sentence is put."""
@@ -25,9 +26,6 @@ SAID = (
 """What stands under every table."""
 
 _HALF = 0.5
-
-Pair = tuple[int, int]
-"""Hits and trials."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +90,14 @@ class Score:
         """Judge what a policy makes of one run; all its contexts, by places and seeds, together are one pair."""
         each = [_judged(task, given, policy, budget, archive) for given in task.constrained for policy in seeds]
         for name in ("recall", "bound", "calls", "within"):
-            getattr(self, name).append(_summed(pair for one in each for pair in getattr(one, name)))
+            getattr(self, name).append(summed(pair for one in each for pair in getattr(one, name)))
         self._recover(task.run, [lost for one in each for lost in one.lost], archive)
         for place, pairs in self.rules.items():
             if found := [pair for one in each for pair in one.rules[place]]:
-                pairs.append(_summed(found))
+                pairs.append(summed(found))
         listed = [pair for one in each for pair in one.precision]
         listed += [(0, int(_is_rule(given, policy, budget))) for given in task.remarked for policy in seeds]
-        self.precision.append(_summed(listed))
+        self.precision.append(summed(listed))
         self.shares += [share for one in each for share in one.shares]
         self.broken_pairs += sum(one.broken_pairs for one in each)
 
@@ -121,21 +119,21 @@ class Score:
         recovered = {"recoverable": self.recovered} if self.recovered else {}
         ruled = {place: pairs for place, pairs in self.rules.items() if pairs}
         return {
-            **{name: _rounded(ratio(pairs)) for name, pairs in measured.items()},
-            "rules": {place: _rounded(ratio(pairs)) for place, pairs in ruled.items()},
-            "precision": _rounded(ratio(self.precision)) if any(trials for _, trials in self.precision) else None,
-            "recoverable": _rounded(ratio(self.recovered)) if self.recovered else None,
+            **{name: rounded(ratio(pairs)) for name, pairs in measured.items()},
+            "rules": {place: rounded(ratio(pairs)) for place, pairs in ruled.items()},
+            "precision": rounded(ratio(self.precision)) if any(trials for _, trials in self.precision) else None,
+            "recoverable": rounded(ratio(self.recovered)) if self.recovered else None,
             "recall_calls": round(sum(self.recalls) / len(self.recalls), 2) if self.recalls else None,
-            "recoverable_by_chance": _rounded(ratio(self.chance)) if self.chance else None,
+            "recoverable_by_chance": rounded(ratio(self.chance)) if self.chance else None,
             "lost": sum(trials for _, trials in self.recovered),
             "tokens_over_cap": round(sum(self.shares) / len(self.shares), 3),
             "most_over_cap": round(max(self.shares), 3),
-            "within_cap": _rounded(ratio(self.within)),
+            "within_cap": rounded(ratio(self.within)),
             "broken_pairs": self.broken_pairs,
             "ci95": {
-                **{name: _interval(pairs) for name, pairs in measured.items()},
-                **{name: _interval(pairs) for name, pairs in recovered.items()},
-                **{f"rules {place}": _interval(pairs) for place, pairs in ruled.items()},
+                **{name: edges(pairs) for name, pairs in measured.items()},
+                **{name: edges(pairs) for name, pairs in recovered.items()},
+                **{f"rules {place}": edges(pairs) for place, pairs in ruled.items()},
             },
         }
 
@@ -182,19 +180,6 @@ def _broken(messages: Sequence[BaseMessage]) -> int:
     """Calls without a result and results without a call, by position."""
     view = Transcript(messages)  # type: ignore[arg-type] # a baseline may hold any message
     return len(view.orphans) + sum(result is None for block in view.blocks for result in block.results)
-
-
-def _summed(pairs: Iterable[Pair]) -> Pair:
-    listed = list(pairs)
-    return sum(hits for hits, _ in listed), sum(trials for _, trials in listed)
-
-
-def _rounded(share: float) -> float:
-    return round(share, 4)
-
-
-def _interval(pairs: Sequence[Pair]) -> list[float]:
-    return [_rounded(edge) for edge in interval(pairs)]
 
 
 def measured(

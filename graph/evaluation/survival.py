@@ -1,6 +1,5 @@
 """What of a conversation is left in a compacted context: identifiers, what they meant, calls, rules."""
 
-import random
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -183,17 +182,3 @@ def planted(old: Sequence[AnyMessage], constraint: str, place: float, before: bo
     at = users[round(place * (len(users) - 1))]
     words = (constraint, old[at].text) if before else (old[at].text, constraint)
     return [m if i != at else HumanMessage(" ".join(words), id=m.id) for i, m in enumerate(old)]
-
-
-def interval(samples: Sequence[tuple[int, int]], seed: int = 0, draws: int = 1_000) -> tuple[float, float]:
-    """The 95 % bootstrap interval of `sum(hits) / sum(trials)` over runs."""
-    draw = random.Random(seed)  # noqa: S311 - a statistic
-    ratios = sorted(ratio(draw.choices(samples, k=len(samples))) for _ in range(draws))
-    return ratios[int(0.025 * draws)], ratios[int(0.975 * draws)]
-
-
-def ratio(samples: Iterable[tuple[int, int]]) -> float:
-    """Hits over trials; 0 for no trials."""
-    pairs = list(samples)
-    trials = sum(trial for _, trial in pairs)
-    return sum(hit for hit, _ in pairs) / trials if trials else 0.0

@@ -9,7 +9,8 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph_compaction.graph.evaluation.policies import BASELINES, Policy, count
 from langgraph_compaction.graph.evaluation.scores import PLACES, measured, task
 from langgraph_compaction.graph.evaluation.sentences import CONSTRAINTS, REMARKS
-from langgraph_compaction.graph.evaluation.survival import cut, interval, planted, survives, text_of
+from langgraph_compaction.graph.evaluation.shares import interval
+from langgraph_compaction.graph.evaluation.survival import cut, planted, survives, text_of
 from langgraph_compaction.nodes.policies.digest import digest
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
 from tests.histories import asks, result

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.graph.cli.recordings import read_recordings
-from langgraph_compaction.graph.evaluation.survival import cut, holds, ratio
+from langgraph_compaction.graph.evaluation.shares import ratio
+from langgraph_compaction.graph.evaluation.survival import cut, holds
 from langgraph_compaction.nodes.policies.digest import Digest, digest
 from langgraph_compaction.nodes.policies.record import record_bytes, record_limit
 from langgraph_compaction.nodes.policies.tokens import TokenCounter, approximate_counter, tiktoken_counter, total
