@@ -25,9 +25,10 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langgraph.store.memory import InMemoryStore
 from langmem.short_term import SummarizationNode
-from retention_summarizer import DIGEST, DIGEST_OF_TEXT, NEWEST, Rule, Summarizer
+from retention_summarizer import DIGEST, DIGEST_OF_TEXT, NEWEST, Rule, summarizer
 
 from langgraph_compaction.graph.evaluation.policies import Policy, count
+from langgraph_compaction.nodes.testing import ScriptedModel
 
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 """Of the cap, for the messages a peer keeps: the named one first, then the others by their distance from it."""
@@ -41,11 +42,13 @@ _SEAM = 2
 _SESSION = "session_" + 2 * "0123456789abcdef"
 """As long as the random name that deepagents gives a file of history."""
 
-Compact = Callable[[list[AnyMessage], int, int, Summarizer, bool], Sequence[BaseMessage]]
+Compact = Callable[[list[AnyMessage], int, int, ScriptedModel, bool], Sequence[BaseMessage]]
 """From messages, cap, tokens to keep, a summariser and whether it is prompted with text, to the context."""
 
 
-def langchain(old: list[AnyMessage], _: int, keep: int, model: Summarizer, takes_text: bool) -> Sequence[BaseMessage]:
+def langchain(
+    old: list[AnyMessage], _: int, keep: int, model: ScriptedModel, takes_text: bool
+) -> Sequence[BaseMessage]:
     """`SummarizationMiddleware.before_model`; the summariser sees all that is replaced."""
     middleware = SummarizationMiddleware(model, **_options(keep, model, takes_text))
     update: Any = middleware.before_model({"messages": old}, None)  # type: ignore[arg-type,typeddict-item] # no runtime
@@ -53,7 +56,7 @@ def langchain(old: list[AnyMessage], _: int, keep: int, model: Summarizer, takes
 
 
 def deepagents(
-    old: list[AnyMessage], cap: int, keep: int, model: Summarizer, takes_text: bool
+    old: list[AnyMessage], cap: int, keep: int, model: ScriptedModel, takes_text: bool
 ) -> Sequence[BaseMessage]:
     """`SummarizationMiddleware.wrap_model_call`; over the cap the model refuses, and it clips the last results."""
     backend = StoreBackend(namespace=lambda _: ("files",), store=InMemoryStore())
@@ -61,7 +64,7 @@ def deepagents(
     return _sent(middleware, old, model, limit=cap)
 
 
-def langmem(old: list[AnyMessage], _: int, keep: int, model: Summarizer, __: bool) -> Sequence[BaseMessage]:
+def langmem(old: list[AnyMessage], _: int, keep: int, model: ScriptedModel, __: bool) -> Sequence[BaseMessage]:
     """`SummarizationNode`, with `max_tokens` so large that the summariser sees all that is replaced."""
     whole = count(old) + 1
     node = SummarizationNode(
@@ -81,7 +84,7 @@ def context_editing(old: Sequence[AnyMessage], cap: int) -> Sequence[BaseMessage
     def cleared(at_least: int, inputs: bool) -> list[BaseMessage]:
         edit = ClearToolUsesEdit(cap, clear_at_least=at_least, keep=0, clear_tool_inputs=inputs)
         middleware = ContextEditingMiddleware(edits=[edit], token_counter=count)
-        return _sent(middleware, _named(old), Summarizer(write=DIGEST.write, tokens=0))
+        return _sent(middleware, _named(old), summarizer(DIGEST, 0))
 
     every_result = cleared(0, inputs=False)
     return cleared(count(old) - cap, inputs=count(every_result) > cap)
@@ -118,13 +121,13 @@ class Peer:
         return self._asked(messages, cap, keep, left) if left > 0 else bare
 
     def _asked(self, messages: list[AnyMessage], cap: int, keep: int, tokens: int) -> Sequence[BaseMessage]:
-        model = Summarizer(write=self.rule.write, tokens=tokens)
+        model = summarizer(self.rule, tokens)
         context = self.compact(messages, cap, keep, model, self.rule.takes_text)
-        self.calls += model.calls
+        self.calls += len(model.received)
         return context
 
 
-def _options(keep: int, model: Summarizer, takes_text: bool) -> dict[str, Any]:
+def _options(keep: int, model: ScriptedModel, takes_text: bool) -> dict[str, Any]:
     """What LangChain's middleware and the one that deepagents builds on it are given."""
     shown = {"summary_prompt": "{messages}"} if takes_text else {"summarizer": model | StrOutputParser()}
     return {
@@ -137,7 +140,7 @@ def _options(keep: int, model: Summarizer, takes_text: bool) -> dict[str, Any]:
 
 
 def _sent(
-    middleware: AgentMiddleware[Any, Any, Any], old: list[AnyMessage], model: Summarizer, limit: int | None = None
+    middleware: AgentMiddleware[Any, Any, Any], old: list[AnyMessage], model: ScriptedModel, limit: int | None = None
 ) -> list[BaseMessage]:
     """What a middleware sends to a model in the end; more than the limit is refused."""
     sent: list[list[BaseMessage]] = []

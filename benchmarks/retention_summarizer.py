@@ -3,16 +3,13 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import AnyMessage, HumanMessage
 
 from langgraph_compaction.graph.evaluation.policies import COUNTER
 from langgraph_compaction.graph.evaluation.survival import text_of
 from langgraph_compaction.nodes.policies.digest import digest
+from langgraph_compaction.nodes.testing import ScriptedModel
 
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
@@ -33,27 +30,9 @@ class Rule:
     """Whether it is prompted with one text, as chat models are; else it is handed the messages themselves."""
 
 
-class Summarizer(BaseChatModel):
-    """Writes by a rule, in so many tokens; in none, nothing."""
-
-    write: Any
-    tokens: int
-    calls: int = 0
-
-    @property
-    def _llm_type(self) -> str:
-        return "by rule"
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002 - the base class's signature
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the same
-        **_: Any,
-    ) -> ChatResult:
-        self.calls += 1
-        text = self.write(messages, self.tokens) if self.tokens > 0 else ""
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(text))])
+def summarizer(rule: Rule, tokens: int) -> ScriptedModel:
+    """A model that writes by a rule, in so many tokens; in none, nothing."""
+    return ScriptedModel(replies=[lambda messages: rule.write(messages, tokens) if tokens > 0 else ""])
 
 
 def digest_of_messages(messages: Sequence[AnyMessage], tokens: int) -> str:

@@ -1,9 +1,7 @@
 """Messages, each stored once per thread, and the sequence numbers that stand for them."""
 
-import gc
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -126,12 +124,11 @@ class MessageStore:
         found = dict(known or {})
         missing = covering([runs_of(seq for seq in expand(wanted) if seq not in found)]) if found else wanted
         read = self._bodies(conn, thread, missing)
-        with collector_paused():
-            for seq in expand(missing):
-                if (body := read.get(seq)) is None:
-                    raise RowError(f"{_row(thread, seq)} is missing")
-                message = loads_plain(body)
-                found[seq] = loads(body, row=_row(thread, seq)) if message is None else message
+        for seq in expand(missing):
+            if (body := read.get(seq)) is None:
+                raise RowError(f"{_row(thread, seq)} is missing")
+            message = loads_plain(body)
+            found[seq] = loads(body, row=_row(thread, seq)) if message is None else message
         if bodies is not None:
             bodies.update(read)
         return found
@@ -211,18 +208,6 @@ def prepare(message: BaseMessage) -> Prepared:
     body = dumps(message)
     bare = content_hash(dumps(message.model_copy(update={"id": None}))) if message.id else None
     return Prepared(message, body, content_hash(body), bare)
-
-
-@contextmanager
-def collector_paused() -> Generator[None]:
-    """Keep Python from looking for garbage while many objects are made that all stay."""
-    paused = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if paused:
-            gc.enable()
 
 
 def _opened(thread: Thread, rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from html import escape
 from typing import Any
 
@@ -80,6 +81,7 @@ class Work:
         old = old_part(self.messages, self.drop)
         return [self.call.told(self.originals.get(message_id(message), message)) for message in old]
 
+    @cached_property
     def stays(self) -> tuple[AnyMessage, ...]:
         """What stays in view, as it will stand there, redacted."""
         left = (message for index, message in enumerate(self.messages) if index not in self.drop)
@@ -109,7 +111,7 @@ class Work:
             earlier=body or None,
             record=earlier.record,
             facts=earlier.facts,
-            stays=self.stays(),
+            stays=self.stays,
             max_tokens=self.budget,
             counter=self.call.meter.counter,
             focus=self.focus,

@@ -15,16 +15,15 @@ records are called.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolCall
 
 from langgraph_compaction.nodes.policies.transcript import is_real_user
 
-from .survival import FILLER, NEAR, Cut, asked, beside, holds, listed, text_of
+from .survival import FILLER, NEAR, Cut, asked, beside, holds, leaves, listed, text_of
 
 MOST_WORDS = 4
 """Words of a query (METRICS)."""
@@ -83,7 +82,7 @@ class _Asker:
     def __init__(self, need: Need, context: Sequence[BaseMessage]) -> None:
         self.token, self.messages = need.token, [*context, *need.said]
         self.view = _MARKER.sub("", text_of(self.messages))
-        self.leaves = list(_leaves(need.call["args"]))
+        self.leaves = list(leaves(need.call["args"]))
 
     @cached_property
     def key(self) -> list[str]:
@@ -157,15 +156,3 @@ def _last(text: str, token: str) -> tuple[str, str]:
 
 def _is_name(token: str) -> bool:
     return not _NUMBER.fullmatch(token) and not _FIELD.fullmatch(token)
-
-
-def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Every value inside an argument as a text, under its key."""
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from _leaves(item, str(name))
-    elif isinstance(value, list):
-        for item in value:
-            yield from _leaves(item, key)
-    else:
-        yield key, str(value)

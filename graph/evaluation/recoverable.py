@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database, digest_all
+from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.nodes.policies.recalled import answer
 
 from ..recall_tool import MAX_TOKENS, Wanted, look_up
@@ -79,15 +79,14 @@ class Archive:
 
     def _thread(self, run: Cut) -> str:
         """The thread of a run; what stood before its cut is archived when it is first asked for."""
-        thread = digest_all([*run.old, *run.later])
-        if thread not in self._needs:
-            self._needs[thread] = needs(run)
-            self.records.archive(thread, "", _COMPACTION, run.old, now=0.0)
-        return thread
+        if run.digest not in self._needs:
+            self._needs[run.digest] = needs(run)
+            self.records.archive(run.digest, "", _COMPACTION, run.old, now=0.0)
+        return run.digest
 
 
 def _tries(run: Cut, context: Sequence[BaseMessage], need: Need) -> Iterator[Wanted]:
-    original = set[str]().union(*map(words_of, around(text_of(run.old), need.token)))
+    original = set[str]().union(*map(words_of, around(run.text, need.token)))
     yield from list(_handles(text_of(context), original))[:MOST_HANDLES]
     for query in queries(need, context):
         yield Wanted(query=query)

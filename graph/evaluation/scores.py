@@ -143,7 +143,7 @@ def _judged(task: Task, given: Given, policy: Policy, budget: float, archive: Ar
     cap = cap_of(given, budget)
     context = policy(given.messages, cap)
     score, run, text, tokens = Score(), task.run, text_of(context), count(context)
-    before, wanted = text_of(run.old), run.identifiers
+    before, wanted = run.text, run.identifiers
     found = {token for token in wanted if holds(text, token)}
     score.recall.append((len(found), len(wanted)))
     score.bound.append((sum(bound(text, before, token) for token in found), len(wanted)))

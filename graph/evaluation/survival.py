@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from langchain_core.messages import (
@@ -16,6 +16,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from langgraph_compaction.checkpoint import digest_all
 from langgraph_compaction.nodes.policies.tokens import texts_of
 
 NEAR = 80
@@ -49,6 +50,16 @@ class Cut:
     """Identifiers that each later call needs from before the cut."""
     later: Sequence[AnyMessage] = ()
     """What stands behind the cut."""
+
+    @cached_property
+    def text(self) -> str:
+        """All that was said before the cut."""
+        return text_of(self.old)
+
+    @cached_property
+    def digest(self) -> str:
+        """The same for the same conversation cut at the same place, and for no other."""
+        return f"{len(self.old)} {digest_all([*self.old, *self.later])}"
 
     @property
     def identifiers(self) -> frozenset[str]:
@@ -90,7 +101,7 @@ def listed(text: str) -> list[str]:
 
 def asked(call: ToolCall) -> set[str]:
     """Identifiers in the arguments of a call."""
-    return {token for leaf in _leaves(call["args"]) for token in identifiers(leaf)}
+    return {token for _, leaf in leaves(call["args"]) for token in identifiers(leaf)}
 
 
 def _needed(later: Sequence[AnyMessage], before: str, prompt: str) -> Iterator[frozenset[str]]:
@@ -107,15 +118,16 @@ def _needed(later: Sequence[AnyMessage], before: str, prompt: str) -> Iterator[f
             supplied += "\n" + text_of([message])
 
 
-def _leaves(value: Any) -> Iterator[str]:
+def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Every value inside an argument as a text, under its key."""
     if isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
+        for name, item in value.items():
+            yield from leaves(item, str(name))
     elif isinstance(value, list):
         for item in value:
-            yield from _leaves(item)
+            yield from leaves(item, key)
     else:
-        yield str(value)
+        yield key, str(value)
 
 
 @lru_cache(maxsize=8_192)

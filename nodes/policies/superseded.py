@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Protocol
 
+from .entries import Entry
 from .identifiers import identifiers, is_id_key
+from .sightings import Sighting
 
 MARK = " (superseded)"
 """What stands behind a value that is no longer true."""
@@ -17,33 +17,8 @@ Field = tuple[str, str, str, str, str]
 """Key and value that name the thing; path, row and key of the field."""
 
 
-class Stated(Protocol):
-    """A value of a field, as a message states it."""
-
-    @property
-    def at(self) -> int:
-        """Position of the message."""
-        ...
-
-    @property
-    def value(self) -> str:
-        """The value as text."""
-        ...
-
-    @property
-    def path(self) -> str:
-        """Dotted keys up to the last list."""
-        ...
-
-    @property
-    def row(self) -> str:
-        """Which element of the lists on the path."""
-        ...
-
-    @property
-    def key(self) -> str:
-        """Dotted keys after the last list."""
-        ...
+Stated = Entry | Sighting
+"""A value of a field, as a message or an earlier digest states it."""
 
 
 def superseded(stated: Sequence[Stated]) -> set[Place]:
@@ -68,7 +43,8 @@ def _fields(stated: Sequence[Stated]) -> Iterator[tuple[Stated, Field]]:
     for one in stated:
         groups[one.at].append(one)
     for group in groups.values():
-        for named in islice(filter(_names, group), 1):
+        named = next(filter(_names, group), None)
+        if named is not None:
             about = (one for one in group if one.key and one.value != named.value)
             yield from ((one, (named.key, named.value, one.path, one.row, one.key)) for one in about)
 
