@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
+from weakref import ref
 
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
@@ -25,7 +26,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from . import checkpoints, delta, leases, pending, tuples
 from .database import Database
 from .errors import ConflictError
-from .memo import Age, Known, Memo
+from .memo import Age, Memo, Read
 from .pending import Write
 from .reading import Reading
 from .sealing import Keyring
@@ -101,8 +102,8 @@ class SaverCore(BaseCheckpointSaver[int]):
             [built] = tuples.build(reading, [stored])
             for channel, node in stored.values.items():
                 if (runs := reading.runs(node, thread.seal.name(stored.row))) is not None:
-                    held = list(built.checkpoint["channel_values"][channel])
-                    self.memo.remember(thread_id, Known(thread.age, held, None, runs, reading.bodies_of(runs)))
+                    held = list(map(ref, built.checkpoint["channel_values"][channel]))
+                    self.memo.read(thread_id, Read(thread.age, held, runs, reading.bodies_of(runs)))
             return built
 
         return self.database.look(work)

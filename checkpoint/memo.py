@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter, is_
 from typing import Any, NamedTuple
+from weakref import ref
 
 import ormsgpack
 from langchain_core.messages import BaseMessage
 
 from .codec import PLAIN_OPTION, is_still
-from .runs import Runs
+from .runs import Runs, first
 
 _LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
 _HELD_A_THREAD = 64
@@ -26,30 +27,38 @@ Age = tuple[int, int]
 """(key, generation) of a thread: with another one, rows that were known may be gone."""
 
 
-@dataclass(slots=True)
-class Known:
+class Known(NamedTuple):
     """A list of messages as it stands in the database. The lists are never changed."""
 
     age: Age
     messages: list[BaseMessage]
-    seen: list[Any] | None
-    """What the messages looked like; None where they were just read, and `bodies` tell it."""
+    looks: list[Any]
+    """What the messages looked like."""
     runs: Runs
-    bodies: Sequence[bytes] = ()
 
-    @property
-    def looks(self) -> list[Any]:
-        """What the messages looked like, found out when it is first asked for: who only reads never does."""
-        bodies = self.bodies  # before `seen` is looked at: they go once that is there
-        if self.seen is None:
-            # looked at before it is compared: a change in between is then seen by the one or by the other
-            looks = map(look, self.messages)
-            self.seen = [
-                seen if is_still(message, body) else None
-                for seen, message, body in zip(looks, self.messages, bodies, strict=True)
-            ]
-        self.bodies = ()
-        return self.seen
+
+class Read(NamedTuple):
+    """A list of messages as it was read. It keeps none of them alive: most readers never write."""
+
+    age: Age
+    messages: list[ref[BaseMessage]]
+    runs: Runs
+    bodies: Sequence[bytes]
+
+    def known(self) -> Known:
+        """Return what is left of it; what the messages look like is only asked here, and beside what was read."""
+        alive: list[BaseMessage] = []
+        for one in self.messages:
+            if (message := one()) is None:
+                break
+            alive.append(message)
+        # looked at before it is compared: a change in between is then seen by the one or by the other
+        looks = map(look, alive)
+        seen = [
+            seen if is_still(message, body) else None
+            for seen, message, body in zip(looks, alive, self.bodies, strict=False)
+        ]
+        return Known(self.age, alive, seen, first(self.runs, len(alive)))
 
 
 class Held(NamedTuple):
@@ -64,6 +73,7 @@ class Held(NamedTuple):
 @dataclass(slots=True)
 class _Thread:
     lists: tuple[Known, ...] = ()
+    reads: tuple[Read, ...] = ()
     held: OrderedDict[int, Held] = field(default_factory=OrderedDict[int, Held])
 
 
@@ -80,7 +90,12 @@ class Memo:
         if not messages:
             return None
         with self._lock:
-            lists = self._threads[thread_id].lists if thread_id in self._threads else ()
+            thread = self._threads.get(thread_id, _Thread())
+            lists, reads = thread.lists, thread.reads
+        for read in reads:
+            if read.messages[0]() is messages[0]:
+                self.remember(thread_id, known := read.known())
+                lists = (known, *lists)
         best: tuple[Known, int] | None = None
         for known in lists:
             if known.messages[0] is messages[0]:
@@ -103,6 +118,16 @@ class Memo:
             thread = self._touched(thread_id)
             others = (one for one in thread.lists if one is not before and one.messages[0] is not new.messages[0])
             thread.lists = (new, *others)[:_LISTS_A_THREAD]
+            thread.reads = tuple(one for one in thread.reads if one.messages[0]() is not new.messages[0])
+
+    def read(self, thread_id: str, new: Read) -> None:
+        """Keep in mind a list that was read, as long as somebody has its messages."""
+        if not (self._size and new.messages):
+            return
+        with self._lock:
+            thread = self._touched(thread_id)
+            others = (one for one in thread.reads if one.messages[0]() is not None)
+            thread.reads = (new, *others)[:_LISTS_A_THREAD]
 
     def hold(self, thread_id: str, new: Iterable[Held]) -> None:
         """Keep single messages that are now stored."""

@@ -79,8 +79,10 @@ def bodies(conn: sa.Connection, thread: Thread, ranges: Sequence[tuple[int, int]
             wanted.setdefault(block, []).append(places)
     found: dict[int, bytes] = {}
     for block, held in read(conn, thread, wanted):
-        there = ((place, held[place]) for places in wanted[block] for place in places)
-        found.update((block * BLOCK + place, body) for place, body in there if body is not None)
+        for places in wanted[block]:
+            seqs = range(block * BLOCK + places.start, block * BLOCK + places.stop)
+            there = zip(seqs, held[places.start : places.stop], strict=True)
+            found.update((seq, body) for seq, body in there if body is not None)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any
 
 import ormsgpack
@@ -49,6 +49,7 @@ class Reading:
     blobs: dict[int, bytes] = field(default_factory=dict[int, bytes])
     bodies: dict[int, bytes] = field(default_factory=dict[int, bytes])
     awaited: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    _stretches: dict[int, list[BaseMessage]] = field(default_factory=dict[int, list[BaseMessage]])
 
     def expect(self, row: str, nodes: Iterable[Any]) -> None:
         """Note what the nodes of a row stand for, to be read by the next `fetch`; RowError names a damaged row."""
@@ -79,7 +80,7 @@ class Reading:
     def _built(self, node: Any, row: str) -> Any:
         match node:
             case [int(tag), *_] if tag in {RUNS, PIECES}:
-                return list(map(self.messages.__getitem__, expand(self._runs(node, row))))
+                return list(chain.from_iterable(starmap(self._messages, self._runs(node, row))))
             case [int(tag), int(seq)] if tag in {ONE, BARE}:
                 message = self.messages[seq]
                 return message if tag == ONE else message.model_copy(update={"id": None})
@@ -119,6 +120,14 @@ class Reading:
                 return Overwrite(self._built(held, row))
             case _:
                 raise RowError(f"{row} is damaged: a value in it is of no known form")
+
+    def _messages(self, start: int, length: int) -> list[BaseMessage]:
+        """Return the messages of a run, cut from the longest that starts there: most lists differ at their end."""
+        longest = self._stretches.get(start, [])
+        if len(longest) < length:
+            longest = list(map(self.messages.__getitem__, range(start, start + length)))
+            self._stretches[start] = longest
+        return longest[:length]
 
     def _stretch(self, part: Any, row: str) -> list[Any]:
         built = self._built(part, row)

@@ -5,6 +5,7 @@ repetitions are kept; a run only ever counts upwards.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from .errors import RowError
 
@@ -54,8 +55,7 @@ def extended(runs: Runs, seqs: Iterable[int]) -> Runs:
 
 def expand(runs: Runs) -> Iterator[int]:
     """Yield every sequence number of the runs, in order."""
-    for start, length in runs:
-        yield from range(start, start + length)
+    return chain.from_iterable(range(start, start + length) for start, length in runs)
 
 
 def count(runs: Runs) -> int:

@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 from . import packs, tables
 from .codec import HASH_BYTES, content_hash, dumps, loads, loads_plain, prove
 from .errors import MessageError, RowError
-from .runs import Runs, covering, expand, runs_of
+from .runs import Runs, count, covering, expand, runs_of
 from .sealing import PREFIX_BYTES, Keyring
 from .statements import any_of, chunks, in_groups
 from .threads import Thread, Threads
@@ -190,7 +190,8 @@ class MessageStore:
         edge = packs.first_loose(thread)
         old = tuple((start, min(length, edge - start)) for start, length in runs if start < edge)
         found = packs.bodies(conn, thread, old)
-        beside = runs_of(seq for seq in expand(old) if seq not in found)  # large ones
+        # large ones stand beside the packs
+        beside = () if len(found) == count(old) else runs_of(seq for seq in expand(old) if seq not in found)
         loose = [(start, start + length - 1) for start, length in beside]
         loose += [(max(start, edge), start + length - 1) for start, length in runs if start + length > edge]
         for start, end in loose if len(loose) <= _FEW else ():

@@ -1,11 +1,12 @@
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.codec import dumps
-from langgraph_compaction.checkpoint.memo import Held, Known, Memo, look
+from langgraph_compaction.checkpoint.memo import Held, Known, Memo, Read, look
 from tests.checkpoint.samples import EVERY_KIND, talk
 
 
@@ -14,9 +15,14 @@ def known(messages: list[BaseMessage], first: int = 0) -> Known:
     return Known((1, 0), list(messages), list(map(look, messages)), ((first, len(messages)),))
 
 
-def just_read(messages: list[BaseMessage]) -> Known:
-    """Return a list as it was read from the database."""
-    return Known((1, 0), list(messages), None, ((0, len(messages)),), list(map(dumps, messages)))
+def just_stored(memo: Memo, messages: list[BaseMessage]) -> None:
+    """Let a memo know a list as it was stored."""
+    memo.remember("t", known(messages))
+
+
+def just_read(memo: Memo, messages: list[BaseMessage]) -> None:
+    """Let a memo know a list as it was read from the database."""
+    memo.read("t", Read((1, 0), list(map(ref, messages)), ((0, len(messages)),), list(map(dumps, messages))))
 
 
 def remembered(messages: list[BaseMessage], size: int = 4) -> Memo:
@@ -89,14 +95,14 @@ ODD = AIMessage(
 )
 
 
-@pytest.mark.parametrize("stored", [known, just_read])
+@pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_message_that_was_changed_in_place_is_noticed(name: str, stored: Callable[..., Known]) -> None:
+def test_a_message_that_was_changed_in_place_is_noticed(name: str, there: Callable[..., None]) -> None:
     """However deep the change is, the message and what follows it are stored again like new ones."""
     odd = ODD.model_copy(deep=True)
     messages = [*talk(5), odd, *talk(5, start=5)]
     memo = Memo(4)
-    memo.remember("t", stored(messages))
+    there(memo, messages)
     CHANGES[name](odd)
     assert shared(memo, messages) == 5
     assert shared(memo, messages) == 5  # also once it is known what they looked like
@@ -119,7 +125,7 @@ def test_a_message_that_was_not_changed_is_not_suspected() -> None:
     plain = [message for name, message in EVERY_KIND.items() if name != opaque]
     assert shared(remembered(plain), plain) == len(plain)
     memo = Memo(4)
-    memo.remember("t", just_read([ODD]))
+    just_read(memo, [ODD])
     assert shared(memo, [ODD]) == 1
     assert shared(remembered([EVERY_KIND[opaque]]), [EVERY_KIND[opaque]]) == 0
 
@@ -152,6 +158,22 @@ def test_a_list_takes_the_place_of_the_one_it_grew_from() -> None:
     assert found is not None
     assert (found[0].runs, found[1]) == (((5, 4),), 3)
     assert shared(memo, other) == 2
+
+
+def test_what_was_only_read_is_not_kept_alive() -> None:
+    """Who reads and writes nothing leaves no conversation in memory; what is left of a list is known so far."""
+    messages = talk(5)
+    memo = Memo(4)
+    just_read(memo, messages)
+    first, gone = messages[:3], ref(messages[3])
+    del messages
+    assert gone() is None
+    assert shared(memo, [*first, *talk(2, start=3)]) == 3
+    read = talk(2)
+    just_read(memo, read)
+    del read
+    just_read(memo, first)
+    assert len(memo._threads["t"].reads) == 1
 
 
 def test_what_is_held_is_bounded() -> None:
