@@ -34,6 +34,7 @@ from .serde import StrictSerializer
 from .store import MessageStore
 from .stored import Stored
 from .threads import Thread
+from .together import Together
 from .tuples import config_of, configurable, place_of
 from .urls import MEMORY
 from .values import Plan
@@ -73,6 +74,7 @@ class SaverCore(BaseCheckpointSaver[int]):
         self.store = MessageStore(self.database.keys, now)
         self.now = now
         self.memo = Memo(cache)
+        self.together = Together(self.database, self.store)
 
     def close(self) -> None:
         """Close the connections, unless they were opened elsewhere."""
@@ -163,8 +165,8 @@ class SaverCore(BaseCheckpointSaver[int]):
         rest = {key: value for key, value in checkpoint.items() if key not in _KNOWN_KEYS and value}
         beyond = self.serde.dumps_typed(rest) if rest else None
 
-        def work(conn: sa.Connection) -> Age:
-            thread = self._locked(conn, thread_id)
+        def work(conn: sa.Connection, thread: Thread) -> Age:
+            leases.check(thread, self.now())
             if self.on_conflict == "raise":
                 _refuse_fork(conn, thread, (namespace, checkpoint["id"]), parent, about.get("source"))
             stored = Stored(
@@ -184,10 +186,9 @@ class SaverCore(BaseCheckpointSaver[int]):
             )
             if checkpoints.put(conn, thread, stored):
                 thread.next_checkpoint += 1
-            self.store.threads.save(conn, thread)
             return thread.age
 
-        plan.committed(self.database.run(work))
+        plan.committed(self.together.run(thread_id, work))
         return config_of(thread_id, namespace, checkpoint["id"])
 
     def put_writes(
@@ -205,8 +206,8 @@ class SaverCore(BaseCheckpointSaver[int]):
             for index, (channel, value) in enumerate(writes)
         ]
 
-        def work(conn: sa.Connection) -> Age:
-            thread = self._locked(conn, thread_id)
+        def work(conn: sa.Connection, thread: Thread) -> Age:
+            leases.check(thread, self.now())
             nodes = plan.write(conn, thread, self.store, [node for _, _, node in planned])
             row = pending.row_name(namespace, checkpoint_id, task_id)
             held = [
@@ -214,16 +215,10 @@ class SaverCore(BaseCheckpointSaver[int]):
                 for (index, channel, _), node in zip(planned, nodes, strict=True)
             ]
             checkpoints.put_writes(conn, thread, (namespace, checkpoint_id), task_id, held)
-            self.store.threads.save(conn, thread)
             return thread.age
 
         if planned:
-            plan.committed(self.database.run(work))
-
-    def _locked(self, conn: sa.Connection, thread_id: str) -> Thread:
-        thread = self.store.thread(conn, thread_id)
-        leases.check(thread, self.now())
-        return thread
+            plan.committed(self.together.run(thread_id, work))
 
     def pages(
         self,

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import wraps
+from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
@@ -85,11 +85,23 @@ class Database:
 
         `work` must come to the same when it is done twice: a connection may be lost after the commit.
         """
-        return self._again(self.write, work)
+        return self.again(partial(_done, self.write, work))
 
     def look(self, work: Callable[[sa.Connection], T]) -> T:
         """Do `work` in a transaction that reads, again after a lost connection."""
-        return self._again(self.read, work)
+        return self.again(partial(_done, self.read, work))
+
+    def again(self, transaction: Callable[[], T]) -> T:
+        """Do a whole transaction, again after a deadlock or a lost connection."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return transaction()
+            except DatabaseError as error:
+                if attempt + 1 == _ATTEMPTS or not _may_pass(error.__cause__):
+                    raise
+                # nobody's secret: several that met once should not meet again
+                time.sleep(_FIRST_PAUSE_S * 2**attempt * random.random())  # noqa: S311
+        raise AssertionError("unreachable")
 
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
@@ -140,20 +152,6 @@ class Database:
 
     def _autocommit(self) -> sa.Engine:
         return self.engine if self._sqlite else self.engine.execution_options(isolation_level="AUTOCOMMIT")
-
-    def _again(
-        self, opened: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], T]
-    ) -> T:
-        for attempt in range(_ATTEMPTS):
-            try:
-                with opened() as conn:
-                    return work(conn)
-            except DatabaseError as error:
-                if attempt + 1 == _ATTEMPTS or not _may_pass(error.__cause__):
-                    raise
-                # nobody's secret: several that met once should not meet again
-                time.sleep(_FIRST_PAUSE_S * 2**attempt * random.random())  # noqa: S311
-        raise AssertionError("unreachable")
 
     @contextmanager
     def _transaction(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
@@ -223,6 +221,11 @@ def reads(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Con
         return self.database.look(lambda conn: method(self, conn, *args, **options))
 
     return transaction
+
+
+def _done(opened: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], T]) -> T:
+    with opened() as conn:
+        return work(conn)
 
 
 def _isolated(engine: sa.Engine, level: str) -> sa.Engine:

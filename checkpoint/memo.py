@@ -5,7 +5,7 @@ kept too, and compared deeply: a changed one is stored again like a new one.
 """
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter, is_
@@ -17,9 +17,11 @@ from langchain_core.messages import BaseMessage
 
 from .codec import PLAIN_OPTION, is_still
 from .runs import Runs, first
+from .store import Prepared
 
 _LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
 _HELD_A_THREAD = 64
+_FRESH = 8
 _fields = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
 
@@ -61,6 +63,14 @@ class Read(NamedTuple):
         return Known(self.age, alive, seen, first(self.runs, len(alive)))
 
 
+class Fresh(NamedTuple):
+    """A message that was just prepared to be stored, and what it looked like."""
+
+    message: BaseMessage
+    look: Any
+    prepared: Prepared
+
+
 class Held(NamedTuple):
     """A single message as it stands in the database, and what it looked like."""
 
@@ -84,6 +94,21 @@ class Memo:
         self._size = size
         self._lock = threading.Lock()
         self._threads: OrderedDict[str, _Thread] = OrderedDict()
+        self._fresh: deque[Fresh] = deque(maxlen=_FRESH if size else 0)
+
+    def prepared(self, message: BaseMessage) -> Fresh | None:
+        """Return what the message was prepared to be stored as, while it is unchanged; or None.
+
+        A node's answer is put as its write and, before that is committed, within the state.
+        """
+        for one in tuple(self._fresh):
+            if one.message is message:
+                return one if _alike([message], [message], [one.look]) else None
+        return None
+
+    def prepare(self, new: Fresh) -> None:
+        """Keep in mind a message that is about to be stored."""
+        self._fresh.appendleft(new)
 
     def prefix(self, thread_id: str, messages: Sequence[BaseMessage]) -> tuple[Known, int] | None:
         """Return a known list and how many messages at its start the given one shares, unchanged; or None."""
@@ -224,8 +249,8 @@ def _copied(value: Any) -> Any:
 def _entries(held: Mapping[Any, Any]) -> dict[Any, Any]:
     seen = dict(held)
     for key, one in held.items():
-        if type(one) not in _CONSTANT:
-            seen[key] = _copied(one)
+        if (kind := type(one)) not in _CONSTANT:
+            seen[key] = _copied(one) if one or kind not in _EMPTY else _EMPTY[kind]
     return seen
 
 

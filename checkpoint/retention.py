@@ -169,7 +169,7 @@ def sweep(conn: sa.Connection, thread: Thread) -> None:
     stored = set(conn.execute(sa.select(tables.blob.c.number).where(tables.blob.c.thread == thread.id)).scalars())
     for chunk in chunks(sorted(stored - numbers)):
         conn.execute(sa.delete(tables.blob).where(tables.blob.c.thread == thread.id, tables.blob.c.number.in_(chunk)))
-    thread.generation += 1
+    thread.lose_rows()
     conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread.id).values(generation=thread.generation))
 
 

@@ -76,7 +76,9 @@ class MessageStore:
         """
         hashes = [thread.seal.hash(one.digest) for one in prepared]
         bare = [None if one.bare is None else thread.seal.hash(one.bare) for one in prepared]
-        seqs = self._known(conn, thread, [*hashes, *(name for name in bare if name is not None)])
+        seqs = {name: thread.added[name] for name in hashes if name in thread.added}
+        names = (name for pair in zip(hashes, bare, strict=True) if pair[0] not in seqs for name in pair)
+        seqs.update(self._known(conn, thread, [name for name in names if name is not None]))
         asked = set(hashes)
         fresh: list[tuple[int, bytes, Prepared]] = []
         taken: list[tuple[int, bytes, bytes, Prepared]] = []
@@ -91,6 +93,7 @@ class MessageStore:
                 and (seq := seqs.get(without, -1)) >= packs.first_loose(thread)
             ):
                 del seqs[without]
+                thread.added.pop(without, None)
                 taken.append((seq, without, name, one))
             else:
                 seq = thread.next_seq
@@ -99,6 +102,7 @@ class MessageStore:
             seqs[name] = seq
         self._insert(conn, thread, fresh)
         self._take_over(conn, thread, taken)
+        thread.added.update((name, seqs[name]) for name in hashes)
         if fresh:
             packs.pack_old(conn, thread)
         return [seqs[name] for name in hashes]
@@ -168,11 +172,11 @@ class MessageStore:
     def _insert(self, conn: sa.Connection, thread: Thread, fresh: Sequence[tuple[int, bytes, Prepared]]) -> None:
         if not fresh:
             return
-        conn.execute(
-            _INSERT_MESSAGE,
-            [{"thread": thread.id, "seq": seq, "body": _closed(thread, seq, one.body)} for seq, _, one in fresh],
-        )
-        conn.execute(_INSERT_HASH, [{"thread": thread.id, "hash": name, "seq": seq} for seq, name, _ in fresh])
+        bodies = [{"thread": thread.id, "seq": seq, "body": _closed(thread, seq, one.body)} for seq, _, one in fresh]
+        names = [{"thread": thread.id, "hash": name, "seq": seq} for seq, name, _ in fresh]
+        # most often there is one, which costs less as one than as a list of one
+        conn.execute(_INSERT_MESSAGE, bodies if len(fresh) > 1 else bodies[0])
+        conn.execute(_INSERT_HASH, names if len(fresh) > 1 else names[0])
 
     def _take_over(
         self, conn: sa.Connection, thread: Thread, taken: Sequence[tuple[int, bytes, bytes, Prepared]]

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -33,11 +33,18 @@ class Thread:
     lease_until: float | None
     updated_at: float
     seal: Seal
+    added: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    """Numbers of the messages that this transaction has stored, by their hash."""
 
     @property
     def age(self) -> tuple[int, int]:
         """What changes where rows of the thread may have gone."""
         return self.id, self.generation
+
+    def lose_rows(self) -> None:
+        """Note that rows of messages have gone."""
+        self.generation += 1
+        self.added.clear()
 
 
 class Threads:
@@ -61,8 +68,15 @@ class Threads:
     def find(self, conn: sa.Connection, thread_id: str, *, lock: bool = True) -> Thread | None:
         """Return the thread or None; with `lock` hold its row to the end of the transaction."""
         query = _LOCKED if lock else _FOUND
-        row = conn.execute(query, {"name": thread_id}).mappings().one_or_none()
-        return None if row is None else self._thread(conn, dict(row), fresh=lock)
+        row = conn.execute(query, {"name": thread_id}).one_or_none()
+        if row is None:
+            return None
+        values: list[Any] = [*row]
+        salt, values[-1] = values[-1], Seal(values[0])
+        thread = Thread(*values)
+        if self.keys is not None or salt is not None:
+            thread.seal = self._seal(conn, thread, salt, fresh=lock)
+        return thread
 
     def save(self, conn: sa.Connection, thread: Thread) -> None:
         """Write the counters and the time."""
@@ -71,23 +85,17 @@ class Threads:
         if not conn.execute(_SAVE, {"key": thread.id, **values}).rowcount:
             raise RowError(f"the row of thread {thread.thread_id!r} is missing")
 
-    def _thread(self, conn: sa.Connection, row: dict[str, Any], *, fresh: bool) -> Thread:
-        salt = row.pop(_SALT)
-        return Thread(**row, seal=self._seal(conn, row, salt, fresh=fresh))
-
-    def _seal(self, conn: sa.Connection, row: dict[str, Any], salt: Any, *, fresh: bool) -> Seal:
+    def _seal(self, conn: sa.Connection, thread: Thread, salt: Any, *, fresh: bool) -> Seal:
         if self.keys is None:
-            if salt is not None:
-                raise KeyringError(f"thread {row['thread_id']!r} is encrypted; open the database with its keys")
-            return Seal(row["id"])
-        plain = Seal(row["id"], self.keys)
+            raise KeyringError(f"thread {thread.thread_id!r} is encrypted; open the database with its keys")
+        plain = Seal(thread.id, self.keys)
         if salt is not None:
-            return Seal(row["id"], self.keys, plain.open(_SALT, bytes(salt)))
-        if not fresh or row["next_seq"] or row["next_checkpoint"] or row["next_blob"]:
-            raise RowError(f"thread {row['thread_id']!r} is not encrypted, and a key is set")
+            return Seal(thread.id, self.keys, plain.open(_SALT, bytes(salt)))
+        if not fresh or thread.next_seq or thread.next_checkpoint or thread.next_blob:
+            raise RowError(f"thread {thread.thread_id!r} is not encrypted, and a key is set")
         made = new_salt()
-        _store_salt(conn, row["id"], plain.close(_SALT, made))
-        return Seal(row["id"], self.keys, made)
+        _store_salt(conn, thread.id, plain.close(_SALT, made))
+        return Seal(thread.id, self.keys, made)
 
     def rotate(self, conn: sa.Connection, thread: Thread) -> int:
         """Encrypt the thread's salt with the current key; return 1 where another key had encrypted it."""
@@ -103,7 +111,8 @@ def _store_salt(conn: sa.Connection, thread: int, sealed: bytes) -> None:
     conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread).values(salt=sealed))
 
 
-_FOUND = sa.select(tables.thread).where(tables.thread.c.thread_id == sa.bindparam("name"))
+_COLUMNS = (tables.thread.c[one.name] for one in fields(Thread) if one.name in tables.thread.c)
+_FOUND = sa.select(*_COLUMNS, tables.thread.c.salt).where(tables.thread.c.thread_id == sa.bindparam("name"))
 _LOCKED = _FOUND.with_for_update()
 _SAVE = (
     sa.update(tables.thread)

@@ -24,7 +24,7 @@ from langgraph.types import Overwrite, Send
 from . import blobs
 from .codec import MESSAGES, prove
 from .errors import MessageError
-from .memo import Age, Held, Known, Memo, look
+from .memo import Age, Fresh, Held, Known, Memo, look
 from .nodes import BARE, BLOB, DELTA, DICT, INLINE, LIST, ONE, OVERWRITE, PIECES, RUNS, SEND
 from .runs import Runs, encode_runs, extended, first
 from .store import MessageStore, Prepared, prepare
@@ -191,12 +191,15 @@ class Plan:
         """Plan a message; None where it holds what only the saver's own serializer may load."""
         if (held := self.memo.held(self.thread_id, message)) is not None:
             return _Single(message, held.look, held)
+        if (fresh := self.memo.prepared(message)) is not None:
+            return _Single(message, fresh.look, None, fresh.prepared)
         seen = look(message)  # before it is serialised: what is changed in between then looks changed
         try:
             prepared = prepare(message)
             prove(message, prepared.body)
         except MessageError:
             return None
+        self.memo.prepare(Fresh(message, seen, prepared))
         return _Single(message, seen, None, prepared)
 
     def _inline(self, value: Any) -> Any:

@@ -140,6 +140,7 @@ def test_what_was_committed_since_the_planning_is_not_looked_for(database: Datab
         stored(conn, thread, [same, changed])
         changed.content = "changed"
         conn.execute(sa.delete(tables.hash_).where(tables.hash_.c.thread == thread.id))  # a look-up finds nothing
+        thread.added.clear()
         node = plan.write(conn, thread, STORE, planned)
         assert thread.next_seq == 3
         assert reading(conn, thread, node).build(node, "row") == talk(2)
@@ -154,7 +155,7 @@ def test_after_a_pruning_nothing_is_taken_for_stored(database: Database, thread_
         stored(conn, thread, messages)
         for table in (tables.message, tables.hash_):
             conn.execute(sa.delete(table).where(table.c.thread == thread.id))
-        thread.generation += 1
+        thread.lose_rows()
         node = stored(conn, thread, messages)
         assert reading(conn, thread, node).build(node, "row") == messages
 
