@@ -12,6 +12,7 @@ at 30 turns and writes no file. Else writes benchmarks/results/checkpoints.json.
 """
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -42,7 +43,8 @@ SAID = (
     "InMemorySaver: its serialised values. payload_bytes: every message serialised once. wall_s at 10 turns: the "
     "median of new threads. The long threads were seeded in four large inputs and then grown by real turns from "
     "3,900 to 4,040 messages, the short ones beside them from 100 to 240; a thread that grew by turns to 3,900 "
-    "messages has more checkpoints behind it. get_ms and history are read by the process that wrote the thread. A "
+    "messages has more checkpoints behind it. What the process holds before a measurement is left out of garbage "
+    "collection: it holds all savers' heaps. get_ms and history are read by the process that wrote the thread. A "
     "rollback's and a compaction's bytes are pages taken by many, divided by their number."
 )
 
@@ -104,6 +106,7 @@ class Bench:
             opened(self.kinds, folder, self.servers) as contenders,
             self._task("threads of 10 turns", self.plan.short_rounds) as step,
         ):
+            _leave_out_of_collection()
             for number in range(self.plan.short_rounds):
                 thread = f"short-{number}"
                 sums: dict[str, float] = defaultdict(float)
@@ -140,6 +143,7 @@ class Bench:
             for one in contenders:
                 one.seed("first", FIRST.start)
                 one.seed("last", LAST.start)
+            _leave_out_of_collection()
             for first, last in zip(FIRST, LAST, strict=True):
                 for one in self._shuffled(contenders):
                     for thread, turn in self._shuffled((("first", first), ("last", last))):
@@ -147,6 +151,7 @@ class Bench:
                         if thread == "last":
                             turn_times[one.kind.name].append(seconds)
                 step()
+            _leave_out_of_collection()
             gets = self._medians(contenders, lambda one: one.get_state("last"), self.plan.gets)
             histories = self._medians(contenders, lambda one: one.history("last", 20), self.plan.histories)
             return [
@@ -164,6 +169,7 @@ class Bench:
 
     def _measured(self, contenders: Sequence[Contender], turns: int, walls: dict[str, float]) -> list[Row]:
         self.progress.update(self.task, description=f"one thread, reading at {turns} turns")
+        _leave_out_of_collection()
         gets = self._medians(contenders, lambda one: one.get_state(THREAD), self.plan.gets)
         newest = self._medians(contenders, lambda one: one.history(THREAD, 20), self.plan.histories)
         whole = [one for one in contenders if one.kind.ours or turns <= self.plan.whole_history]
@@ -290,6 +296,12 @@ def _payload(turns: int) -> int:
     """All messages of a thread, each serialised once, as LangGraph does it."""
     serde = JsonPlusSerializer()
     return sum(len(serde.dumps_typed(message)[1]) for message in script()[: turns * PER_TURN])
+
+
+def _leave_out_of_collection() -> None:
+    """Let the garbage collector leave alone what is there: all savers' heaps and the script are in this process."""
+    gc.collect()
+    gc.freeze()
 
 
 def _milliseconds(seconds: Sequence[float]) -> float:

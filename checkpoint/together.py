@@ -33,7 +33,8 @@ class _Job(Generic[T]):
         self.alone = self.left = False
         self.result: list[T] = []
         self.error: DatabaseError | None = None
-        self.turn = threading.Semaphore(0)
+        self.turn = threading.Lock()
+        self.turn.acquire()
 
 
 class _Queue:

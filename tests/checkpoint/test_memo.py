@@ -6,7 +6,8 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.codec import dumps
-from langgraph_compaction.checkpoint.memo import Held, Known, Memo, Read, look
+from langgraph_compaction.checkpoint.memo import Fresh, Held, Known, Memo, Read, look
+from langgraph_compaction.checkpoint.store import prepare
 from tests.checkpoint.samples import EVERY_KIND, talk
 
 
@@ -117,6 +118,28 @@ def test_a_single_message_that_was_changed_in_place_is_noticed(name: str) -> Non
     assert memo.held("t", odd) is one
     CHANGES[name](odd)
     assert memo.held("t", odd) is None
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_was_prepared_to_be_stored_is_good_while_the_message_is_unchanged(name: str) -> None:
+    """A message is prepared once for the write and the state it stands in; changed in between, it is anew."""
+    odd = ODD.model_copy(deep=True)
+    memo = Memo(4)
+    memo.prepare(fresh := Fresh(odd, look(odd), prepare(odd)))
+    assert memo.prepared(odd) is fresh
+    assert memo.prepared(ODD) is None
+    CHANGES[name](odd)
+    assert memo.prepared(odd) is None
+
+
+def test_few_prepared_messages_are_kept() -> None:
+    """They are needed for a moment only, and not at all where nothing is to be remembered."""
+    messages = talk(20)
+    for size, kept in ((1, 8), (0, 0)):
+        memo = Memo(size)
+        for message in messages:
+            memo.prepare(Fresh(message, look(message), prepare(message)))
+        assert [memo.prepared(message) is not None for message in messages] == [False] * (20 - kept) + [True] * kept
 
 
 def test_a_message_that_was_not_changed_is_not_suspected() -> None:
