@@ -93,7 +93,6 @@ class MessageStore:
                 and (seq := seqs.get(without, -1)) >= packs.first_loose(thread)
             ):
                 del seqs[without]
-                thread.added.pop(without, None)
                 taken.append((seq, without, name, one))
             else:
                 seq = thread.next_seq

@@ -237,6 +237,36 @@ def test_ctrl_c_while_waiting_takes_back_what_was_to_be_written(
     assert said(database, thread_id) == ids(*([] if fails else [0]), 2)
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_while_being_written_with_what_fails_leaves_nobody_waiting(
+    database: Database, together: Together, thread_id: str
+) -> None:
+    """Who is interrupted while another thread writes for it is not waited for when all is written again."""
+    entered, left = threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def lead(conn: sa.Connection, thread: Thread) -> Any:
+        entered.set()
+        wait_for(lambda: waiting(together) == 1 or left.is_set())
+        return say(0)(conn, thread)
+
+    def follow(conn: sa.Connection, thread: Thread) -> Any:
+        signal.pthread_kill(main, signal.SIGINT)
+        wait_for(left.is_set)
+        return broken(conn, thread)
+
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(together.run, thread_id, lead)
+        wait_for(entered.is_set)
+        with pytest.raises(KeyboardInterrupt):
+            together.run(thread_id, follow)
+        left.set()
+        assert found.result(PATIENCE_S) == ((0, 1),)
+        assert pool.submit(together.run, thread_id, say(1)).result(PATIENCE_S) == ((1, 1),)
+    assert said(database, thread_id) == ids(0, 1)
+
+
 @forks
 def test_a_forked_child_waits_for_nobody_of_its_parent(
     shared_url: str, thread_id: str, monkeypatch: pytest.MonkeyPatch
