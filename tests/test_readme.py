@@ -252,7 +252,7 @@ def saver_rows(savers: Iterable[str]) -> Iterator[str]:
         ("`put` at 4,000 messages, ms", None, "put_last_ms", 1),
         ("`get_state` at 4,000 messages, ms", None, "get_ms", 1),
         ("the newest 20 states at 4,000 messages, ms", None, "history20_ms", 1),
-        ("the whole history of 100 turns, ms", 100, "history_all_s", 1_000),
+        ("the whole history of 300 turns, s", 300, "history_all_s", 1),
         ("a turn at 4,000 messages, ms", None, "turn_ms", 1),
         ("ten turns of a new thread, ms", 10, "wall_s", 1_000),
     ):
@@ -279,6 +279,8 @@ MISSED = {
     ("put at 3,900-4,040 messages: theirs / ours", False): "`put` at 4,000 messages: theirs / ours",
     ("put at 3,900-4,040 messages", False): "`put` at 4,000 messages / at 100 to 240",
     ("get_state at 4,040 messages: theirs / ours", False): "`get_state` at 4,000 messages: theirs / ours",
+    ("newest 20 states at 300 turns: theirs / ours", False): "the newest 20 states at 300 turns: theirs / ours",
+    ("whole history at 300 turns: theirs / ours", False): "the whole history at 300 turns: theirs / ours",
     ("wall time of a 10-turn thread: ours / theirs", False): "ten turns of a new thread: ours / theirs",
 }
 """By what is missed, and whether beside a delta channel, how the guide says it."""
