@@ -49,7 +49,7 @@ class Reading:
     blobs: dict[int, bytes] = field(default_factory=dict[int, bytes])
     bodies: dict[int, bytes] = field(default_factory=dict[int, bytes])
     awaited: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
-    _stretches: dict[int, list[BaseMessage]] = field(default_factory=dict[int, list[BaseMessage]])
+    _longest: dict[int, list[BaseMessage]] = field(default_factory=dict[int, list[BaseMessage]])
 
     def expect(self, row: str, nodes: Iterable[Any]) -> None:
         """Note what the nodes of a row stand for, to be read by the next `fetch`; RowError names a damaged row."""
@@ -123,10 +123,10 @@ class Reading:
 
     def _messages(self, start: int, length: int) -> list[BaseMessage]:
         """Return the messages of a run, cut from the longest that starts there: most lists differ at their end."""
-        longest = self._stretches.get(start, [])
+        longest = self._longest.get(start, [])
         if len(longest) < length:
             longest = list(map(self.messages.__getitem__, range(start, start + length)))
-            self._stretches[start] = longest
+            self._longest[start] = longest
         return longest[:length]
 
     def _stretch(self, part: Any, row: str) -> list[Any]:

@@ -24,13 +24,13 @@ _MOST = 16
 class _Job(Generic[T]):
     """Something to write. Its `turn` comes once it is written, has failed, or may be written by who brought it."""
 
-    __slots__ = ("alone", "context", "error", "left", "result", "thread_id", "turn", "work")
+    __slots__ = ("alone", "context", "error", "leads", "left", "result", "thread_id", "turn", "work")
 
     def __init__(self, thread_id: str, work: Work[T]) -> None:
         self.thread_id = thread_id
         self.work = work
         self.context = copy_context()  # who holds a lease is known by it
-        self.alone = self.left = False
+        self.alone = self.leads = self.left = False
         self.result: list[T] = []
         self.error: DatabaseError | None = None
         self.turn = threading.Lock()
@@ -59,12 +59,11 @@ class _Queue:
             one.alone, one.result = True, []
         self._jobs.extendleft(one for one in reversed(jobs) if not one.left)
 
-    def leave(self, job: _Job[Any]) -> bool:
-        """Give up waiting; say whether the turn had come, and is to be passed on."""
+    def leave(self, job: _Job[Any]) -> None:
+        """Wait no longer: also who is interrupted is waited for by nobody."""
         job.left = True
         if job in self._jobs:
             self._jobs.remove(job)
-        return job.turn.acquire(blocking=False) and not (job.result or job.error)
 
     def fail(self, error: DatabaseError) -> None:
         """Let all fail: they would wait as long again for the same, one after another."""
@@ -74,10 +73,12 @@ class _Queue:
             job.turn.release()
 
     def pass_on(self) -> bool:
-        """Give the turn to the next; False where nobody waits."""
+        """Let the next write; False where nobody waits."""
         if not self._jobs:
             return False
-        self._jobs.popleft().turn.release()
+        job = self._jobs.popleft()
+        job.leads = True
+        job.turn.release()
         return True
 
 
@@ -108,35 +109,23 @@ class Together:
         job = _Job(thread_id, work)
         with self._lock:
             queues = self._queues.setdefault(self._database.engine.pool, {})
-            if leads := name not in queues:
-                queues[name] = _Queue()
-            else:
-                queues[name].add(job)
-        if not leads:
-            self._await(queues, name, job)
+            job.leads = name not in queues
+            queue = queues.setdefault(name, _Queue())
+            if not job.leads:
+                queue.add(job)
+        try:
+            if not job.leads:
+                job.turn.acquire()
+            if job.leads:
+                self._lead(queue, job)
+        finally:  # also where Ctrl-C comes in between: the turn is passed on
+            with self._lock:
+                queue.leave(job)
+                if job.leads and not queue.pass_on():
+                    del queues[name]
         if job.error is not None:
             raise DatabaseError(*job.error.args) from job.error.__cause__
-        if not job.result:
-            try:
-                self._lead(queues[name], job)
-            finally:
-                self._pass_on(queues, name)
         return job.result[0]
-
-    def _await(self, queues: dict[str, _Queue], name: str, job: _Job[Any]) -> None:
-        try:
-            job.turn.acquire()
-        except BaseException:  # Ctrl-C
-            with self._lock:
-                had_turn = queues[name].leave(job) if name in queues else False
-            if had_turn:
-                self._pass_on(queues, name)
-            raise
-
-    def _pass_on(self, queues: dict[str, _Queue], name: str) -> None:
-        with self._lock:
-            if not queues[name].pass_on():
-                del queues[name]
 
     def _lead(self, queue: _Queue, job: _Job[Any]) -> None:
         """Write a job, and those who wait by then unless one of them failed before."""

@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database, Outcome, SQLAlchemySaver, runs_of, tables
 from tests.checkpoint.contract.steps import Steps
+from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import key_of, opening, talk
 
 
@@ -48,11 +49,8 @@ def bodies_written(database: Database) -> Iterator[list[tuple[str, int]]]:
         if found := re.match(r"(INSERT INTO|UPDATE|DELETE FROM) compaction_(message|pack)\b", text):
             written.append((found[0], len(values) if many else 1))
 
-    sa.event.listen(database.engine, "before_cursor_execute", collect)
-    try:
+    with listening(database.engine, "before_cursor_execute", collect):
         yield written
-    finally:
-        sa.event.remove(database.engine, "before_cursor_execute", collect)
 
 
 @contextmanager
@@ -63,11 +61,8 @@ def statements(database: Database) -> Iterator[list[str]]:
     def collect(_conn: object, _cursor: object, text: str, *_: object) -> None:
         sent.append(text)
 
-    sa.event.listen(database.engine, "before_cursor_execute", collect)
-    try:
+    with listening(database.engine, "before_cursor_execute", collect):
         yield sent
-    finally:
-        sa.event.remove(database.engine, "before_cursor_execute", collect)
 
 
 @pytest.mark.parametrize("count", [10, 4000])

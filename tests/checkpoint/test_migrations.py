@@ -15,6 +15,7 @@ from langgraph_compaction.checkpoint import (
     urls,
 )
 from langgraph_compaction.checkpoint.codec import content_hash, dumps
+from tests.checkpoint.listening import listening
 from tests.checkpoint.old.loading import Old
 from tests.checkpoint.processes import forks, run_together
 from tests.checkpoint.samples import begin, key_of, opening, talk
@@ -44,11 +45,8 @@ def interrupted_at(database: Database, number: int) -> Iterator[list[str]]:
                 raise Interrupted
             sent.append(text)
 
-    sa.event.listen(database.engine, "before_cursor_execute", count)
-    try:
+    with listening(database.engine, "before_cursor_execute", count):
         yield sent
-    finally:
-        sa.event.remove(database.engine, "before_cursor_execute", count)
 
 
 def contents(database: Database) -> dict[str, list[object]]:

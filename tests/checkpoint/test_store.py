@@ -19,6 +19,7 @@ from langgraph_compaction.checkpoint import (
 from langgraph_compaction.checkpoint.sealing import Seal
 from langgraph_compaction.checkpoint.statements import insert_if_absent
 from langgraph_compaction.checkpoint.threads import Thread
+from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import EVERY_KIND, talk
 
 STORE = MessageStore()
@@ -47,11 +48,8 @@ def statements(database: Database) -> Iterator[list[tuple[str, bool]]]:
     def collect(_conn: object, _cursor: object, text: str, _values: object, _context: object, many: bool) -> None:
         sent.append((text.split(maxsplit=1)[0], many))
 
-    sa.event.listen(database.engine, "before_cursor_execute", collect)
-    try:
+    with listening(database.engine, "before_cursor_execute", collect):
         yield sent
-    finally:
-        sa.event.remove(database.engine, "before_cursor_execute", collect)
 
 
 @pytest.mark.requirement("S0.20")

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from langgraph_compaction.checkpoint import Database, DatabaseError, LeaseError, MessageStore, Runs
 from langgraph_compaction.checkpoint.leases import Lease, check, holding
 from langgraph_compaction.checkpoint.threads import Thread
-from langgraph_compaction.checkpoint.together import Together
+from langgraph_compaction.checkpoint.together import Together, _Job
+from tests.checkpoint.listening import listening
 from tests.checkpoint.processes import forks, run_together
 from tests.checkpoint.samples import talk
 
@@ -67,9 +68,9 @@ def meet(together: Together, jobs: Sequence[tuple[str, Work]]) -> list[Future[An
     with ThreadPoolExecutor(len(jobs)) as pool:
         found = [pool.submit(together.run, jobs[0][0], lead)]
         wait_for(entered.is_set)
-        for place, (thread_id, work) in enumerate(jobs[1:], 1):
+        for thread_id, work in jobs[1:]:
             found.append(pool.submit(together.run, thread_id, work))
-            wait_for(lambda place=place: waiting(together) >= place or found[0].done())  # type: ignore[misc]
+            wait_for(lambda: waiting(together) >= len(found) - 1 or found[0].done())
     return found
 
 
@@ -81,11 +82,8 @@ def commits(database: Database) -> Generator[list[None]]:
     def count(_conn: object) -> None:
         counted.append(None)
 
-    sa.event.listen(database.engine, "commit", count)
-    try:
+    with listening(database.engine, "commit", count):
         yield counted
-    finally:
-        sa.event.remove(database.engine, "commit", count)
 
 
 def said(database: Database, thread_id: str) -> list[str | None]:
@@ -191,7 +189,7 @@ def test_where_the_first_cannot_begin_nobody_waits_as_long_again(
         tried.append(None)
         wait_for(lambda: waiting(together) == 2)
         raise DatabaseError("busy")
-        yield  # type: ignore[unreachable]
+        yield  # type: ignore[unreachable] # what makes it a generator
 
     with monkeypatch.context() as patch, ThreadPoolExecutor(3) as pool:
         patch.setattr(database, "write", busy)
@@ -265,6 +263,36 @@ def test_ctrl_c_while_being_written_with_what_fails_leaves_nobody_waiting(
         assert found.result(PATIENCE_S) == ((0, 1),)
         assert pool.submit(together.run, thread_id, say(1)).result(PATIENCE_S) == ((1, 1),)
     assert said(database, thread_id) == ids(0, 1)
+
+
+def test_ctrl_c_just_as_the_turn_has_come_passes_it_on(
+    database: Database, together: Together, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is interrupted between being given the turn and using it does not keep it."""
+    begun = _Job.__init__
+
+    class Struck:
+        """A turn whose owner is interrupted as it comes."""
+
+        def __init__(self, turn: Any) -> None:
+            self.release = turn.release
+            self._turn = turn
+
+        def acquire(self) -> None:
+            self._turn.acquire()
+            raise KeyboardInterrupt
+
+    def begin(job: Any, thread_id: str, work: Work) -> None:
+        begun(job, thread_id, work)
+        if work is broken:
+            job.turn = Struck(job.turn)
+
+    monkeypatch.setattr(_Job, "__init__", begin)
+    # it fails as one of three, and then has its own turn
+    first, struck, last = meet(together, [(thread_id, say(0)), (thread_id, broken), (thread_id, say(2))])
+    assert isinstance(struck.exception(), KeyboardInterrupt)
+    assert [first.result(), last.result()] == [((0, 1),), ((1, 1),)]
+    assert said(database, thread_id) == ids(0, 2)
 
 
 @forks

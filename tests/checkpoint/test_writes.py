@@ -4,6 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, Outcome, archive, ledger, tables
+from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import COMMITTED, SUMMARY, begin, key_of, opening, talk
 
 
@@ -77,9 +78,8 @@ def test_the_snapshot_is_written_before_the_ledger(records: CompactionRecords, t
     def collect(_conn: object, _cursor: object, text: str, *_: object) -> None:
         order.extend(name for name in ("snapshot", "ledger") if f"INSERT INTO compaction_{name} " in text)
 
-    sa.event.listen(records.database.engine, "before_cursor_execute", collect)
-    begin(records, thread_id)
-    sa.event.remove(records.database.engine, "before_cursor_execute", collect)
+    with listening(records.database.engine, "before_cursor_execute", collect):
+        begin(records, thread_id)
     assert order == ["snapshot", "ledger"]
 
 

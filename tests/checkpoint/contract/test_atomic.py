@@ -13,6 +13,7 @@ from langgraph_compaction.checkpoint import DatabaseError
 from tests.checkpoint.contract.conftest import Opened, known
 from tests.checkpoint.contract.savers import PEERS, Kind, Saver
 from tests.checkpoint.contract.steps import Steps, checkpoint, id_of, ids, read, values_of, where, writes_of
+from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import talk
 
 UNSERIALISABLE = "serializable|serialised|serialisable"
@@ -79,11 +80,8 @@ def failing(engine: sa.Engine, number: int) -> Generator[list[str]]:
         if len(sent) == number:
             raise sa.exc.OperationalError(text, None, ConnectionError("the network is gone"))
 
-    sa.event.listen(engine, "before_cursor_execute", fail)
-    try:
+    with listening(engine, "before_cursor_execute", fail):
         yield sent
-    finally:
-        sa.event.remove(engine, "before_cursor_execute", fail)
 
 
 @pytest.mark.parametrize(

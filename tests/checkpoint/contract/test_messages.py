@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import Command, Overwrite, Send
 
 from tests.checkpoint.contract.conftest import Opened
 from tests.checkpoint.contract.savers import Kind, Saver
 from tests.checkpoint.contract.steps import Steps, values_of, where, writes_of
+from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import EVERY_KIND, talk
 
 ALL = list(EVERY_KIND.values())
@@ -249,11 +249,8 @@ def test_a_change_while_a_put_runs_is_not_lost(ours: Any, thread_id: str) -> Non
     def change(*_arguments: object) -> None:
         messages[1].content = "changed meanwhile"
 
-    sa.event.listen(engine, "before_cursor_execute", change)
-    try:
+    with listening(engine, "before_cursor_execute", change):
         steps.put({"messages": messages})
-    finally:
-        sa.event.remove(engine, "before_cursor_execute", change)
     messages.append(HumanMessage("next", id="next"))
     assert values_of(ours, steps.put({"messages": messages}))["messages"] == messages
 
