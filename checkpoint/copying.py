@@ -77,7 +77,7 @@ def copy(
                 conn.execute(sa.insert(table), chunk)
     if not target.seal.open_hash:
         _hash_anew(conn, target)
-    for name in ("next_seq", "next_blob", "next_checkpoint", "packed", "bundled"):
+    for name in ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "bundled"):
         setattr(target, name, getattr(source, name))
     _name_anew(conn, serde, source, target)
     store.threads.save(conn, target)
@@ -122,13 +122,15 @@ def _name_anew(conn: sa.Connection, serde: SerializerProtocol, source: Thread, t
 
 def _hash_anew(conn: sa.Connection, thread: Thread) -> None:
     """Write the hashes of copied rows, which depend on the thread where it is encrypted."""
-    held = dict(packs.everything(conn, thread))
     conn.execute(sa.delete(tables.hash_).where(tables.hash_.c.thread == thread.id))
-    for chunk in chunks(list(held.items())):
+    for chunk in chunks(list(packs.packed(conn, thread))):
         hashes = [
             {"thread": thread.id, "hash": thread.seal.hash(content_hash(body)), "seq": seq} for seq, body in chunk
         ]
         conn.execute(sa.insert(tables.hash_), hashes)
+    for seq, body in list(packs.loose(conn, thread)):
+        mine = sa.and_(tables.message.c.thread == thread.id, tables.message.c.seq == seq)
+        conn.execute(sa.update(tables.message).where(mine).values(hash=thread.seal.hash(content_hash(body))))
     numbers = conn.execute(sa.select(tables.blob.c.number).where(tables.blob.c.thread == thread.id)).scalars().all()
     for number, body in blobs.get(conn, thread, numbers).items():
         mine = sa.and_(tables.blob.c.thread == thread.id, tables.blob.c.number == number)

@@ -1,4 +1,4 @@
-"""From the tables of versions 1 and 2 to those of this version.
+"""From the tables of versions 1 to 3 to those of this version.
 
 Every step looks at what is there and does what is missing: MariaDB commits at each change of a table, and what one
 process left half done the next `setup()` finishes. The rows themselves change in one transaction, everywhere. No
@@ -14,13 +14,14 @@ from .codec import content_hash
 from .columns import Key, Prose
 from .threads import Thread, Threads
 
-_thread, _ledger, _summary = tables.thread.c, tables.ledger.c, tables.summary.c
+_thread, _message, _hash = tables.thread.c, tables.message.c, tables.hash_.c
+_ledger, _summary = tables.ledger.c, tables.summary.c
 _ADDED: tuple[sa.Column[object], ...] = (
-    *(_thread.next_blob, _thread.next_checkpoint, _thread.packed, _thread.bundled, _thread.salt),
-    *(_thread.updated_at, _thread.lease, _thread.lease_until, _ledger.content),
+    *(_thread.next_blob, _thread.next_checkpoint, _thread.packed, _thread.nameless, _thread.bundled),
+    *(_thread.salt, _thread.updated_at, _thread.lease, _thread.lease_until, _ledger.content, _message.hash),
 )
 _A_QUERY = 500
-_CHANGED = (tables.thread.name, tables.ledger.name)
+_CHANGED = (tables.thread.name, tables.ledger.name, tables.message.name)
 _old = sa.table("compaction_message_1", *map(sa.column, ("thread", "seq", "hash", "body")))
 _TOLD = {"base_digest": Key(64), "detail": Prose(), "summary": Prose()}
 """Columns of the ledger that went into its `content`; once `detail` is gone, every row has it."""
@@ -29,14 +30,19 @@ _TOLD = {"base_digest": Key(64), "detail": Prose(), "summary": Prose()}
 def bring_up(conn: sa.Connection) -> None:
     """Make the tables those of this version: from none, from an earlier one, or from what was left half done.
 
-    Version 2 lacks bundles alone: its checkpoints go into them as their threads go on. A message of version 1
-    whose bytes are not those that were stored is missing afterwards: reading it stays a RowError.
+    Version 2 lacks bundles: its checkpoints go into them as their threads go on. It and version 3 keep the hashes
+    of all messages by themselves. A message of version 1 whose bytes are not those that were stored is missing
+    afterwards: reading it stays a RowError.
     """
-    if "hash" in _columns(conn, tables.message.name):
+    of_1 = "hash" in _columns(conn, tables.message.name) and _thread.packed.name not in _columns(
+        conn, tables.thread.name
+    )
+    if of_1 and not _columns(conn, _old.name):
         conn.exec_driver_sql(f"ALTER TABLE {tables.message.name} RENAME TO {_old.name}")
     tables.METADATA.create_all(conn)
     _add_columns(conn)
     _move_threads(conn)
+    _move_hashes(conn)
     if "detail" in _columns(conn, tables.ledger.name):
         _move_ledger(conn)
     _require_values(conn)
@@ -81,6 +87,7 @@ def _move_threads(conn: sa.Connection) -> None:
     for thread_id in conn.execute(sa.select(_thread.thread_id).where(_thread.packed.is_(None))).scalars().all():
         thread = threads.lock(conn, thread_id)
         thread.next_blob = thread.next_checkpoint = thread.packed = 0
+        thread.nameless = thread.next_seq
         for first in range(0, thread.next_seq, _A_QUERY):
             _move_messages(conn, thread, first)
         packs.pack_old(conn, thread)
@@ -95,13 +102,22 @@ def _move_messages(conn: sa.Connection, thread: Thread, first: int) -> None:
     rows = [(seq, bytes(name), bytes(body)) for _, seq, name, body in conn.execute(sa.select(_old).where(ours))]
     sound = [(seq, name, body) for seq, name, body in rows if content_hash(body) == name]
     if sound:
-        named = [{"thread": thread.id, "hash": name, "seq": seq} for seq, name, _ in sound]
         loose = [
-            {"thread": thread.id, "seq": seq, "body": thread.seal.close(f"message {seq}", body)}
-            for seq, _, body in sound
+            {"thread": thread.id, "seq": seq, "hash": name, "body": thread.seal.close(f"message {seq}", body)}
+            for seq, name, body in sound
         ]
-        conn.execute(sa.insert(tables.hash_), named)
         conn.execute(sa.insert(tables.message), loose)
+
+
+def _move_hashes(conn: sa.Connection) -> None:
+    """Put the hash of a message beside its body, while it is not packed."""
+    same = sa.and_(_hash.thread == _message.thread, _hash.seq == _message.seq)
+    conn.execute(sa.update(tables.message).where(same, _message.hash.is_(None)).values(hash=_hash.hash))
+    conn.execute(sa.delete(tables.hash_).where(sa.exists().where(same)))
+    for index in tables.message.indexes:
+        index.create(conn, checkfirst=True)
+    # how many have no id is not known
+    conn.execute(sa.update(tables.thread).where(_thread.nameless.is_(None)).values(nameless=_thread.next_seq))
 
 
 def _seal_summaries(conn: sa.Connection, thread: Thread) -> None:

@@ -46,6 +46,8 @@ def pack_old(conn: sa.Connection, thread: Thread) -> None:
         rows = conn.execute(sa.select(_message.seq, _message.body).where(ours))
         found = {seq: thread.seal.open(f"message {seq}", bytes(body)) for seq, body in rows}
         write(conn, thread, {block: [found.get(block * BLOCK + place) for place in range(BLOCK)] for block in blocks})
+        named = sa.select(_message.thread, _message.hash, _message.seq).where(ours, _message.hash.is_not(None))
+        conn.execute(sa.insert(tables.hash_).from_select(["thread", "hash", "seq"], named))
         conn.execute(sa.delete(tables.message).where(ours))
         thread.packed = blocks.stop
 
@@ -88,9 +90,19 @@ def bodies(conn: sa.Connection, thread: Thread, ranges: Sequence[tuple[int, int]
 
 def everything(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
     """Yield (sequence number, body) of every message of a thread."""
+    yield from packed(conn, thread)
+    yield from loose(conn, thread)
+
+
+def packed(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
+    """Yield (sequence number, body) of every message in a pack."""
     blocks = conn.execute(sa.select(_pack.block).where(_pack.thread == thread.id)).scalars().all()
     for block, held in read(conn, thread, blocks):
         yield from ((block * BLOCK + place, body) for place, body in enumerate(held) if body is not None)
+
+
+def loose(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
+    """Yield (sequence number, body) of every message in a row of its own."""
     rows = conn.execute(sa.select(_message.seq, _message.body).where(_message.thread == thread.id))
     for seq, body in rows:
         yield seq, thread.seal.open(f"message {seq}", bytes(body))

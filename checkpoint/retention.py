@@ -164,7 +164,8 @@ def sweep(conn: sa.Connection, thread: Thread) -> None:
     runs, numbers = seqs_and_blobs(found, pieces)
     held = [*snapshots.of_thread(conn, thread).values(), *archive.of_thread(conn, thread).values()]
     live = set(expand(held_in(thread, [*runs, *held])))
-    present = set(conn.execute(sa.select(tables.hash_.c.seq).where(tables.hash_.c.thread == thread.id)).scalars())
+    rows = (sa.select(table.c.seq).where(table.c.thread == thread.id) for table in (tables.hash_, tables.message))
+    present = set(conn.execute(sa.union_all(*rows)).scalars())
     _sweep_messages(conn, thread, present - live)
     stored = set(conn.execute(sa.select(tables.blob.c.number).where(tables.blob.c.thread == thread.id)).scalars())
     for chunk in chunks(sorted(stored - numbers)):

@@ -13,7 +13,7 @@ from .codec import HASH_BYTES, content_hash, dumps, loads, loads_plain, prove
 from .errors import MessageError, RowError
 from .runs import Runs, count, covering, expand, runs_of
 from .sealing import PREFIX_BYTES, Keyring
-from .statements import any_of, chunks, in_groups
+from .statements import any_of, chunks, in_groups, insert_new
 from .threads import Thread, Threads
 
 _RUNS_A_QUERY = 100
@@ -26,8 +26,13 @@ class Prepared(NamedTuple):
     message: BaseMessage
     body: bytes
     digest: bytes
-    bare: bytes | None
-    """Digest of the same message without its id; None where it has none."""
+    named: bool
+    """Whether it has an id."""
+
+    @property
+    def bare(self) -> bytes:
+        """Digest of the same message without its id."""
+        return content_hash(dumps(loads(self.body).model_copy(update={"id": None})))
 
 
 class MessageStore:
@@ -61,9 +66,9 @@ class MessageStore:
         for message in messages:
             if not message.id:
                 raise MessageError(f"a {message.type} message has no id; every message needs one before it is stored")
-        before = thread.next_seq
+        before = thread.next_seq, thread.nameless
         seqs = self.add(conn, thread, [prepare(message) for message in messages])
-        if thread.next_seq != before:
+        if (thread.next_seq, thread.nameless) != before:
             self.threads.save(conn, thread)
         return runs_of(seqs)
 
@@ -75,32 +80,23 @@ class MessageStore:
         With `proven` the caller has seen that each can be read again.
         """
         hashes = [thread.seal.hash(one.digest) for one in prepared]
-        bare = [None if one.bare is None else thread.seal.hash(one.bare) for one in prepared]
         seqs = {name: thread.added[name] for name in hashes if name in thread.added}
-        names = (name for pair in zip(hashes, bare, strict=True) if pair[0] not in seqs for name in pair)
-        seqs.update(self._known(conn, thread, [name for name in names if name is not None]))
-        asked = set(hashes)
-        fresh: list[tuple[int, bytes, Prepared]] = []
-        taken: list[tuple[int, bytes, bytes, Prepared]] = []
-        for one, name, without in zip(prepared, hashes, bare, strict=True):
-            if name in seqs:
-                continue
-            if not proven:
+        new = {name: one for name, one in zip(hashes, prepared, strict=True) if name not in seqs}
+        bare = {name: thread.seal.hash(one.bare) for name, one in new.items() if thread.nameless and one.named}
+        # most often there is one: while it can only stand in a row of its own, inserting it tells whether it does
+        ask = len(new) > 1 or thread.packed or bare
+        known = self._known(conn, thread, [*new, *bare.values()]) if ask else {}
+        missing = {name: one for name, one in new.items() if name not in known}
+        if not proven:
+            for one in missing.values():
                 prove(one.message, one.body)
-            if (
-                without is not None
-                and without not in asked
-                and (seq := seqs.get(without, -1)) >= packs.first_loose(thread)
-            ):
-                del seqs[without]
-                taken.append((seq, without, name, one))
-            else:
-                seq = thread.next_seq
-                thread.next_seq += 1
-                fresh.append((seq, name, one))
-            seqs[name] = seq
-        self._insert(conn, thread, fresh)
-        self._take_over(conn, thread, taken)
+        free = {name: seq for name, seq in known.items() if seq >= packs.first_loose(thread)}
+        for name in hashes:
+            free.pop(name, None)
+        known.update(self._take_over(conn, thread, missing, bare, free))
+        fresh = {name: one for name, one in missing.items() if name not in known}
+        seqs.update(known)
+        seqs.update(self._insert(conn, thread, fresh))
         thread.added.update((name, seqs[name]) for name in hashes)
         if fresh:
             packs.pack_old(conn, thread)
@@ -149,13 +145,15 @@ class MessageStore:
 
     def find_digest(self, conn: sa.Connection, thread: Thread, start: bytes) -> list[int]:
         """Return the numbers of the messages whose digest started with these (at least 6) bytes, newest first."""
-        columns = tables.hash_.c
         first = thread.seal.hash_prefix(start[:PREFIX_BYTES]) + (
             start[PREFIX_BYTES:] if thread.seal.open_hash else b""
         )
         last = first + b"\xff" * (HASH_BYTES - len(first))
-        query = sa.select(columns.seq).where(columns.thread == thread.id, columns.hash.between(first, last))
-        seqs = list(conn.execute(query.order_by(columns.seq.desc())).scalars())
+        both = (
+            sa.select(table.c.seq).where(table.c.thread == thread.id, table.c.hash.between(first, last))
+            for table in _NAMED
+        )
+        seqs = sorted(conn.execute(sa.union_all(*both)).scalars(), reverse=True)
         if thread.seal.open_hash or len(start) == PREFIX_BYTES:
             return seqs
         bodies = self._bodies(conn, thread, covering(((seq, 1),) for seq in seqs))
@@ -168,25 +166,38 @@ class MessageStore:
             known.update((bytes(name), seq) for name, seq in rows)
         return known
 
-    def _insert(self, conn: sa.Connection, thread: Thread, fresh: Sequence[tuple[int, bytes, Prepared]]) -> None:
-        if not fresh:
-            return
-        bodies = [{"thread": thread.id, "seq": seq, "body": _closed(thread, seq, one.body)} for seq, _, one in fresh]
-        names = [{"thread": thread.id, "hash": name, "seq": seq} for seq, name, _ in fresh]
-        # most often there is one, which costs less as one than as a list of one
-        conn.execute(_INSERT_MESSAGE, bodies if len(fresh) > 1 else bodies[0])
-        conn.execute(_INSERT_HASH, names if len(fresh) > 1 else names[0])
+    def _insert(self, conn: sa.Connection, thread: Thread, fresh: Mapping[bytes, Prepared]) -> dict[bytes, int]:
+        """Store messages and return their numbers; a single one may be there, in a row of its own."""
+        seqs = {name: thread.next_seq + place for place, name in enumerate(fresh)}
+        rows = [
+            {"thread": thread.id, "seq": seqs[name], "hash": name, "body": _closed(thread, seqs[name], one.body)}
+            for name, one in fresh.items()
+        ]
+        if len(rows) == 1 and not insert_new(conn, tables.message, rows[0]):
+            return self._known(conn, thread, list(fresh))
+        if len(rows) > 1:
+            conn.execute(_INSERT, rows)
+        thread.next_seq += len(rows)
+        thread.nameless += sum(not one.named for one in fresh.values())
+        return seqs
 
     def _take_over(
-        self, conn: sa.Connection, thread: Thread, taken: Sequence[tuple[int, bytes, bytes, Prepared]]
-    ) -> None:
-        if not taken:
-            return
-        conn.execute(
-            _SET_BODY,
-            [{"key": thread.id, "at": seq, "body": _closed(thread, seq, one.body)} for seq, _, _, one in taken],
-        )
-        conn.execute(_SET_HASH, [{"key": thread.id, "old": old, "new": new} for _, old, new, _ in taken])
+        self,
+        conn: sa.Connection,
+        thread: Thread,
+        missing: Mapping[bytes, Prepared],
+        bare: Mapping[bytes, bytes],
+        free: dict[bytes, int],
+    ) -> dict[bytes, int]:
+        """Let messages have the free rows of those that equal them but for the id; return the rows' numbers."""
+        taken: dict[bytes, int] = {}
+        for name, one in missing.items():
+            if name in bare and (seq := free.pop(bare[name], None)) is not None:
+                taken[name] = seq
+                body = _closed(thread, seq, one.body)
+                conn.execute(_SET, {"key": thread.id, "at": seq, "name": name, "content": body})
+        thread.nameless -= len(taken)
+        return taken
 
     def _bodies(self, conn: sa.Connection, thread: Thread, runs: Runs) -> dict[int, bytes]:
         """Return the bodies of those messages of sorted runs that are there."""
@@ -208,10 +219,9 @@ class MessageStore:
 
 
 def prepare(message: BaseMessage) -> Prepared:
-    """Serialise a message once, and hash it with and without its id. MessageError where it has no form."""
+    """Serialise a message once, and hash it. MessageError where it has no form."""
     body = dumps(message)
-    bare = content_hash(dumps(message.model_copy(update={"id": None}))) if message.id else None
-    return Prepared(message, body, content_hash(body), bare)
+    return Prepared(message, body, content_hash(body), bool(message.id))
 
 
 def _opened(thread: Thread, rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
@@ -228,24 +238,24 @@ def _row(thread: Thread, seq: int) -> str:
 
 
 @cache
-def _seqs(size: int) -> sa.Select[bytes, int]:
-    columns = tables.hash_.c
-    query = sa.select(columns.hash, columns.seq).where(columns.thread == sa.bindparam("thread"))
-    return query.where(any_of(columns.hash, size))
+def _seqs(size: int) -> sa.CompoundSelect[bytes, int]:
+    both = (
+        sa.select(table.c.hash, table.c.seq).where(
+            table.c.thread == sa.bindparam("thread"), any_of(table.c.hash, size)
+        )
+        for table in _NAMED
+    )
+    return sa.union_all(*both)
 
 
-_SET_BODY = (
+_NAMED = (tables.message, tables.hash_)
+"""Where the hash of a message may stand: beside its body or, once it is packed, by itself."""
+_SET = (
     sa.update(tables.message)
     .where(tables.message.c.thread == sa.bindparam("key"), tables.message.c.seq == sa.bindparam("at"))
-    .values(body=sa.bindparam("body"))
+    .values(hash=sa.bindparam("name"), body=sa.bindparam("content"))
 )
-_SET_HASH = (
-    sa.update(tables.hash_)
-    .where(tables.hash_.c.thread == sa.bindparam("key"), tables.hash_.c.hash == sa.bindparam("old"))
-    .values(hash=sa.bindparam("new"))
-)
-_INSERT_MESSAGE = sa.insert(tables.message)
-_INSERT_HASH = sa.insert(tables.hash_)
+_INSERT = sa.insert(tables.message)
 _BETWEEN = sa.select(tables.message.c.seq, tables.message.c.body).where(
     tables.message.c.thread == sa.bindparam("thread"),
     tables.message.c.seq.between(sa.bindparam("first"), sa.bindparam("last")),

@@ -2,9 +2,9 @@
 
     compaction_schema     one row: the version of these tables
     compaction_thread     a thread's id and its counters; every writer locks this row first
-    compaction_message    the newest messages of a thread, each once, under its sequence number
+    compaction_message    the newest messages of a thread, each once, under its sequence number and its hash
     compaction_pack       older messages, 96 to a row, under sequence number / 96
-    compaction_hash       the sequence number of a message by the hash of its bytes, packed or not
+    compaction_hash       the sequence number of a packed message by the hash of its bytes
     compaction_blob       large values that are not messages, each once per thread
     compaction_checkpoint a checkpoint: small values in line, the rest as runs and blob numbers
     compaction_write      what one task wrote before the next checkpoint
@@ -82,6 +82,7 @@ thread = _table(
     Column("next_blob", Long, nullable=False),
     Column("next_checkpoint", Long, nullable=False),
     Column("packed", Long, nullable=False),  # how many blocks of 96 messages are packed
+    Column("nameless", Long, nullable=False),  # at most so many messages with rows of their own have no id
     Column("bundled", Ident(255)),  # no bundle ever held a larger checkpoint id; NULL where there never was one
     Column("salt", Body),  # sealed; NULL where nothing is encrypted
     Column("updated_at", Double, nullable=False),
@@ -94,7 +95,9 @@ message = _table(
     "message",
     Column("thread", Integer, primary_key=True, autoincrement=False),
     Column("seq", Long, primary_key=True, autoincrement=False),
+    Column("hash", Hash),  # NULL where version 3 of the tables had none
     Column("body", Body, nullable=False),
+    Index("compaction_message_by_hash", "thread", "hash", unique=True),
     without_rowid=True,  # compressed, and few at a time
 )
 

@@ -12,7 +12,7 @@ from .errors import KeyringError, RowError
 from .sealing import Keyring, Seal, new_salt
 from .statements import insert_if_absent
 
-_ZERO = ("next_seq", "next_blob", "next_checkpoint", "packed", "generation")
+_ZERO = ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "generation")
 _SAVED = (*_ZERO, "bundled", "lease", "lease_until", "updated_at")
 _SALT = "salt"
 
@@ -27,6 +27,7 @@ class Thread:
     next_blob: int
     next_checkpoint: int
     packed: int
+    nameless: int
     bundled: str | None
     generation: int
     lease: str | None

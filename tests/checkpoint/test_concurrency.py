@@ -3,7 +3,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Barrier
 
 import pytest
-import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
 from langgraph_compaction.checkpoint import (
@@ -14,7 +13,7 @@ from langgraph_compaction.checkpoint import (
     Outcome,
     Runs,
     digest,
-    tables,
+    packs,
 )
 from tests.checkpoint.processes import forks, run_together
 from tests.checkpoint.samples import begin, key_of, opening, talk
@@ -39,8 +38,7 @@ def check_numbers(database: Database, thread_id: str) -> None:
     with database.read() as conn:
         thread = STORE.find(conn, thread_id, lock=False)
         assert thread is not None
-        rows = sa.select(tables.hash_.c.seq).where(tables.hash_.c.thread == thread.id)
-        seqs = sorted(conn.execute(rows).scalars())
+        seqs = sorted(seq for seq, _ in packs.everything(conn, thread))
         found = {message.id for message in STORE.get(conn, thread, ((0, len(seqs)),))}
     expected = {message.id for message in talk(ROUNDS + 2)}
     expected |= {m.id for number in range(WRITERS) for m in talk(ROUNDS + 1, start=1000 * (number + 1))}

@@ -120,7 +120,7 @@ def test_equal_messages_of_two_threads_cannot_be_told_to_be_equal(empty_url: str
             for name in ("t", "u"):
                 saver.store.put(conn, saver.store.thread(conn, name), messages)
         with saver.database.read() as conn:
-            hashes = [bytes(name) for name in conn.execute(sa.select(tables.hash_.c.hash)).scalars()]
+            hashes = [bytes(name) for name in conn.execute(sa.select(tables.message.c.hash)).scalars()]
             bodies = [bytes(body) for body in conn.execute(sa.select(tables.message.c.body)).scalars()]
     assert len(set(hashes)) == len(set(bodies)) == 10
     known = {digest(message) for message in messages}

@@ -46,6 +46,7 @@ def bodies_written(database: Database) -> Iterator[list[tuple[str, int]]]:
     def collect(
         _conn: object, _cursor: object, text: str, values: list[object], _context: object, many: bool
     ) -> None:
+        text = text.replace("INSERT IGNORE", "INSERT")
         if found := re.match(r"(INSERT INTO|UPDATE|DELETE FROM) compaction_(message|pack)\b", text):
             written.append((found[0], len(values) if many else 1))
 

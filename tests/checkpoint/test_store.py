@@ -18,6 +18,7 @@ from langgraph_compaction.checkpoint import (
 )
 from langgraph_compaction.checkpoint.sealing import Seal
 from langgraph_compaction.checkpoint.statements import insert_if_absent
+from langgraph_compaction.checkpoint.store import prepare
 from langgraph_compaction.checkpoint.threads import Thread
 from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import EVERY_KIND, talk
@@ -112,15 +113,51 @@ def test_a_large_message_comes_back(database: Database, thread_id: str) -> None:
 
 
 def test_a_put_costs_few_statements(database: Database, thread_id: str) -> None:
-    """A thousand messages, half of them new, are four look-ups, two inserts of many rows, and one packing."""
+    """A thousand messages, half of them new, are two look-ups, an insert of many rows, and one packing."""
     put(database, thread_id, talk(500))
     with database.write() as conn:
         thread = STORE.thread(conn, thread_id)
         with statements(database) as sent:
             STORE.put(conn, thread, talk(1000))
     insert = [("INSERT", True)]
-    packing = [("SELECT", False), *insert, ("DELETE", False)]
-    assert sent == [("SELECT", False)] * 4 + insert * 2 + packing + [("UPDATE", False)]
+    packing = [("SELECT", False), *insert, ("INSERT", False), ("DELETE", False)]
+    assert sent == [("SELECT", False)] * 2 + insert + packing + [("UPDATE", False)]
+
+
+def test_a_new_message_is_one_statement(database: Database, thread_id: str) -> None:
+    """While nothing is packed and no message lacks an id, inserting a message tells whether it is there."""
+    put(database, thread_id, talk(1))
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        with statements(database) as sent:
+            STORE.put(conn, thread, [talk(2)[1]])
+        assert sent == [("INSERT", False), ("UPDATE", False)]
+        thread.added.clear()
+        with statements(database) as sent:
+            assert STORE.put(conn, thread, talk(1)) == ((0, 1),)
+        assert sent == [("INSERT", False), ("SELECT", False)]
+
+
+def test_a_message_that_gains_an_id_keeps_its_row(database: Database, thread_id: str) -> None:
+    """Who was stored without an id is looked for as long as there may be one, and has one row with its id."""
+    named = talk(1)[0]
+    nameless = named.model_copy(update={"id": None})
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        assert STORE.add(conn, thread, [prepare(nameless), prepare(talk(2)[1])]) == [0, 1]
+        assert thread.nameless == 1
+        STORE.threads.save(conn, thread)
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        assert thread.nameless == 1
+        with statements(database) as sent:
+            assert STORE.put(conn, thread, [named]) == ((0, 1),)
+        assert sent == [("SELECT", False), ("UPDATE", False), ("UPDATE", False)]
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        assert thread.nameless == 0
+        assert STORE.put(conn, thread, [named]) == ((0, 1),)
+    assert get(database, thread_id, ((0, 2),)) == talk(2)
 
 
 def test_a_put_of_what_is_there_writes_nothing(database: Database, thread_id: str) -> None:
@@ -166,7 +203,7 @@ def test_making_a_thread_that_another_made_meanwhile_resets_nothing(database: Da
     """Whoever loses the race to create a thread leaves the winner's row, and the numbers it gave out, alone."""
     put(database, thread_id, talk(3))
     with database.write() as conn:
-        counters = dict.fromkeys(("next_seq", "next_blob", "next_checkpoint", "packed", "updated_at"), 0)
+        counters = dict.fromkeys(("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "updated_at"), 0)
         late = {"thread_id": thread_id, "generation": 9, **counters}
         insert_if_absent(conn, tables.thread, late)
         columns = tables.thread.c
@@ -176,7 +213,7 @@ def test_making_a_thread_that_another_made_meanwhile_resets_nothing(database: Da
 
 def test_a_put_into_no_thread_is_an_error(database: Database, thread_id: str) -> None:
     """Messages are only put into a thread that is there, and nothing is left of what was not."""
-    gone = Thread(999_999_999, thread_id, 0, 0, 0, 0, None, 0, None, None, 0.0, Seal(999_999_999))
+    gone = Thread(999_999_999, thread_id, 0, 0, 0, 0, 0, None, 0, None, None, 0.0, Seal(999_999_999))
     with pytest.raises(RowError, match=f"thread '{thread_id}' is missing"), database.write() as conn:
         STORE.put(conn, gone, talk(1))
     with database.read() as conn:
@@ -216,8 +253,8 @@ def test_a_hash_that_was_changed_harms_no_message(database: Database, thread_id:
     """Messages are read by their numbers; one that is no longer found by its hash is stored once more."""
     runs = put(database, thread_id, talk(3))
     with database.write() as conn:
-        ours = sa.and_(tables.hash_.c.thread == STORE.thread(conn, thread_id).id, tables.hash_.c.seq == 1)
-        conn.execute(sa.update(tables.hash_).where(ours).values(hash=b"\0" * 16))
+        ours = sa.and_(messages.thread == STORE.thread(conn, thread_id).id, messages.seq == 1)
+        conn.execute(sa.update(tables.message).where(ours).values(hash=b"\0" * 16))
     assert get(database, thread_id, runs) == talk(3)
     again = put(database, thread_id, talk(3))
     assert again == ((0, 1), (3, 1), (2, 1))

@@ -196,11 +196,11 @@ def torn(saver: Any) -> list[str]:
                 problems += [f"{table.name} of thread {owner}" for owner in sorted(owners - there)]
         for name in conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all():
             thread = saver.store.find(conn, name, lock=False)
-            named = set(
-                conn.execute(sa.select(tables.hash_.c.seq).where(tables.hash_.c.thread == thread.id)).scalars()
-            )
-            bodies = {seq for seq, _ in packs.everything(conn, thread)}
-            problems += [f"message {seq} of thread {name}" for seq in sorted(named ^ bodies)]
+            for table, bodies in ((tables.hash_, packs.packed), (tables.message, packs.loose)):
+                ours = sa.and_(table.c.thread == thread.id, table.c.hash.is_not(None))
+                named = set(conn.execute(sa.select(table.c.seq).where(ours)).scalars())
+                held = {seq for seq, _ in bodies(conn, thread)}
+                problems += [f"message {seq} of thread {name}" for seq in sorted(named ^ held)]
     return problems
 
 

@@ -22,16 +22,22 @@ from langgraph_compaction.checkpoint import (
     CompactionRecords,
     Database,
     Outcome,
+    SQLAlchemySaver,
     SummaryRecord,
     digest,
+    dumps,
     handle,
     schema,
     tables,
 )
+from langgraph_compaction.checkpoint.codec import digest_all
+from langgraph_compaction.checkpoint.columns import Ident, ident
 from tests.checkpoint.samples import COMMITTED, EVERY_KIND, SUMMARY, key_of, opening, talk
 from tests.conftest import SERVERS, server_database
 
 FOLDER = Path(__file__).parent
+COUNT = 150
+"""Checkpoints: some of them are bundled, and of their messages some are packed."""
 ODD = "Gespräch 'é' \\ % \U0001f600"
 
 
@@ -41,6 +47,8 @@ class Work:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.records = CompactionRecords(database)
+        self.records.store.threads.now = lambda: 60.0
+        self.saver = SQLAlchemySaver(database, now=lambda: 60.0)
         self.keys: list[AttemptKey] = []
         self.views: list[tuple[str, str, list[BaseMessage], str | None]] = []
 
@@ -58,6 +66,7 @@ class Work:
         self.records.note(key_of("only noted", []), Outcome(verdict="declined", now=5.0), **opening())
         self.exact()
         self.odd()
+        self.checkpoints()
         self.records.archive("forgotten", "", "refused", talk(3), now=1.0)
         self.records.forget("forgotten")
 
@@ -93,13 +102,40 @@ class Work:
         self.records.commit(key, Outcome(verdict="committed", now=50.0, summary="'\\"), archived=batch[:1])
         self.views.append((ODD, "", batch[1:], key.compaction_id))
 
+    def checkpoints(self) -> None:
+        """Leave checkpoints with their writes, of a state that grows until it is packed, and of a compacted one."""
+        before: str | None = None
+        for number in range(COUNT):
+            messages = talk(2 * number + 1)
+            state = messages if number < COUNT - 1 else [messages[0], *messages[-4:]]
+            name = f"1f000000-0000-6000-8000-{number:012x}"
+            place = {"configurable": {"thread_id": "saved", "checkpoint_ns": "", "checkpoint_id": before}}
+            self.saver.put(
+                {"configurable": {**place["configurable"]}},
+                {
+                    "v": 4,
+                    "id": name,
+                    "ts": "2026-01-01T00:00:00+00:00",
+                    "channel_values": {"messages": state, "note": "x" * (400 if number == 1 else 4)},
+                    "channel_versions": {"messages": number + 1, "note": 1},
+                    "versions_seen": {},
+                    "updated_channels": ["messages"],
+                },
+                {"source": "loop", "step": number, "parents": {}},
+                {},
+            )
+            nameless = HumanMessage(f"{number} without an id")
+            writes = [("messages", talk(1, start=2 * number + 1)), ("messages", nameless)]
+            place["configurable"]["checkpoint_id"] = before = name
+            self.saver.put_writes(place, writes, "task", "~path")
+
     def rows(self) -> dict[str, list[list[Any]]]:
         """Return of every table the names of its columns, and its rows in the order of their keys."""
         found: dict[str, list[list[Any]]] = {}
         with self.database.read() as conn:
             for name, table in tables.METADATA.tables.items():
                 rows = conn.execute(sa.select(table).order_by(*table.primary_key.columns))
-                found[name] = [list(table.c.keys()), *(list(map(_plain, row)) for row in rows)]
+                found[name] = [list(table.c.keys()), *(list(map(_held, table.c, row)) for row in rows)]
         return found
 
     def answers(self) -> dict[str, Any]:
@@ -107,8 +143,23 @@ class Work:
         ask = self.records
         names = ask.threads()
         said = {m.id: m for key in self.keys for m in ask.snapshot(key) or []}
+        listed = list(self.saver.list({"configurable": {"thread_id": "saved"}}))
         snapshots = [ask.snapshot(key) for key in self.keys]
         return {
+            "checkpoints": [
+                [
+                    one.checkpoint["id"],
+                    one.metadata,
+                    one.checkpoint["channel_values"]["note"],
+                    digest_all(one.checkpoint["channel_values"]["messages"]),
+                    [
+                        [task, channel, digest_all(value if isinstance(value, list) else [value])]
+                        for task, channel, value in one.pending_writes or ()
+                    ],
+                ]
+                for one in listed
+            ],
+            "messages": {handle(message): _plain(dumps(message)) for message in said.values()},
             "threads": names,
             "history": {name: [asdict(row) for row in ask.history(name)] for name in names},
             "snapshot": [
@@ -137,6 +188,11 @@ class Work:
 
 def _handles(messages: list[BaseMessage]) -> str:
     return " ".join(map(handle, messages))
+
+
+def _held(column: sa.Column[Any], value: Any) -> Any:
+    """Return a value as it stands in its column, whatever the database."""
+    return _plain(ident(value) if isinstance(column.type, Ident) and value is not None else value)
 
 
 def _plain(value: Any) -> Any:
