@@ -103,9 +103,9 @@ class SaverCore(BaseCheckpointSaver[int]):
             reading = Reading(conn, thread, self.store, self.serde)
             [built] = tuples.build(reading, [stored])
             for channel, node in stored.values.items():
-                if (runs := reading.runs(node, thread.seal.name(stored.row))) is not None:
-                    held = list(map(ref, built.checkpoint["channel_values"][channel]))
-                    self.memo.read(thread_id, Read(thread.age, held, runs, reading.bodies_of(runs)))
+                if runs := reading.runs(node, thread.seal.name(stored.row)):
+                    first = ref(built.checkpoint["channel_values"][channel][0])
+                    self.memo.read(thread_id, Read(thread.age, first, runs, reading.bodies_of(runs)))
             return built
 
         return self.database.look(work)
@@ -231,7 +231,7 @@ class SaverCore(BaseCheckpointSaver[int]):
         left = limit
         for thread_id, places in self._listed(config, before, None if wanted else limit):
             messages: dict[int, BaseMessage] = {}
-            size = _FIRST_PAGE
+            size = _FIRST_PAGE if wanted or limit is None else min(limit, _LARGEST_PAGE)
             at = 0
             while at < len(places) and (left is None or left > 0):
                 chosen = places[at : at + size]

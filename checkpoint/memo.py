@@ -1,30 +1,33 @@
 """What was stored last, so that a put of a long list serialises only what is new in it.
 
-A message is known again by its object. An application may change it in place, so what each message looked like is
-kept too, and compared deeply: a changed one is stored again like a new one.
+A list is known again by its first object, and each of its messages by what it looked like: compared deeply, as an
+application may change it in place. A changed one is stored again like a new one. No list is kept alive: what nobody
+has any more is forgotten, and costs neither memory nor time of the garbage collector.
 """
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter, is_
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 from weakref import ref
 
 import ormsgpack
 from langchain_core.messages import BaseMessage
 
-from .codec import PLAIN_OPTION, is_still
+from .codec import MESSAGES, PLAIN_OPTION, is_still
 from .runs import Runs, first
 from .store import Prepared
 
 _LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
 _HELD_A_THREAD = 64
 _FRESH = 8
+_KINDS = frozenset(MESSAGES.values())
 _fields = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
 
+L = TypeVar("L", "Known", "Read")
 Age = tuple[int, int]
 """(key, generation) of a thread: with another one, rows that were known may be gone."""
 
@@ -33,34 +36,28 @@ class Known(NamedTuple):
     """A list of messages as it stands in the database. The lists are never changed."""
 
     age: Age
-    messages: list[BaseMessage]
+    first: ref[BaseMessage]
     looks: list[Any]
     """What the messages looked like."""
     runs: Runs
 
 
 class Read(NamedTuple):
-    """A list of messages as it was read. It keeps none of them alive: most readers never write."""
+    """A list of messages as it was read. Most readers never write: what the messages look like is not asked yet."""
 
     age: Age
-    messages: list[ref[BaseMessage]]
+    first: ref[BaseMessage]
     runs: Runs
     bodies: Sequence[bytes]
 
-    def known(self) -> Known:
-        """Return what is left of it; what the messages look like is only asked here, and beside what was read."""
-        alive: list[BaseMessage] = []
-        for one in self.messages:
-            if (message := one()) is None:
-                break
-            alive.append(message)
+    def known(self, messages: Sequence[BaseMessage]) -> Known:
+        """Return what of a list is as it was read."""
         # looked at before it is compared: a change in between is then seen by the one or by the other
-        looks = map(look, alive)
-        seen = [
+        looks = [
             seen if is_still(message, body) else None
-            for seen, message, body in zip(looks, alive, self.bodies, strict=False)
+            for seen, message, body in zip(map(look, messages), messages, self.bodies, strict=False)
         ]
-        return Known(self.age, alive, seen, first(self.runs, len(alive)))
+        return Known(self.age, self.first, looks, first(self.runs, len(looks)))
 
 
 class Fresh(NamedTuple):
@@ -103,7 +100,7 @@ class Memo:
         """
         for one in tuple(self._fresh):
             if one.message is message:
-                return one if _alike([message], [message], [one.look]) else None
+                return one if _alike([message], [one.look]) else None
         return None
 
     def prepare(self, new: Fresh) -> None:
@@ -118,12 +115,12 @@ class Memo:
             thread = self._threads.get(thread_id, _Thread())
             lists, reads = thread.lists, thread.reads
         for read in reads:
-            if read.messages[0]() is messages[0]:
-                self.remember(thread_id, known := read.known())
+            if read.first() is messages[0]:
+                self.remember(thread_id, known := read.known(messages))
                 lists = (known, *lists)
         best: tuple[Known, int] | None = None
         for known in lists:
-            if known.messages[0] is messages[0]:
+            if known.first() is messages[0]:
                 length = _shared(known, messages)
                 if length and (best is None or length > best[1]):
                     best = known, length
@@ -133,26 +130,26 @@ class Memo:
         """Return a message that was stored not long ago by itself or in a short list, and is unchanged; or None."""
         with self._lock:
             one = self._threads[thread_id].held.get(id(message)) if thread_id in self._threads else None
-        return one if one is not None and _alike([message], [one.message], [one.look]) else None
+        return one if one is not None and _alike([message], [one.look]) else None
 
     def remember(self, thread_id: str, new: Known, before: Known | None = None) -> None:
         """Keep a list that is now stored, in the place of the one it grew from."""
-        if not (self._size and new.messages):
+        if not self._size:
             return
         with self._lock:
             thread = self._touched(thread_id)
-            others = (one for one in thread.lists if one is not before and one.messages[0] is not new.messages[0])
+            others = (one for one in _others(thread.lists, new) if one is not before)
             thread.lists = (new, *others)[:_LISTS_A_THREAD]
-            thread.reads = tuple(one for one in thread.reads if one.messages[0]() is not new.messages[0])
+            thread.reads = tuple(_others(thread.reads, new))
 
     def read(self, thread_id: str, new: Read) -> None:
         """Keep in mind a list that was read, as long as somebody has its messages."""
-        if not (self._size and new.messages):
+        if not self._size:
             return
         with self._lock:
             thread = self._touched(thread_id)
-            others = (one for one in thread.reads if one.messages[0]() is not None)
-            thread.reads = (new, *others)[:_LISTS_A_THREAD]
+            thread.reads = (new, *_others(thread.reads, new))[:_LISTS_A_THREAD]
+            thread.lists = tuple(_others(thread.lists, new))
 
     def hold(self, thread_id: str, new: Iterable[Held]) -> None:
         """Keep single messages that are now stored."""
@@ -181,9 +178,16 @@ class Memo:
         return thread
 
 
+def _others(lists: Iterable[L], new: Known | Read) -> Iterator[L]:
+    """Yield the lists that somebody has, but for those that start with the same object."""
+    for one in lists:
+        if (held := one.first()) is not None and held is not new.first():
+            yield one
+
+
 def _shared(known: Known, messages: Sequence[BaseMessage]) -> int:
-    """Return how many messages at the start are the same objects and look as they did."""
-    length = min(len(known.messages), len(messages))
+    """Return how many messages at the start look as they did."""
+    length = min(len(known.looks), len(messages))
     if _same(known, messages, 0, length):
         return length
     low, high = 0, length  # the first `low` are the same, the first `high` are not
@@ -197,12 +201,12 @@ def _shared(known: Known, messages: Sequence[BaseMessage]) -> int:
 
 
 def _same(known: Known, messages: Sequence[BaseMessage], start: int, end: int) -> bool:
-    return _alike(messages[start:end], known.messages[start:end], known.looks[start:end])
+    return _alike(messages[start:end], known.looks[start:end])
 
 
-def _alike(part: Sequence[BaseMessage], before: Sequence[BaseMessage], looks: list[Any]) -> bool:
-    # what a class does not know of is not compared: it is serialised
-    if not all(map(is_, part, before)) or any(map(_extra, part)):
+def _alike(part: Sequence[BaseMessage], looks: list[Any]) -> bool:
+    # a known class is one of the fields; what a class does not know of is not compared: it is serialised
+    if not set(map(type, part)) <= _KINDS or any(map(_extra, part)):
         return False
     try:
         return list(map(_fields, part)) == looks

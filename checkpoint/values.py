@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, repeat, starmap
 from operator import attrgetter
 from typing import Any
+from weakref import ref
 
 import ormsgpack
 import sqlalchemy as sa
@@ -116,7 +117,7 @@ class Plan:
         short: list[_Single] = []
         for one in self._lists:
             if one.known or len(one.messages) > _SHORT:
-                new = Known(age, one.messages, one.looks, one.runs)
+                new = Known(age, ref(one.messages[0]), one.looks, one.runs)
                 self.memo.remember(self.thread_id, new, one.known and one.known[0])
             else:
                 short += one.singles

@@ -13,7 +13,7 @@ from tests.checkpoint.samples import EVERY_KIND, talk
 
 def known(messages: list[BaseMessage], first: int = 0) -> Known:
     """Return a list as it was stored, under numbers from `first` on."""
-    return Known((1, 0), list(messages), list(map(look, messages)), ((first, len(messages)),))
+    return Known((1, 0), ref(messages[0]), list(map(look, messages)), ((first, len(messages)),))
 
 
 def just_stored(memo: Memo, messages: list[BaseMessage]) -> None:
@@ -23,7 +23,7 @@ def just_stored(memo: Memo, messages: list[BaseMessage]) -> None:
 
 def just_read(memo: Memo, messages: list[BaseMessage]) -> None:
     """Let a memo know a list as it was read from the database."""
-    memo.read("t", Read((1, 0), list(map(ref, messages)), ((0, len(messages)),), list(map(dumps, messages))))
+    memo.read("t", Read((1, 0), ref(messages[0]), ((0, len(messages)),), list(map(dumps, messages))))
 
 
 def remembered(messages: list[BaseMessage], size: int = 4) -> Memo:
@@ -57,7 +57,7 @@ def test_what_a_list_shares_with_one_that_was_stored_is_known() -> None:
 
 
 def test_equal_messages_that_are_other_objects_are_not_taken_for_known() -> None:
-    """Only what is the very object that was stored is not looked at again."""
+    """A list is looked for by its first object: who brings another one is told nothing of what is there."""
     assert shared(remembered(talk(3)), talk(3)) == 0
 
 
@@ -183,20 +183,43 @@ def test_a_list_takes_the_place_of_the_one_it_grew_from() -> None:
     assert shared(memo, other) == 2
 
 
-def test_what_was_only_read_is_not_kept_alive() -> None:
-    """Who reads and writes nothing leaves no conversation in memory; what is left of a list is known so far."""
+@pytest.mark.parametrize("there", [just_stored, just_read])
+def test_no_list_is_kept_alive(there: Callable[..., None]) -> None:
+    """A conversation that nobody has any more leaves none of its messages behind, and is forgotten by the next."""
     messages = talk(5)
     memo = Memo(4)
-    just_read(memo, messages)
-    first, gone = messages[:3], ref(messages[3])
+    there(memo, messages)
+    gone = list(map(ref, messages))
     del messages
-    assert gone() is None
-    assert shared(memo, [*first, *talk(2, start=3)]) == 3
-    read = talk(2)
-    just_read(memo, read)
-    del read
-    just_read(memo, first)
-    assert len(memo._threads["t"].reads) == 1
+    assert [one() for one in gone] == [None] * 5
+    there(memo, other := talk(2, start=20))
+    thread = memo._threads["t"]
+    assert [one.first() for one in (*thread.lists, *thread.reads)] == [other[0]]
+
+
+@pytest.mark.parametrize("there", [just_stored, just_read])
+def test_an_equal_message_in_the_place_of_another_is_the_same(there: Callable[..., None]) -> None:
+    """What was stored is told by what it looks like, where the list starts with the same object."""
+    messages = talk(5)
+    memo = Memo(4)
+    there(memo, messages)
+    assert shared(memo, [*messages[:3], *talk(2, start=3)]) == 5
+    assert shared(memo, [*messages[:3], *talk(2, start=20)]) == 3
+
+
+@pytest.mark.parametrize("there", [just_stored, just_read])
+def test_an_equal_message_of_another_class_is_not_known(there: Callable[..., None]) -> None:
+    """A class of the application's own has the same fields, and must come back as what it was."""
+
+    class Own(HumanMessage):
+        pass
+
+    messages = talk(3)
+    memo = Memo(4)
+    there(memo, messages)
+    own = Own.model_construct(None, **messages[2].__dict__)
+    assert own.__dict__ == messages[2].__dict__
+    assert shared(memo, [*messages[:2], own]) == 2
 
 
 def test_what_is_held_is_bounded() -> None:
