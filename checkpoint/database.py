@@ -1,14 +1,12 @@
 """One engine, and transactions on it that mean the same on every database."""
 
 import random
-import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
-from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -16,7 +14,7 @@ from sqlalchemy.pool import Pool, SingletonThreadPool, StaticPool
 
 from . import schema, tables, urls
 from .errors import CheckpointError, DatabaseError
-from .pooling import prepare
+from .pooling import in_turn, prepare
 from .sealing import Keyring
 
 T = TypeVar("T")
@@ -30,9 +28,6 @@ _AGAIN_SQLSTATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "0800
 """PostgreSQL's: serialization failure, deadlock, shut down, crashed, starting up, lost, too many."""
 _AGAIN_CODES = frozenset({1020, 1205, 1213, 2006, 2013})
 """MariaDB's: row changed since it was read, lock wait, deadlock, server gone, connection lost."""
-
-_QUEUES: WeakKeyDictionary[Pool, threading.Semaphore] = WeakKeyDictionary()
-_QUEUES_LOCK = threading.Lock()
 
 
 class Database:
@@ -50,6 +45,9 @@ class Database:
         self._place = urls.place(engine.url)
         self._checked = False
         self._sqlite = engine.dialect.name == "sqlite"
+        # where one writes at a time; a forked child has another pool, and leaves the parent's connection alone
+        self._keeps = owned and self._sqlite and self.durable
+        self._kept: dict[Pool, sa.Connection] = {}
         postgresql = engine.dialect.name == "postgresql"  # elsewhere `_begin` says how isolated it is
         self._writer = _isolated(engine, "READ COMMITTED") if postgresql and not owned else engine
         self._reader = _isolated(engine, "REPEATABLE READ") if postgresql else engine
@@ -135,6 +133,8 @@ class Database:
     def close(self) -> None:
         """Close the connections of an engine that `open` made; leave another's engine alone."""
         if self._owned:
+            if (kept := self._kept.pop(self.engine.pool, None)) is not None:
+                kept.close()
             self.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -155,9 +155,24 @@ class Database:
 
     @contextmanager
     def _transaction(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
-        with self._alone(mode), self._connected(engine) as conn, self._translated(), conn.begin():
+        with self._alone(mode), self._taken(engine, mode) as conn, self._translated(), conn.begin():
             _begin(conn, mode)
             yield conn
+
+    @contextmanager
+    def _taken(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
+        """Take a connection from the pool or, to write to an SQLite file, the one that did so without an error."""
+        if not self._keeps or mode != _WRITES:
+            with self._connected(engine) as conn:
+                yield conn
+            return
+        kept = self._kept.pop(engine.pool, None) or self._connected(engine)
+        try:
+            yield kept
+        except BaseException:
+            kept.close()
+            raise
+        self._kept[engine.pool] = kept
 
     def _alone(self, mode: str) -> AbstractContextManager[object]:
         """Queue for an engine's only connection, and for writing to an SQLite file.
@@ -165,7 +180,7 @@ class Database:
         SQLite itself would have those who wait sleep and try again, the last to come as likely as the first.
         """
         if isinstance(self.engine.pool, StaticPool) or (self._sqlite and mode == _WRITES):
-            return _held(_queue_of(self.engine), self._place)
+            return in_turn(self.engine, self._place)
         return nullcontext()
 
     def _connected(self, engine: sa.Engine) -> sa.Connection:
@@ -258,12 +273,6 @@ def _accept(engine: sa.Engine) -> None:
         )
 
 
-def _queue_of(engine: sa.Engine) -> threading.Semaphore:
-    """Return the queue shared by all who use this engine (after a fork: by all of this process)."""
-    with _QUEUES_LOCK:
-        return _QUEUES.setdefault(engine.pool, threading.Semaphore())
-
-
 def _may_pass(cause: BaseException | None) -> bool:
     """Say whether the same transaction may succeed when it is tried again."""
     said = cause
@@ -275,13 +284,3 @@ def _may_pass(cause: BaseException | None) -> bool:
     if isinstance(cause, exc.OperationalError) and getattr(said, "sqlstate", "") is None:
         return True  # psycopg's own word, not the server's: the connection broke within a pipeline
     return getattr(said, "sqlstate", None) in _AGAIN_SQLSTATES or not _AGAIN_CODES.isdisjoint(arguments[:1])
-
-
-@contextmanager
-def _held(queue: threading.Semaphore, place: str) -> Generator[None]:
-    if not queue.acquire(timeout=urls.BUSY_TIMEOUT_S):
-        raise DatabaseError(f"{place} has been busy for {urls.BUSY_TIMEOUT_S:.0f} s; is a transaction left open?")
-    try:
-        yield
-    finally:
-        queue.release()

@@ -1,21 +1,27 @@
-"""What every new connection of our own engines gets, and what it is spared."""
+"""What every new connection of our own engines gets, what it is spared, and who waits for one."""
 
 import os
 import sqlite3
+import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
+from .errors import DatabaseError
 from .urls import BUSY_TIMEOUT_S, is_memory
 
 _PAUSE_S = 0.01
 _PRIMARY = 0xFF  # the rest of an error code says which kind of busy it is
 _ENGINES: WeakSet[sa.Engine] = WeakSet()
 _INHERITED: list[Pool] = []
+_QUEUES: WeakKeyDictionary[Pool, threading.Semaphore] = WeakKeyDictionary()
+_QUEUES_LOCK = threading.Lock()
 
 
 def prepare(engine: sa.Engine) -> None:
@@ -25,6 +31,19 @@ def prepare(engine: sa.Engine) -> None:
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _write_ahead)
     _ENGINES.add(engine)
+
+
+@contextmanager
+def in_turn(engine: sa.Engine, place: str) -> Generator[None]:
+    """Queue with all who use this engine (after a fork: with all of this process); DatabaseError after a while."""
+    with _QUEUES_LOCK:
+        queue = _QUEUES.setdefault(engine.pool, threading.Semaphore())
+    if not queue.acquire(timeout=BUSY_TIMEOUT_S):
+        raise DatabaseError(f"{place} has been busy for {BUSY_TIMEOUT_S:.0f} s; is a transaction left open?")
+    try:
+        yield
+    finally:
+        queue.release()
 
 
 def _write_ahead(connection: Any, _record: Any) -> None:

@@ -7,7 +7,7 @@ that is not encrypted is refused.
 
 import hmac
 import os
-import threading
+from collections import deque
 from collections.abc import Mapping
 from hashlib import blake2b
 
@@ -15,8 +15,8 @@ import zstandard
 
 from .errors import KeyringError, RowError
 
-_CHECKED = 1
-_ENCRYPTED = 2
+_CHECKED = b"\x01"
+_ENCRYPTED = b"\x02"
 _RAW = b"\x00"
 _ZSTD = b"\x01"
 _CHECKSUM_BYTES = 8
@@ -78,7 +78,7 @@ class Keyring:
     def is_current(self, sealed: bytes) -> bool:
         """Say whether a sealed body was encrypted with the current key."""
         name = self.current.encode()
-        return sealed[:1] == bytes([_ENCRYPTED]) and sealed[1 : 2 + len(name)] == bytes([len(name)]) + name
+        return sealed[:1] == _ENCRYPTED and sealed[1 : 2 + len(name)] == bytes([len(name)]) + name
 
 
 class Seal:
@@ -100,20 +100,20 @@ class Seal:
         """
         body = _squeezed(data)
         if self._keys is None:
-            return bytes([_CHECKED]) + _checksum(f"{self.name(row)} {beside}", body) + body
-        return bytes([_ENCRYPTED]) + self._keys.encrypt(self._place(row, beside), body)
+            return _CHECKED + _checksum(f"{self.name(row)} {beside}", body) + body
+        return _ENCRYPTED + self._keys.encrypt(self._place(row, beside), body)
 
     def open(self, row: str, sealed: bytes, *, beside: str = "") -> bytes:
         """Return what `close` was given; RowError names the row where the bytes are not what was stored."""
         kind, rest = sealed[:1], sealed[1:]
-        if kind == bytes([_ENCRYPTED]):
+        if kind == _ENCRYPTED:
             if self._keys is None:
                 raise KeyringError(f"{self.name(row)} is encrypted; open the database with its keys")
             return _inflated(self._keys.decrypt(self._place(row, beside), rest), self.name(row))
         if self._keys is not None:
             raise RowError(f"{self.name(row)} is not encrypted, and a key is set")
         body = rest[_CHECKSUM_BYTES:]
-        if kind != bytes([_CHECKED]) or not hmac.compare_digest(
+        if kind != _CHECKED or not hmac.compare_digest(
             rest[:_CHECKSUM_BYTES], _checksum(f"{self.name(row)} {beside}", body)
         ):
             raise RowError(f"{self.name(row)} is damaged: its bytes are not those that were stored there")
@@ -167,16 +167,16 @@ def _keyed(salt: bytes, data: bytes) -> bytes:
 
 
 def _checksum(place: str, body: bytes) -> bytes:
-    whole = blake2b(place.encode("utf-8", "surrogatepass"), digest_size=_CHECKSUM_BYTES)
-    whole.update(b"\x00")
-    whole.update(body)
-    return whole.digest()
+    whole = b"%b\x00%b" % (place.encode("utf-8", "surrogatepass"), body)
+    return blake2b(whole, digest_size=_CHECKSUM_BYTES).digest()
 
 
 def _squeezed(data: bytes) -> bytes:
     if len(data) < _SMALL:
         return _RAW + data
-    small = _TOOLS.compressor.compress(data)
+    tools = _idle_tools()
+    small = tools.compressor.compress(data)
+    _IDLE.append(tools)
     return _ZSTD + small if len(small) < len(data) else _RAW + data
 
 
@@ -186,17 +186,28 @@ def _inflated(body: bytes, row: str) -> bytes:
     try:
         if body[:1] != _ZSTD or zstandard.frame_content_size(body[1:]) > _LARGEST:
             raise RowError(f"{row} is damaged: it is not of a known form")
-        return _TOOLS.decompressor.decompress(body[1:])
+        tools = _idle_tools()
+        data = tools.decompressor.decompress(body[1:])
     except zstandard.ZstdError as error:
         raise RowError(f"{row} is damaged: {error}") from error
+    _IDLE.append(tools)
+    return data
 
 
-class _Tools(threading.local):
-    """Neither of the two may be shared between threads."""
+class _Tools:
+    """Neither of the two may be used by two threads at once."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=_LEVEL)
         self.decompressor = zstandard.ZstdDecompressor()
 
 
-_TOOLS = _Tools()
+_IDLE: deque[_Tools] = deque()
+"""Those that nobody uses. LangGraph starts new threads for every run, and making a pair takes as long as its use."""
+
+
+def _idle_tools() -> _Tools:
+    try:
+        return _IDLE.pop()
+    except IndexError:
+        return _Tools()

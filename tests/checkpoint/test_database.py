@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import QueuePool, StaticPool
 
 from langgraph_compaction.checkpoint import (
     CheckpointError,
@@ -14,9 +14,11 @@ from langgraph_compaction.checkpoint import (
     KeyTextError,
     MessageStore,
     SchemaError,
+    pooling,
     tables,
     urls,
 )
+from tests.checkpoint.listening import listening
 from tests.checkpoint.processes import forks, run_together
 from tests.checkpoint.samples import begin, talk
 
@@ -89,7 +91,7 @@ def test_two_databases_on_one_memory_engine_wait_for_each_other(thread_id: str) 
 
 def test_a_transaction_left_open_in_memory_is_an_error_and_not_a_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second transaction inside the first says what is wrong after the usual waiting time."""
-    monkeypatch.setattr(urls, "BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(pooling, "BUSY_TIMEOUT_S", 0.01)
     with Database.open() as database:
         database.setup()
         with database.write(), pytest.raises(DatabaseError, match="left open"), database.write():
@@ -165,6 +167,26 @@ def test_an_sqlite_writer_takes_its_lock_at_once(tmp_path: Path) -> None:
             other.execute("BEGIN IMMEDIATE")
             other.execute("ROLLBACK")
         other.close()
+
+
+def test_an_sqlite_file_is_written_by_one_connection_as_long_as_all_goes_well(tmp_path: Path) -> None:
+    """Writers use the connection that wrote before; after an error there is another, and none once it is closed."""
+    taken: list[object] = []
+    with Database.open(f"sqlite:///{tmp_path}/a.db") as database:
+        database.setup()
+        with listening(database.engine, "checkout", lambda connection, *_: taken.append(connection)):
+            for name in ("a", "b"):
+                create_thread(database, name)
+            assert not taken
+            with pytest.raises(KeyTextError):
+                create_thread(database, "\0")
+            for name in ("d", "e"):
+                create_thread(database, name)
+            assert len(taken) == 1
+        assert threads_of(database) == {"a", "b", "d", "e"}
+    pool = database.engine.pool
+    assert isinstance(pool, QueuePool)
+    assert (pool.checkedout(), pool.checkedin()) == (0, 0)
 
 
 def test_sql_errors_show_neither_statement_nor_values(database: Database, thread_id: str) -> None:
