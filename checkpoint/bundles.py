@@ -7,7 +7,7 @@ under the lock of the thread's row.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import ormsgpack
 import sqlalchemy as sa
@@ -53,6 +53,14 @@ class Head:
     first: int
     last: int
     high: str
+
+
+class Named(NamedTuple):
+    """Which checkpoint it is."""
+
+    namespace: str
+    number: int
+    id: str
 
 
 def may_hold(thread: Thread, checkpoint_id: str) -> bool:
@@ -108,6 +116,16 @@ def read(conn: sa.Connection, thread: Thread, head: Head) -> Bundle:
     """Read a bundle; RowError names one that is damaged."""
     query = _rows(thread, head.namespace).where(_bundle.first == head.first)
     return _opened(thread, conn.execute(query).mappings().one())
+
+
+def named_in(conn: sa.Connection, thread: Thread, head: Head) -> list[Named]:
+    """Return which checkpoints a bundle holds; RowError names one that is damaged."""
+    query = _rows(thread, head.namespace).where(_bundle.first == head.first)
+    row = conn.execute(query).mappings().one()
+    with intact(thread.seal.name(row_name(head.namespace, head.first))):
+        found = [Named(head.namespace, number, ident_text(name)) for number, name, *_ in _entries(thread, row)]
+        expect_types(*((one.number, int) for one in found))
+    return found
 
 
 def all_of(conn: sa.Connection, thread: Thread) -> Iterator[Bundle]:
@@ -230,11 +248,13 @@ def _closed(thread: Thread, bundle: Bundle) -> dict[str, Any]:
 
 def _opened(thread: Thread, row: Mapping[Any, Any]) -> Bundle:
     namespace = row["namespace"]
-    name = row_name(namespace, row["first"])
-    with intact(thread.seal.name(name)):
-        entries = unpacked(thread, name, bytes(row["body"]), beside(row))
-        held = tuple(_of_entry(namespace, entry) for entry in entries)
+    with intact(thread.seal.name(row_name(namespace, row["first"]))):
+        held = tuple(_of_entry(namespace, entry) for entry in _entries(thread, row))
     return Bundle(namespace, row["first"], held)
+
+
+def _entries(thread: Thread, row: Mapping[Any, Any]) -> Any:
+    return unpacked(thread, row_name(row["namespace"], row["first"]), bytes(row["body"]), beside(row))
 
 
 def _of_entry(namespace: str, entry: Sequence[Any]) -> Stored:

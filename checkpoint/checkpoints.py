@@ -84,7 +84,7 @@ def places(
     for head in bundles.heads(conn, thread, namespace):
         if limit is not None and len(found) >= limit and (not found or found[-1].number > head.last):
             break
-        found += filter(wanted, bundles.read(conn, thread, head).held)
+        found += filter(wanted, bundles.named_in(conn, thread, head))
         found = sorted(found, key=lambda one: one.number, reverse=True)[:limit]
     return [(one.namespace, one.number) for one in found]
 
@@ -109,7 +109,7 @@ def places_of_all(
         if head.thread not in there:
             there[head.thread] = threads.find(conn, name, lock=False)
         if (thread := there[head.thread]) is not None:
-            held = bundles.read(conn, thread, head).held
+            held = bundles.named_in(conn, thread, head)
             found = newest([*found, *((one.id, name, one.namespace, one.number) for one in held)])
     return [
         (name, [(namespace, number) for _, _, namespace, number in group])
