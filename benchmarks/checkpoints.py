@@ -1,9 +1,11 @@
-"""How checkpoints grow: bytes and times of savers on one agent thread, side by side, interleaved turn by turn.
+"""How checkpoints grow: bytes and times of savers, each in a process of its own, interleaved turn by turn.
 
     python benchmarks/checkpoints.py [--quick | --full] [--whole-history TURNS] [--saver PART_OF_A_NAME ...]
 
 Every saver runs the same agent on the same messages (4 a turn, about 1 kB each, `durability="sync"`) in a new
-database of its own; the order of the savers is drawn anew each turn, so that a noisy machine is noisy for all.
+database of its own. As an application has one saver, each has a process, forked from one that has opened none; they
+work one at a time, in an order that is drawn anew each turn, so that a noisy machine is noisy for all. In the end
+each runs eight conversations at once, on threads of its process.
 PostgreSQL and MariaDB are those of TEST_POSTGRES_URL and TEST_MARIADB_URL; without them their savers are left out.
 
 By default savers that write whole lists stop at 300 turns, and the whole history of others than ours is read up to
@@ -12,7 +14,6 @@ at 30 turns and writes no file. Else writes benchmarks/results/checkpoints.json.
 """
 
 import argparse
-import gc
 import json
 import os
 import random
@@ -24,30 +25,17 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from ratios import SHORT_TURNS, Row, print_report, ratios
+from ratios import CONVERSATIONS, SAID, SHORT_TURNS, Row, print_report, ratios
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from savers import KINDS, VARIABLES, Contender, Kind, config, opened, settings
-from workload import PER_TURN, compaction, script
+from saver_processes import Remote, running, warm_up
+from savers import VARIABLES, Kind, chosen, payload, settings
+from workload import PER_TURN
 
 RESULTS = Path(__file__).parent / "results" / "checkpoints.json"
-SAID = (
-    "Interleaved in one process on one machine: the ratios hold, the times are this machine's. Bytes of SQLite: the "
-    "file after a truncating WAL checkpoint, without VACUUM; PostgreSQL: tables, indexes and TOAST after VACUUM, "
-    "which also runs every 50 turns where the server's autovacuum is off; MariaDB: data and indexes after ANALYZE; "
-    "InMemorySaver: its serialised values. payload_bytes: every message serialised once. wall_s at 10 turns: the "
-    "median of new threads. The long threads were seeded in four large inputs and then grown by real turns from "
-    "3,900 to 4,040 messages, the short ones beside them from 100 to 240; a thread that grew by turns to 3,900 "
-    "messages has more checkpoints behind it. What the process holds before a measurement is left out of garbage "
-    "collection: it holds all savers' heaps. get_ms and history are read by the process that wrote the thread. A "
-    "rollback's and a compaction's bytes are pages taken by many, divided by their number."
-)
-
 THREAD = "grown"
 FIRST, LAST = range(25, 60), range(975, 1_010)
 """Turns from 100 to 240 messages, and from 3,900 to 4,040."""
@@ -71,6 +59,8 @@ class Plan:
     long: bool
     gets: int = 11
     histories: int = 3
+    at_once_rounds: int = 3
+    at_once_turns: int = 10
 
     def limit(self, kind: Kind) -> int:
         """Turns after which a saver stops."""
@@ -82,7 +72,7 @@ class Plan:
         return GIGABYTE + WHOLE_LIST_BYTES * self.whole_list_turns**2 + self.long * 2 * GIGABYTE
 
 
-QUICK = Plan(turns=(10, 30), whole_list_turns=30, whole_history=30, short_rounds=5, long=False)
+QUICK = Plan(turns=(10, 30), whole_list_turns=30, whole_history=30, short_rounds=5, long=False, at_once_turns=5)
 DEFAULT = Plan(turns=(10, 100, 300, 1_000), whole_list_turns=300, whole_history=100, short_rounds=15, long=True)
 FULL = Plan(turns=(10, 100, 300, 1_000), whole_list_turns=1_000, whole_history=300, short_rounds=15, long=True)
 
@@ -103,10 +93,9 @@ class Bench:
         """Seconds of the turns of a new 10-turn thread, the median of some, in a database that has a few."""
         seconds: dict[str, list[float]] = defaultdict(list)
         with (
-            opened(self.kinds, folder, self.servers) as contenders,
+            running(self.kinds, folder, self.servers) as contenders,
             self._task("threads of 10 turns", self.plan.short_rounds) as step,
         ):
-            _leave_out_of_collection()
             for number in range(self.plan.short_rounds):
                 thread = f"short-{number}"
                 sums: dict[str, float] = defaultdict(float)
@@ -115,7 +104,7 @@ class Bench:
                         sums[one.kind.name] += one.turn(thread, turn)
                 for name, total in sums.items():
                     seconds[name].append(total)
-                step()
+                step(1)
         return {name: statistics.median(values) for name, values in seconds.items()}
 
     def growth(self, folder: Path) -> list[Row]:
@@ -123,12 +112,12 @@ class Bench:
         rows: list[Row] = []
         walls: dict[str, float] = defaultdict(float)
         total = sum(self.plan.limit(kind) for kind in self.kinds)
-        with opened(self.kinds, folder, self.servers) as contenders, self._task("one thread, turns", total) as step:
+        with running(self.kinds, folder, self.servers) as contenders, self._task("one thread, turns", total) as step:
             for turn in range(self.plan.turns[-1]):
                 active = [one for one in contenders if turn < self.plan.limit(one.kind)]
                 for one in self._shuffled(active):
                     walls[one.kind.name] += one.turn(THREAD, turn)
-                    step()
+                step(len(active))
                 if (turns := turn + 1) in self.plan.turns:
                     rows += self._measured(active, turns, walls)
         return rows
@@ -137,21 +126,19 @@ class Bench:
         """A thread of 3,900 messages and one of 100 beside it, both grown by 140 messages."""
         turn_times: dict[str, list[float]] = defaultdict(list)
         with (
-            opened(self.kinds, folder, self.servers) as contenders,
+            running(self.kinds, folder, self.servers) as contenders,
             self._task("long threads, turns", len(LAST)) as step,
         ):
             for one in contenders:
                 one.seed("first", FIRST.start)
                 one.seed("last", LAST.start)
-            _leave_out_of_collection()
             for first, last in zip(FIRST, LAST, strict=True):
                 for one in self._shuffled(contenders):
                     for thread, turn in self._shuffled((("first", first), ("last", last))):
                         seconds = one.turn(thread, turn)
                         if thread == "last":
                             turn_times[one.kind.name].append(seconds)
-                step()
-            _leave_out_of_collection()
+                step(1)
             gets = self._medians(contenders, lambda one: one.get_state("last"), self.plan.gets)
             histories = self._medians(contenders, lambda one: one.history("last", 20), self.plan.histories)
             return [
@@ -167,9 +154,30 @@ class Bench:
                 for one in contenders
             ]
 
-    def _measured(self, contenders: Sequence[Contender], turns: int, walls: dict[str, float]) -> list[Row]:
-        self.progress.update(self.task, description=f"one thread, reading at {turns} turns")
-        _leave_out_of_collection()
+    def conversations_at_once(self, folder: Path) -> list[Row]:
+        """New conversations on threads of one process, of one saver after the other; the median of some rounds."""
+        rates: dict[str, list[float]] = defaultdict(list)
+        rounds, turns = self.plan.at_once_rounds, self.plan.at_once_turns
+        with (
+            running(self.kinds, folder, self.servers) as contenders,
+            self._task(f"{CONVERSATIONS} conversations at once", rounds) as step,
+        ):
+            for number in range(rounds):
+                for one in self._shuffled(contenders):
+                    rates[one.kind.name].append(one.at_once(f"at-once-{number}", CONVERSATIONS, turns))
+                step(1)
+        return [
+            {
+                "saver": kind.name,
+                "conversations": CONVERSATIONS,
+                "turns": turns,
+                "turns_per_s": round(statistics.median(rates[kind.name]), 1),
+            }
+            for kind in self.kinds
+        ]
+
+    def _measured(self, contenders: Sequence[Remote], turns: int, walls: dict[str, float]) -> list[Row]:
+        self.progress.update(self.task, description=f"one thread, reading at {turns} turns", refresh=True)
         gets = self._medians(contenders, lambda one: one.get_state(THREAD), self.plan.gets)
         newest = self._medians(contenders, lambda one: one.history(THREAD, 20), self.plan.histories)
         whole = [one for one in contenders if one.kind.ours or turns <= self.plan.whole_history]
@@ -180,37 +188,22 @@ class Bench:
                 "saver": (name := one.kind.name),
                 "turns": turns,
                 "bytes": one.size().held,
-                "payload_bytes": _payload(turns),
+                "payload_bytes": payload(turns),
                 "put_first_ms": _milliseconds(one.put_times(THREAD, FIRST)) if turns >= FIRST.stop else None,
                 "put_last_ms": _milliseconds(one.put_times(THREAD, last)),
                 "get_ms": _milliseconds([gets[name]]),
                 "history20_ms": _milliseconds([newest[name]]),
                 "history_all_s": round(alls[name], 3) if name in alls else None,
                 "wall_s": round(walls[name], 3),
-                **(self._added(one) if turns == self.plan.limit(one.kind) else {}),
+                **(_added(one) if turns == self.plan.limit(one.kind) else {}),
             }
             for one in contenders
         ]
-        self.progress.update(self.task, description="one thread, turns")
+        self.progress.update(self.task, description="one thread, turns", refresh=True)
         return rows
 
-    def _added(self, one: Contender) -> Row:
-        """Bytes that a rollback to one of the newest snapshots adds, and a compaction of it."""
-        old = list(one.graph.get_state_history(config(THREAD), limit=20))[1:]
-        states = [old[number % len(old)] for number in range(FORKS if one.kind.ours else FEW_FORKS)]
-        sizes = [one.size().used]
-        for state in states:
-            one.graph.update_state(state.config, None)
-        sizes.append(one.size().used)
-        for number, state in enumerate(states):
-            update = compaction(state.values["messages"], number)
-            one.graph.update_state(state.config, update, as_node="model")
-        sizes.append(one.size().used)
-        rollback, compacted = (round((b - a) / len(states)) for a, b in pairwise(sizes))
-        return {"rollback_bytes": rollback, "compaction_bytes": compacted}
-
     def _medians(
-        self, contenders: Sequence[Contender], measure: Callable[[Contender], float], rounds: int
+        self, contenders: Sequence[Remote], measure: Callable[[Remote], float], rounds: int
     ) -> dict[str, float]:
         """Seconds by name, the median of rounds in which every contender has one go."""
         seconds: dict[str, list[float]] = defaultdict(list)
@@ -223,9 +216,14 @@ class Bench:
         return self.draw.sample(list(items), len(items))
 
     @contextmanager
-    def _task(self, name: str, total: int) -> Generator[Callable[[], None]]:
+    def _task(self, name: str, total: int) -> Generator[Callable[[int], None]]:
         self.task = self.progress.add_task(name, total=total)
-        yield lambda: self.progress.advance(self.task)
+        self.progress.refresh()
+
+        def step(number: int) -> None:
+            self.progress.update(self.task, advance=number, refresh=True)
+
+        yield step
 
 
 def main() -> None:
@@ -235,7 +233,8 @@ def main() -> None:
     if arguments.whole_history is not None:
         plan = replace(plan, whole_history=arguments.whole_history)
     servers = {name: url for name, variable in VARIABLES.items() if (url := os.environ.get(variable))}
-    kinds = _chosen(arguments.saver, servers)
+    kinds = chosen(arguments.saver, servers)
+    warm_up(servers)
     console = Console(width=150)
     with tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder, _progress(console) as progress:
         _enough_space(plan, kinds, Path(folder))
@@ -243,14 +242,16 @@ def main() -> None:
         walls = bench.short_threads(Path(folder))
         rows = bench.growth(Path(folder))
         long = bench.long_threads(Path(folder)) if plan.long else []
+        concurrent = bench.conversations_at_once(Path(folder))
     for row in rows:
         if row["turns"] == SHORT_TURNS:
             row["wall_s"] = round(walls[row["saver"]], 3)
-    found = ratios(rows, long)
-    print_report(console, rows, long, found)
+    found = ratios(rows, long, concurrent)
+    print_report(console, rows, long, concurrent, found)
     console.print(SAID)
     if not arguments.quick:
-        report = {"note": SAID, "settings": settings(servers), "rows": rows, "long_threads": long, "ratios": found}
+        report = {"note": SAID, "settings": settings(servers), "rows": rows, "long_threads": long}
+        report |= {"concurrent": concurrent, "ratios": found}
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
@@ -267,14 +268,6 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _chosen(parts: Sequence[str] | None, servers: dict[str, str]) -> list[Kind]:
-    named = [kind for kind in KINDS if not parts or any(part.lower() in kind.name.lower() for part in parts)]
-    for kind in named:
-        if kind.database in VARIABLES and kind.database not in servers:
-            print(f"{VARIABLES[kind.database]} is not set: {kind.name} is left out", file=sys.stderr)
-    return [kind for kind in named if kind.database not in VARIABLES or kind.database in servers]
-
-
 def _enough_space(plan: Plan, kinds: Sequence[Kind], folder: Path) -> None:
     """Refuse a run that would fill the disk or the memory."""
     whole = any(not kind.ours and not kind.delta for kind in kinds)
@@ -289,19 +282,13 @@ def _enough_space(plan: Plan, kinds: Sequence[Kind], folder: Path) -> None:
 
 def _progress(console: Console) -> Progress:
     columns = (TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console)
+    return Progress(*columns, console=console, auto_refresh=False)  # whoever forks has no other thread
 
 
-def _payload(turns: int) -> int:
-    """All messages of a thread, each serialised once, as LangGraph does it."""
-    serde = JsonPlusSerializer()
-    return sum(len(serde.dumps_typed(message)[1]) for message in script()[: turns * PER_TURN])
-
-
-def _leave_out_of_collection() -> None:
-    """Let the garbage collector leave alone what is there: all savers' heaps and the script are in this process."""
-    gc.collect()
-    gc.freeze()
+def _added(one: Remote) -> Row:
+    """Bytes that a rollback to one of the newest snapshots adds, and a compaction of it."""
+    rollback, compacted = one.added(THREAD, FORKS if one.kind.ours else FEW_FORKS)
+    return {"rollback_bytes": rollback, "compaction_bytes": compacted}
 
 
 def _milliseconds(seconds: Sequence[float]) -> float:

@@ -1,22 +1,21 @@
 """The savers that are compared: how each is opened in a database of its own, and what it holds there in bytes."""
 
 import sqlite3
-import time
-from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import ExitStack, contextmanager
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import sqlalchemy as sa
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
-from workload import PER_TURN, agent, question, script
+from workload import PER_TURN, script
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.urls import sync_url
@@ -28,7 +27,6 @@ VACUUM_TURNS = 50
 """Where PostgreSQL's autovacuum is off, which is on by default, a VACUUM after so many turns stands for it."""
 
 Saver = BaseCheckpointSaver[Any]
-SEED_INPUTS = 4
 MAKE_READABLE_S = 60
 
 
@@ -62,78 +60,45 @@ class Size:
     used: int
 
 
-class Contender:
-    """A saver in its own database, the agent on it, and the time of every `put` by thread and turn."""
+@dataclass(frozen=True)
+class Opened:
+    """A saver in its own database, and what is asked of that."""
 
-    def __init__(self, kind: Kind, saver: Saver, size: Callable[[], Size], vacuum: Callable[[], None]) -> None:
-        self.kind = kind
-        self.size = size
-        self.vacuum = vacuum
-        self.graph = agent(saver, delta=kind.delta)
-        self.puts: dict[tuple[str, int], list[float]] = defaultdict(list)
-        self._at = ("", 0)
-        self._watch(saver)
-
-    def turn(self, thread: str, number: int) -> float:
-        """Run a turn (counted from 0) and return its seconds."""
-        self._at = (thread, number)
-        start = time.perf_counter()
-        self.graph.invoke({"messages": [question(number)]}, config(thread), durability="sync")
-        seconds = time.perf_counter() - start
-        if (number + 1) % VACUUM_TURNS == 0:
-            self.vacuum()
-        return seconds
-
-    def seed(self, thread: str, turns: int) -> None:
-        """Bring a thread to so many turns in few large inputs."""
-        messages = script()[: turns * PER_TURN]
-        step = -(-len(messages) // SEED_INPUTS)
-        for start in range(0, len(messages), step):
-            update = {"messages": list(messages[start : start + step])}
-            self.graph.update_state(config(thread), update, as_node="model")
-
-    def get_state(self, thread: str) -> float:
-        """Return the seconds of one `get_state`."""
-        start = time.perf_counter()
-        state = self.graph.get_state(config(thread))
-        seconds = time.perf_counter() - start
-        assert state.values["messages"], "an empty thread is no measurement"
-        return seconds
-
-    def history(self, thread: str, limit: int | None = None) -> float:
-        """Return the seconds of reading the history, or the newest of it, one state after the other."""
-        start = time.perf_counter()
-        read = sum(1 for _ in self.graph.get_state_history(config(thread), limit=limit))
-        seconds = time.perf_counter() - start
-        assert read, "an empty history is no measurement"
-        return seconds
-
-    def put_times(self, thread: str, turns: Iterable[int]) -> list[float]:
-        """Return the seconds of the puts of these turns."""
-        return [seconds for turn in turns for seconds in self.puts.get((thread, turn), ())]
-
-    def _watch(self, saver: Saver) -> None:
-        put = saver.put
-
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            start = time.perf_counter()
-            result = put(*args, **kwargs)
-            self.puts[self._at].append(time.perf_counter() - start)
-            return result
-
-        saver.put = timed  # type: ignore[method-assign]
-
-
-def config(thread: str) -> dict[str, Any]:
-    """The config of a thread."""
-    return {"configurable": {"thread_id": thread}}
+    kind: Kind
+    saver: Saver
+    size: Callable[[], Size]
+    vacuum: Callable[[], None]
 
 
 @contextmanager
-def opened(kinds: Sequence[Kind], folder: Path, servers: dict[str, str]) -> Generator[list[Contender]]:
-    """Open each kind in a new database of its own, which goes with the block."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(_contender(kind, folder, servers)) for kind in kinds]
+def opened(kind: Kind, name: str, folder: Path, servers: dict[str, str]) -> Generator[Opened]:
+    """Open a kind in a new database of this name, which goes with the block."""
+    with _place(kind, name, folder, servers) as (url, size), _saver(kind, url) as saver:
+        vacuum = (lambda: _stand_for_autovacuum(url)) if kind.database == "postgresql" else (lambda: None)
+        yield Opened(kind, saver, size or (lambda: _memory_size(saver)), vacuum)
+
+
+def drop(kind: Kind, name: str, servers: dict[str, str]) -> None:
+    """Drop the server's database of this name, if it is there; a file goes with its folder."""
+    if kind.database in VARIABLES:
+        force = " WITH (FORCE)" if kind.database == "postgresql" else ""
+        with _administrator(servers[kind.database]) as conn:
+            conn.exec_driver_sql(f"DROP DATABASE IF EXISTS {name}{force}")
+
+
+def chosen(parts: Sequence[str] | None, servers: dict[str, str]) -> list[Kind]:
+    """Return the kinds with one of the parts in their names, but for those whose server is not there, and say so."""
+    named = [kind for kind in KINDS if not parts or any(part.lower() in kind.name.lower() for part in parts)]
+    for kind in named:
+        if kind.database in VARIABLES and kind.database not in servers:
+            print(f"{VARIABLES[kind.database]} is not set: {kind.name} is left out", file=sys.stderr)
+    return [kind for kind in named if kind.database not in VARIABLES or kind.database in servers]
+
+
+def payload(turns: int) -> int:
+    """All messages of a thread, each serialised once, as LangGraph does it."""
+    serde = JsonPlusSerializer()
+    return sum(len(serde.dumps_typed(message)[1]) for message in script()[: turns * PER_TURN])
 
 
 def settings(servers: dict[str, str]) -> dict[str, str]:
@@ -155,34 +120,26 @@ def settings(servers: dict[str, str]) -> dict[str, str]:
     return found
 
 
-@contextmanager
-def _contender(kind: Kind, folder: Path, servers: dict[str, str]) -> Generator[Contender]:
-    with _place(kind.database, folder, servers) as (url, size), _saver(kind, url) as saver:
-        vacuum = (lambda: _stand_for_autovacuum(url)) if kind.database == "postgresql" else (lambda: None)
-        yield Contender(kind, saver, size or (lambda: _memory_size(saver)), vacuum)
-
-
 Place = tuple[str, Callable[[], Size] | None]
 
 
 @contextmanager
-def _place(database: str, folder: Path, servers: dict[str, str]) -> Generator[Place]:
-    if database == "memory":
+def _place(kind: Kind, name: str, folder: Path, servers: dict[str, str]) -> Generator[Place]:
+    if kind.database == "memory":
         yield "memory", None
-    elif database == "sqlite":
-        file = folder / f"{uuid4().hex}.db"
+    elif kind.database == "sqlite":
+        file = folder / f"{name}.db"
         yield f"sqlite:///{file}", lambda: _sqlite_size(file)
     else:
-        name, force = f"bench_{uuid4().hex[:12]}", " WITH (FORCE)" if database == "postgresql" else ""
-        measure = {"postgresql": _postgres_size, "mariadb": _mariadb_size}[database]
-        with _administrator(servers[database]) as conn:
+        server = servers[kind.database]
+        measure = {"postgresql": _postgres_size, "mariadb": _mariadb_size}[kind.database]
+        with _administrator(server) as conn:
             conn.exec_driver_sql(f"CREATE DATABASE {name}")
-        url = sync_url(servers[database]).set(database=name).render_as_string(hide_password=False)
+        url = sync_url(server).set(database=name).render_as_string(hide_password=False)
         try:
             yield url, lambda: measure(url)
         finally:
-            with _administrator(servers[database]) as conn:
-                conn.exec_driver_sql(f"DROP DATABASE {name}{force}")
+            drop(kind, name, servers)
 
 
 @contextmanager
