@@ -57,8 +57,8 @@ class Plan:
     whole_history: int
     short_rounds: int
     long: bool
-    gets: int = 11
-    histories: int = 3
+    gets: int = 31
+    histories: int = 9
     at_once_rounds: int = 3
     at_once_turns: int = 10
 
@@ -73,8 +73,8 @@ class Plan:
 
 
 QUICK = Plan(turns=(10, 30), whole_list_turns=30, whole_history=30, short_rounds=5, long=False, at_once_turns=5)
-DEFAULT = Plan(turns=(10, 100, 300, 1_000), whole_list_turns=300, whole_history=100, short_rounds=15, long=True)
-FULL = Plan(turns=(10, 100, 300, 1_000), whole_list_turns=1_000, whole_history=300, short_rounds=15, long=True)
+DEFAULT = Plan(turns=(10, 100, 300, 1_000), whole_list_turns=300, whole_history=100, short_rounds=40, long=True)
+FULL = Plan(turns=(10, 100, 300, 1_000), whole_list_turns=1_000, whole_history=300, short_rounds=40, long=True)
 
 Item = TypeVar("Item")
 

@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 from weakref import ref
@@ -52,10 +53,11 @@ class Read(NamedTuple):
 
     def known(self, messages: Sequence[BaseMessage]) -> Known:
         """Return what of a list is as it was read."""
+        alike = list(takewhile(lambda one: type(one) in _KINDS, messages))
         # looked at before it is compared: a change in between is then seen by the one or by the other
         looks = [
             seen if is_still(message, body) else None
-            for seen, message, body in zip(map(look, messages), messages, self.bodies, strict=False)
+            for seen, message, body in zip(map(look, alike), alike, self.bodies, strict=False)
         ]
         return Known(self.age, self.first, looks, first(self.runs, len(looks)))
 

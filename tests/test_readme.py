@@ -243,20 +243,22 @@ WORDS = ("scenario", "system", "note")
 def saver_rows(savers: Iterable[str]) -> Iterator[str]:
     """Sizes and times, a column a saver."""
     found = results("checkpoints")
-    rows = {(row["saver"], row["turns"]): row for row in found["rows"]}
-    long = {row["saver"]: row for row in found["long_threads"]}
+    rows: dict[tuple[str, object], Any] = {(row["saver"], row["turns"]): row for row in found["rows"]}
+    rows |= {(row["saver"], "long"): row for row in found["long_threads"]}
+    rows |= {(row["saver"], "at once"): row for row in found["concurrent"]}
     names = list(savers)
-    for shown, turns, key, scale in (
+    for shown, place, key, scale in (
         ("MB after 300 turns", 300, "bytes", 1e-6),
         ("MB after 1,000 turns", 1000, "bytes", 1e-6),
-        ("`put` at 4,000 messages, ms", None, "put_last_ms", 1),
-        ("`get_state` at 4,000 messages, ms", None, "get_ms", 1),
-        ("the newest 20 states at 4,000 messages, ms", None, "history20_ms", 1),
+        ("`put` at 4,000 messages, ms", "long", "put_last_ms", 1),
+        ("`get_state` at 4,000 messages, ms", "long", "get_ms", 1),
+        ("the newest 20 states at 4,000 messages, ms", "long", "history20_ms", 1),
         ("the whole history of 300 turns, s", 300, "history_all_s", 1),
-        ("a turn at 4,000 messages, ms", None, "turn_ms", 1),
+        ("a turn at 4,000 messages, ms", "long", "turn_ms", 1),
         ("ten turns of a new thread, ms", 10, "wall_s", 1_000),
+        ("turns a second, 8 conversations at once", "at once", "turns_per_s", 1),
     ):
-        measured = [(rows.get((name, turns), {}) if turns else long[name]).get(key) for name in names]
+        measured = [rows.get((name, place), {}).get(key) for name in names]
         yield line(shown, [figure(value * scale) if value else "–" for value in measured])
 
 
@@ -280,7 +282,6 @@ MISSED = {
     ("put at 3,900-4,040 messages", False): "`put` at 4,000 messages / at 100 to 240",
     ("get_state at 4,040 messages: theirs / ours", False): "`get_state` at 4,000 messages: theirs / ours",
     ("newest 20 states at 300 turns: theirs / ours", False): "the newest 20 states at 300 turns: theirs / ours",
-    ("whole history at 300 turns: theirs / ours", False): "the whole history at 300 turns: theirs / ours",
     ("wall time of a 10-turn thread: ours / theirs", False): "ten turns of a new thread: ours / theirs",
 }
 """By what is missed, and whether beside a delta channel, how the guide says it."""

@@ -222,6 +222,16 @@ def test_an_equal_message_of_another_class_is_not_known(there: Callable[..., Non
     assert shared(memo, [*messages[:2], own]) == 2
 
 
+@pytest.mark.parametrize("there", [just_stored, just_read])
+@pytest.mark.parametrize("other", ["text", {"role": "user"}, None, 7], ids=["text", "dict", "none", "number"])
+def test_what_is_no_message_ends_what_is_known(there: Callable[..., None], other: Any) -> None:
+    """A list that goes on with something else is known up to there."""
+    messages: list[Any] = talk(3)
+    memo = Memo(4)
+    there(memo, messages)
+    assert shared(memo, [*messages[:2], other, messages[2]]) == 2
+
+
 def test_what_is_held_is_bounded() -> None:
     """At most four lists of a thread and the given number of threads are held, the newest; with 0 there are none."""
     memo = Memo(3)
