@@ -129,7 +129,8 @@ def _hash_anew(conn: sa.Connection, thread: Thread) -> None:
         ]
         conn.execute(sa.insert(tables.hash_), hashes)
     for seq, body in list(packs.loose(conn, thread)):
-        mine = sa.and_(tables.message.c.thread == thread.id, tables.message.c.seq == seq)
+        held = tables.message.c
+        mine = sa.and_(held.thread == thread.id, held.seq == seq, held.hash.is_not(None))
         conn.execute(sa.update(tables.message).where(mine).values(hash=thread.seal.hash(content_hash(body))))
     numbers = conn.execute(sa.select(tables.blob.c.number).where(tables.blob.c.thread == thread.id)).scalars().all()
     for number, body in blobs.get(conn, thread, numbers).items():

@@ -166,13 +166,18 @@ class Database:
             with self._connected(engine) as conn:
                 yield conn
             return
-        kept = self._kept.pop(engine.pool, None) or self._connected(engine)
+        pool = engine.pool
+        kept = self._kept.pop(pool, None) or self._connected(engine)
         try:
             yield kept
         except BaseException:
             kept.close()
             raise
-        self._kept[engine.pool] = kept
+        if engine.pool is pool:
+            self._kept[pool] = kept
+        else:  # the database was closed meanwhile
+            kept.detach()
+            kept.close()
 
     def _alone(self, mode: str) -> AbstractContextManager[object]:
         """Queue for an engine's only connection, and for writing to an SQLite file.

@@ -1,8 +1,8 @@
 """What was stored last, so that a put of a long list serialises only what is new in it.
 
-A list is known again by its first object, and each of its messages by what it looked like: compared deeply, as an
-application may change it in place. A changed one is stored again like a new one. No list is kept alive: what nobody
-has any more is forgotten, and costs neither memory nor time of the garbage collector.
+A message is known again by its object. An application may change it in place, so what each message looked like is
+kept too, and compared deeply: a changed one is stored again like a new one. No list is kept alive: what nobody has
+any more is forgotten, and costs neither memory nor time of the garbage collector.
 """
 
 import threading
@@ -38,9 +38,16 @@ class Known(NamedTuple):
 
     age: Age
     first: ref[BaseMessage]
+    places: list[int]
+    """Where the messages stand in memory: one in the place of one that has gone would have to look like it, too."""
     looks: list[Any]
     """What the messages looked like."""
     runs: Runs
+
+    @property
+    def length(self) -> int:
+        """How many messages it holds."""
+        return len(self.looks)
 
 
 class Read(NamedTuple):
@@ -51,6 +58,11 @@ class Read(NamedTuple):
     runs: Runs
     bodies: Sequence[bytes]
 
+    @property
+    def length(self) -> int:
+        """How many messages it holds."""
+        return len(self.bodies)
+
     def known(self, messages: Sequence[BaseMessage]) -> Known:
         """Return what of a list is as it was read."""
         alike = list(takewhile(lambda one: type(one) in _KINDS, messages))
@@ -59,7 +71,7 @@ class Read(NamedTuple):
             seen if is_still(message, body) else None
             for seen, message, body in zip(map(look, alike), alike, self.bodies, strict=False)
         ]
-        return Known(self.age, self.first, looks, first(self.runs, len(looks)))
+        return Known(self.age, self.first, places(alike[: len(looks)]), looks, first(self.runs, len(looks)))
 
 
 class Fresh(NamedTuple):
@@ -102,7 +114,7 @@ class Memo:
         """
         for one in tuple(self._fresh):
             if one.message is message:
-                return one if _alike([message], [one.look]) else None
+                return one if _alike([message], places([message]), [one.look]) else None
         return None
 
     def prepare(self, new: Fresh) -> None:
@@ -132,7 +144,7 @@ class Memo:
         """Return a message that was stored not long ago by itself or in a short list, and is unchanged; or None."""
         with self._lock:
             one = self._threads[thread_id].held.get(id(message)) if thread_id in self._threads else None
-        return one if one is not None and _alike([message], [one.look]) else None
+        return one if one is not None and _alike([message], places([message]), [one.look]) else None
 
     def remember(self, thread_id: str, new: Known, before: Known | None = None) -> None:
         """Keep a list that is now stored, in the place of the one it grew from."""
@@ -181,15 +193,15 @@ class Memo:
 
 
 def _others(lists: Iterable[L], new: Known | Read) -> Iterator[L]:
-    """Yield the lists that somebody has, but for those that start with the same object."""
+    """Yield the lists that somebody has, but for those that start with the same object and are no longer."""
     for one in lists:
-        if (held := one.first()) is not None and held is not new.first():
+        if (held := one.first()) is not None and (held is not new.first() or one.length > new.length):
             yield one
 
 
 def _shared(known: Known, messages: Sequence[BaseMessage]) -> int:
-    """Return how many messages at the start look as they did."""
-    length = min(len(known.looks), len(messages))
+    """Return how many messages at the start are the same objects and look as they did."""
+    length = min(known.length, len(messages))
     if _same(known, messages, 0, length):
         return length
     low, high = 0, length  # the first `low` are the same, the first `high` are not
@@ -203,12 +215,17 @@ def _shared(known: Known, messages: Sequence[BaseMessage]) -> int:
 
 
 def _same(known: Known, messages: Sequence[BaseMessage], start: int, end: int) -> bool:
-    return _alike(messages[start:end], known.looks[start:end])
+    return _alike(messages[start:end], known.places[start:end], known.looks[start:end])
 
 
-def _alike(part: Sequence[BaseMessage], looks: list[Any]) -> bool:
+def places(messages: Iterable[object]) -> list[int]:
+    """Return where objects stand in memory."""
+    return list(map(id, messages))
+
+
+def _alike(part: Sequence[BaseMessage], before: list[int], looks: list[Any]) -> bool:
     # a known class is one of the fields; what a class does not know of is not compared: it is serialised
-    if not set(map(type, part)) <= _KINDS or any(map(_extra, part)):
+    if places(part) != before or not set(map(type, part)) <= _KINDS or any(map(_extra, part)):
         return False
     try:
         return list(map(_fields, part)) == looks
@@ -256,7 +273,7 @@ def _entries(held: Mapping[Any, Any]) -> dict[Any, Any]:
     seen = dict(held)
     for key, one in held.items():
         if (kind := type(one)) not in _CONSTANT:
-            seen[key] = _copied(one) if one or kind not in _EMPTY else _EMPTY[kind]
+            seen[key] = _EMPTY[kind] if kind in _EMPTY and not one else _copied(one)
     return seen
 
 

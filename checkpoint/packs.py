@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from . import tables
 from .errors import intact
-from .statements import any_of, in_groups
+from .statements import any_of, ignoring, in_groups
 from .threads import Thread
 
 BLOCK = 96
@@ -47,7 +47,8 @@ def pack_old(conn: sa.Connection, thread: Thread) -> None:
         found = {seq: thread.seal.open(f"message {seq}", bytes(body)) for seq, body in rows}
         write(conn, thread, {block: [found.get(block * BLOCK + place) for place in range(BLOCK)] for block in blocks})
         named = sa.select(_message.thread, _message.hash, _message.seq).where(ours, _message.hash.is_not(None))
-        conn.execute(sa.insert(tables.hash_).from_select(["thread", "hash", "seq"], named))
+        # a hash may be there only where somebody harmed the rows
+        conn.execute(ignoring(conn.dialect.name, tables.hash_).from_select(["thread", "hash", "seq"], named))
         conn.execute(sa.delete(tables.message).where(ours))
         thread.packed = blocks.stop
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
     """Insert a row unless its key is there; waits for another transaction that is inserting the same."""
     if conn.dialect.name in {"postgresql", "sqlite"}:
-        conn.execute(_ignoring(conn.dialect.name, table), values)
+        conn.execute(ignoring(conn.dialect.name, table), values)
     else:
         # not INSERT IGNORE: it leaves a shared lock behind, and two that wait would then deadlock
         same = {key.name: key for key in table.primary_key}
@@ -31,11 +31,12 @@ def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> 
 @cache
 def _counted(dialect: str, table: sa.Table) -> sa.Insert:
     # drivers know the count of an INSERT, but SQLAlchemy keeps it only where it is asked to
-    return _ignoring(dialect, table).execution_options(preserve_rowcount=True)
+    return ignoring(dialect, table).execution_options(preserve_rowcount=True)
 
 
 @cache
-def _ignoring(dialect: str, table: sa.Table) -> sa.Insert:
+def ignoring(dialect: str, table: sa.Table) -> sa.Insert:
+    """Return an INSERT that leaves alone what is there."""
     match dialect:
         case "postgresql":
             return postgresql.insert(table).on_conflict_do_nothing()

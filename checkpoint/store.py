@@ -82,18 +82,15 @@ class MessageStore:
         hashes = [thread.seal.hash(one.digest) for one in prepared]
         seqs = {name: thread.added[name] for name in hashes if name in thread.added}
         new = {name: one for name, one in zip(hashes, prepared, strict=True) if name not in seqs}
-        bare = {name: thread.seal.hash(one.bare) for name, one in new.items() if thread.nameless and one.named}
         # most often there is one: while it can only stand in a row of its own, inserting it tells whether it does
-        ask = len(new) > 1 or thread.packed or bare
-        known = self._known(conn, thread, [*new, *bare.values()]) if ask else {}
+        ask = len(new) > 1 or thread.packed or thread.nameless
+        known = self._known(conn, thread, list(new)) if ask else {}
         missing = {name: one for name, one in new.items() if name not in known}
         if not proven:
             for one in missing.values():
                 prove(one.message, one.body)
-        free = {name: seq for name, seq in known.items() if seq >= packs.first_loose(thread)}
-        for name in hashes:
-            free.pop(name, None)
-        known.update(self._take_over(conn, thread, missing, bare, free))
+        if thread.nameless:
+            known.update(self._take_over(conn, thread, missing, set(hashes)))
         fresh = {name: one for name, one in missing.items() if name not in known}
         seqs.update(known)
         seqs.update(self._insert(conn, thread, fresh))
@@ -174,7 +171,9 @@ class MessageStore:
             for name, one in fresh.items()
         ]
         if len(rows) == 1 and not insert_new(conn, tables.message, rows[0]):
-            return self._known(conn, thread, list(fresh))
+            if found := self._known(conn, thread, list(fresh)):
+                return found
+            raise RowError(f"{_row(thread, thread.next_seq)} is there already: the thread counts fewer")
         if len(rows) > 1:
             conn.execute(_INSERT, rows)
         thread.next_seq += len(rows)
@@ -182,19 +181,16 @@ class MessageStore:
         return seqs
 
     def _take_over(
-        self,
-        conn: sa.Connection,
-        thread: Thread,
-        missing: Mapping[bytes, Prepared],
-        bare: Mapping[bytes, bytes],
-        free: dict[bytes, int],
+        self, conn: sa.Connection, thread: Thread, missing: Mapping[bytes, Prepared], asked: set[bytes]
     ) -> dict[bytes, int]:
-        """Let messages have the free rows of those that equal them but for the id; return the rows' numbers."""
+        """Let messages have the rows of those that equal them but for the id; return the numbers of these rows."""
+        bare = {name: thread.seal.hash(one.bare) for name, one in missing.items() if one.named}
+        there = self._known(conn, thread, [name for name in bare.values() if name not in asked])
         taken: dict[bytes, int] = {}
-        for name, one in missing.items():
-            if name in bare and (seq := free.pop(bare[name], None)) is not None:
-                taken[name] = seq
-                body = _closed(thread, seq, one.body)
+        for name, without in bare.items():
+            if there.get(without, -1) >= packs.first_loose(thread):
+                taken[name] = seq = there.pop(without)
+                body = _closed(thread, seq, missing[name].body)
                 conn.execute(_SET, {"key": thread.id, "at": seq, "name": name, "content": body})
         thread.nameless -= len(taken)
         return taken

@@ -25,7 +25,7 @@ from langgraph.types import Overwrite, Send
 from . import blobs
 from .codec import MESSAGES, prove
 from .errors import MessageError
-from .memo import Age, Fresh, Held, Known, Memo, look
+from .memo import Age, Fresh, Held, Known, Memo, look, places
 from .nodes import BARE, BLOB, DELTA, DICT, INLINE, LIST, ONE, OVERWRITE, PIECES, RUNS, SEND
 from .runs import Runs, encode_runs, extended, first
 from .store import MessageStore, Prepared, prepare
@@ -117,7 +117,7 @@ class Plan:
         short: list[_Single] = []
         for one in self._lists:
             if one.known or len(one.messages) > _SHORT:
-                new = Known(age, ref(one.messages[0]), one.looks, one.runs)
+                new = Known(age, ref(one.messages[0]), places(one.messages), one.looks, one.runs)
                 self.memo.remember(self.thread_id, new, one.known and one.known[0])
             else:
                 short += one.singles

@@ -189,6 +189,18 @@ def test_an_sqlite_file_is_written_by_one_connection_as_long_as_all_goes_well(tm
     assert (pool.checkedout(), pool.checkedin()) == (0, 0)
 
 
+def test_closing_while_somebody_writes_leaves_no_connection(tmp_path: Path) -> None:
+    """What is still written is there, and its connection is closed with it."""
+    database = Database.open(f"sqlite:///{tmp_path}/a.db")
+    database.setup()
+    with database.write() as conn:
+        STORE.thread(conn, "a")
+        database.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.db"]
+    with database:
+        assert threads_of(database) == {"a"}
+
+
 def test_sql_errors_show_neither_statement_nor_values(database: Database, thread_id: str) -> None:
     """What a database refuses is a DatabaseError that names the place and nothing of what was to be written."""
     begin(CompactionRecords(database), thread_id, strategy="secret plan")

@@ -1,6 +1,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import Enum
+from enum import Enum, StrEnum
 
 import pytest
 import sqlalchemy as sa
@@ -152,12 +152,38 @@ def test_a_message_that_gains_an_id_keeps_its_row(database: Database, thread_id:
         assert thread.nameless == 1
         with statements(database) as sent:
             assert STORE.put(conn, thread, [named]) == ((0, 1),)
-        assert sent == [("SELECT", False), ("UPDATE", False), ("UPDATE", False)]
+        assert sent == [("SELECT", False)] * 2 + [("UPDATE", False)] * 2
     with database.write() as conn:
         thread = STORE.thread(conn, thread_id)
         assert thread.nameless == 0
         assert STORE.put(conn, thread, [named]) == ((0, 1),)
     assert get(database, thread_id, ((0, 2),)) == talk(2)
+
+
+def test_what_cannot_be_read_again_is_refused_also_beside_nameless_messages(
+    database: Database, thread_id: str
+) -> None:
+    """The error is about the message, whatever else the thread holds."""
+
+    class Shade(StrEnum):
+        RED = "red"
+
+    odd = HumanMessage("x", id="b", additional_kwargs={"shade": Shade.RED})
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        STORE.add(conn, thread, [prepare(HumanMessage("without an id"))])
+        with pytest.raises(MessageError, match=r"could be written but not read again"):
+            STORE.put(conn, thread, [odd])
+
+
+def test_a_counter_that_is_behind_is_an_error(database: Database, thread_id: str) -> None:
+    """A new message never has the number of another one."""
+    put(database, thread_id, talk(3))
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        thread.next_seq = 1
+        with pytest.raises(RowError, match=r"message 1 of thread .* is there already"):
+            STORE.put(conn, thread, [talk(9)[8]])
 
 
 def test_a_put_of_what_is_there_writes_nothing(database: Database, thread_id: str) -> None:
