@@ -114,14 +114,12 @@ def heads_of_all(conn: sa.Connection) -> list[Head]:
 
 def read(conn: sa.Connection, thread: Thread, head: Head) -> Bundle:
     """Read a bundle; RowError names one that is damaged."""
-    query = _rows(thread, head.namespace).where(_bundle.first == head.first)
-    return _opened(thread, conn.execute(query).mappings().one())
+    return _opened(thread, _row(conn, thread, head))
 
 
 def named_in(conn: sa.Connection, thread: Thread, head: Head) -> list[Named]:
     """Return which checkpoints a bundle holds; RowError names one that is damaged."""
-    query = _rows(thread, head.namespace).where(_bundle.first == head.first)
-    row = conn.execute(query).mappings().one()
+    row = _row(conn, thread, head)
     with intact(thread.seal.name(row_name(head.namespace, head.first))):
         found = [Named(head.namespace, number, ident_text(name)) for number, name, *_ in _entries(thread, row)]
         expect_types(*((one.number, int) for one in found))
@@ -218,6 +216,12 @@ def _of(query: Any, thread: Thread, namespace: str | None) -> Any:
 
 def _rows(thread: Thread, namespace: str | None) -> Any:
     return _of(sa.select(tables.bundle), thread, namespace)
+
+
+def _row(conn: sa.Connection, thread: Thread, head: Head) -> Mapping[Any, Any]:
+    query = _rows(thread, head.namespace).where(_bundle.first == head.first)
+    row: Mapping[Any, Any] = conn.execute(query).mappings().one()
+    return row
 
 
 def _entry(one: Stored) -> list[Any]:

@@ -165,10 +165,10 @@ class Trap:
         listeners += [("checkout", checkout), ("do_connect", connect)]
         for name, listener in listeners:
             event.listen(engine, name, listener)
-        engine.dialect.do_commit = do_commit  # type: ignore[method-assign]
+        engine.dialect.do_commit = do_commit  # type: ignore[method-assign] # of this engine alone
         try:
             yield
         finally:
-            engine.dialect.do_commit = commit  # type: ignore[method-assign]
+            engine.dialect.do_commit = commit  # type: ignore[method-assign] # as it was
             for name, listener in listeners:
                 event.remove(engine, name, listener)

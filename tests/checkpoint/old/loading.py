@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import CheckpointTuple
 
 from langgraph_compaction.checkpoint import (
     AttemptKey,
@@ -44,14 +45,10 @@ class Old:
                 conn.exec_driver_sql(statement)
             for name, (columns, *rows) in self.rows.items():
                 table = sa.table(name, *map(sa.column, columns))
-                if rows:
-                    conn.execute(sa.insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
-                if (
-                    rows
-                    and engine.dialect.name == "postgresql"
-                    and columns[0] == "id"
-                    and name != "compaction_schema"
-                ):
+                if not rows:
+                    continue
+                conn.execute(sa.insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
+                if engine.dialect.name == "postgresql" and columns[0] == "id" and name != "compaction_schema":
                     sequence = sa.func.pg_get_serial_sequence(name, "id")
                     conn.execute(sa.select(sa.func.setval(sequence, rows[-1][0])))
         engine.dispose()
@@ -98,19 +95,17 @@ class Old:
         there = list(saver.list({"configurable": {"thread_id": "saved"}}))
         yield "how many checkpoints there are", len(there), len(held)
         for one, expected in zip(there, held, strict=False):
-            values = one.checkpoint["channel_values"]
-            writes = [
-                [task, channel, digest_all(value if isinstance(value, list) else [value])]
-                for task, channel, value in one.pending_writes or ()
-            ]
-            found = [
-                one.checkpoint["id"],
-                one.metadata,
-                values["note"],
-                digest_all(values["messages"]),
-                writes,
-            ]
-            yield f"checkpoint {expected[0]}", found, expected
+            yield f"checkpoint {expected[0]}", told(one), expected
+
+
+def told(one: CheckpointTuple) -> list[Any]:
+    """Return what is told of a checkpoint in the answers: digests stand for messages."""
+    values = one.checkpoint["channel_values"]
+    writes = [
+        [task, channel, digest_all(value if isinstance(value, list) else [value])]
+        for task, channel, value in one.pending_writes or ()
+    ]
+    return [one.checkpoint["id"], one.metadata, values["note"], digest_all(values["messages"]), writes]
 
 
 def _value(held: Any) -> Any:

@@ -30,8 +30,8 @@ from langgraph_compaction.checkpoint import (
     schema,
     tables,
 )
-from langgraph_compaction.checkpoint.codec import digest_all
 from langgraph_compaction.checkpoint.columns import Ident, ident
+from tests.checkpoint.old.loading import told
 from tests.checkpoint.samples import COMMITTED, EVERY_KIND, SUMMARY, key_of, opening, talk
 from tests.conftest import SERVERS, server_database
 
@@ -111,7 +111,7 @@ class Work:
             name = f"1f000000-0000-6000-8000-{number:012x}"
             place = {"configurable": {"thread_id": "saved", "checkpoint_ns": "", "checkpoint_id": before}}
             self.saver.put(
-                {"configurable": {**place["configurable"]}},
+                place,
                 {
                     "v": 4,
                     "id": name,
@@ -143,22 +143,9 @@ class Work:
         ask = self.records
         names = ask.threads()
         said = {m.id: m for key in self.keys for m in ask.snapshot(key) or []}
-        listed = list(self.saver.list({"configurable": {"thread_id": "saved"}}))
         snapshots = [ask.snapshot(key) for key in self.keys]
         return {
-            "checkpoints": [
-                [
-                    one.checkpoint["id"],
-                    one.metadata,
-                    one.checkpoint["channel_values"]["note"],
-                    digest_all(one.checkpoint["channel_values"]["messages"]),
-                    [
-                        [task, channel, digest_all(value if isinstance(value, list) else [value])]
-                        for task, channel, value in one.pending_writes or ()
-                    ],
-                ]
-                for one in listed
-            ],
+            "checkpoints": list(map(told, self.saver.list({"configurable": {"thread_id": "saved"}}))),
             "messages": {handle(message): _plain(dumps(message)) for message in said.values()},
             "threads": names,
             "history": {name: [asdict(row) for row in ask.history(name)] for name in names},
