@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
-from weakref import ref
 
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
@@ -26,7 +25,8 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from . import checkpoints, delta, leases, pending, tuples
 from .database import Database
 from .errors import ConflictError
-from .memo import Age, Memo, Read
+from .looks import Contents, Objects
+from .memo import Age, Memo
 from .pending import Write
 from .reading import Reading
 from .sealing import Keyring
@@ -59,6 +59,7 @@ class SaverCore(BaseCheckpointSaver[int]):
         on_conflict: Literal["fork", "raise"] = "fork",
         cache: int = 32,
         keys: Keyring | None = None,
+        detect_mutation: bool = True,
         now: Callable[[], float] = time.time,
     ) -> None:
         if isinstance(serde, EncryptedSerializer):
@@ -73,7 +74,7 @@ class SaverCore(BaseCheckpointSaver[int]):
         self.on_conflict = on_conflict
         self.store = MessageStore(self.database.keys, now)
         self.now = now
-        self.memo = Memo(cache)
+        self.memo = Memo(cache, Contents() if detect_mutation else Objects())
         self.together = Together(self.database, self.store)
 
     def close(self) -> None:
@@ -104,8 +105,8 @@ class SaverCore(BaseCheckpointSaver[int]):
             [built] = tuples.build(reading, [stored])
             for channel, node in stored.values.items():
                 if runs := reading.runs(node, thread.seal.name(stored.row)):
-                    first = ref(built.checkpoint["channel_values"][channel][0])
-                    self.memo.read(thread_id, Read(thread.age, first, runs, reading.bodies_of(runs)))
+                    messages = built.checkpoint["channel_values"][channel]
+                    self.memo.read(thread_id, thread.age, messages, runs, partial(reading.bodies_of, runs))
             return built
 
         return self.database.look(work)

@@ -1,32 +1,29 @@
 """What was stored last, so that a put of a long list serialises only what is new in it.
 
-A message is known again by its object. An application may change it in place, so what each message looked like is
-kept too, and compared deeply: a changed one is stored again like a new one. No list is kept alive: what nobody has
-any more is forgotten, and costs neither memory nor time of the garbage collector.
+A message is known again by its object, and by what it looked like (looks.py): one that an application changed in
+place is stored again like a new one. No list is kept alive: what nobody has any more is forgotten, and costs neither
+memory nor time of the garbage collector.
 """
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 from weakref import ref
 
-import ormsgpack
 from langchain_core.messages import BaseMessage
 
-from .codec import MESSAGES, PLAIN_OPTION, is_still
+from .codec import is_still
+from .looks import KINDS, Contents, Looks
 from .runs import Runs, first
 from .store import Prepared
 
 _LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
 _HELD_A_THREAD = 64
 _FRESH = 8
-_KINDS = frozenset(MESSAGES.values())
-_fields = attrgetter("__dict__")
-_extra = attrgetter("__pydantic_extra__")
+_CONTENTS = Contents()
 
 L = TypeVar("L", "Known", "Read")
 Age = tuple[int, int]
@@ -38,8 +35,8 @@ class Known(NamedTuple):
 
     age: Age
     first: ref[BaseMessage]
-    places: list[int]
-    """Where the messages stand in memory: one in the place of one that has gone would have to look like it, too."""
+    which: list[Any]
+    """What tells the messages from others."""
     looks: list[Any]
     """What the messages looked like."""
     runs: Runs
@@ -63,15 +60,15 @@ class Read(NamedTuple):
         """How many messages it holds."""
         return len(self.bodies)
 
-    def known(self, messages: Sequence[BaseMessage]) -> Known:
+    def known(self, messages: Sequence[BaseMessage], how: Looks) -> Known:
         """Return what of a list is as it was read."""
-        alike = list(takewhile(lambda one: type(one) in _KINDS, messages))
+        alike = list(takewhile(lambda one: type(one) in KINDS, messages))
         # looked at before it is compared: a change in between is then seen by the one or by the other
         looks = [
             seen if is_still(message, body) else None
-            for seen, message, body in zip(map(look, alike), alike, self.bodies, strict=False)
+            for seen, message, body in zip(map(how.look, alike), alike, self.bodies, strict=False)
         ]
-        return Known(self.age, self.first, places(alike[: len(looks)]), looks, first(self.runs, len(looks)))
+        return Known(self.age, self.first, how.which(alike[: len(looks)]), looks, first(self.runs, len(looks)))
 
 
 class Fresh(NamedTuple):
@@ -101,7 +98,8 @@ class _Thread:
 class Memo:
     """The newest lists and messages of the newest `size` threads. Safe for use by several threads at once."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, looks: Looks = _CONTENTS) -> None:
+        self.looks = looks
         self._size = size
         self._lock = threading.Lock()
         self._threads: OrderedDict[str, _Thread] = OrderedDict()
@@ -114,7 +112,7 @@ class Memo:
         """
         for one in tuple(self._fresh):
             if one.message is message:
-                return one if _alike([message], places([message]), [one.look]) else None
+                return one if self.looks.unchanged(message, one.look) else None
         return None
 
     def prepare(self, new: Fresh) -> None:
@@ -130,12 +128,12 @@ class Memo:
             lists, reads = thread.lists, thread.reads
         for read in reads:
             if read.first() is messages[0]:
-                self.remember(thread_id, known := read.known(messages))
+                self.remember(thread_id, known := read.known(messages, self.looks))
                 lists = (known, *lists)
         best: tuple[Known, int] | None = None
         for known in lists:
             if known.first() is messages[0]:
-                length = _shared(known, messages)
+                length = self._shared(known, messages)
                 if length and (best is None or length > best[1]):
                     best = known, length
         return best
@@ -144,7 +142,7 @@ class Memo:
         """Return a message that was stored not long ago by itself or in a short list, and is unchanged; or None."""
         with self._lock:
             one = self._threads[thread_id].held.get(id(message)) if thread_id in self._threads else None
-        return one if one is not None and _alike([message], places([message]), [one.look]) else None
+        return one if one is not None and self.looks.unchanged(message, one.look) else None
 
     def remember(self, thread_id: str, new: Known, before: Known | None = None) -> None:
         """Keep a list that is now stored, in the place of the one it grew from."""
@@ -156,10 +154,23 @@ class Memo:
             thread.lists = (new, *others)[:_LISTS_A_THREAD]
             thread.reads = tuple(_others(thread.reads, new))
 
-    def read(self, thread_id: str, new: Read) -> None:
-        """Keep in mind a list that was read, as long as somebody has its messages."""
+    def read(
+        self,
+        thread_id: str,
+        age: Age,
+        messages: Sequence[BaseMessage],
+        runs: Runs,
+        bodies: Callable[[], Sequence[bytes]],
+    ) -> None:
+        """Keep in mind a list that was read, as long as somebody has its messages. `bodies` returns their bytes."""
         if not self._size:
             return
+        start = ref(messages[0])
+        if not self.looks.compared:
+            looks = list(map(self.looks.look, messages))
+            self.remember(thread_id, Known(age, start, self.looks.which(messages), looks, runs))
+            return
+        new = Read(age, start, runs, bodies())
         with self._lock:
             thread = self._touched(thread_id)
             thread.reads = (new, *_others(thread.reads, new))[:_LISTS_A_THREAD]
@@ -183,6 +194,21 @@ class Memo:
             for thread_id in thread_ids:
                 self._threads.pop(thread_id, None)
 
+    def _shared(self, known: Known, messages: Sequence[BaseMessage]) -> int:
+        """Return how many messages at the start are the same objects and look as they did."""
+
+        def same(start: int, end: int) -> bool:
+            return self.looks.same(messages[start:end], known.which[start:end], known.looks[start:end])
+
+        length = min(known.length, len(messages))
+        if same(0, length):
+            return length
+        low, high = 0, length  # the first `low` are the same, the first `high` are not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if same(low, middle) else (low, middle)
+        return low
+
     def _touched(self, thread_id: str) -> _Thread:
         """Return the newest thread, which this one is now. Under the lock."""
         thread = self._threads.setdefault(thread_id, _Thread())
@@ -197,95 +223,3 @@ def _others(lists: Iterable[L], new: Known | Read) -> Iterator[L]:
     for one in lists:
         if (held := one.first()) is not None and (held is not new.first() or one.length > new.length):
             yield one
-
-
-def _shared(known: Known, messages: Sequence[BaseMessage]) -> int:
-    """Return how many messages at the start are the same objects and look as they did."""
-    length = min(known.length, len(messages))
-    if _same(known, messages, 0, length):
-        return length
-    low, high = 0, length  # the first `low` are the same, the first `high` are not
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _same(known, messages, low, middle):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _same(known: Known, messages: Sequence[BaseMessage], start: int, end: int) -> bool:
-    return _alike(messages[start:end], known.places[start:end], known.looks[start:end])
-
-
-def places(messages: Iterable[object]) -> list[int]:
-    """Return where objects stand in memory."""
-    return list(map(id, messages))
-
-
-def _alike(part: Sequence[BaseMessage], before: list[int], looks: list[Any]) -> bool:
-    # a known class is one of the fields; what a class does not know of is not compared: it is serialised
-    if places(part) != before or not set(map(type, part)) <= _KINDS or any(map(_extra, part)):
-        return False
-    try:
-        return list(map(_fields, part)) == looks
-    except ValueError:  # an array has no truth value; it was not there before
-        return False
-
-
-def look(message: BaseMessage) -> Any:
-    """Return what a message looks like now, to be compared with its fields later."""
-    return _entries(message.__dict__)
-
-
-class _Packed(bytes):
-    """Equals what msgpack writes as these bytes: to Python 1, 1.0 and True are equal, in a message they are not."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        try:
-            return bytes.__eq__(self, ormsgpack.packb(other, None, PLAIN_OPTION))
-        except TypeError:  # it cannot be written by itself; it was not there before
-            return False
-
-    __hash__ = None  # type: ignore[assignment] # it is compared, and never a key
-
-
-def _copied(value: Any) -> Any:
-    """Copy plain containers; a value that could change unseen becomes one that equals nothing."""
-    kind = type(value)
-    if kind is dict or kind is list or kind is tuple:
-        if not value:
-            return _EMPTY[kind]
-        parts = set(map(type, value.values() if kind is dict else value))
-        if parts <= _CONSTANT:
-            return value.copy() if kind is dict else kind(value)
-        if parts <= _COUNTS and parts & _NUMBERS:
-            return _packed(value)  # one comparison instead of many
-        return _entries(value) if kind is dict else kind(map(_copied, value))
-    if kind in _CONSTANT:
-        return value
-    return _packed(value) if kind in _NUMBERS else object()
-
-
-def _entries(held: Mapping[Any, Any]) -> dict[Any, Any]:
-    seen = dict(held)
-    for key, one in held.items():
-        if (kind := type(one)) not in _CONSTANT:
-            seen[key] = _EMPTY[kind] if kind in _EMPTY and not one else _copied(one)
-    return seen
-
-
-def _packed(value: Any) -> Any:
-    try:
-        return _Packed(ormsgpack.packb(value, None, PLAIN_OPTION))
-    except TypeError:  # a number of more than 64 bits, or what msgpack does not know by itself
-        return object()
-
-
-_CONSTANT: frozenset[type] = frozenset({str, bytes, type(None)})
-"""Types of values that nobody can change."""
-_NUMBERS: frozenset[type] = frozenset({int, float, bool})
-_COUNTS: frozenset[type] = _NUMBERS | {dict}
-_EMPTY: dict[type, Any] = {dict: {}, list: [], tuple: ()}

@@ -23,9 +23,10 @@ from langgraph.checkpoint.serde.types import (
 from langgraph.types import Overwrite, Send
 
 from . import blobs
-from .codec import MESSAGES, prove
+from .codec import prove
 from .errors import MessageError
-from .memo import Age, Fresh, Held, Known, Memo, look, places
+from .looks import KINDS, Looks
+from .memo import Age, Fresh, Held, Known, Memo
 from .nodes import BARE, BLOB, DELTA, DICT, INLINE, LIST, ONE, OVERWRITE, PIECES, RUNS, SEND
 from .runs import Runs, encode_runs, extended, first
 from .store import MessageStore, Prepared, prepare
@@ -35,7 +36,6 @@ _INLINE_BYTES = 256
 _SHORT = 16  # lists up to here are held as single messages
 _RUNS_A_PIECE = 64
 _DEPTH = 16
-_KINDS = frozenset(MESSAGES.values())
 _CONTAINERS: frozenset[type] = frozenset({dict, list, tuple, Send, Overwrite, DeltaSnapshot})
 _id = attrgetter("id")
 
@@ -66,6 +66,11 @@ class _Listed:
         known = self.known[0].looks[: self.known[1]] if self.known else ()
         return [*known, *(single.look for single in self.singles)]
 
+    def which(self, looks: Looks) -> list[Any]:
+        """What tells the messages from others."""
+        known = self.known[0].which[: self.known[1]] if self.known else ()
+        return [*known, *looks.which([single.message for single in self.singles])]
+
 
 @dataclass(slots=True)
 class _Large:
@@ -89,7 +94,7 @@ class Plan:
 
         ValueTypeError for a type that may not be stored.
         """
-        if type(value) in _KINDS:
+        if type(value) in KINDS:
             return self._message(value)
         if depth < _DEPTH and type(value) in _CONTAINERS and _holds_message(value, depth):
             return self._walked(value, depth + 1)
@@ -117,7 +122,7 @@ class Plan:
         short: list[_Single] = []
         for one in self._lists:
             if one.known or len(one.messages) > _SHORT:
-                new = Known(age, ref(one.messages[0]), places(one.messages), one.looks, one.runs)
+                new = Known(age, ref(one.messages[0]), one.which(self.memo.looks), one.looks, one.runs)
                 self.memo.remember(self.thread_id, new, one.known and one.known[0])
             else:
                 short += one.singles
@@ -157,7 +162,7 @@ class Plan:
         if (listed := self._listed(values)) is not None:
             return listed
         parts: list[Any] = []
-        for is_listed, group in groupby(values, lambda held: type(held) in _KINDS and bool(held.id)):
+        for is_listed, group in groupby(values, lambda held: type(held) in KINDS and bool(held.id)):
             held = list(group)
             if is_listed and (listed := self._listed(held)) is not None:
                 parts.append(listed)
@@ -171,7 +176,7 @@ class Plan:
         """Plan a list of nothing but messages with ids; None for any other."""
         known = self.memo.prefix(self.thread_id, messages)
         rest = messages[known[1] :] if known else messages
-        if not (set(map(type, rest)) <= _KINDS and all(map(_id, rest))):
+        if not (set(map(type, rest)) <= KINDS and all(map(_id, rest))):
             return None
         singles: list[_Single] = []
         for message in rest:
@@ -194,7 +199,7 @@ class Plan:
             return _Single(message, held.look, held)
         if (fresh := self.memo.prepared(message)) is not None:
             return _Single(message, fresh.look, None, fresh.prepared)
-        seen = look(message)  # before it is serialised: what is changed in between then looks changed
+        seen = self.memo.looks.look(message)  # before it is serialised: what is changed in between then looks changed
         try:
             prepared = prepare(message)
             prove(message, prepared.body)
@@ -224,7 +229,7 @@ def _holds_message(value: Any, depth: int) -> bool:
             held = (value.value,)
         case _:
             return False
-    if any(map(_KINDS.__contains__, map(type, held))):
+    if any(map(KINDS.__contains__, map(type, held))):
         return True
     kinds = set(map(type, held))
     return (

@@ -76,6 +76,18 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return known(request)
 
 
+@pytest.fixture(params=[each for each in SAVERS if each.detects], ids=str)
+def detecting_kind(request: pytest.FixtureRequest) -> Kind:
+    """Return each kind of saver that notices a change in place."""
+    return known(request)
+
+
+@pytest.fixture(params=[each for each in OURS if each.detects], ids=str)
+def our_detecting_kind(request: pytest.FixtureRequest) -> Kind:
+    """Return each kind of saver of ours that notices a change in place."""
+    return known(request)
+
+
 @pytest.fixture(params=OURS, ids=str)
 def our_kind(request: pytest.FixtureRequest) -> Kind:
     """Return each kind of saver of ours."""
@@ -92,6 +104,12 @@ def pruning_kind(request: pytest.FixtureRequest) -> Kind:
 def saver(kind: Kind, opened: Opened) -> Saver:
     """Open a saver of each kind."""
     return opened(kind)
+
+
+@pytest.fixture
+def detecting(detecting_kind: Kind, opened: Opened) -> Saver:
+    """Open a saver of each kind that notices a change in place."""
+    return opened(detecting_kind)
 
 
 @pytest.fixture

@@ -198,11 +198,14 @@ class Kind:
     opens: Opens
     ours: bool = False
     prunes: bool = False
+    detects: bool = True
+    """Whether a message that is changed in place has to be noticed."""
 
     def __str__(self) -> str:
         return f"{self.name}-{self.database}" if self.ours else self.name
 
 
+TRUSTING = partial(SQLAlchemySaver.from_url, detect_mutation=False)
 DATABASES = ("memory", "sqlite", "postgresql", "mariadb")
 OURS = [
     *(Kind("SQLAlchemySaver", each, SQLAlchemySaver.from_url, ours=True, prunes=True) for each in DATABASES),
@@ -211,6 +214,7 @@ OURS = [
         for each in ("sqlite", "postgresql")  # the same core: one database with one writer, one with many
     ),
     Kind("Bundling", "memory", bundling(SQLAlchemySaver.from_url), ours=True, prunes=True),
+    Kind("Trusting", "memory", TRUSTING, ours=True, prunes=True, detects=False),
 ]
 PEERS = [
     Kind("InMemorySaver", "memory", partial(with_serde, in_memory)),

@@ -206,44 +206,44 @@ def same(left: Any, right: Any) -> bool:
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__[1:])
 @pytest.mark.parametrize("grown", [False, True], ids=["same list", "grown copy"])
 def test_a_message_changed_in_place_is_stored_changed(
-    saver: Saver, thread_id: str, change: Change, grown: bool
+    detecting: Saver, thread_id: str, change: Change, grown: bool
 ) -> None:
     """A node that changes an old message in place finds the change in the next checkpoint, and not in the last."""
     messages: list[Any] = [*talk(70), *rich(), *talk(5, start=70)]
-    steps = Steps(saver, thread_id)
+    steps = Steps(detecting, thread_id)
     first = steps.put({"messages": messages})
     part = messages[70:73]
     change(part)
     messages[70:73] = part
     second = [*messages, HumanMessage("next", id="next")] if grown else messages
     later = steps.put({"messages": second})
-    assert same(values_of(saver, later)["messages"], second)
-    assert same(values_of(saver, first)["messages"], [*talk(70), *rich(), *talk(5, start=70)])
+    assert same(values_of(detecting, later)["messages"], second)
+    assert same(values_of(detecting, first)["messages"], [*talk(70), *rich(), *talk(5, start=70)])
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__[1:])
 @pytest.mark.parametrize("written", [False, True], ids=["read", "written"])
 def test_a_message_that_was_read_or_written_and_changed_is_stored_changed(
-    saver: Saver, thread_id: str, change: Change, written: bool
+    detecting: Saver, thread_id: str, change: Change, written: bool
 ) -> None:
     """What a node changes in the messages that were loaded for it, or that it wrote, is in the next checkpoint."""
-    steps = Steps(saver, thread_id)
+    steps = Steps(detecting, thread_id)
     first = steps.put({"messages": rich()})
-    messages = rich() if written else values_of(saver, first)["messages"]
-    saver.put_writes(first, [("messages", messages)], "task")
+    messages = rich() if written else values_of(detecting, first)["messages"]
+    detecting.put_writes(first, [("messages", messages)], "task")
     change(messages)
     later = steps.put({"messages": [*messages, *talk(1)]})
     expected = rich()
     change(expected)
-    assert same(values_of(saver, later)["messages"], [*expected, *talk(1)])
-    assert same(values_of(saver, first)["messages"], rich())
-    assert same(writes_of(saver, first), [("task", "messages", rich())])
+    assert same(values_of(detecting, later)["messages"], [*expected, *talk(1)])
+    assert same(values_of(detecting, first)["messages"], rich())
+    assert same(writes_of(detecting, first), [("task", "messages", rich())])
 
 
-def test_a_change_while_a_put_runs_is_not_lost(ours: Any, thread_id: str) -> None:
+def test_a_change_while_a_put_runs_is_not_lost(our_detecting_kind: Kind, opened: Opened, thread_id: str) -> None:
     """A message that is changed in the middle of a put is stored changed by the next one at the latest."""
     messages: list[Any] = talk(4)
-    steps = Steps(ours, thread_id)
+    steps = Steps(ours := opened(our_detecting_kind), thread_id)
     engine = getattr(ours, "inner", ours).database.engine
 
     def change(*_arguments: object) -> None:
@@ -255,9 +255,9 @@ def test_a_change_while_a_put_runs_is_not_lost(ours: Any, thread_id: str) -> Non
     assert values_of(ours, steps.put({"messages": messages}))["messages"] == messages
 
 
-def test_a_clone_and_its_origin_know_the_same(our_kind: Kind, opened: Opened, thread_id: str) -> None:
+def test_a_clone_and_its_origin_know_the_same(our_detecting_kind: Kind, opened: Opened, thread_id: str) -> None:
     """A saver and the copy that `with_allowlist` makes may be used in turn, also on messages changed in place."""
-    saver = opened(our_kind)
+    saver = opened(our_detecting_kind)
     clone = saver.with_allowlist([("decimal", "Context")])
     assert clone is not saver
     messages = rich()

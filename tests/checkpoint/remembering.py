@@ -1,0 +1,47 @@
+"""What a memo is told, and what it is asked."""
+
+from collections.abc import Callable
+from weakref import ref
+
+from langchain_core.messages import BaseMessage
+
+from langgraph_compaction.checkpoint.codec import dumps
+from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects
+from langgraph_compaction.checkpoint.memo import Held, Known, Memo
+
+CONTENTS, OBJECTS = Contents(), Objects()
+Remember = Callable[[Memo, list[BaseMessage]], None]
+
+
+def known(messages: list[BaseMessage], first: int = 0, how: Looks = CONTENTS) -> Known:
+    """Return a list as it was stored, under numbers from `first` on."""
+    looks = list(map(how.look, messages))
+    return Known((1, 0), ref(messages[0]), how.which(messages), looks, ((first, len(messages)),))
+
+
+def just_stored(memo: Memo, messages: list[BaseMessage]) -> None:
+    """Let a memo know a list as it was stored."""
+    memo.remember("t", known(messages, how=memo.looks))
+
+
+def just_read(memo: Memo, messages: list[BaseMessage]) -> None:
+    """Let a memo know a list as it was read from the database."""
+    memo.read("t", (1, 0), messages, ((0, len(messages)),), lambda: list(map(dumps, messages)))
+
+
+def remembered(messages: list[BaseMessage], size: int = 4, how: Looks = CONTENTS) -> Memo:
+    """Return a memo that knows a list."""
+    memo = Memo(size, how)
+    just_stored(memo, messages)
+    return memo
+
+
+def held(message: BaseMessage, seq: int, how: Looks = CONTENTS) -> Held:
+    """Return a single message as it was stored."""
+    return Held((1, 0), message, how.look(message), seq)
+
+
+def shared(memo: Memo, messages: list[BaseMessage], thread_id: str = "t") -> int:
+    """Return how many messages at the start of a list the memo knows."""
+    found = memo.prefix(thread_id, messages)
+    return found[1] if found else 0

@@ -1,0 +1,200 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from langgraph_compaction.checkpoint.looks import Looks
+from langgraph_compaction.checkpoint.memo import Fresh, Memo
+from langgraph_compaction.checkpoint.store import prepare
+from tests.checkpoint.remembering import CONTENTS, OBJECTS, Remember, held, just_read, just_stored, remembered, shared
+from tests.checkpoint.samples import EVERY_KIND, talk
+
+
+def change(message: BaseMessage, name: str, value: Any) -> None:
+    """Set a field of a message."""
+    setattr(message, name, value)
+
+
+CHANGES = {
+    "content": lambda m: change(m, "content", "edited"),
+    "id": lambda m: change(m, "id", "other"),
+    "a block": lambda m: m.content[0].update(text="edited"),
+    "a mark": lambda m: m.additional_kwargs["compaction"].update(pinned=True),
+    "an argument": lambda m: m.tool_calls[0]["args"]["lines"].append(3),
+    "a list within": lambda m: m.response_metadata.setdefault("seen", []).append(1),
+    "a number": lambda m: m.usage_metadata.update(output_tokens=3),
+    "a number's type": lambda m: m.usage_metadata.update(input_tokens=True),
+    "a number's type deeper": lambda m: m.usage_metadata["input_token_details"].update(cache_read=1.0),
+    "a number's type among texts": lambda m: m.additional_kwargs.update(index=True),
+    "an equal dict of other numbers": lambda m: change(
+        m, "usage_metadata", {**m.usage_metadata, "total_tokens": 3.0}
+    ),
+    "a new field": lambda m: change(m, "unheard_of", "new"),
+}
+
+
+ODD = AIMessage(
+    [{"type": "text", "text": "said"}],
+    id="x",
+    tool_calls=[{"name": "read", "args": {"lines": [1, 2]}, "id": "c"}],
+    additional_kwargs={"compaction": {}, "kind": "odd", "index": 1},
+    usage_metadata={
+        "input_tokens": 1,
+        "output_tokens": 2,
+        "total_tokens": 3,
+        "input_token_details": {"cache_read": 1},
+    },
+)
+
+
+@pytest.mark.parametrize("how", [CONTENTS, OBJECTS], ids=["contents", "objects"])
+def test_equal_messages_that_are_other_objects_are_not_taken_for_known(how: Looks) -> None:
+    """A list is looked for by its first object: who brings another one is told nothing of what is there."""
+    messages = talk(3)
+    assert shared(remembered(messages, how=how), talk(3)) == 0
+    assert shared(remembered(messages, how=how), [messages[0], *talk(3)[1:]]) == 1
+
+
+@pytest.mark.parametrize("there", [just_stored, just_read])
+def test_an_object_in_the_place_of_one_that_has_gone_is_another(there: Remember) -> None:
+    """Who compares objects alone is not misled by memory that is used again, not even by an equal message."""
+    messages = talk(3)
+    there(memo := Memo(4, OBJECTS), messages)
+    used_again = 0
+    for number in range(200):
+        place = id(messages[2])
+        del messages[2]
+        messages.append(HumanMessage(f"another {number}", id="2"))
+        used_again += id(messages[2]) == place
+        assert shared(memo, messages) == 2
+    assert used_again
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_who_compares_objects_does_not_look_into_them(name: str) -> None:
+    """What an application promises not to do is not looked for: the list is known whole."""
+    messages = [*talk(5), odd := ODD.model_copy(deep=True)]
+    memo = remembered(messages, how=OBJECTS)
+    CHANGES[name](odd)
+    assert shared(memo, messages) == 6
+
+
+def test_a_message_that_is_given_its_id_is_another() -> None:
+    """LangGraph gives an id in place to what a node wrote without one, also where nothing else changes in place."""
+    bare = HumanMessage("x")
+    memo = Memo(4, OBJECTS)
+    memo.hold("t", [one := held(bare, 7, OBJECTS)])
+    memo.prepare(fresh := Fresh(bare, OBJECTS.look(bare), prepare(bare)))
+    assert (memo.held("t", bare), memo.prepared(bare)) == (one, fresh)
+    bare.id = "given"
+    assert (memo.held("t", bare), memo.prepared(bare)) == (None, None)
+
+
+@pytest.mark.parametrize("there", [just_stored, just_read])
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_message_that_was_changed_in_place_is_noticed(name: str, there: Remember) -> None:
+    """However deep the change is, the message and what follows it are stored again like new ones."""
+    odd = ODD.model_copy(deep=True)
+    messages = [*talk(5), odd, *talk(5, start=5)]
+    memo = Memo(4)
+    there(memo, messages)
+    CHANGES[name](odd)
+    assert shared(memo, messages) == 5
+    assert shared(memo, messages) == 5  # also once it is known what they looked like
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_single_message_that_was_changed_in_place_is_noticed(name: str) -> None:
+    """What was stored by itself is known as long as it looks as it did then."""
+    odd = ODD.model_copy(deep=True)
+    memo = Memo(4)
+    memo.hold("t", [one := held(odd, 7)])
+    assert memo.held("t", odd) is one
+    CHANGES[name](odd)
+    assert memo.held("t", odd) is None
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_was_prepared_to_be_stored_is_good_while_the_message_is_unchanged(name: str) -> None:
+    """A message is prepared once for the write and the state it stands in; changed in between, it is anew."""
+    odd = ODD.model_copy(deep=True)
+    memo = Memo(4)
+    memo.prepare(fresh := Fresh(odd, CONTENTS.look(odd), prepare(odd)))
+    assert memo.prepared(odd) is fresh
+    assert memo.prepared(ODD) is None
+    CHANGES[name](odd)
+    assert memo.prepared(odd) is None
+
+
+def test_a_message_that_was_not_changed_is_not_suspected() -> None:
+    """Messages of every kind are known again, but for those that hold objects which could change unseen."""
+    opaque = "values"  # sets, dates and decimals are not looked into
+    plain = [message for name, message in EVERY_KIND.items() if name != opaque]
+    assert shared(remembered(plain), plain) == len(plain)
+    memo = Memo(4)
+    just_read(memo, [ODD])
+    assert shared(memo, [ODD]) == 1
+    assert shared(remembered([EVERY_KIND[opaque]]), [EVERY_KIND[opaque]]) == 0
+
+
+def test_a_value_without_a_truth_is_no_error() -> None:
+    """An artifact that compares like an array makes its message a new one."""
+
+    class Array:
+        def __eq__(self, _other: object) -> Any:
+            raise ValueError("the truth value is ambiguous")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    message = ToolMessage("x", id="1", tool_call_id="1")
+    memo = remembered([message])
+    message.artifact = Array()
+    assert shared(memo, [message]) == 0
+
+
+def test_an_equal_message_in_the_place_of_another_is_stored_as_what_it_is() -> None:
+    """Equal is not the same: a text may be an enum's, a dict in another order. What was read is compared as bytes."""
+    messages = [*talk(3), HumanMessage("x", id="x", additional_kwargs={"a": {"b": "1", "c": "2"}})]
+    other = messages[3].model_copy(update={"additional_kwargs": {"a": {"c": "2", "b": "1"}}})
+    assert other == messages[3]
+    assert shared(remembered(messages), [*messages[:3], other]) == 3
+    for put, expected in ((other, 3), (messages[3].model_copy(deep=True), 4)):
+        memo = Memo(4)
+        just_read(memo, messages)
+        assert shared(memo, [*messages[:3], put]) == expected
+
+
+def test_an_array_in_a_message_that_is_new_is_no_error() -> None:
+    """What a message looks like is asked without asking any value whether it is true."""
+
+    class Array:
+        def __bool__(self) -> bool:
+            raise ValueError("the truth value is ambiguous")
+
+    message = ToolMessage("x", id="1", tool_call_id="1", artifact=Array())
+    assert shared(remembered([message]), [message]) == 0
+
+
+@pytest.mark.parametrize("there", [just_stored, just_read])
+def test_an_equal_message_of_another_class_is_not_known(there: Remember) -> None:
+    """A class of the application's own has the same fields, and must come back as what it was."""
+
+    class Own(HumanMessage):
+        pass
+
+    messages = talk(3)
+    memo = Memo(4)
+    there(memo, messages)
+    own = Own.model_construct(None, **messages[2].__dict__)
+    assert own.__dict__ == messages[2].__dict__
+    assert shared(memo, [*messages[:2], own]) == 2
+
+
+@pytest.mark.parametrize("there", [just_stored, just_read])
+@pytest.mark.parametrize("other", ["text", {"role": "user"}, None, 7], ids=["text", "dict", "none", "number"])
+def test_what_is_no_message_ends_what_is_known(there: Remember, other: Any) -> None:
+    """A list that goes on with something else is known up to there."""
+    messages: list[Any] = talk(3)
+    memo = Memo(4)
+    there(memo, messages)
+    assert shared(memo, [*messages[:2], other, messages[2]]) == 2
