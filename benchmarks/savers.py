@@ -32,12 +32,13 @@ MAKE_READABLE_S = 60
 
 @dataclass(frozen=True)
 class Kind:
-    """A saver, what it writes to, and the form of the state."""
+    """A saver, what it writes to, the form of the state, and whether ours looks for changes in place."""
 
     name: str
     database: str
     ours: bool = False
     delta: bool = False
+    detects: bool = True
 
 
 KINDS = (
@@ -49,6 +50,9 @@ KINDS = (
     Kind("SQLAlchemySaver, SQLite", "sqlite", ours=True),
     Kind("SQLAlchemySaver, PostgreSQL", "postgresql", ours=True),
     Kind("SQLAlchemySaver, MariaDB", "mariadb", ours=True),
+    Kind("SQLAlchemySaver, detect_mutation=False, SQLite", "sqlite", ours=True, detects=False),
+    Kind("SQLAlchemySaver, detect_mutation=False, PostgreSQL", "postgresql", ours=True, detects=False),
+    Kind("SQLAlchemySaver, detect_mutation=False, MariaDB", "mariadb", ours=True, detects=False),
 )
 
 
@@ -148,7 +152,7 @@ def _saver(kind: Kind, url: str) -> Generator[Saver]:
         with InMemorySaver() as memory:
             yield memory
     elif kind.ours:
-        with SQLAlchemySaver.from_url(url) as ours:
+        with SQLAlchemySaver.from_url(url, detect_mutation=kind.detects) as ours:
             ours.setup()
             yield ours
     elif kind.database == "sqlite":

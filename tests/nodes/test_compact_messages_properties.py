@@ -101,7 +101,10 @@ def test_compactions_may_follow_each_other(
 def test_joined_lists_with_two_summaries_are_compacted_like_any_other(
     first: list[AnyMessage], second: list[AnyMessage], share: float
 ) -> None:
-    """A new summary absorbs both."""
+    """A new summary absorbs both: where its text has no room, the record that the next one is made of still has them.
+
+    The shortest summary, which says no more than that something left, has what fits of them.
+    """
     parts: list[Any] = [
         summary_message("first record", "one"),
         *(message.model_copy(update={"id": f"a{message.id}"}) for message in first),
@@ -111,4 +114,8 @@ def test_joined_lists_with_two_summaries_are_compacted_like_any_other(
     found = compacted(parts, int(count(parts) * share), CompactionSettings())
     if found and not {"summary-one", "summary-two"} <= {message.id for message in found}:
         (summary,) = filter(is_summary, found)
-        assert "record" in summary.text or "earlier messages" in summary.text
+        if "no longer in view" not in summary.text:
+            record = summary.additional_kwargs["compaction"]["record"]
+            absorbed = "\n".join([summary.text, *(row[-1] for row in record["entries"])])
+            assert "first record" in absorbed
+            assert "second record" in absorbed
