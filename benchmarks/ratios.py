@@ -16,7 +16,7 @@ OURS = {
     "postgresql": "SQLAlchemySaver, PostgreSQL",
     "mariadb": "SQLAlchemySaver, MariaDB",
 }
-TRUSTING = {database: name.replace(",", ", detect_mutation=False,") for database, name in OURS.items()}
+TRUSTING = {database: name.replace(",", ", no detection,") for database, name in OURS.items()}
 """Of an application that promises to change no message in place."""
 OFFICIAL = {"sqlite": "SqliteSaver", "postgresql": "PostgresSaver"}
 DELTA = {database: f"{name}, DeltaChannel(50)" for database, name in OFFICIAL.items()}
@@ -35,7 +35,8 @@ SAID = (
     "benchmark's own script and imports. get_ms and history are read by the process that wrote the thread. A "
     "rollback's and a compaction's bytes are pages taken by many, divided by their number. concurrent: as many "
     "threads as conversations in the saver's process, each running turns of its own new conversation; the median of "
-    "rounds, in which the savers take turns. In the first of them connections are opened."
+    "rounds, in which the savers take turns. In the first of them connections are opened. no detection: with "
+    "detect_mutation=False, by which an application promises to change no message in place."
 )
 
 Place = tuple[str, int | str, str]

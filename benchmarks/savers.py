@@ -50,9 +50,9 @@ KINDS = (
     Kind("SQLAlchemySaver, SQLite", "sqlite", ours=True),
     Kind("SQLAlchemySaver, PostgreSQL", "postgresql", ours=True),
     Kind("SQLAlchemySaver, MariaDB", "mariadb", ours=True),
-    Kind("SQLAlchemySaver, detect_mutation=False, SQLite", "sqlite", ours=True, detects=False),
-    Kind("SQLAlchemySaver, detect_mutation=False, PostgreSQL", "postgresql", ours=True, detects=False),
-    Kind("SQLAlchemySaver, detect_mutation=False, MariaDB", "mariadb", ours=True, detects=False),
+    Kind("SQLAlchemySaver, no detection, SQLite", "sqlite", ours=True, detects=False),
+    Kind("SQLAlchemySaver, no detection, PostgreSQL", "postgresql", ours=True, detects=False),
+    Kind("SQLAlchemySaver, no detection, MariaDB", "mariadb", ours=True, detects=False),
 )
 
 

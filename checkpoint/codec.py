@@ -58,8 +58,9 @@ PLAIN = frozenset(
 """(module, name) of the values a message may hold besides what msgpack knows by itself."""
 
 _FIELDS = {kind: frozenset(kind.model_fields) for kind in MESSAGES.values()}
-_set = object.__setattr__
+_new: Callable[[type[BaseMessage]], BaseMessage] = object.__new__
 # the slots themselves: they need not be looked up for every message
+_set_fields: Callable[[BaseMessage, dict[str, Any]], None] = BaseModel.__dict__["__dict__"].__set__
 _set_names: Callable[[BaseMessage, set[str]], None] = BaseModel.__dict__["__pydantic_fields_set__"].__set__
 _set_extra: Callable[[BaseMessage, dict[str, Any]], None] = BaseModel.__dict__["__pydantic_extra__"].__set__
 _set_private: Callable[[BaseMessage, None], None] = BaseModel.__dict__["__pydantic_private__"].__set__
@@ -119,7 +120,7 @@ def loads_plain(data: bytes) -> BaseMessage | None:
     """Build a message with no other fields than its class has and no value but msgpack's own; None for all else."""
     try:
         # without a hook for extensions one that is nested is an error
-        module, name, fields, *_ = ormsgpack.unpackb(memoryview(data)[_inside(data) :], option=_NON_STR_KEYS)
+        module, name, fields, _ = ormsgpack.unpackb(data[_inside(data) :], option=_NON_STR_KEYS)
         kind = MESSAGES[module, name]
         return _built(kind, fields) if fields.keys() == _FIELDS[kind] else None
     except (ValueError, TypeError, LookupError, AttributeError):
@@ -132,8 +133,8 @@ def construct(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
 
 
 def _built(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
-    message = kind.__new__(kind)
-    _set(message, "__dict__", fields)
+    message = _new(kind)
+    _set_fields(message, fields)
     _set_names(message, set(fields))
     _set_extra(message, {})
     _set_private(message, None)
@@ -184,9 +185,9 @@ def digest_all(messages: Sequence[BaseMessage]) -> str:
 def _inside(data: bytes) -> int:
     """Return where the inside of a message starts; ValueError for bytes that are not one message and no more."""
     start = _HEADS.get(data[0], 0) if data else 0
-    if not start or data[start - 1] != EXT_PYDANTIC_V2 or int.from_bytes(data[1 : start - 1]) != len(data) - start:
-        raise ValueError("no message")
-    return start
+    if start and data[start - 1] == EXT_PYDANTIC_V2 and int.from_bytes(data[1 : start - 1]) == len(data) - start:
+        return start
+    raise ValueError("no message")
 
 
 def _scanned(data: bytes, row: str) -> bytes:

@@ -120,11 +120,11 @@ class MessageStore:
         found = dict(known or {})
         missing = covering([runs_of(seq for seq in expand(wanted) if seq not in found)]) if found else wanted
         read = self._bodies(conn, thread, missing)
-        for seq in expand(missing):
-            if (body := read.get(seq)) is None:
-                raise RowError(f"{_row(thread, seq)} is missing")
-            message = loads_plain(body)
-            found[seq] = loads(body, row=_row(thread, seq)) if message is None else message
+        if len(read) < count(missing):
+            gone = next(seq for seq in expand(missing) if seq not in read)
+            raise RowError(f"{_row(thread, gone)} is missing")
+        for seq, message in zip(read, map(loads_plain, read.values()), strict=True):
+            found[seq] = loads(read[seq], row=_row(thread, seq)) if message is None else message
         if bodies is not None:
             bodies.update(read)
         return found
