@@ -74,7 +74,7 @@ class SaverCore(BaseCheckpointSaver[int]):
         self.on_conflict = on_conflict
         self.store = MessageStore(self.database.keys, now)
         self.now = now
-        self.memo = Memo(cache, Contents() if detect_mutation else Objects())
+        self.memo = Memo(cache, Contents if detect_mutation else Objects)
         self.together = Together(self.database, self.store)
 
     def close(self) -> None:

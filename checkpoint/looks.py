@@ -4,9 +4,12 @@
 word that nothing is changed in place: the same object is the same message, and a put takes as long at any length.
 """
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter, is_
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 from weakref import ref
 
 import ormsgpack
@@ -20,75 +23,119 @@ _extra = attrgetter("__pydantic_extra__")
 
 
 class Looks(Protocol):
-    """What is kept of messages without keeping them alive, and what it says of them later."""
+    """What is kept of a list of messages, without keeping them alive. It grows, and what it holds is not changed."""
 
-    compared: bool
+    compared: ClassVar[bool]
     """Whether messages that were read have to be compared with their bytes before they are taken for stored."""
 
-    def which(self, messages: Sequence[BaseMessage]) -> list[Any]:
-        """Return what tells these objects from others, one for each."""
-        ...
-
-    def look(self, message: BaseMessage) -> Any:
+    @staticmethod
+    def look(message: BaseMessage) -> Any:
         """Return what a message looks like now."""
         ...
 
-    def same(self, messages: Sequence[BaseMessage], which: list[Any], looks: list[Any]) -> bool:
-        """Say whether these are the objects of which these were returned, and look as they did."""
-        ...
-
-    def unchanged(self, message: BaseMessage, look: Any) -> bool:
+    @staticmethod
+    def unchanged(message: BaseMessage, look: Any) -> bool:
         """Say whether the very message of which this was returned looks as it did."""
         ...
 
+    def __len__(self) -> int:
+        """Return of how many messages."""
+        ...
 
+    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:
+        """Keep more messages, and what they looked like."""
+        ...
+
+    def start(self, length: int) -> Self:
+        """Return a copy of what is kept of the first."""
+        ...
+
+    def same(self, messages: Sequence[BaseMessage], start: int, end: int) -> bool:
+        """Say whether these of a list are the objects at the same places here, and look as they did."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
 class Contents:
     """All that a message holds is compared, however deep."""
 
-    compared = True
+    compared: ClassVar[bool] = True
+    places: "array[int]" = field(default_factory=lambda: array("Q"))
+    """In memory: a message in the place of one that has gone must look like it, too."""
+    looks: list[Any] = field(default_factory=list[Any])
 
-    def which(self, messages: Sequence[BaseMessage]) -> list[Any]:
-        """Return where they stand in memory: one in the place of one that has gone must look like it, too."""
-        return list(map(id, messages))
+    def __len__(self) -> int:
+        """Return of how many messages."""
+        return len(self.looks)
 
-    def look(self, message: BaseMessage) -> Any:
+    @staticmethod
+    def look(message: BaseMessage) -> Any:
         """Return what its fields look like."""
         return _entries(message.__dict__)
 
-    def same(self, messages: Sequence[BaseMessage], which: list[Any], looks: list[Any]) -> bool:
-        """Compare places, classes and fields; what a class does not know of is not compared: it is serialised."""
-        if self.which(messages) != which or not set(map(type, messages)) <= KINDS or any(map(_extra, messages)):
-            return False
-        try:
-            return list(map(_fields, messages)) == looks
-        except ValueError:  # an array has no truth value; it was not there before
-            return False
-
-    def unchanged(self, message: BaseMessage, look: Any) -> bool:
+    @staticmethod
+    def unchanged(message: BaseMessage, look: Any) -> bool:
         """Compare its class and fields."""
-        return self.same([message], self.which([message]), [look])
+        return _alike([message], [look])
+
+    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:
+        """Keep where they stand, and what they looked like."""
+        self.places.extend(map(id, messages))
+        self.looks.extend(looks)
+
+    def start(self, length: int) -> Self:
+        """Return a copy of what is kept of the first."""
+        return type(self)(self.places[:length], self.looks[:length])
+
+    def same(self, messages: Sequence[BaseMessage], start: int, end: int) -> bool:
+        """Compare places, classes and fields."""
+        part = messages[start:end]
+        return array("Q", map(id, part)) == self.places[start:end] and _alike(part, self.looks[start:end])
 
 
+@dataclass(slots=True, eq=False)
 class Objects:
     """The same object is the same message. What is put before it has an id gets one in place, from LangGraph."""
 
-    compared = False
+    compared: ClassVar[bool] = False
+    refs: list[ref[BaseMessage]] = field(default_factory=list[ref[BaseMessage]])
+    """Of one object there is one, which no other object gets after it."""
 
-    def which(self, messages: Sequence[BaseMessage]) -> list[Any]:
-        """Return weak references: of one object there is one, which no other object gets after it."""
-        return list(map(ref, messages))
+    def __len__(self) -> int:
+        """Return of how many messages."""
+        return len(self.refs)
 
-    def look(self, message: BaseMessage) -> Any:
+    @staticmethod
+    def look(message: BaseMessage) -> Any:
         """Return its id."""
         return message.id
 
-    def same(self, messages: Sequence[BaseMessage], which: list[Any], looks: list[Any]) -> bool:
-        """Compare the references as objects: they are equal where the messages are. Those in a list have an id."""
-        return len(messages) == len(which) == len(looks) and all(map(is_, self.which(messages), which))
-
-    def unchanged(self, message: BaseMessage, look: Any) -> bool:
+    @staticmethod
+    def unchanged(message: BaseMessage, look: Any) -> bool:
         """Compare its id."""
         return bool(message.id == look)
+
+    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:  # noqa: ARG002 - those in a list have their ids
+        """Keep references that do not keep them alive."""
+        self.refs.extend(map(ref, messages))
+
+    def start(self, length: int) -> Self:
+        """Return a copy of what is kept of the first."""
+        return type(self)(self.refs[:length])
+
+    def same(self, messages: Sequence[BaseMessage], start: int, end: int) -> bool:
+        """Compare the references as objects: they are equal where the messages are."""
+        return all(map(is_, map(ref, islice(messages, start, end)), islice(self.refs, start, end)))
+
+
+def _alike(messages: Sequence[BaseMessage], looks: list[Any]) -> bool:
+    # a known class is one of the fields; what a class does not know of is not compared: it is serialised
+    if not set(map(type, messages)) <= KINDS or any(map(_extra, messages)):
+        return False
+    try:
+        return list(map(_fields, messages)) == looks
+    except ValueError:  # an array has no truth value; it was not there before
+        return False
 
 
 class _Packed(bytes):

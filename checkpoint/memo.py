@@ -23,7 +23,6 @@ from .store import Prepared
 _LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
 _HELD_A_THREAD = 64
 _FRESH = 8
-_CONTENTS = Contents()
 
 L = TypeVar("L", "Known", "Read")
 Age = tuple[int, int]
@@ -31,20 +30,14 @@ Age = tuple[int, int]
 
 
 class Known(NamedTuple):
-    """A list of messages as it stands in the database. The lists are never changed."""
+    """A list of messages as it stands in the database."""
 
     age: Age
     first: ref[BaseMessage]
-    which: list[Any]
-    """What tells the messages from others."""
-    looks: list[Any]
-    """What the messages looked like."""
+    length: int
+    looks: Looks
+    """What is kept of the messages and, where another list grew from this one, of more."""
     runs: Runs
-
-    @property
-    def length(self) -> int:
-        """How many messages it holds."""
-        return len(self.looks)
 
 
 class Read(NamedTuple):
@@ -60,15 +53,17 @@ class Read(NamedTuple):
         """How many messages it holds."""
         return len(self.bodies)
 
-    def known(self, messages: Sequence[BaseMessage], how: Looks) -> Known:
+    def known(self, messages: Sequence[BaseMessage], how: type[Looks]) -> Known:
         """Return what of a list is as it was read."""
         alike = list(takewhile(lambda one: type(one) in KINDS, messages))
         # looked at before it is compared: a change in between is then seen by the one or by the other
-        looks = [
-            seen if is_still(message, body) else None
-            for seen, message, body in zip(map(how.look, alike), alike, self.bodies, strict=False)
+        seen = [
+            look if is_still(message, body) else None
+            for look, message, body in zip(map(how.look, alike), alike, self.bodies, strict=False)
         ]
-        return Known(self.age, self.first, how.which(alike[: len(looks)]), looks, first(self.runs, len(looks)))
+        looks = how()
+        looks.add(alike[: len(seen)], seen)
+        return Known(self.age, self.first, len(seen), looks, first(self.runs, len(seen)))
 
 
 class Fresh(NamedTuple):
@@ -98,7 +93,7 @@ class _Thread:
 class Memo:
     """The newest lists and messages of the newest `size` threads. Safe for use by several threads at once."""
 
-    def __init__(self, size: int, looks: Looks = _CONTENTS) -> None:
+    def __init__(self, size: int, looks: type[Looks] = Contents) -> None:
         self.looks = looks
         self._size = size
         self._lock = threading.Lock()
@@ -133,7 +128,7 @@ class Memo:
         best: tuple[Known, int] | None = None
         for known in lists:
             if known.first() is messages[0]:
-                length = self._shared(known, messages)
+                length = _shared(known, messages)
                 if length and (best is None or length > best[1]):
                     best = known, length
         return best
@@ -154,6 +149,15 @@ class Memo:
             thread.lists = (new, *others)[:_LISTS_A_THREAD]
             thread.reads = tuple(_others(thread.reads, new))
 
+    def grown(self, before: tuple[Known, int] | None, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> Looks:
+        """Return what is kept of so many of a known list and of these messages after them."""
+        known, length = before or (None, 0)
+        with self._lock:
+            kept = self.looks() if known is None else known.looks
+            kept = kept if len(kept) == length else kept.start(length)  # another list may have grown from it, too
+            kept.add(messages, looks)
+        return kept
+
     def read(
         self,
         thread_id: str,
@@ -167,8 +171,7 @@ class Memo:
             return
         start = ref(messages[0])
         if not self.looks.compared:
-            looks = list(map(self.looks.look, messages))
-            self.remember(thread_id, Known(age, start, self.looks.which(messages), looks, runs))
+            self.remember(thread_id, Known(age, start, len(messages), self.grown(None, messages, ()), runs))
             return
         new = Read(age, start, runs, bodies())
         with self._lock:
@@ -194,21 +197,6 @@ class Memo:
             for thread_id in thread_ids:
                 self._threads.pop(thread_id, None)
 
-    def _shared(self, known: Known, messages: Sequence[BaseMessage]) -> int:
-        """Return how many messages at the start are the same objects and look as they did."""
-
-        def same(start: int, end: int) -> bool:
-            return self.looks.same(messages[start:end], known.which[start:end], known.looks[start:end])
-
-        length = min(known.length, len(messages))
-        if same(0, length):
-            return length
-        low, high = 0, length  # the first `low` are the same, the first `high` are not
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if same(low, middle) else (low, middle)
-        return low
-
     def _touched(self, thread_id: str) -> _Thread:
         """Return the newest thread, which this one is now. Under the lock."""
         thread = self._threads.setdefault(thread_id, _Thread())
@@ -223,3 +211,15 @@ def _others(lists: Iterable[L], new: Known | Read) -> Iterator[L]:
     for one in lists:
         if (held := one.first()) is not None and (held is not new.first() or one.length > new.length):
             yield one
+
+
+def _shared(known: Known, messages: Sequence[BaseMessage]) -> int:
+    """Return how many messages at the start are the same objects and look as they did."""
+    length = min(known.length, len(messages))
+    if known.looks.same(messages, 0, length):
+        return length
+    low, high = 0, length  # the first `low` are the same, the first `high` are not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if known.looks.same(messages, low, middle) else (low, middle)
+    return low

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 T = TypeVar("T")
+_NEW = "new_"
 
 
 def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
@@ -20,18 +21,29 @@ def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any
         conn.execute(mysql.insert(table).values(values).on_duplicate_key_update(same))
 
 
-def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:
+def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any], unless: sa.Exists | None = None) -> bool:
     """Insert a row unless one with its key, or with the same value of a unique column, is there; True for inserted.
 
-    For tables whose writers hold the thread row's lock: nobody else is inserting the same at this moment.
+    Nor is it inserted where `unless` is true, which is said of `new_value`. For tables whose writers hold the thread
+    row's lock: nobody else is inserting the same at this moment.
     """
-    return conn.execute(_counted(conn.dialect.name, table), values).rowcount > 0
+    if unless is not None:
+        values = {_NEW + name: value for name, value in values.items()}
+    return conn.execute(_counted(conn.dialect.name, table, unless), values).rowcount > 0
+
+
+def new_value(column: sa.Column[T]) -> sa.BindParameter[T]:
+    """Return what `insert_new` is to put into a column."""
+    return sa.bindparam(_NEW + column.name, type_=column.type)
 
 
 @cache
-def _counted(dialect: str, table: sa.Table) -> sa.Insert:
+def _counted(dialect: str, table: sa.Table, unless: sa.Exists | None) -> sa.Insert:
+    insert = ignoring(dialect, table)
+    if unless is not None:
+        insert = insert.from_select(list(table.c), sa.select(*map(new_value, table.c)).where(~unless))
     # drivers know the count of an INSERT, but SQLAlchemy keeps it only where it is asked to
-    return ignoring(dialect, table).execution_options(preserve_rowcount=True)
+    return insert.execution_options(preserve_rowcount=True)
 
 
 @cache

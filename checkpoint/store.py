@@ -13,7 +13,7 @@ from .codec import HASH_BYTES, content_hash, dumps, loads, loads_plain, prove
 from .errors import MessageError, RowError
 from .runs import Runs, count, covering, expand, runs_of
 from .sealing import PREFIX_BYTES, Keyring
-from .statements import any_of, chunks, in_groups, insert_new
+from .statements import any_of, chunks, in_groups, insert_new, new_value
 from .threads import Thread, Threads
 
 _RUNS_A_QUERY = 100
@@ -82,8 +82,8 @@ class MessageStore:
         hashes = [thread.seal.hash(one.digest) for one in prepared]
         seqs = {name: thread.added[name] for name in hashes if name in thread.added}
         new = {name: one for name, one in zip(hashes, prepared, strict=True) if name not in seqs}
-        # most often there is one: while it can only stand in a row of its own, inserting it tells whether it does
-        ask = len(new) > 1 or thread.packed or thread.nameless
+        # most often there is one: unless it may stand there without its id, inserting it tells whether it is new
+        ask = len(new) > 1 or thread.nameless
         known = self._known(conn, thread, list(new)) if ask else {}
         missing = {name: one for name, one in new.items() if name not in known}
         if not proven:
@@ -164,13 +164,13 @@ class MessageStore:
         return known
 
     def _insert(self, conn: sa.Connection, thread: Thread, fresh: Mapping[bytes, Prepared]) -> dict[bytes, int]:
-        """Store messages and return their numbers; a single one may be there, in a row of its own."""
+        """Store messages and return their numbers; a single one may be there."""
         seqs = {name: thread.next_seq + place for place, name in enumerate(fresh)}
         rows = [
             {"thread": thread.id, "seq": seqs[name], "hash": name, "body": _closed(thread, seqs[name], one.body)}
             for name, one in fresh.items()
         ]
-        if len(rows) == 1 and not insert_new(conn, tables.message, rows[0]):
+        if len(rows) == 1 and not insert_new(conn, tables.message, rows[0], _PACKED if thread.packed else None):
             if found := self._known(conn, thread, list(fresh)):
                 return found
             raise RowError(f"{_row(thread, thread.next_seq)} is there already: the thread counts fewer")
@@ -246,6 +246,10 @@ def _seqs(size: int) -> sa.CompoundSelect[bytes, int]:
 
 _NAMED = (tables.message, tables.hash_)
 """Where the hash of a message may stand: beside its body or, once it is packed, by itself."""
+_PACKED = sa.exists().where(
+    tables.hash_.c.thread == new_value(tables.message.c.thread),
+    tables.hash_.c.hash == new_value(tables.message.c.hash),
+)
 _SET = (
     sa.update(tables.message)
     .where(tables.message.c.thread == sa.bindparam("key"), tables.message.c.seq == sa.bindparam("at"))

@@ -8,7 +8,7 @@ checkpointer a tuple comes back as a list.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby, repeat, starmap
+from itertools import chain, groupby, repeat
 from operator import attrgetter
 from typing import Any
 from weakref import ref
@@ -25,7 +25,7 @@ from langgraph.types import Overwrite, Send
 from . import blobs
 from .codec import prove
 from .errors import MessageError
-from .looks import KINDS, Looks
+from .looks import KINDS
 from .memo import Age, Fresh, Held, Known, Memo
 from .nodes import BARE, BLOB, DELTA, DICT, INLINE, LIST, ONE, OVERWRITE, PIECES, RUNS, SEND
 from .runs import Runs, encode_runs, extended, first
@@ -60,17 +60,6 @@ class _Listed:
     singles: list[_Single]
     runs: Runs = ()
 
-    @property
-    def looks(self) -> list[Any]:
-        """What the messages look like."""
-        known = self.known[0].looks[: self.known[1]] if self.known else ()
-        return [*known, *(single.look for single in self.singles)]
-
-    def which(self, looks: Looks) -> list[Any]:
-        """What tells the messages from others."""
-        known = self.known[0].which[: self.known[1]] if self.known else ()
-        return [*known, *looks.which([single.message for single in self.singles])]
-
 
 @dataclass(slots=True)
 class _Large:
@@ -104,8 +93,8 @@ class Plan:
         """Store all that was planned and return the nodes of `planned`, which msgpack can write."""
         for one in self._lists:
             if one.known and one.known[0].age != thread.age:
-                gone = zip(one.messages, one.looks[: one.known[1]], strict=False)
-                one.singles = [*starmap(_Single, gone), *one.singles]
+                gone = one.messages[: one.known[1]]
+                one.singles = [*map(_Single, gone, map(self.memo.looks.look, gone)), *one.singles]
                 one.known = None
         self._number(conn, thread, store)
         for one in self._lists:
@@ -122,7 +111,9 @@ class Plan:
         short: list[_Single] = []
         for one in self._lists:
             if one.known or len(one.messages) > _SHORT:
-                new = Known(age, ref(one.messages[0]), one.which(self.memo.looks), one.looks, one.runs)
+                added = [single.message for single in one.singles]
+                looks = self.memo.grown(one.known, added, [single.look for single in one.singles])
+                new = Known(age, ref(one.messages[0]), len(one.messages), looks, one.runs)
                 self.memo.remember(self.thread_id, new, one.known and one.known[0])
             else:
                 short += one.singles

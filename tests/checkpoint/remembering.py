@@ -6,17 +6,17 @@ from weakref import ref
 from langchain_core.messages import BaseMessage
 
 from langgraph_compaction.checkpoint.codec import dumps
-from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects
+from langgraph_compaction.checkpoint.looks import Contents, Looks
 from langgraph_compaction.checkpoint.memo import Held, Known, Memo
 
-CONTENTS, OBJECTS = Contents(), Objects()
 Remember = Callable[[Memo, list[BaseMessage]], None]
 
 
-def known(messages: list[BaseMessage], first: int = 0, how: Looks = CONTENTS) -> Known:
+def known(messages: list[BaseMessage], first: int = 0, how: type[Looks] = Contents) -> Known:
     """Return a list as it was stored, under numbers from `first` on."""
-    looks = list(map(how.look, messages))
-    return Known((1, 0), ref(messages[0]), how.which(messages), looks, ((first, len(messages)),))
+    looks = how()
+    looks.add(messages, list(map(how.look, messages)))
+    return Known((1, 0), ref(messages[0]), len(messages), looks, ((first, len(messages)),))
 
 
 def just_stored(memo: Memo, messages: list[BaseMessage]) -> None:
@@ -29,14 +29,14 @@ def just_read(memo: Memo, messages: list[BaseMessage]) -> None:
     memo.read("t", (1, 0), messages, ((0, len(messages)),), lambda: list(map(dumps, messages)))
 
 
-def remembered(messages: list[BaseMessage], size: int = 4, how: Looks = CONTENTS) -> Memo:
+def remembered(messages: list[BaseMessage], size: int = 4, how: type[Looks] = Contents) -> Memo:
     """Return a memo that knows a list."""
     memo = Memo(size, how)
     just_stored(memo, messages)
     return memo
 
 
-def held(message: BaseMessage, seq: int, how: Looks = CONTENTS) -> Held:
+def held(message: BaseMessage, seq: int, how: type[Looks] = Contents) -> Held:
     """Return a single message as it was stored."""
     return Held((1, 0), message, how.look(message), seq)
 

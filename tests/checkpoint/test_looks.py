@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint.looks import Looks
+from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects
 from langgraph_compaction.checkpoint.memo import Fresh, Memo
 from langgraph_compaction.checkpoint.store import prepare
-from tests.checkpoint.remembering import CONTENTS, OBJECTS, Remember, held, just_read, just_stored, remembered, shared
+from tests.checkpoint.remembering import Remember, held, just_read, just_stored, remembered, shared
 from tests.checkpoint.samples import EVERY_KIND, talk
 
 
@@ -47,8 +47,8 @@ ODD = AIMessage(
 )
 
 
-@pytest.mark.parametrize("how", [CONTENTS, OBJECTS], ids=["contents", "objects"])
-def test_equal_messages_that_are_other_objects_are_not_taken_for_known(how: Looks) -> None:
+@pytest.mark.parametrize("how", [Contents, Objects])
+def test_equal_messages_that_are_other_objects_are_not_taken_for_known(how: type[Looks]) -> None:
     """A list is looked for by its first object: who brings another one is told nothing of what is there."""
     messages = talk(3)
     assert shared(remembered(messages, how=how), talk(3)) == 0
@@ -59,7 +59,7 @@ def test_equal_messages_that_are_other_objects_are_not_taken_for_known(how: Look
 def test_an_object_in_the_place_of_one_that_has_gone_is_another(there: Remember) -> None:
     """Who compares objects alone is not misled by memory that is used again, not even by an equal message."""
     messages = talk(3)
-    there(memo := Memo(4, OBJECTS), messages)
+    there(memo := Memo(4, Objects), messages)
     used_again = 0
     for number in range(200):
         place = id(messages[2])
@@ -74,7 +74,7 @@ def test_an_object_in_the_place_of_one_that_has_gone_is_another(there: Remember)
 def test_who_compares_objects_does_not_look_into_them(name: str) -> None:
     """What an application promises not to do is not looked for: the list is known whole."""
     messages = [*talk(5), odd := ODD.model_copy(deep=True)]
-    memo = remembered(messages, how=OBJECTS)
+    memo = remembered(messages, how=Objects)
     CHANGES[name](odd)
     assert shared(memo, messages) == 6
 
@@ -82,9 +82,9 @@ def test_who_compares_objects_does_not_look_into_them(name: str) -> None:
 def test_a_message_that_is_given_its_id_is_another() -> None:
     """LangGraph gives an id in place to what a node wrote without one, also where nothing else changes in place."""
     bare = HumanMessage("x")
-    memo = Memo(4, OBJECTS)
-    memo.hold("t", [one := held(bare, 7, OBJECTS)])
-    memo.prepare(fresh := Fresh(bare, OBJECTS.look(bare), prepare(bare)))
+    memo = Memo(4, Objects)
+    memo.hold("t", [one := held(bare, 7, Objects)])
+    memo.prepare(fresh := Fresh(bare, Objects.look(bare), prepare(bare)))
     assert (memo.held("t", bare), memo.prepared(bare)) == (one, fresh)
     bare.id = "given"
     assert (memo.held("t", bare), memo.prepared(bare)) == (None, None)
@@ -119,7 +119,7 @@ def test_what_was_prepared_to_be_stored_is_good_while_the_message_is_unchanged(n
     """A message is prepared once for the write and the state it stands in; changed in between, it is anew."""
     odd = ODD.model_copy(deep=True)
     memo = Memo(4)
-    memo.prepare(fresh := Fresh(odd, CONTENTS.look(odd), prepare(odd)))
+    memo.prepare(fresh := Fresh(odd, Contents.look(odd), prepare(odd)))
     assert memo.prepared(odd) is fresh
     assert memo.prepared(ODD) is None
     CHANGES[name](odd)
@@ -144,7 +144,7 @@ def test_a_value_without_a_truth_is_no_error() -> None:
         def __eq__(self, _other: object) -> Any:
             raise ValueError("the truth value is ambiguous")
 
-        __hash__ = None  # type: ignore[assignment]
+        __hash__ = None  # type: ignore[assignment] # as arrays do
 
     message = ToolMessage("x", id="1", tool_call_id="1")
     memo = remembered([message])

@@ -3,12 +3,10 @@ from weakref import ref
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langgraph_compaction.checkpoint.looks import Looks
+from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects
 from langgraph_compaction.checkpoint.memo import Fresh, Memo
 from langgraph_compaction.checkpoint.store import prepare
 from tests.checkpoint.remembering import (
-    CONTENTS,
-    OBJECTS,
     Remember,
     held,
     just_read,
@@ -21,8 +19,8 @@ from tests.checkpoint.samples import talk
 
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
-@pytest.mark.parametrize("how", [CONTENTS, OBJECTS], ids=["contents", "objects"])
-def test_what_a_list_shares_with_one_that_is_stored_is_known(there: Remember, how: Looks) -> None:
+@pytest.mark.parametrize("how", [Contents, Objects])
+def test_what_a_list_shares_with_one_that_is_stored_is_known(there: Remember, how: type[Looks]) -> None:
     """A list that grew, was cut or branched off is known as far as it holds the same objects."""
     messages = talk(9)
     there(memo := Memo(4, how), messages)
@@ -40,7 +38,7 @@ def test_few_prepared_messages_are_kept() -> None:
     for size, kept in ((1, 8), (0, 0)):
         memo = Memo(size)
         for message in messages:
-            memo.prepare(Fresh(message, CONTENTS.look(message), prepare(message)))
+            memo.prepare(Fresh(message, Contents.look(message), prepare(message)))
         assert [memo.prepared(message) is not None for message in messages] == [False] * (20 - kept) + [True] * kept
 
 
@@ -60,8 +58,8 @@ def test_a_list_takes_the_place_of_the_one_it_grew_from() -> None:
 
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
-@pytest.mark.parametrize("how", [CONTENTS, OBJECTS], ids=["contents", "objects"])
-def test_no_list_is_kept_alive(there: Remember, how: Looks) -> None:
+@pytest.mark.parametrize("how", [Contents, Objects])
+def test_no_list_is_kept_alive(there: Remember, how: type[Looks]) -> None:
     """A conversation that nobody has any more leaves none of its messages behind, and is forgotten by the next."""
     messages = talk(5)
     memo = Memo(4, how)
@@ -121,3 +119,21 @@ def test_what_is_forgotten_is_not_known() -> None:
     memo.forget(["t", "never known"])
     assert (shared(memo, list(messages)), shared(memo, list(messages), "other")) == (0, 1)
     assert memo.held("t", messages[0]) is None
+
+
+@pytest.mark.parametrize("how", [Contents, Objects])
+def test_of_several_lists_that_grow_from_one_each_is_known(how: type[Looks]) -> None:
+    """What is kept of a list is added to by the first that grows from all of it, and copied for any other."""
+    messages, others = talk(5), talk(9, start=20)
+    memo = remembered(messages, how=how)
+    before = memo.prefix("t", messages)
+    assert before is not None
+    for number, start in enumerate((5, 5, 2)):
+        branch = [*messages[:start], *others[3 * number : 3 * number + 3]]
+        looks = memo.grown((before[0], start), branch[start:], list(map(how.look, branch[start:])))
+        alone = Memo(1, how)
+        alone.remember("t", before[0]._replace(length=len(branch), looks=looks))
+        assert shared(alone, [*branch, others[8]]) == len(branch)
+        assert shared(alone, [*branch[:-1], messages[4]]) == len(branch) - 1
+    assert len(before[0].looks) == 8
+    assert shared(memo, [*messages, *others]) == 5

@@ -124,18 +124,20 @@ def test_a_put_costs_few_statements(database: Database, thread_id: str) -> None:
     assert sent == [("SELECT", False)] * 2 + insert + packing + [("UPDATE", False)]
 
 
-def test_a_new_message_is_one_statement(database: Database, thread_id: str) -> None:
-    """While nothing is packed and no message lacks an id, inserting a message tells whether it is there."""
-    put(database, thread_id, talk(1))
+@pytest.mark.parametrize("there", [1, 300], ids=["loose", "packed"])
+def test_a_new_message_is_one_statement(database: Database, thread_id: str, there: int) -> None:
+    """While no message lacks an id, inserting one tells whether it is there, in a row of its own or in a pack."""
+    put(database, thread_id, talk(there))
     with database.write() as conn:
         thread = STORE.thread(conn, thread_id)
         with statements(database) as sent:
-            STORE.put(conn, thread, [talk(2)[1]])
+            assert STORE.put(conn, thread, talk(1, start=there)) == ((there, 1),)
         assert sent == [("INSERT", False), ("UPDATE", False)]
-        thread.added.clear()
-        with statements(database) as sent:
-            assert STORE.put(conn, thread, talk(1)) == ((0, 1),)
-        assert sent == [("INSERT", False), ("SELECT", False)]
+        for known in (0, there - 1, there):
+            thread.added.clear()
+            with statements(database) as sent:
+                assert STORE.put(conn, thread, talk(1, start=known)) == ((known, 1),)
+            assert sent == [("INSERT", False), ("SELECT", False)]
 
 
 def test_a_message_that_gains_an_id_keeps_its_row(database: Database, thread_id: str) -> None:
