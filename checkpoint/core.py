@@ -101,12 +101,12 @@ class SaverCore(BaseCheckpointSaver[int]):
             stored = checkpoints.named(conn, thread, namespace, wanted)
             if stored is None:
                 return None
-            reading = Reading(conn, thread, self.store, self.serde)
+            reading = Reading(conn, thread, self.store, self.serde, prints={} if self.memo.looks.compared else None)
             [built] = tuples.build(reading, [stored])
             for channel, node in stored.values.items():
                 if runs := reading.runs(node, thread.seal.name(stored.row)):
                     messages = built.checkpoint["channel_values"][channel]
-                    self.memo.read(thread_id, thread.age, messages, runs, partial(reading.bodies_of, runs))
+                    self.memo.read(thread_id, thread.age, messages, runs, reading.prints_of(runs))
             return built
 
         return self.database.look(work)

@@ -7,7 +7,7 @@ memory nor time of the garbage collector.
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, NamedTuple, TypeVar
@@ -46,24 +46,25 @@ class Read(NamedTuple):
     age: Age
     first: ref[BaseMessage]
     runs: Runs
-    bodies: Sequence[bytes]
+    prints: Sequence[int]
+    """Fingerprints of what each was read from."""
 
     @property
     def length(self) -> int:
         """How many messages it holds."""
-        return len(self.bodies)
+        return len(self.prints)
 
     def known(self, messages: Sequence[BaseMessage], how: type[Looks]) -> Known:
         """Return what of a list is as it was read."""
         alike = list(takewhile(lambda one: type(one) in KINDS, messages))
         # looked at before it is compared: a change in between is then seen by the one or by the other
-        seen = [
-            look if is_still(message, body) else None
-            for look, message, body in zip(map(how.look, alike), alike, self.bodies, strict=False)
+        looked = [
+            look if is_still(message, seen) else None
+            for look, message, seen in zip(map(how.look, alike), alike, self.prints, strict=False)
         ]
         looks = how()
-        looks.add(alike[: len(seen)], seen)
-        return Known(self.age, self.first, len(seen), looks, first(self.runs, len(seen)))
+        looks.add(alike[: len(looked)], looked)
+        return Known(self.age, self.first, len(looked), looks, first(self.runs, len(looked)))
 
 
 class Fresh(NamedTuple):
@@ -159,21 +160,16 @@ class Memo:
         return kept
 
     def read(
-        self,
-        thread_id: str,
-        age: Age,
-        messages: Sequence[BaseMessage],
-        runs: Runs,
-        bodies: Callable[[], Sequence[bytes]],
+        self, thread_id: str, age: Age, messages: Sequence[BaseMessage], runs: Runs, prints: Sequence[int]
     ) -> None:
-        """Keep in mind a list that was read, as long as somebody has its messages. `bodies` returns their bytes."""
+        """Keep in mind a list that was read, as long as somebody has its messages."""
         if not self._size:
             return
         start = ref(messages[0])
         if not self.looks.compared:
             self.remember(thread_id, Known(age, start, len(messages), self.grown(None, messages, ()), runs))
             return
-        new = Read(age, start, runs, bodies())
+        new = Read(age, start, runs, prints)
         with self._lock:
             thread = self._touched(thread_id)
             thread.reads = (new, *_others(thread.reads, new))[:_LISTS_A_THREAD]

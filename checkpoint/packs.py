@@ -72,21 +72,19 @@ def read(conn: sa.Connection, thread: Thread, blocks: Iterable[int]) -> Iterator
             yield block, _opened(thread, block, bytes(body))
 
 
-def bodies(conn: sa.Connection, thread: Thread, ranges: Sequence[tuple[int, int]]) -> dict[int, bytes]:
-    """Return the bodies of the packed messages in (start, length) ranges, by sequence number."""
+def bodies(conn: sa.Connection, thread: Thread, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
+    """Yield (sequence number, body) of the packed messages in (start, length) ranges, a pack at a time."""
     wanted: dict[int, list[range]] = {}
     for start, length in ranges:
         for block in range(start // BLOCK, (start + length - 1) // BLOCK + 1):
             first = block * BLOCK
             places = range(max(start - first, 0), min(start + length - first, BLOCK))
             wanted.setdefault(block, []).append(places)
-    found: dict[int, bytes] = {}
     for block, held in read(conn, thread, wanted):
         for places in wanted[block]:
             seqs = range(block * BLOCK + places.start, block * BLOCK + places.stop)
             there = zip(seqs, held[places.start : places.stop], strict=True)
-            found.update((seq, body) for seq, body in there if body is not None)
-    return found
+            yield from ((seq, body) for seq, body in there if body is not None)
 
 
 def everything(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:

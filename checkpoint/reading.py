@@ -47,7 +47,8 @@ class Reading:
     serde: SerializerProtocol
     messages: dict[int, BaseMessage] = field(default_factory=dict[int, BaseMessage])
     blobs: dict[int, bytes] = field(default_factory=dict[int, bytes])
-    bodies: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    prints: dict[int, int] | None = None
+    """Fingerprints of the messages that were read, where they are wanted."""
     awaited: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     _longest: dict[int, list[BaseMessage]] = field(default_factory=dict[int, list[BaseMessage]])
 
@@ -61,16 +62,16 @@ class Reading:
         numbers = set(chain.from_iterable(blob_numbers(leaf) for _, leaf in self.awaited))
         self.blobs.update(blobs.get(self.conn, self.thread, numbers - self.blobs.keys()))
         runs = [self._runs(leaf, row) for row, leaf in self.awaited if leaf[0] in SEQS]
-        self.messages.update(self.store.get_many(self.conn, self.thread, runs, self.messages, self.bodies))
+        self.messages.update(self.store.get_many(self.conn, self.thread, runs, self.messages, self.prints))
         self.awaited.clear()
 
     def runs(self, node: Any, row: str) -> Runs | None:
         """Return the runs of a fetched node that is a list of messages, None for any other."""
         return self._runs(node, row) if node[0] in {RUNS, PIECES} else None
 
-    def bodies_of(self, runs: Runs) -> list[bytes]:
-        """Return the bytes of fetched messages, in their order."""
-        return list(map(self.bodies.__getitem__, expand(runs)))
+    def prints_of(self, runs: Runs) -> list[int]:
+        """Return the fingerprints of fetched messages, in their order; none where they were not wanted."""
+        return [] if self.prints is None else list(map(self.prints.__getitem__, expand(runs)))
 
     def build(self, node: Any, row: str) -> Any:
         """Return the value of a fetched node; RowError, naming `row`, for what may not be loaded."""

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
 from . import packs, tables
-from .codec import HASH_BYTES, content_hash, dumps, loads, loads_plain, prove
+from .codec import HASH_BYTES, content_hash, dumps, fingerprint, loads, loads_plain, prove
 from .errors import MessageError, RowError
 from .runs import Runs, count, covering, expand, runs_of
 from .sealing import PREFIX_BYTES, Keyring
@@ -110,28 +110,29 @@ class MessageStore:
         thread: Thread,
         many: Iterable[Runs],
         known: Mapping[int, BaseMessage] | None = None,
-        bodies: dict[int, bytes] | None = None,
+        prints: dict[int, int] | None = None,
     ) -> dict[int, BaseMessage]:
         """Return each message of any of the runs once, by its number; those in `known` are not read again.
 
-        `bodies` gains what was read.
+        `prints` gains the `fingerprint` of what was read.
         """
         wanted = covering(many)
         found = dict(known or {})
         missing = covering([runs_of(seq for seq in expand(wanted) if seq not in found)]) if found else wanted
-        read = self._bodies(conn, thread, missing)
-        if len(read) < count(missing):
-            gone = next(seq for seq in expand(missing) if seq not in read)
+        before = len(found)
+        for seq, body in self._bodies(conn, thread, missing):  # each is built while its bytes are at hand
+            message = loads_plain(body)
+            found[seq] = loads(body, row=_row(thread, seq)) if message is None else message
+            if prints is not None:
+                prints[seq] = fingerprint(body)
+        if len(found) - before < count(missing):
+            gone = next(seq for seq in expand(missing) if seq not in found)
             raise RowError(f"{_row(thread, gone)} is missing")
-        for seq, message in zip(read, map(loads_plain, read.values()), strict=True):
-            found[seq] = loads(read[seq], row=_row(thread, seq)) if message is None else message
-        if bodies is not None:
-            bodies.update(read)
         return found
 
     def newest(self, conn: sa.Connection, thread: Thread, seqs: Iterable[int], most: int) -> dict[int, BaseMessage]:
         """Return the newest of these messages, as many as take up to `most` bytes."""
-        bodies = self._bodies(conn, thread, covering([runs_of(sorted(seqs))]))
+        bodies = dict(self._bodies(conn, thread, covering([runs_of(sorted(seqs))])))
         found: dict[int, BaseMessage] = {}
         for seq in sorted(bodies, reverse=True):
             most -= len(bodies[seq])
@@ -153,7 +154,7 @@ class MessageStore:
         seqs = sorted(conn.execute(sa.union_all(*both)).scalars(), reverse=True)
         if thread.seal.open_hash or len(start) == PREFIX_BYTES:
             return seqs
-        bodies = self._bodies(conn, thread, covering(((seq, 1),) for seq in seqs))
+        bodies = dict(self._bodies(conn, thread, covering(((seq, 1),) for seq in seqs)))
         return [seq for seq in seqs if content_hash(bodies[seq]).startswith(start)]
 
     def _known(self, conn: sa.Connection, thread: Thread, hashes: Sequence[bytes]) -> dict[bytes, int]:
@@ -195,23 +196,25 @@ class MessageStore:
         thread.nameless -= len(taken)
         return taken
 
-    def _bodies(self, conn: sa.Connection, thread: Thread, runs: Runs) -> dict[int, bytes]:
-        """Return the bodies of those messages of sorted runs that are there."""
+    def _bodies(self, conn: sa.Connection, thread: Thread, runs: Runs) -> Iterator[tuple[int, bytes]]:
+        """Yield (number, body) of those messages of sorted runs that are there."""
         edge = packs.first_loose(thread)
         old = tuple((start, min(length, edge - start)) for start, length in runs if start < edge)
-        found = packs.bodies(conn, thread, old)
+        found: set[int] = set()
+        for seq, body in packs.bodies(conn, thread, old):
+            found.add(seq)
+            yield seq, body
         # large ones stand beside the packs
         beside = () if len(found) == count(old) else runs_of(seq for seq in expand(old) if seq not in found)
         loose = [(start, start + length - 1) for start, length in beside]
         loose += [(max(start, edge), start + length - 1) for start, length in runs if start + length > edge]
         for start, end in loose if len(loose) <= _FEW else ():
-            found.update(_opened(thread, conn.execute(_BETWEEN, {"thread": thread.id, "first": start, "last": end})))
+            yield from _opened(thread, conn.execute(_BETWEEN, {"thread": thread.id, "first": start, "last": end}))
         columns = tables.message.c
         for chunk in chunks(loose if len(loose) > _FEW else (), _RUNS_A_QUERY):
             ranges = sa.or_(*(columns.seq.between(start, end) for start, end in chunk))
             query = sa.select(columns.seq, columns.body).where(columns.thread == thread.id, ranges)
-            found.update(_opened(thread, conn.execute(query)))
-        return found
+            yield from _opened(thread, conn.execute(query))
 
 
 def prepare(message: BaseMessage) -> Prepared:
