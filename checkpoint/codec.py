@@ -142,7 +142,7 @@ def _built(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
 
 
 def fingerprint(data: bytes) -> int:
-    """Return 64 bits, for this process, of what is inside of a serialised message."""
+    """Return 64 bits of what is inside of a serialised message: against accidents, and for this process alone."""
     return hash(data[_HEADS.get(data[0], 0) :])
 
 

@@ -161,23 +161,26 @@ class Database:
 
     @contextmanager
     def _taken(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
-        """Take a connection from the pool or, to write to an SQLite file, the one that did so without an error."""
-        if not self._keeps or mode != _WRITES:
-            with self._connected(engine) as conn:
-                yield conn
-            return
-        pool = engine.pool
-        kept = self._kept.pop(pool, None) or self._connected(engine)
+        """Take a connection from the pool or, to write to an SQLite file, the one that did so without an error.
+
+        The error of a transaction may keep a query that is not read to its end, as long as somebody has the error.
+        On an SQLite file the connection would go on seeing that moment of it, so it is not used again.
+        """
+        pool, keeps = engine.pool, self._keeps and mode == _WRITES
+        conn = (self._kept.pop(pool, None) if keeps else None) or self._connected(engine)
         try:
-            yield kept
+            yield conn
         except BaseException:
-            kept.close()
+            if self._sqlite and self.durable:
+                conn.invalidate()
+            conn.close()
             raise
-        if engine.pool is pool:
-            self._kept[pool] = kept
-        else:  # the database was closed meanwhile
-            kept.detach()
-            kept.close()
+        if keeps and engine.pool is pool:
+            self._kept[pool] = conn
+        else:
+            if keeps:  # the database was closed meanwhile
+                conn.detach()
+            conn.close()
 
     def _alone(self, mode: str) -> AbstractContextManager[object]:
         """Queue for an engine's only connection, and for writing to an SQLite file.

@@ -1,7 +1,8 @@
 """How a message in memory is known to be as it was when it was stored or read.
 
-`Contents` compares all that it holds, so that a change made in place is noticed. `Objects` takes the application's
-word that nothing is changed in place: the same object is the same message, and a put takes as long at any length.
+`Contents` compares all that a list's messages hold, so that a change made in place is noticed. `Objects` takes the
+application's word that there is none: the same object is the same message, and a put hardly grows with the thread.
+Single messages are always compared whole: they are few, and LangGraph gives them their ids in place.
 """
 
 from array import array
@@ -23,35 +24,25 @@ _extra = attrgetter("__pydantic_extra__")
 
 
 class Looks(Protocol):
-    """What is kept of a list of messages, without keeping them alive. It grows, and what it holds is not changed."""
+    """What is kept of a list of messages, without keeping them alive. More may be added at its end."""
 
     compared: ClassVar[bool]
-    """Whether messages that were read have to be compared with their bytes before they are taken for stored."""
-
-    @staticmethod
-    def look(message: BaseMessage) -> Any:
-        """Return what a message looks like now."""
-        ...
-
-    @staticmethod
-    def unchanged(message: BaseMessage, look: Any) -> bool:
-        """Say whether the very message of which this was returned looks as it did."""
-        ...
+    """Whether messages that were read have to be compared with what they were read from."""
 
     def __len__(self) -> int:
         """Return of how many messages."""
         ...
 
     def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:
-        """Keep more messages, and what they looked like."""
+        """Keep more messages, and what `look` returned of each; without `compared` that is not needed."""
         ...
 
     def start(self, length: int) -> Self:
         """Return a copy of what is kept of the first."""
         ...
 
-    def same(self, messages: Sequence[BaseMessage], start: int, end: int) -> bool:
-        """Say whether these of a list are the objects at the same places here, and look as they did."""
+    def same(self, messages: Sequence[Any], start: int, end: int) -> bool:
+        """Say whether these of a list are the messages at the same places here, as they were."""
         ...
 
 
@@ -68,26 +59,16 @@ class Contents:
         """Return of how many messages."""
         return len(self.looks)
 
-    @staticmethod
-    def look(message: BaseMessage) -> Any:
-        """Return what its fields look like."""
-        return _entries(message.__dict__)
-
-    @staticmethod
-    def unchanged(message: BaseMessage, look: Any) -> bool:
-        """Compare its class and fields."""
-        return _alike([message], [look])
-
     def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:
-        """Keep where they stand, and what they looked like."""
-        self.places.extend(map(id, messages))
+        """Keep what they looked like, and where they stand: in this order, or an interrupt would shift the places."""
         self.looks.extend(looks)
+        self.places.extend(map(id, messages))
 
     def start(self, length: int) -> Self:
         """Return a copy of what is kept of the first."""
         return type(self)(self.places[:length], self.looks[:length])
 
-    def same(self, messages: Sequence[BaseMessage], start: int, end: int) -> bool:
+    def same(self, messages: Sequence[Any], start: int, end: int) -> bool:
         """Compare places, classes and fields."""
         part = messages[start:end]
         return array("Q", map(id, part)) == self.places[start:end] and _alike(part, self.looks[start:end])
@@ -95,27 +76,17 @@ class Contents:
 
 @dataclass(slots=True, eq=False)
 class Objects:
-    """The same object is the same message. What is put before it has an id gets one in place, from LangGraph."""
+    """The same object is the same message."""
 
     compared: ClassVar[bool] = False
     refs: list[ref[BaseMessage]] = field(default_factory=list[ref[BaseMessage]])
-    """Of one object there is one, which no other object gets after it."""
+    """As long as one is held, `ref` returns the same one for the same object, and another for any other."""
 
     def __len__(self) -> int:
         """Return of how many messages."""
         return len(self.refs)
 
-    @staticmethod
-    def look(message: BaseMessage) -> Any:
-        """Return its id."""
-        return message.id
-
-    @staticmethod
-    def unchanged(message: BaseMessage, look: Any) -> bool:
-        """Compare its id."""
-        return bool(message.id == look)
-
-    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:  # noqa: ARG002 - those in a list have their ids
+    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:  # noqa: ARG002 - not compared
         """Keep references that do not keep them alive."""
         self.refs.extend(map(ref, messages))
 
@@ -123,9 +94,22 @@ class Objects:
         """Return a copy of what is kept of the first."""
         return type(self)(self.refs[:length])
 
-    def same(self, messages: Sequence[BaseMessage], start: int, end: int) -> bool:
-        """Compare the references as objects: they are equal where the messages are."""
-        return all(map(is_, map(ref, islice(messages, start, end)), islice(self.refs, start, end)))
+    def same(self, messages: Sequence[Any], start: int, end: int) -> bool:
+        """Compare the references as objects: as values they are equal where the messages are."""
+        try:
+            return all(map(is_, map(ref, islice(messages, start, end)), islice(self.refs, start, end)))
+        except TypeError:  # a text, a dict or None cannot be referred to, and is no message
+            return False
+
+
+def look(message: BaseMessage) -> Any:
+    """Return what a message looks like now, to be compared with its fields later."""
+    return _entries(message.__dict__)
+
+
+def unchanged(message: BaseMessage, before: Any) -> bool:
+    """Say whether the very message of which `look` returned this looks as it did."""
+    return _alike([message], [before])
 
 
 def _alike(messages: Sequence[BaseMessage], looks: list[Any]) -> bool:

@@ -16,7 +16,7 @@ from weakref import ref
 from langchain_core.messages import BaseMessage
 
 from .codec import is_still
-from .looks import KINDS, Contents, Looks
+from .looks import KINDS, Contents, Looks, look, unchanged
 from .runs import Runs, first
 from .store import Prepared
 
@@ -24,7 +24,7 @@ _LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
 _HELD_A_THREAD = 64
 _FRESH = 8
 
-L = TypeVar("L", "Known", "Read")
+L = TypeVar("L", bound="Known | Read")
 Age = tuple[int, int]
 """(key, generation) of a thread: with another one, rows that were known may be gone."""
 
@@ -38,6 +38,10 @@ class Known(NamedTuple):
     looks: Looks
     """What is kept of the messages and, where another list grew from this one, of more."""
     runs: Runs
+
+    def known(self, _messages: Sequence[BaseMessage], _how: type[Looks]) -> "Known":
+        """Return it as it is: it was read where objects are not compared."""
+        return self
 
 
 class Read(NamedTuple):
@@ -59,8 +63,8 @@ class Read(NamedTuple):
         alike = list(takewhile(lambda one: type(one) in KINDS, messages))
         # looked at before it is compared: a change in between is then seen by the one or by the other
         looked = [
-            look if is_still(message, seen) else None
-            for look, message, seen in zip(map(how.look, alike), alike, self.prints, strict=False)
+            now if is_still(message, read) else None
+            for now, message, read in zip(map(look, alike), alike, self.prints, strict=False)
         ]
         looks = how()
         looks.add(alike[: len(looked)], looked)
@@ -87,7 +91,7 @@ class Held(NamedTuple):
 @dataclass(slots=True)
 class _Thread:
     lists: tuple[Known, ...] = ()
-    reads: tuple[Read, ...] = ()
+    reads: tuple[Read | Known, ...] = ()
     held: OrderedDict[int, Held] = field(default_factory=OrderedDict[int, Held])
 
 
@@ -108,7 +112,7 @@ class Memo:
         """
         for one in tuple(self._fresh):
             if one.message is message:
-                return one if self.looks.unchanged(message, one.look) else None
+                return one if unchanged(message, one.look) else None
         return None
 
     def prepare(self, new: Fresh) -> None:
@@ -138,7 +142,7 @@ class Memo:
         """Return a message that was stored not long ago by itself or in a short list, and is unchanged; or None."""
         with self._lock:
             one = self._threads[thread_id].held.get(id(message)) if thread_id in self._threads else None
-        return one if one is not None and self.looks.unchanged(message, one.look) else None
+        return one if one is not None and unchanged(message, one.look) else None
 
     def remember(self, thread_id: str, new: Known, before: Known | None = None) -> None:
         """Keep a list that is now stored, in the place of the one it grew from."""
@@ -165,11 +169,9 @@ class Memo:
         """Keep in mind a list that was read, as long as somebody has its messages."""
         if not self._size:
             return
-        start = ref(messages[0])
+        new: Read | Known = Read(age, ref(messages[0]), runs, prints)
         if not self.looks.compared:
-            self.remember(thread_id, Known(age, start, len(messages), self.grown(None, messages, ()), runs))
-            return
-        new = Read(age, start, runs, prints)
+            new = Known(age, ref(messages[0]), len(messages), self.grown(None, messages, ()), runs)
         with self._lock:
             thread = self._touched(thread_id)
             thread.reads = (new, *_others(thread.reads, new))[:_LISTS_A_THREAD]

@@ -68,7 +68,7 @@ def read(conn: sa.Connection, thread: Thread, blocks: Iterable[int]) -> Iterator
     """Yield (block, what it holds) for each of the blocks that is there."""
     wanted = sorted(set(blocks))
     for size, group in in_groups(wanted):
-        for block, body in conn.execute(_chosen(size), {"thread": thread.id, **group}):
+        for block, body in conn.execute(_chosen(size), {"thread": thread.id, **group}).all():
             yield block, _opened(thread, block, bytes(body))
 
 

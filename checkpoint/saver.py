@@ -144,8 +144,9 @@ class SQLAlchemySaver(_Saver):
     - `cache`: of how many threads the newest message lists are remembered, so that what is known is not
       serialised again. 0 remembers nothing.
     - `detect_mutation`: whether a stored message that was changed in place is noticed, and stored again. It costs
-      a look at every message of the state at each put. With False you promise that your nodes return messages and
-      never change one: a change in place is then not stored.
+      a look at every message of the state at each put. With False you promise that nobody, node, reducer,
+      middleware or caller, changes a message that was put or read (`model_copy(update=...)` makes a new one): a
+      change in place is then not stored.
     - `keys`: encrypts all that was said and stored. See `Keyring`.
     """
 

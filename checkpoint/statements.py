@@ -24,8 +24,8 @@ def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any
 def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any], unless: sa.Exists | None = None) -> bool:
     """Insert a row unless one with its key, or with the same value of a unique column, is there; True for inserted.
 
-    Nor is it inserted where `unless` is true, which is said of `new_value`. For tables whose writers hold the thread
-    row's lock: nobody else is inserting the same at this moment.
+    Nor is it inserted where `unless` is true: a constant of a module, which says so of `new_value`. For tables whose
+    writers hold the thread row's lock: nobody else is inserting the same at this moment.
     """
     if unless is not None:
         values = {_NEW + name: value for name, value in values.items()}

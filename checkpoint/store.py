@@ -209,12 +209,13 @@ class MessageStore:
         loose = [(start, start + length - 1) for start, length in beside]
         loose += [(max(start, edge), start + length - 1) for start, length in runs if start + length > edge]
         for start, end in loose if len(loose) <= _FEW else ():
-            yield from _opened(thread, conn.execute(_BETWEEN, {"thread": thread.id, "first": start, "last": end}))
+            where = {"thread": thread.id, "first": start, "last": end}
+            yield from _opened(thread, conn.execute(_BETWEEN, where).all())
         columns = tables.message.c
         for chunk in chunks(loose if len(loose) > _FEW else (), _RUNS_A_QUERY):
             ranges = sa.or_(*(columns.seq.between(start, end) for start, end in chunk))
             query = sa.select(columns.seq, columns.body).where(columns.thread == thread.id, ranges)
-            yield from _opened(thread, conn.execute(query))
+            yield from _opened(thread, conn.execute(query).all())
 
 
 def prepare(message: BaseMessage) -> Prepared:

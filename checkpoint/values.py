@@ -25,7 +25,7 @@ from langgraph.types import Overwrite, Send
 from . import blobs
 from .codec import prove
 from .errors import MessageError
-from .looks import KINDS
+from .looks import KINDS, look
 from .memo import Age, Fresh, Held, Known, Memo
 from .nodes import BARE, BLOB, DELTA, DICT, INLINE, LIST, ONE, OVERWRITE, PIECES, RUNS, SEND
 from .runs import Runs, encode_runs, extended, first
@@ -94,7 +94,7 @@ class Plan:
         for one in self._lists:
             if one.known and one.known[0].age != thread.age:
                 gone = one.messages[: one.known[1]]
-                one.singles = [*map(_Single, gone, map(self.memo.looks.look, gone)), *one.singles]
+                one.singles = [*map(_Single, gone, map(look, gone)), *one.singles]
                 one.known = None
         self._number(conn, thread, store)
         for one in self._lists:
@@ -190,7 +190,7 @@ class Plan:
             return _Single(message, held.look, held)
         if (fresh := self.memo.prepared(message)) is not None:
             return _Single(message, fresh.look, None, fresh.prepared)
-        seen = self.memo.looks.look(message)  # before it is serialised: what is changed in between then looks changed
+        seen = look(message)  # before it is serialised: what is changed in between then looks changed
         try:
             prepared = prepare(message)
             prove(message, prepared.body)

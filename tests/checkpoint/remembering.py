@@ -6,7 +6,7 @@ from weakref import ref
 from langchain_core.messages import BaseMessage
 
 from langgraph_compaction.checkpoint.codec import dumps, fingerprint
-from langgraph_compaction.checkpoint.looks import Contents, Looks
+from langgraph_compaction.checkpoint.looks import Contents, Looks, look
 from langgraph_compaction.checkpoint.memo import Held, Known, Memo
 
 Remember = Callable[[Memo, list[BaseMessage]], None]
@@ -15,7 +15,7 @@ Remember = Callable[[Memo, list[BaseMessage]], None]
 def known(messages: list[BaseMessage], first: int = 0, how: type[Looks] = Contents) -> Known:
     """Return a list as it was stored, under numbers from `first` on."""
     looks = how()
-    looks.add(messages, list(map(how.look, messages)))
+    looks.add(messages, list(map(look, messages)))
     return Known((1, 0), ref(messages[0]), len(messages), looks, ((first, len(messages)),))
 
 
@@ -36,9 +36,9 @@ def remembered(messages: list[BaseMessage], size: int = 4, how: type[Looks] = Co
     return memo
 
 
-def held(message: BaseMessage, seq: int, how: type[Looks] = Contents) -> Held:
+def held(message: BaseMessage, seq: int) -> Held:
     """Return a single message as it was stored."""
-    return Held((1, 0), message, how.look(message), seq)
+    return Held((1, 0), message, look(message), seq)
 
 
 def shared(memo: Memo, messages: list[BaseMessage], thread_id: str = "t") -> int:

@@ -13,6 +13,7 @@ from langgraph_compaction.checkpoint import (
     DatabaseError,
     KeyTextError,
     MessageStore,
+    RowError,
     SchemaError,
     pooling,
     tables,
@@ -257,3 +258,26 @@ def test_every_error_is_one_of_this_package() -> None:
     """One base class catches all that the database layer raises."""
     assert issubclass(SchemaError, DatabaseError)
     assert issubclass(DatabaseError, CheckpointError)
+
+
+def find_damage(conn: sa.Connection) -> None:
+    """Raise an error half-way through a query."""
+    rows = conn.execute(sa.select(tables.schema.c.id).union_all(sa.select(tables.schema.c.version)))
+    for _ in rows:  # a name of this function, which the error's traceback keeps
+        raise RowError("damaged")
+
+
+@pytest.mark.parametrize("how", ["read", "write"])
+def test_an_error_that_is_kept_does_not_keep_a_connection_in_the_past(tmp_path: Path, how: str) -> None:
+    """Who logs an error, or holds it as a task does, holds a query that was not read to its end."""
+    failed: list[BaseException] = []
+    with Database.open(f"sqlite:///{tmp_path / 'file.db'}") as database:
+        database.setup()
+        for number in range(3):
+            with pytest.raises(RowError, match="damaged") as caught:
+                (database.look if how == "read" else database.run)(find_damage)
+            failed.append(caught.value)
+            assert threads_of(database) == {f"{one}" for one in range(number)}
+            create_thread(database, f"{number}")
+            assert threads_of(database) == {f"{one}" for one in range(number + 1)}
+    assert len(failed) == 3

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects
+from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects, look
 from langgraph_compaction.checkpoint.memo import Fresh, Memo
 from langgraph_compaction.checkpoint.store import prepare
 from tests.checkpoint.remembering import Remember, held, just_read, just_stored, remembered, shared
@@ -83,8 +83,8 @@ def test_a_message_that_is_given_its_id_is_another() -> None:
     """LangGraph gives an id in place to what a node wrote without one, also where nothing else changes in place."""
     bare = HumanMessage("x")
     memo = Memo(4, Objects)
-    memo.hold("t", [one := held(bare, 7, Objects)])
-    memo.prepare(fresh := Fresh(bare, Objects.look(bare), prepare(bare)))
+    memo.hold("t", [one := held(bare, 7)])
+    memo.prepare(fresh := Fresh(bare, look(bare), prepare(bare)))
     assert (memo.held("t", bare), memo.prepared(bare)) == (one, fresh)
     bare.id = "given"
     assert (memo.held("t", bare), memo.prepared(bare)) == (None, None)
@@ -119,7 +119,7 @@ def test_what_was_prepared_to_be_stored_is_good_while_the_message_is_unchanged(n
     """A message is prepared once for the write and the state it stands in; changed in between, it is anew."""
     odd = ODD.model_copy(deep=True)
     memo = Memo(4)
-    memo.prepare(fresh := Fresh(odd, Contents.look(odd), prepare(odd)))
+    memo.prepare(fresh := Fresh(odd, look(odd), prepare(odd)))
     assert memo.prepared(odd) is fresh
     assert memo.prepared(ODD) is None
     CHANGES[name](odd)
@@ -176,14 +176,15 @@ def test_an_array_in_a_message_that_is_new_is_no_error() -> None:
 
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
-def test_an_equal_message_of_another_class_is_not_known(there: Remember) -> None:
+@pytest.mark.parametrize("how", [Contents, Objects])
+def test_an_equal_message_of_another_class_is_not_known(there: Remember, how: type[Looks]) -> None:
     """A class of the application's own has the same fields, and must come back as what it was."""
 
     class Own(HumanMessage):
         pass
 
     messages = talk(3)
-    memo = Memo(4)
+    memo = Memo(4, how)
     there(memo, messages)
     own = Own.model_construct(None, **messages[2].__dict__)
     assert own.__dict__ == messages[2].__dict__
@@ -192,9 +193,10 @@ def test_an_equal_message_of_another_class_is_not_known(there: Remember) -> None
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("other", ["text", {"role": "user"}, None, 7], ids=["text", "dict", "none", "number"])
-def test_what_is_no_message_ends_what_is_known(there: Remember, other: Any) -> None:
+@pytest.mark.parametrize("how", [Contents, Objects])
+def test_what_is_no_message_ends_what_is_known(there: Remember, how: type[Looks], other: Any) -> None:
     """A list that goes on with something else is known up to there."""
     messages: list[Any] = talk(3)
-    memo = Memo(4)
+    memo = Memo(4, how)
     there(memo, messages)
     assert shared(memo, [*messages[:2], other, messages[2]]) == 2

@@ -3,7 +3,7 @@ from weakref import ref
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects
+from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects, look
 from langgraph_compaction.checkpoint.memo import Fresh, Memo
 from langgraph_compaction.checkpoint.store import prepare
 from tests.checkpoint.remembering import (
@@ -38,7 +38,7 @@ def test_few_prepared_messages_are_kept() -> None:
     for size, kept in ((1, 8), (0, 0)):
         memo = Memo(size)
         for message in messages:
-            memo.prepare(Fresh(message, Contents.look(message), prepare(message)))
+            memo.prepare(Fresh(message, look(message), prepare(message)))
         assert [memo.prepared(message) is not None for message in messages] == [False] * (20 - kept) + [True] * kept
 
 
@@ -130,10 +130,22 @@ def test_of_several_lists_that_grow_from_one_each_is_known(how: type[Looks]) -> 
     assert before is not None
     for number, start in enumerate((5, 5, 2)):
         branch = [*messages[:start], *others[3 * number : 3 * number + 3]]
-        looks = memo.grown((before[0], start), branch[start:], list(map(how.look, branch[start:])))
+        looks = memo.grown((before[0], start), branch[start:], list(map(look, branch[start:])))
         alone = Memo(1, how)
         alone.remember("t", before[0]._replace(length=len(branch), looks=looks))
         assert shared(alone, [*branch, others[8]]) == len(branch)
         assert shared(alone, [*branch[:-1], messages[4]]) == len(branch) - 1
     assert len(before[0].looks) == 8
     assert shared(memo, [*messages, *others]) == 5
+
+
+@pytest.mark.parametrize("how", [Contents, Objects])
+def test_lists_that_were_read_do_not_drive_out_those_that_were_stored(how: type[Looks]) -> None:
+    """A page that shows old states of a thread costs its running graph nothing of what is known of its own."""
+    messages = talk(5)
+    memo = remembered(messages, how=how)
+    shown = [talk(5, start=10 * number) for number in range(1, 9)]
+    for states in shown:
+        just_read(memo, states)
+    assert shared(memo, messages) == 5
+    assert [shared(memo, states) for states in shown[4:]] == [5] * 4
