@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -88,38 +89,27 @@ def ratios(rows: Sequence[Row], long: Sequence[Row], concurrent: Sequence[Row]) 
     return [wanted.row(cells) for wanted in WANTED]
 
 
-def _more(
+def _beside(
     what: str,
     peers: Mapping[str, str],
     at: int | str,
     field: str,
     target: float | None,
     *,
+    more: bool,
     ours: Mapping[str, str] = OURS,
 ) -> list[Wanted]:
-    """They have so many times more than ours of the same database."""
-    said = f"{what}: theirs / ours"
-    return [
-        Wanted(said, ours[database], peer, (peer, at, field), (ours[database], at, field), target, at_least=True)
-        for database, peer in peers.items()
-    ]
+    """They have so many times more than ours of the same database; or ours at most so many times what they have."""
+    said = f"{what}: {'theirs / ours' if more else 'ours / theirs'}"
+    found: list[Wanted] = []
+    for database, peer in peers.items():
+        cells = (peer, at, field), (ours[database], at, field)
+        above, below = cells if more else cells[::-1]
+        found.append(Wanted(said, ours[database], peer, above, below, target, at_least=more))
+    return found
 
 
-def _less(
-    what: str,
-    peers: Mapping[str, str],
-    at: int | str,
-    field: str,
-    target: float | None,
-    *,
-    ours: Mapping[str, str] = OURS,
-) -> list[Wanted]:
-    """Ours has at most so many times what they of the same database have; without a target, so many times."""
-    said = f"{what}: ours / theirs"
-    return [
-        Wanted(said, ours[database], peer, (ours[database], at, field), (peer, at, field), target)
-        for database, peer in peers.items()
-    ]
+_more, _less = partial(_beside, more=True), partial(_beside, more=False)
 
 
 def _own(
