@@ -97,8 +97,8 @@ class Database:
             except DatabaseError as error:
                 if attempt + 1 == _ATTEMPTS or not _may_pass(error.__cause__):
                     raise
-                # nobody's secret: several that met once should not meet again
-                time.sleep(_FIRST_PAUSE_S * 2**attempt * random.random())  # noqa: S311
+                # several that met once should not meet again
+                time.sleep(_FIRST_PAUSE_S * 2**attempt * random.random())  # noqa: S311 - nobody's secret
         raise AssertionError("unreachable")
 
     @contextmanager

@@ -114,7 +114,7 @@ def test_joined_lists_with_two_summaries_are_compacted_like_any_other(
     found = compacted(parts, int(count(parts) * share), CompactionSettings())
     if found and not {"summary-one", "summary-two"} <= {message.id for message in found}:
         (summary,) = filter(is_summary, found)
-        if "no longer in view" not in summary.text:
+        if "earlier messages are no longer in view" not in summary.text:
             record = summary.additional_kwargs["compaction"]["record"]
             absorbed = "\n".join([summary.text, *(row[-1] for row in record["entries"])])
             assert "first record" in absorbed
