@@ -151,7 +151,7 @@ def is_still(message: BaseMessage, seen: int) -> bool:
     kind = type(message)
     try:
         parts = (kind.__module__, kind.__name__, message.__dict__, "model_validate_json")
-        return hash(ormsgpack.packb(parts, None, PLAIN_OPTION)) == seen
+        return not message.__pydantic_extra__ and hash(ormsgpack.packb(parts, None, PLAIN_OPTION)) == seen
     except (TypeError, ValueError):
         return False
 

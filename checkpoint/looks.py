@@ -6,9 +6,10 @@ Single messages are always compared whole: they are few, and LangGraph gives the
 """
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, compress, islice, takewhile
 from operator import attrgetter, is_
 from typing import Any, ClassVar, Protocol, Self
 from weakref import ref
@@ -41,37 +42,79 @@ class Looks(Protocol):
         """Return a copy of what is kept of the first."""
         ...
 
-    def same(self, messages: Sequence[Any], start: int, end: int) -> bool:
-        """Say whether these of a list are the messages at the same places here, as they were."""
+    def shared(self, messages: Sequence[Any], most: int) -> int:
+        """Return how many of a list, `most` at most, are the messages that are kept, as they were, from the start."""
         ...
+
+
+Look = tuple[tuple[int, ...], tuple[str, ...], tuple[Any, ...], bytes, bytes]
+"""Of one message or several: how many fields each has; their names; the values that nobody can change; which these
+are, a byte for each field; and the other values as msgpack writes them. Garbage collection passes by such a tuple."""
 
 
 @dataclass(slots=True, eq=False)
 class Contents:
-    """All that a message holds is compared, however deep."""
+    """All that a message holds is compared, however deep: a block at a time, but for the last messages.
+
+    What stands in a block is known up to the block, where one message of it has changed.
+    """
 
     compared: ClassVar[bool] = True
     places: "array[int]" = field(default_factory=lambda: array("Q"))
     """In memory: a message in the place of one that has gone must look like it, too."""
-    looks: list[Any] = field(default_factory=list[Any])
+    _blocks: list[Look | None] = field(default_factory=list[Look | None])
+    """None equals nothing."""
+    _tail: tuple[int, list[Look | None]] = field(default_factory=lambda: (0, []))
+    """The messages in blocks, and what each of those after them looked like. Both change at once."""
 
     def __len__(self) -> int:
         """Return of how many messages."""
-        return len(self.looks)
+        first, tail = self._tail
+        return first + len(tail)
 
-    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:
+    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Look | None]) -> None:
         """Keep what they looked like, and where they stand: in this order, or an interrupt would shift the places."""
-        self.looks.extend(looks)
+        first, tail = self._tail
+        tail.extend(looks)
         self.places.extend(map(id, messages))
+        while len(tail) >= BLOCK:
+            self._blocks[first // BLOCK :] = [_joined(tail[:BLOCK])]
+            first, tail = self._tail = first + BLOCK, tail[BLOCK:]
+
+    def look_at(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages as they look now: a block of them, after other blocks, or less."""
+        first, tail = self._tail
+        if tail or len(messages) != BLOCK:
+            self.add(messages, map(look, messages))
+        else:
+            self._blocks[first // BLOCK :] = [_look(messages)]
+            self.places.extend(map(id, messages))
+            self._tail = first + BLOCK, []
 
     def start(self, length: int) -> Self:
-        """Return a copy of what is kept of the first."""
-        return type(self)(self.places[:length], self.looks[:length])
+        """Return a copy of what is kept of the first; a block that is cut equals nothing."""
+        first, tail = self._tail
+        blocks = min(length, first) // BLOCK
+        cut: list[Look | None] = [None] * (length % BLOCK)
+        rest = tail[: length - first] if length >= first else cut
+        return type(self)(self.places[:length], self._blocks[:blocks], (blocks * BLOCK, rest))
 
-    def same(self, messages: Sequence[Any], start: int, end: int) -> bool:
-        """Compare places, classes and fields."""
-        part = messages[start:end]
-        return array("Q", map(id, part)) == self.places[start:end] and _alike(part, self.looks[start:end])
+    def shared(self, messages: Sequence[Any], most: int) -> int:
+        """Compare places, classes and fields. What a pass over a block touches stays in the processor's cache."""
+        first, tail = self._tail
+        for number, block in enumerate(self._blocks[: min(first, most) // BLOCK]):
+            if not self._same(messages, number * BLOCK, (number + 1) * BLOCK, block):
+                return number * BLOCK
+        if most <= first:
+            return most // BLOCK * BLOCK
+        if self._same(messages, first, most, _joined(tail[: most - first])):
+            return most
+        there = enumerate(tail[: most - first], first)
+        return next((place for place, one in there if not self._same(messages, place, place + 1, one)), most)
+
+    def _same(self, messages: Sequence[Any], first: int, last: int, before: Look | None) -> bool:
+        part = messages[first:last]
+        return array("Q", map(id, part)) == self.places[first:last] and _alike(part, before)
 
 
 @dataclass(slots=True, eq=False)
@@ -94,82 +137,82 @@ class Objects:
         """Return a copy of what is kept of the first."""
         return type(self)(self.refs[:length])
 
-    def same(self, messages: Sequence[Any], start: int, end: int) -> bool:
+    def shared(self, messages: Sequence[Any], most: int) -> int:
         """Compare the references as objects: as values they are equal where the messages are."""
-        try:
-            return all(map(is_, map(ref, islice(messages, start, end)), islice(self.refs, start, end)))
-        except TypeError:  # a text, a dict or None cannot be referred to, and is no message
-            return False
+        same = map(is_, map(ref, islice(messages, most)), self.refs)
+        with suppress(TypeError):  # a text, a dict or None cannot be referred to, and is no message
+            if all(same):
+                return most
+        return sum(1 for _ in takewhile(self._is_at, enumerate(islice(messages, most))))
+
+    def _is_at(self, placed: tuple[int, Any]) -> bool:
+        place, one = placed
+        held = self.refs[place]()
+        return held is not None and held is one
 
 
-def look(message: BaseMessage) -> Any:
-    """Return what a message looks like now, to be compared with its fields later."""
-    return _entries(message.__dict__)
+def look(message: BaseMessage) -> Look | None:
+    """Return what a message looks like now, to be compared with its fields later; None where that cannot be told."""
+    return _look([message])
 
 
-def unchanged(message: BaseMessage, before: Any) -> bool:
+def unchanged(message: BaseMessage, before: Look | None) -> bool:
     """Say whether the very message of which `look` returned this looks as it did."""
-    return _alike([message], [before])
+    return _alike([message], before)
 
 
-def _alike(messages: Sequence[BaseMessage], looks: list[Any]) -> bool:
+def _look(messages: Sequence[BaseMessage]) -> Look | None:
+    sizes, names, values = _held(messages)
+    where = bytes(map(_CONSTANT.__contains__, map(type, values)))
+    rest = _packed(values, where)
+    return None if rest is None else (sizes, names, tuple(compress(values, where)), where, rest)
+
+
+def _joined(looks: Sequence[Look | None]) -> Look | None:
+    """Return what messages look like together; None where one of them equals nothing."""
+    there = [one for one in looks if one is not None]
+    if len(there) < len(looks):
+        return None
+    sizes, names, values, where, rest = zip(*there, strict=True) if there else ((), (), (), (), ())
+    flat = chain.from_iterable
+    return tuple(flat(sizes)), tuple(flat(names)), tuple(flat(values)), b"".join(where), b"".join(rest)
+
+
+def _alike(messages: Sequence[Any], before: Look | None) -> bool:
     # a known class is one of the fields; what a class does not know of is not compared: it is serialised
-    if not set(map(type, messages)) <= KINDS or any(map(_extra, messages)):
+    if before is None or not set(map(type, messages)) <= KINDS or any(map(_extra, messages)):
         return False
-    try:
-        return list(map(_fields, messages)) == looks
-    except ValueError:  # an array has no truth value; it was not there before
+    sizes, names, constant, where, rest = before
+    *shape, values = _held(messages)
+    if shape != [sizes, names]:
         return False
+    # compared as objects: an equal text may be an enum's, and an array has no truth value
+    return all(map(is_, compress(values, where), constant)) and _packed(values, where) == rest
 
 
-class _Packed(bytes):
-    """Equals what msgpack writes as these bytes: to Python 1, 1.0 and True are equal, in a message they are not."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        try:
-            return bytes.__eq__(self, ormsgpack.packb(other, None, PLAIN_OPTION))
-        except TypeError:  # it cannot be written by itself; it was not there before
-            return False
-
-    __hash__ = None  # type: ignore[assignment] # it is compared, and never a key
+def _held(messages: Sequence[BaseMessage]) -> tuple[tuple[int, ...], tuple[str, ...], tuple[Any, ...]]:
+    fields = list(map(_fields, messages))
+    flat = chain.from_iterable
+    return tuple(map(len, fields)), tuple(flat(fields)), tuple(flat(map(_values, fields)))
 
 
-def _copied(value: Any) -> Any:
-    """Copy plain containers; a value that could change unseen becomes one that equals nothing."""
-    kind = type(value)
-    if kind is dict or kind is list or kind is tuple:
-        if not value:
-            return _EMPTY[kind]
-        parts = set(map(type, value.values() if kind is dict else value))
-        if parts <= _CONSTANT:
-            return value.copy() if kind is dict else kind(value)
-        if parts <= _COUNTS and parts & _NUMBERS:
-            return _packed(value)  # one comparison instead of many
-        return _entries(value) if kind is dict else kind(map(_copied, value))
-    if kind in _CONSTANT:
-        return value
-    return _packed(value) if kind in _NUMBERS else object()
-
-
-def _entries(held: Mapping[Any, Any]) -> dict[Any, Any]:
-    seen = dict(held)
-    for key, one in held.items():
-        if (kind := type(one)) not in _CONSTANT:
-            seen[key] = _EMPTY[kind] if kind in _EMPTY and not one else _copied(one)
-    return seen
-
-
-def _packed(value: Any) -> Any:
+def _packed(values: tuple[Any, ...], where: bytes) -> bytes | None:
+    """Write the values that could be changed: to Python 1, 1.0 and True are equal, in a message they are not."""
+    held = list(compress(values, where.translate(_OTHERS)))
     try:
-        return _Packed(ormsgpack.packb(value, None, PLAIN_OPTION))
-    except TypeError:  # a number of more than 64 bits, or what msgpack does not know by itself
-        return object()
+        return ormsgpack.packb(held, None, PLAIN_OPTION)[_head(len(held)) :]
+    except (TypeError, ValueError):  # what msgpack does not know by itself could change unseen
+        return None
 
 
+def _head(count: int) -> int:
+    """Return the bytes that msgpack writes before so many values of a list."""
+    return 1 if count < 2**4 else 3 if count < 2**16 else 5
+
+
+BLOCK = 128
+"""Messages that are compared at once."""
 _CONSTANT: frozenset[type] = frozenset({str, bytes, type(None)})
 """Types of values that nobody can change."""
-_NUMBERS: frozenset[type] = frozenset({int, float, bool})
-_COUNTS: frozenset[type] = _NUMBERS | {dict}
-_EMPTY: dict[type, Any] = {dict: {}, list: [], tuple: ()}
+_OTHERS = bytes([1, *bytes(255)])
+_values = dict[str, Any].values

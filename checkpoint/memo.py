@@ -16,7 +16,7 @@ from weakref import ref
 from langchain_core.messages import BaseMessage
 
 from .codec import is_still
-from .looks import KINDS, Contents, Looks, look, unchanged
+from .looks import BLOCK, KINDS, Contents, Looks, unchanged
 from .runs import Runs, first
 from .store import Prepared
 
@@ -39,9 +39,9 @@ class Known(NamedTuple):
     """What is kept of the messages and, where another list grew from this one, of more."""
     runs: Runs
 
-    def known(self, _messages: Sequence[BaseMessage], _how: type[Looks]) -> "Known":
-        """Return it as it is: it was read where objects are not compared."""
-        return self
+    def known(self, messages: Sequence[BaseMessage]) -> "tuple[Known, int]":
+        """Return it, and how many messages at the start of a list are those of it, as they were."""
+        return self, self.looks.shared(messages, min(self.length, len(messages)))
 
 
 class Read(NamedTuple):
@@ -58,17 +58,18 @@ class Read(NamedTuple):
         """How many messages it holds."""
         return len(self.prints)
 
-    def known(self, messages: Sequence[BaseMessage], how: type[Looks]) -> Known:
+    def known(self, messages: Sequence[BaseMessage]) -> tuple[Known, int]:
         """Return what of a list is as it was read."""
-        alike = list(takewhile(lambda one: type(one) in KINDS, messages))
-        # looked at before it is compared: a change in between is then seen by the one or by the other
-        looked = [
-            now if is_still(message, read) else None
-            for now, message, read in zip(map(look, alike), alike, self.prints, strict=False)
-        ]
-        looks = how()
-        looks.add(alike[: len(looked)], looked)
-        return Known(self.age, self.first, len(looked), looks, first(self.runs, len(looked)))
+        looks = Contents()
+        for place in range(0, min(self.length, len(messages)), BLOCK):
+            part = list(takewhile(lambda one: type(one) in KINDS, messages[place : min(place + BLOCK, self.length)]))
+            # looked at before it is compared: a change in between is then seen by the one or by the other
+            looks.look_at(part)
+            still = sum(1 for _ in takewhile(bool, map(is_still, part, self.prints[place:])))
+            if still < BLOCK:
+                looks = looks.start(place + still)
+                break
+        return Known(self.age, self.first, len(looks), looks, first(self.runs, len(looks))), len(looks)
 
 
 class Fresh(NamedTuple):
@@ -126,15 +127,13 @@ class Memo:
         with self._lock:
             thread = self._threads.get(thread_id, _Thread())
             lists, reads = thread.lists, thread.reads
-        for read in reads:
-            if read.first() is messages[0]:
-                self.remember(thread_id, known := read.known(messages, self.looks))
-                lists = (known, *lists)
         best: tuple[Known, int] | None = None
-        for known in lists:
-            if known.first() is messages[0]:
-                length = _shared(known, messages)
-                if length and (best is None or length > best[1]):
+        for number, one in enumerate((*reads, *lists)):
+            if one.first() is messages[0]:
+                known, length = one.known(messages)
+                if length and number < len(reads):
+                    self.remember(thread_id, known)
+                if length > (best[1] if best else 0):
                     best = known, length
         return best
 
@@ -209,15 +208,3 @@ def _others(lists: Iterable[L], new: Known | Read) -> Iterator[L]:
     for one in lists:
         if (held := one.first()) is not None and (held is not new.first() or one.length > new.length):
             yield one
-
-
-def _shared(known: Known, messages: Sequence[BaseMessage]) -> int:
-    """Return how many messages at the start are the same objects and look as they did."""
-    length = min(known.length, len(messages))
-    if known.looks.same(messages, 0, length):
-        return length
-    low, high = 0, length  # the first `low` are the same, the first `high` are not
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if known.looks.same(messages, low, middle) else (low, middle)
-    return low

@@ -5,13 +5,14 @@ must fit into what a database takes at once (MariaDB: 16 MB).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 
 import ormsgpack
 import sqlalchemy as sa
 
 from . import tables
-from .errors import intact
+from .errors import KeyringError, RowError, intact
 from .statements import any_of, ignoring, in_groups
 from .threads import Thread
 
@@ -37,14 +38,18 @@ def due(count: int) -> int:
 
 
 def pack_old(conn: sa.Connection, thread: Thread) -> None:
-    """Pack every block that is far enough behind the newest message. The thread's counters are not saved yet."""
+    """Pack every block that is far enough behind the newest message. The thread's counters are not saved yet.
+
+    A row that cannot be opened stays where it is: who reads it is told, and who adds a message is not kept from it.
+    """
     end = due(thread.next_seq)
     while thread.packed < end:
         blocks = range(thread.packed, min(thread.packed + _PACKED_AT_ONCE, end))
         old = _message.seq.between(blocks.start * BLOCK, blocks.stop * BLOCK - 1)
         ours = sa.and_(_message.thread == thread.id, old, sa.func.length(_message.body) <= LARGE)
-        rows = conn.execute(sa.select(_message.seq, _message.body).where(ours))
-        found = {seq: thread.seal.open(f"message {seq}", bytes(body)) for seq, body in rows}
+        found = dict(_where_whole(thread, conn.execute(sa.select(_message.seq, _message.body).where(ours))))
+        if damaged := [seq for seq, body in found.items() if body is None]:
+            ours = sa.and_(ours, _message.seq.not_in(damaged))
         write(conn, thread, {block: [found.get(block * BLOCK + place) for place in range(BLOCK)] for block in blocks})
         named = sa.select(_message.thread, _message.hash, _message.seq).where(ours, _message.hash.is_not(None))
         # a hash may be there only where somebody harmed the rows
@@ -105,6 +110,14 @@ def loose(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
     rows = conn.execute(sa.select(_message.seq, _message.body).where(_message.thread == thread.id))
     for seq, body in rows:
         yield seq, thread.seal.open(f"message {seq}", bytes(body))
+
+
+def _where_whole(thread: Thread, rows: Iterable[sa.Row[int, bytes]]) -> Iterator[tuple[int, bytes | None]]:
+    for seq, body in rows:
+        opened = None
+        with suppress(RowError, KeyringError):
+            opened = thread.seal.open(f"message {seq}", bytes(body))
+        yield seq, opened
 
 
 def _opened(thread: Thread, block: int, sealed: bytes) -> list[bytes | None]:

@@ -295,13 +295,6 @@ MISSED = {
         "put at 3,900-4,040 messages",
         "no detection",
     ): "`put` at 4,000 messages / at 100 to 240, with `detect_mutation=False`",
-    ("get_state at 4,040 messages: theirs / ours", ""): "`get_state` at 4,000 messages: theirs / ours",
-    (
-        "get_state at 4,040 messages: theirs / ours",
-        "DeltaChannel",
-    ): "`get_state` at 4,000 messages: theirs / ours, with `DeltaChannel(50)`",
-    ("newest 20 states at 300 turns: theirs / ours", ""): "the newest 20 states at 300 turns: theirs / ours",
-    ("whole history at 300 turns: theirs / ours", ""): "the whole history of 300 turns: theirs / ours",
 }
 """By what is missed, and beside a delta channel or with changes in place unnoticed, how the guide says it."""
 

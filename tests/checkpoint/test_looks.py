@@ -1,9 +1,13 @@
+import random
+from enum import Enum
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects, look
+from langgraph_compaction.checkpoint import looks
+from langgraph_compaction.checkpoint.codec import digest
+from langgraph_compaction.checkpoint.looks import BLOCK, Contents, Looks, Objects, look
 from langgraph_compaction.checkpoint.memo import Fresh, Memo
 from langgraph_compaction.checkpoint.store import prepare
 from tests.checkpoint.remembering import Remember, held, just_read, just_stored, remembered, shared
@@ -13,6 +17,20 @@ from tests.checkpoint.samples import EVERY_KIND, talk
 def change(message: BaseMessage, name: str, value: Any) -> None:
     """Set a field of a message."""
     setattr(message, name, value)
+
+
+class Name(str, Enum):  # noqa: UP042 - as applications wrote it before StrEnum
+    """A text that equals another and is stored as something else."""
+
+    X = "x"
+
+
+def swap(message: BaseMessage) -> None:
+    """Let two fields change their names, and leave their values where they are."""
+    values = list(message.__dict__.items())
+    at = {name: place for place, (name, _) in enumerate(values)}
+    values[at["id"]], values[at["name"]] = ("name", message.id), ("id", message.name)
+    message.__dict__ = dict(values)
 
 
 CHANGES = {
@@ -30,6 +48,9 @@ CHANGES = {
         m, "usage_metadata", {**m.usage_metadata, "total_tokens": 3.0}
     ),
     "a new field": lambda m: change(m, "unheard_of", "new"),
+    "a text of another type": lambda m: change(m, "id", Name.X),
+    "the names of two fields": swap,
+    "a field beside the others": lambda m: m.__dict__.update(unheard_of="new"),
 }
 
 
@@ -191,6 +212,28 @@ def test_an_equal_message_of_another_class_is_not_known(there: Remember, how: ty
     assert shared(memo, [*messages[:2], own]) == 2
 
 
+@pytest.mark.parametrize("how", [Contents, Objects])
+def test_nothing_is_known_of_a_message_that_has_gone(how: type[Looks]) -> None:
+    """Where None stands in the place of one, it is not taken for what its reference now returns."""
+    messages: list[Any] = talk(3)
+    memo = remembered(messages, how=how)
+    messages[1] = None
+    assert shared(memo, messages) == 1
+    messages[0] = None
+    assert shared(memo, messages) == 0
+
+
+def test_a_field_that_goes_from_a_message_to_the_next_is_noticed() -> None:
+    """Though all fields of both, one after the other, are the same as before."""
+    messages = talk(3)
+    memo = remembered(messages)
+    last = list(messages[1].__dict__)[-1]
+    assert not hasattr(messages[2], last)
+    moved = {last: messages[1].__dict__.pop(last)}
+    messages[2].__dict__ = {**moved, **messages[2].__dict__}
+    assert shared(memo, messages) == 1
+
+
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("other", ["text", {"role": "user"}, None, 7], ids=["text", "dict", "none", "number"])
 @pytest.mark.parametrize("how", [Contents, Objects])
@@ -200,3 +243,70 @@ def test_what_is_no_message_ends_what_is_known(there: Remember, how: type[Looks]
     memo = Memo(4, how)
     there(memo, messages)
     assert shared(memo, [*messages[:2], other, messages[2]]) == 2
+
+
+def test_memory_that_is_used_again_for_something_else_is_not_taken_for_what_was_there() -> None:
+    """Neither an equal object of another class nor something that is no message at all."""
+
+    class Own(HumanMessage):
+        pass
+
+    messages = talk(3)
+    others: list[Any] = ["text", None, Own.model_construct(None, **messages[2].__dict__)]
+    for other in others:
+        kept = Contents()
+        kept.look_at(messages)
+        kept.places[2] = id(other)
+        assert kept.shared([*messages[:2], other], 3) == 2
+
+
+def test_what_is_no_message_ends_what_was_read_of_a_long_list() -> None:
+    """Messages that stood elsewhere before are not known by the places they have now."""
+    messages = talk(2 * BLOCK + 10)
+    memo = Memo(4)
+    just_read(memo, messages)
+    assert shared(memo, [*messages[:5], "text", *messages[5:]]) == 5  # type: ignore[list-item] # it may be anything
+
+
+@pytest.mark.parametrize("there", [just_stored, just_read])
+@pytest.mark.parametrize("place", [0, 1, BLOCK - 1, BLOCK, BLOCK + 9, 2 * BLOCK - 1, 2 * BLOCK, 2 * BLOCK + 9])
+def test_a_change_within_a_long_list_is_noticed(there: Remember, place: int) -> None:
+    """What is known ends at the changed message, or at the start of the block in which it stands."""
+    messages = talk(2 * BLOCK + 10)
+    there(memo := Memo(4), messages)
+    assert shared(memo, messages) == len(messages)
+    messages[place].content = "edited"
+    for _ in range(2):
+        assert place // BLOCK * BLOCK <= shared(memo, messages) <= place
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_grows_and_forks_in_any_way_is_known_as_it_was(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists grow, others go on from their start, messages change: no change is missed, no whole block given up."""
+    monkeypatch.setattr(looks, "BLOCK", 4)
+    draw, numbers = random.Random(seed), iter(range(10_000))  # noqa: S311 - the same every time
+    lists: list[tuple[Contents, list[BaseMessage], list[str]]] = [(Contents(), [], [])]
+    cuts = {id(lists[0][0]): 10_000}  # from where on a block is cut
+    for _ in range(60):
+        kept, messages, were = draw.choice(lists)
+        match draw.choice(["grow", "grow", "fork", "change"]):
+            case "grow":
+                new: list[BaseMessage] = [HumanMessage("x", id=f"{next(numbers)}") for _ in range(draw.randrange(6))]
+                kept.add(new, list(map(look, new)))
+                messages += new
+                were += map(digest, new)
+            case "fork":
+                end = draw.randrange(len(messages) + 1)
+                lists.append((fork := kept.start(end), messages[:end], were[:end]))
+                cuts[id(fork)] = min(cuts[id(kept)], end // 4 * 4)
+            case _ if messages:
+                draw.choice(messages).additional_kwargs["seen"] = next(numbers)
+            case _:
+                pass
+        for kept, messages, were in lists:
+            now = list(map(digest, messages))
+            same = next((place for place, one in enumerate(were) if now[place] != one), len(were))
+            assert len(kept) == len(messages)
+            assert min(same, cuts[id(kept)]) // 4 * 4 <= kept.shared(messages, len(messages)) <= same
+            most = draw.randrange(len(messages) + 1)
+            assert kept.shared(messages, most) <= min(same, most)

@@ -1,8 +1,10 @@
 from weakref import ref
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
+from langgraph_compaction.checkpoint import memo as memory
+from langgraph_compaction.checkpoint.codec import is_still
 from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects, look
 from langgraph_compaction.checkpoint.memo import Fresh, Memo
 from langgraph_compaction.checkpoint.store import prepare
@@ -80,6 +82,27 @@ def test_a_shorter_list_of_the_same_messages_does_not_hide_the_longer() -> None:
         for one in channels:
             just_read(memo, one)
         assert [shared(memo, one) for one in (messages[:3], messages, messages[:3], messages)] == [3, 9, 3, 9]
+
+
+def test_of_lists_with_one_start_the_one_that_shares_most_is_found() -> None:
+    """A shorter list that was stored later is not the best there is."""
+    messages = talk(5)
+    memo = remembered(messages)
+    memo.remember("t", known([messages[0], *talk(1, start=20)], first=7))
+    found = memo.prefix("t", messages)
+    assert found is not None
+    assert (found[0].runs, found[1]) == (((0, 5),), 5)
+
+
+def test_what_was_read_is_compared_with_its_bytes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After that it is known by what it looked like."""
+    asked: list[BaseMessage] = []
+    monkeypatch.setattr(memory, "is_still", lambda message, seen: asked.append(message) or is_still(message, seen))
+    messages = talk(5)
+    just_read(memo := Memo(4), messages)
+    for _ in range(3):
+        assert shared(memo, messages) == 5
+        assert asked == messages
 
 
 def test_what_is_held_is_bounded() -> None:

@@ -5,7 +5,7 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import Database, MessageStore, RowError, tables
+from langgraph_compaction.checkpoint import Database, KeyringError, MessageStore, RowError, tables
 from langgraph_compaction.checkpoint.packs import BLOCK, due, everything, first_loose, read, write
 from langgraph_compaction.checkpoint.retention import sweep
 from langgraph_compaction.checkpoint.threads import Thread
@@ -85,6 +85,22 @@ def test_large_messages_stay_in_rows_of_their_own(database: Database, thread_id:
         sweep(conn, thread)  # nothing holds any of them
         for table in (tables.message, tables.pack, tables.hash_):
             assert conn.execute(sa.select(table).where(table.c.thread == thread.id)).first() is None
+
+
+@pytest.mark.parametrize("body", [b"\x01torn", b"\x02torn", b"\x00"], ids=["torn", "as if encrypted", "unknown"])
+def test_a_damaged_row_is_left_out_of_its_pack(database: Database, thread_id: str, body: bytes) -> None:
+    """It keeps nobody from adding to the thread; its neighbours are packed, and who reads it is told."""
+    with database.write() as conn:
+        thread = filled(conn, thread_id, 191)
+        fifth = sa.and_(tables.message.c.thread == thread.id, tables.message.c.seq == 5)
+        conn.execute(sa.update(tables.message).where(fifth).values(body=body))
+        STORE.put(conn, thread, talk(1, start=191))
+        assert first_loose(thread) == BLOCK
+        assert dict(read(conn, thread, [0]))[0].count(None) == 1
+        assert STORE.get(conn, thread, ((0, 5), (6, 186))) == [*talk(5), *talk(186, start=6)]
+        assert STORE.put(conn, thread, talk(10)) == ((0, 10),)
+        with pytest.raises((RowError, KeyringError), match=f"message 5 of thread {thread.id} is"):
+            STORE.get(conn, thread, ((0, 192),))
 
 
 def test_a_pack_of_another_size_is_damaged(database: Database, thread_id: str) -> None:
