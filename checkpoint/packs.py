@@ -115,7 +115,7 @@ def loose(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
 def _where_whole(thread: Thread, rows: Iterable[sa.Row[int, bytes]]) -> Iterator[tuple[int, bytes | None]]:
     for seq, body in rows:
         opened = None
-        with suppress(RowError, KeyringError):
+        with suppress(RowError, KeyringError):  # it is kept, and is an error for whoever reads it
             opened = thread.seal.open(f"message {seq}", bytes(body))
         yield seq, opened
 
