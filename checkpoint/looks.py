@@ -5,12 +5,10 @@ application's word that there is none: the same object is the same message, and 
 Single messages are always compared whole: they are few, and LangGraph gives them their ids in place.
 """
 
-from array import array
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, compress, islice, takewhile
-from operator import attrgetter, is_
+from operator import attrgetter, call, is_
 from typing import Any, ClassVar, Protocol, Self
 from weakref import ref
 
@@ -60,8 +58,6 @@ class Contents:
     """
 
     compared: ClassVar[bool] = True
-    places: "array[int]" = field(default_factory=lambda: array("Q"))
-    """In memory: a message in the place of one that has gone must look like it, too."""
     _blocks: list[Look | None] = field(default_factory=list[Look | None])
     """None equals nothing."""
     _tail: tuple[int, list[Look | None]] = field(default_factory=lambda: (0, []))
@@ -72,11 +68,10 @@ class Contents:
         first, tail = self._tail
         return first + len(tail)
 
-    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Look | None]) -> None:
-        """Keep what they looked like, and where they stand: in this order, or an interrupt would shift the places."""
+    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Look | None]) -> None:  # noqa: ARG002 - looks tell
+        """Keep what they looked like."""
         first, tail = self._tail
         tail.extend(looks)
-        self.places.extend(map(id, messages))
         while len(tail) >= BLOCK:
             self._blocks[first // BLOCK :] = [_joined(tail[:BLOCK])]
             first, tail = self._tail = first + BLOCK, tail[BLOCK:]
@@ -88,7 +83,6 @@ class Contents:
             self.add(messages, map(look, messages))
         else:
             self._blocks[first // BLOCK :] = [_look(messages)]
-            self.places.extend(map(id, messages))
             self._tail = first + BLOCK, []
 
     def start(self, length: int) -> Self:
@@ -97,24 +91,20 @@ class Contents:
         blocks = min(length, first) // BLOCK
         cut: list[Look | None] = [None] * (length % BLOCK)
         rest = tail[: length - first] if length >= first else cut
-        return type(self)(self.places[:length], self._blocks[:blocks], (blocks * BLOCK, rest))
+        return type(self)(self._blocks[:blocks], (blocks * BLOCK, rest))
 
     def shared(self, messages: Sequence[Any], most: int) -> int:
-        """Compare places, classes and fields. What a pass over a block touches stays in the processor's cache."""
+        """Compare classes and fields. What a pass over a block touches stays in the processor's cache."""
         first, tail = self._tail
         for number, block in enumerate(self._blocks[: min(first, most) // BLOCK]):
-            if not self._same(messages, number * BLOCK, (number + 1) * BLOCK, block):
+            if not _alike(messages[number * BLOCK : (number + 1) * BLOCK], block):
                 return number * BLOCK
         if most <= first:
             return most // BLOCK * BLOCK
-        if self._same(messages, first, most, _joined(tail[: most - first])):
+        if _alike(messages[first:most], _joined(tail[: most - first])):
             return most
-        there = enumerate(tail[: most - first], first)
-        return next((place for place, one in there if not self._same(messages, place, place + 1, one)), most)
-
-    def _same(self, messages: Sequence[Any], first: int, last: int, before: Look | None) -> bool:
-        part = messages[first:last]
-        return array("Q", map(id, part)) == self.places[first:last] and _alike(part, before)
+        there = enumerate(zip(messages[first:most], tail, strict=False), first)
+        return next((place for place, (one, before) in there if not _alike([one], before)), most)
 
 
 @dataclass(slots=True, eq=False)
@@ -123,7 +113,6 @@ class Objects:
 
     compared: ClassVar[bool] = False
     refs: list[ref[BaseMessage]] = field(default_factory=list[ref[BaseMessage]])
-    """As long as one is held, `ref` returns the same one for the same object, and another for any other."""
 
     def __len__(self) -> int:
         """Return of how many messages."""
@@ -138,11 +127,9 @@ class Objects:
         return type(self)(self.refs[:length])
 
     def shared(self, messages: Sequence[Any], most: int) -> int:
-        """Compare the references as objects: as values they are equal where the messages are."""
-        same = map(is_, map(ref, islice(messages, most)), self.refs)
-        with suppress(TypeError):  # a text, a dict or None cannot be referred to, and is no message
-            if all(same):
-                return most
+        """Compare objects; None, which the reference to one that has gone returns, is no message."""
+        if all(map(is_, islice(messages, most), map(call, self.refs))) and all(islice(messages, most)):
+            return most
         return sum(1 for _ in takewhile(self._is_at, enumerate(islice(messages, most))))
 
     def _is_at(self, placed: tuple[int, Any]) -> bool:

@@ -28,7 +28,7 @@ from .errors import MessageError
 from .looks import KINDS, look
 from .memo import Age, Fresh, Held, Known, Memo
 from .nodes import BARE, BLOB, DELTA, DICT, INLINE, LIST, ONE, OVERWRITE, PIECES, RUNS, SEND
-from .runs import Runs, encode_runs, extended, first
+from .runs import Runs, count, encode_runs, extended, first
 from .store import MessageStore, Prepared, prepare
 from .threads import Thread
 
@@ -55,7 +55,8 @@ class _Single:
 class _Listed:
     """Messages with ids, in a row: `known` says how many at the start are stored, the rest are `singles`."""
 
-    messages: list[BaseMessage]
+    messages: Sequence[BaseMessage]
+    """The caller's own list, for what turns out to be no longer stored: a copy takes as long as to compare it."""
     known: tuple[Known, int] | None
     singles: list[_Single]
     runs: Runs = ()
@@ -110,10 +111,11 @@ class Plan:
         """Let the next put know the messages of this one."""
         short: list[_Single] = []
         for one in self._lists:
-            if one.known or len(one.messages) > _SHORT:
+            if one.known or len(one.singles) > _SHORT:
                 added = [single.message for single in one.singles]
                 looks = self.memo.grown(one.known, added, [single.look for single in one.singles])
-                new = Known(age, ref(one.messages[0]), len(one.messages), looks, one.runs)
+                start = one.known[0].first if one.known else ref(added[0])
+                new = Known(age, start, count(one.runs), looks, one.runs)
                 self.memo.remember(self.thread_id, new, one.known and one.known[0])
             else:
                 short += one.singles
@@ -174,7 +176,7 @@ class Plan:
             if (single := self._single(message)) is None:
                 return None
             singles.append(single)
-        listed = _Listed(list(messages), known, singles)
+        listed = _Listed(messages, known, singles)
         self._lists.append(listed)
         return listed
 

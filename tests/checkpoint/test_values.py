@@ -161,6 +161,32 @@ def test_after_a_pruning_nothing_is_taken_for_stored(database: Database, thread_
         assert reading(conn, thread, node).build(node, "row") == messages
 
 
+@pytest.mark.parametrize("pruned", [False, True])
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_list_that_changes_while_it_waits_to_be_written_misleads_nobody(
+    database: Database, thread_id: str, pruned: bool, grows: bool
+) -> None:
+    """What was planned is written, or after a pruning what the list holds by then; the next list is whole."""
+    messages = talk(45)
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        stored(conn, thread, messages[:40])
+        if pruned:
+            for table in (tables.message, tables.hash_):
+                conn.execute(sa.delete(table).where(table.c.thread == thread.id))
+            thread.lose_rows()
+        plan = Plan(SERDE, MEMO, thread_id)
+        waiting = messages[:41]
+        planned = plan.add(waiting)
+        waiting[20:] = messages[20:] if grows else []
+        node = plan.write(conn, thread, STORE, planned)
+        plan.committed(thread.age)
+        written = [*messages[:20], messages[40]] if pruned and not grows else messages[:41]
+        assert reading(conn, thread, node).build(node, "row") == written
+        node = stored(conn, thread, messages)
+        assert reading(conn, thread, node).build(node, "row") == messages
+
+
 @pytest.mark.parametrize("node", [[], [99, 1], [0, "msgpack"], [7, 5, 5], ["x"], 5, None, {}], ids=str)
 def test_a_node_of_no_known_form_names_the_row(database: Database, thread_id: str, node: Any) -> None:
     """Damage within a row is an error with the row's name, and no other one."""
