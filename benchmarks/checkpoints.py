@@ -180,8 +180,10 @@ class Bench:
         self.progress.update(self.task, description=f"one thread, reading at {turns} turns", refresh=True)
         gets = self._medians(contenders, lambda one: one.get_state(THREAD), self.plan.gets)
         newest = self._medians(contenders, lambda one: one.history(THREAD, 20), self.plan.histories)
-        whole = [one for one in contenders if one.kind.ours or turns <= self.plan.whole_history]
-        alls = self._medians(whole, lambda one: one.history(THREAD), 1)
+        ours = [one for one in contenders if one.kind.ours]
+        theirs = [one for one in contenders if not one.kind.ours and turns <= self.plan.whole_history]
+        alls = self._medians(theirs, lambda one: one.history(THREAD), 1)  # up to a minute each
+        alls |= self._medians(ours, lambda one: one.history(THREAD), self.plan.histories)
         last = range(turns - min(len(LAST), turns // 2), turns)
         rows = [
             {
