@@ -103,8 +103,8 @@ class Contents:
             return most // BLOCK * BLOCK
         if _alike(messages[first:most], _joined(tail[: most - first])):
             return most
-        there = enumerate(zip(messages[first:most], tail, strict=False), first)
-        return next((place for place, (one, before) in there if not _alike([one], before)), most)
+        there = enumerate(tail[: most - first], first)
+        return next((place for place, before in there if not _alike(messages[place : place + 1], before)), most)
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +128,8 @@ class Objects:
 
     def shared(self, messages: Sequence[Any], most: int) -> int:
         """Compare objects; None, which the reference to one that has gone returns, is no message."""
-        if all(map(is_, islice(messages, most), map(call, self.refs))) and all(islice(messages, most)):
+        same = all(map(is_, islice(messages, most), map(call, self.refs))) and all(islice(messages, most))
+        if same and len(messages) >= most:
             return most
         return sum(1 for _ in takewhile(self._is_at, enumerate(islice(messages, most))))
 

@@ -267,6 +267,16 @@ def test_what_is_no_message_ends_what_was_read_of_a_long_list() -> None:
     assert shared(memo, [*messages[:5], "text", *messages[5:]]) == 5  # type: ignore[list-item] # it may be anything
 
 
+@pytest.mark.parametrize("left", [0, 5, BLOCK - 1, BLOCK, BLOCK + 5])
+@pytest.mark.parametrize("how", [Contents, Objects])
+def test_a_list_that_is_cut_while_it_is_compared_is_known_up_to_its_end_at_most(how: type[Looks], left: int) -> None:
+    """Its owner may take messages out in between: what is not there is not taken for known."""
+    messages = talk(BLOCK + 10)
+    kept = how()
+    kept.add(messages, map(look, messages))
+    assert left // BLOCK * BLOCK <= kept.shared(messages[:left], len(messages)) <= left
+
+
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("place", [0, 1, BLOCK - 1, BLOCK, BLOCK + 9, 2 * BLOCK - 1, 2 * BLOCK, 2 * BLOCK + 9])
 def test_a_change_within_a_long_list_is_noticed(there: Remember, place: int) -> None:
