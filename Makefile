@@ -47,7 +47,7 @@ check: $(STAMPS)/dev
 	$(BIN)/python notebooks/run.py
 
 # The same tests as `test`, as two processes side by side.
-HALF := tests/replay tests/nodes tests/kill
+HALF := tests/replay tests/nodes tests/kill tests/faults tests/real_model tests/server
 test-half: $(STAMPS)/dev
 	$(BIN)/pytest $(HALF)
 test-rest: $(STAMPS)/dev
