@@ -1,8 +1,8 @@
 """What was stored last, so that a put of a long list serialises only what is new in it.
 
-A message is known again by its object, and by what it looked like (looks.py): one that an application changed in
-place is stored again like a new one. No list is kept alive: what nobody has any more is forgotten, and costs neither
-memory nor time of the garbage collector.
+A list is known again by its first object, and its messages by what they looked like (looks.py): one that an
+application changed in place is stored again like a new one. No list is kept alive: what nobody has any more is
+forgotten, and costs neither memory nor time of the garbage collector.
 """
 
 import threading
