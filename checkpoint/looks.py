@@ -7,9 +7,10 @@ Single messages are always compared whole: they are few, and LangGraph gives the
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress, islice, takewhile
-from operator import attrgetter, call, is_
-from typing import Any, ClassVar, Protocol, Self
+from functools import partial
+from itertools import chain, compress, takewhile
+from operator import attrgetter, is_
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from weakref import ref
 
 import ormsgpack
@@ -23,7 +24,7 @@ _extra = attrgetter("__pydantic_extra__")
 
 
 class Looks(Protocol):
-    """What is kept of a list of messages, without keeping them alive. More may be added at its end."""
+    """What is kept of a list of messages, which goes when they go. More may be added at its end."""
 
     compared: ClassVar[bool]
     """Whether messages that were read have to be compared with what they were read from."""
@@ -107,36 +108,61 @@ class Contents:
         return next((place for place, before in there if not _alike(messages[place : place + 1], before)), most)
 
 
+class _Block(NamedTuple):
+    """Its first message, and the others until that one has gone."""
+
+    first: ref[BaseMessage]
+    others: list[BaseMessage]
+
+
 @dataclass(slots=True, eq=False)
 class Objects:
-    """The same object is the same message."""
+    """The same object is the same message.
+
+    To ask as many weak references takes twice as long as to compare objects that are at hand. So the messages of a
+    block are kept alive, but only as long as somebody has its first one.
+    """
 
     compared: ClassVar[bool] = False
-    refs: list[ref[BaseMessage]] = field(default_factory=list[ref[BaseMessage]])
+    _blocks: list[_Block] = field(default_factory=list[_Block])
+    _length: int = 0
 
     def __len__(self) -> int:
         """Return of how many messages."""
-        return len(self.refs)
+        return self._length
 
     def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:  # noqa: ARG002 - not compared
-        """Keep references that do not keep them alive."""
-        self.refs.extend(map(ref, messages))
+        """Keep them, a block until its first one has gone."""
+        for message in messages:
+            if self._length % BLOCK:
+                self._blocks[-1].others.append(message)
+            else:
+                others: list[BaseMessage] = []
+                self._blocks.append(_Block(ref(message, partial(_let_go, others)), others))
+            self._length += 1
 
     def start(self, length: int) -> Self:
         """Return a copy of what is kept of the first."""
-        return type(self)(self.refs[:length])
+        whole, rest = divmod(length, BLOCK)
+        copy = type(self)(self._blocks[:whole], whole * BLOCK)
+        if rest:
+            first, others = self._blocks[whole]
+            if (one := first()) is None:  # it equals nothing, whatever comes after it
+                return type(self)([*self._blocks[:whole], _Block(first, [])], length)
+            copy.add([one, *others[: rest - 1]], ())
+        return copy
 
     def shared(self, messages: Sequence[Any], most: int) -> int:
-        """Compare objects; None, which the reference to one that has gone returns, is no message."""
-        same = all(map(is_, islice(messages, most), map(call, self.refs))) and all(islice(messages, most))
-        if same and len(messages) >= most:
-            return most
-        return sum(1 for _ in takewhile(self._is_at, enumerate(islice(messages, most))))
-
-    def _is_at(self, placed: tuple[int, Any]) -> bool:
-        place, one = placed
-        held = self.refs[place]()
-        return held is not None and held is one
+        """Compare objects, a block at a time."""
+        known = 0
+        for first, others in self._blocks:
+            if (one := first()) is None:
+                break
+            part, held = messages[known : min(known + BLOCK, most)], [one, *others]
+            if not (len(part) == len(held) == BLOCK and all(map(is_, part, held))):
+                return known + sum(1 for _ in takewhile(bool, map(is_, part, held)))
+            known += BLOCK
+        return known
 
 
 def look(message: BaseMessage) -> Look | None:
@@ -147,6 +173,10 @@ def look(message: BaseMessage) -> Look | None:
 def unchanged(message: BaseMessage, before: Look | None) -> bool:
     """Say whether the very message of which `look` returned this looks as it did."""
     return _alike([message], before)
+
+
+def _let_go(others: list[BaseMessage], _first: ref[BaseMessage]) -> None:
+    others.clear()
 
 
 def _look(messages: Sequence[BaseMessage]) -> Look | None:

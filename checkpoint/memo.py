@@ -1,7 +1,7 @@
 """What was stored last, so that a put of a long list serialises only what is new in it.
 
 A list is known again by its first object, and its messages by what they looked like (looks.py): one that an
-application changed in place is stored again like a new one. No list is kept alive: what nobody has any more is
+application changed in place is stored again like a new one. No list is kept alive that nobody has any more: it is
 forgotten, and costs neither memory nor time of the garbage collector.
 """
 

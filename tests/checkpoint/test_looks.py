@@ -1,6 +1,7 @@
 import random
 from enum import Enum
 from typing import Any
+from weakref import ref
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -89,6 +90,57 @@ def test_an_object_in_the_place_of_one_that_has_gone_is_another(there: Remember)
         used_again += id(messages[2]) == place
         assert shared(memo, messages) == 2
     assert used_again
+
+
+@pytest.mark.parametrize("there", [just_stored, just_read])
+def test_of_a_block_nothing_is_kept_once_its_first_message_has_gone(there: Remember) -> None:
+    """Until then all of it is: to compare objects that are at hand costs least."""
+    messages = talk(2 * BLOCK + 10)
+    there(memo := Memo(4, Objects), messages)
+    refs = [ref(one) for one in messages]
+    kept = [messages[0], messages[BLOCK], messages[2 * BLOCK + 1]]
+    messages.clear()
+    assert [one() is not None for one in refs] == [True] * 2 * BLOCK + [False, True] + [False] * 8
+    kept.pop(1)
+    assert [one() is not None for one in refs[BLOCK:]] == [False] * (BLOCK + 1) + [True] + [False] * 8
+    assert shared(memo, [kept[0]]) == 1
+    kept.clear()
+    assert not any(one() for one in refs)
+
+
+def test_what_grows_from_a_list_whose_messages_have_gone_is_not_mistaken() -> None:
+    """Where the owner of a list empties it while it is written, what comes after it is in its place all the same."""
+    messages = talk(2 * BLOCK + 10)
+    kept = Objects()
+    kept.add(messages, ())
+    del messages[BLOCK:]
+    new = talk(BLOCK, start=3 * BLOCK)
+    grown = kept.start(BLOCK + 5)
+    grown.add(new, ())
+    assert len(grown) == 2 * BLOCK + 5
+    assert grown.shared([*messages, *new], 2 * BLOCK) == BLOCK
+    assert grown.shared([*messages, *new[-5:], *new], 2 * BLOCK + 5) == BLOCK
+
+
+@pytest.mark.parametrize("length", [1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 9])
+@pytest.mark.parametrize("how", [Contents, Objects])
+def test_what_is_kept_of_the_start_of_a_long_list_is_known_of_it(how: type[Looks], length: int) -> None:
+    """Also when other messages have come after it; contents are known up to the block that was cut."""
+    messages, others = talk(2 * BLOCK + 10), talk(BLOCK, start=3 * BLOCK)
+    kept = how()
+    kept.add(messages, map(look, messages))
+    start = kept.start(length)
+    start.add(others, map(look, others))
+    branch = [*messages[:length], *others]
+    known = start.shared(branch, len(branch))
+    branch[length - 1] = others[0]
+    changed = start.shared(branch, len(branch))
+    if how is Objects:
+        assert (known, changed) == (len(branch), length - 1)
+    else:
+        assert known in {len(branch), length // BLOCK * BLOCK}
+        assert (length - 1) // BLOCK * BLOCK <= changed < length
+    assert kept.shared(messages, len(messages)) == len(messages)
 
 
 @pytest.mark.parametrize("name", CHANGES)
