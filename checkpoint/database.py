@@ -45,6 +45,8 @@ class Database:
         self._place = urls.place(engine.url)
         self._checked = False
         self._sqlite = engine.dialect.name == "sqlite"
+        # it comes as it is where a driver is spoken to directly, and where MariaDB is told an isolation
+        self._driver_error: type[Exception] = getattr(engine.dialect.dbapi, "Error", exc.DBAPIError)
         # where one writes at a time; a forked child has another pool, and leaves the parent's connection alone
         self._keeps = owned and self._sqlite and self.durable
         self._kept: dict[Pool, sa.Connection] = {}
@@ -192,11 +194,9 @@ class Database:
         return nullcontext()
 
     def _connected(self, engine: sa.Engine) -> sa.Connection:
-        # where MariaDB is told an isolation as the connection is taken, its driver's error comes as it is
-        driver: type[Exception] = getattr(engine.dialect.dbapi, "Error", exc.DBAPIError)
         try:
             return engine.connect()
-        except (exc.SQLAlchemyError, driver) as error:
+        except (exc.SQLAlchemyError, self._driver_error) as error:
             raise DatabaseError(
                 f"cannot connect to {self._place}: {self._text(error)}; check that it runs, and its host, "
                 "port, name, user and password (of a file: its folder and rights)"
@@ -206,7 +206,7 @@ class Database:
     def _translated(self) -> Generator[None]:
         try:
             yield
-        except exc.SQLAlchemyError as error:
+        except (exc.SQLAlchemyError, self._driver_error) as error:
             cause = getattr(error, "orig", None)
             if isinstance(cause, CheckpointError):
                 raise cause from None
@@ -262,8 +262,9 @@ def _begin(conn: sa.Connection, mode: str) -> None:
     before the thread row was locked, and a read is to see one moment.
     """
     name = conn.dialect.name
-    if name == "sqlite" and not getattr(conn.connection.driver_connection, "in_transaction", False):
-        conn.exec_driver_sql(f"BEGIN {mode}")
+    driver: Any = conn.connection.driver_connection
+    if name == "sqlite" and not getattr(driver, "in_transaction", False):
+        driver.execute(f"BEGIN {mode}")
     elif name in {"mysql", "mariadb"}:
         level = "REPEATABLE READ" if mode == _READS else "READ COMMITTED"
         conn.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {level}")

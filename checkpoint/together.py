@@ -13,6 +13,7 @@ from sqlalchemy.pool import Pool
 
 from .database import Database
 from .errors import DatabaseError
+from .left import leave, left
 from .store import MessageStore
 from .threads import Thread
 
@@ -94,6 +95,7 @@ class Together:
         self._database = database
         self._store = store
         self._all = database.engine.dialect.name == "sqlite"
+        self._leaves = self._all and database.durable
         self._lock = threading.Lock()
         # after a fork the engine has another pool, and nobody of the parent's is waited for
         self._queues: WeakKeyDictionary[Pool, dict[str, _Queue]] = WeakKeyDictionary()
@@ -135,13 +137,16 @@ class Together:
         try:
             with self._database.write() as conn:
                 begun = True
-                self._do(conn, job, threads)
+                known = left(conn) if self._leaves else {}
+                self._do(conn, job, threads, known)
                 with self._lock:
                     others = [] if job.alone else queue.take()
                 for one in others:
-                    self._do(conn, one, threads)
+                    self._do(conn, one, threads, known)
                 for thread in threads.values():
                     self._store.threads.save(conn, thread)
+                if self._leaves:
+                    leave(conn, {**known, **threads})
         except BaseException as error:
             with self._lock:
                 queue.give_back(others)
@@ -156,7 +161,8 @@ class Together:
         job.alone = True
         self._lead(queue, job)
 
-    def _do(self, conn: sa.Connection, job: _Job[Any], threads: dict[str, Thread]) -> None:
+    def _do(self, conn: sa.Connection, job: _Job[Any], threads: dict[str, Thread], known: dict[str, Thread]) -> None:
         if (thread := threads.get(job.thread_id)) is None:
-            thread = threads[job.thread_id] = self._store.thread(conn, job.thread_id)
+            thread = known.pop(job.thread_id, None) or self._store.thread(conn, job.thread_id)
+            threads[job.thread_id] = thread
         job.result = [job.context.run(job.work, conn, thread)]

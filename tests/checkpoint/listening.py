@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 import sqlalchemy as sa
 
+from langgraph_compaction.checkpoint import Database
+
 
 @contextmanager
 def listening(engine: sa.Engine, event: str, heard: Callable[..., None]) -> Generator[None]:
@@ -14,3 +16,15 @@ def listening(engine: sa.Engine, event: str, heard: Callable[..., None]) -> Gene
         yield
     finally:
         sa.event.remove(engine, event, heard)
+
+
+@contextmanager
+def statements(database: Database) -> Generator[list[str]]:
+    """Collect all that is sent to the database."""
+    sent: list[str] = []
+
+    def collect(_conn: object, _cursor: object, text: str, *_: object) -> None:
+        sent.append(text)
+
+    with listening(database.engine, "before_cursor_execute", collect):
+        yield sent

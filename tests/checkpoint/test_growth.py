@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database, Outcome, SQLAlchemySaver, runs_of, tables
 from tests.checkpoint.contract.steps import Steps
-from tests.checkpoint.listening import listening
+from tests.checkpoint.listening import listening, statements
 from tests.checkpoint.samples import key_of, opening, talk
 
 
@@ -52,18 +52,6 @@ def bodies_written(database: Database) -> Iterator[list[tuple[str, int]]]:
 
     with listening(database.engine, "before_cursor_execute", collect):
         yield written
-
-
-@contextmanager
-def statements(database: Database) -> Iterator[list[str]]:
-    """Collect all that is sent to the database."""
-    sent: list[str] = []
-
-    def collect(_conn: object, _cursor: object, text: str, *_: object) -> None:
-        sent.append(text)
-
-    with listening(database.engine, "before_cursor_execute", collect):
-        yield sent
 
 
 @pytest.mark.parametrize("count", [10, 4000])
