@@ -291,12 +291,6 @@ def _aim(ratio: dict[str, Any]) -> tuple[str, str]:
 MISSED = {
     ("put at 3,900-4,040 messages: theirs / ours", ""): "`put` at 4,000 messages: theirs / ours",
     ("put at 3,900-4,040 messages", ""): "`put` at 4,000 messages / at 100 to 240",
-    (
-        "put at 3,900-4,040 messages",
-        "no detection",
-    ): "`put` at 4,000 messages / at 100 to 240, with `detect_mutation=False`",
-    ("get_state at 4,040 messages: theirs / ours", ""): "`get_state` at 4,000 messages: theirs / ours",
-    ("wall time of a 10-turn thread: ours / theirs", ""): "ten turns of a new thread: ours / theirs",
 }
 """By what is missed, and beside a delta channel or with changes in place unnoticed, how the guide says it."""
 
