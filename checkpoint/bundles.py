@@ -103,8 +103,8 @@ def heads(conn: sa.Connection, thread: Thread, namespace: str | None) -> list[He
     """Return where the bundles of a namespace, or of all, stand, the newest first."""
     if thread.bundled is None:
         return []
-    query = _of(sa.select(*_HEAD), thread, namespace).order_by(_bundle.last.desc())
-    return [Head(*row) for row in conn.execute(query)]
+    query = _HEADS if namespace is None else _HEADS_OF_ONE
+    return [Head(*row) for row in conn.execute(query, {"thread": thread.id, "namespace": namespace})]
 
 
 def heads_of_all(conn: sa.Connection) -> list[Head]:
@@ -291,3 +291,5 @@ def beside(row: Mapping[Any, Any]) -> str:
 
 
 _HEAD = (_bundle.thread, _bundle.namespace, _bundle.first, _bundle.last, _bundle.high)
+_HEADS = sa.select(*_HEAD).where(_bundle.thread == sa.bindparam("thread")).order_by(_bundle.last.desc())
+_HEADS_OF_ONE = _HEADS.where(_bundle.namespace == sa.bindparam("namespace"))

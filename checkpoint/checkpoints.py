@@ -6,6 +6,7 @@ steps back hides nothing.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import groupby, islice
 from typing import Any
 
@@ -14,7 +15,7 @@ import sqlalchemy as sa
 from . import bundles, pending, tables
 from .columns import ident
 from .pending import Write
-from .statements import chunks, insert_new
+from .statements import any_of, chunks, in_groups, insert_new
 from .stored import Stored, opened
 from .threads import Thread, Threads
 
@@ -53,7 +54,7 @@ def named(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: st
 
 def places(
     conn: sa.Connection,
-    thread: Thread | None,
+    thread: Thread,
     namespace: str | None,
     *,
     only: str | None = None,
@@ -65,14 +66,7 @@ def places(
     Of one namespace or, with None, of all; `only` and `before` are checkpoint ids. Where there is no checkpoint
     `before`, its id is compared, as ids of one clock sort by time.
     """
-    if thread is None:
-        return []
-    query = _ids(thread, namespace)
-    if only:
-        query = query.where(_checkpoint.id == only)
     known = _newest_with(conn, thread, namespace, before) if before else None
-    if known is not None:
-        query = query.where(_checkpoint.number < known)
 
     def wanted(one: Any) -> bool:
         if (only and one.id != only) or (known is not None and one.number >= known):
@@ -80,7 +74,9 @@ def places(
         return before is None or known is not None or one.id < before
 
     at_once = None if before and known is None else limit
-    found: list[Any] = [row for row in conn.execute(query.order_by(_NEWEST).limit(at_once)) if wanted(row)][:limit]
+    query = _listing(namespace is not None, bool(only), known is not None, at_once is not None)
+    where = {"thread": thread.id, "namespace": namespace, "id": only, "known": known, "most": at_once}
+    found: list[Any] = [row for row in conn.execute(query, where) if wanted(row)][:limit]
     for head in bundles.heads(conn, thread, namespace):
         if limit is not None and len(found) >= limit and (not found or found[-1].number > head.last):
             break
@@ -140,9 +136,10 @@ def at(conn: sa.Connection, thread: Thread, places: Sequence[Place]) -> dict[Pla
     found: dict[Place, Stored] = {}
     for namespace in {name for name, _ in places}:
         numbers = [number for name, number in places if name == namespace]
-        query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id, _checkpoint.namespace == namespace)
-        for row in conn.execute(query.where(_checkpoint.number.in_(numbers))).mappings():
-            found[namespace, row["number"]] = opened(thread, row)
+        for size, group in in_groups(numbers):
+            where = {"thread": thread.id, "namespace": namespace, **group}
+            for row in conn.execute(_numbered(size), where).mappings():
+                found[namespace, row["number"]] = opened(thread, row)
         left = [number for number in numbers if (namespace, number) not in found]
         found.update(((namespace, one.number), one) for one in bundles.numbered(conn, thread, namespace, left))
     return found
@@ -275,3 +272,17 @@ _HEAD = sa.select(_checkpoint.id).where(_OURS).order_by(_NEWEST).limit(1)
 _LATEST = sa.select(*_COLUMNS).where(_OURS).order_by(_NEWEST).limit(1)
 _BY_ID = sa.select(*_COLUMNS).where(_OURS, _checkpoint.id == sa.bindparam("id"))
 _NUMBER = sa.select(_checkpoint.number).where(_OURS, _checkpoint.id == sa.bindparam("id"))
+
+
+@cache
+def _listing(one_namespace: bool, only: bool, known: bool, limited: bool) -> sa.Select[str, int, str]:
+    query = sa.select(_checkpoint.namespace, _checkpoint.number, _checkpoint.id).order_by(_NEWEST)
+    query = query.where(_OURS if one_namespace else _checkpoint.thread == sa.bindparam("thread"))
+    query = query.where(_checkpoint.id == sa.bindparam("id")) if only else query
+    query = query.where(_checkpoint.number < sa.bindparam("known")) if known else query
+    return query.limit(sa.bindparam("most", type_=sa.Integer())) if limited else query
+
+
+@cache
+def _numbered(size: int) -> sa.Select[*tuple[Any, ...]]:
+    return sa.select(*_COLUMNS).where(_OURS, any_of(_checkpoint.number, size))

@@ -44,6 +44,7 @@ _LARGEST_PAGE = 128
 # inside the class `list` is a method
 _Places = list[tuple[str, int]]
 _Tuples = list[CheckpointTuple]
+_Find = Callable[[sa.Connection, Thread], _Places]
 _KNOWN_KEYS = frozenset({"v", "id", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels"})
 
 
@@ -230,56 +231,58 @@ class SaverCore(BaseCheckpointSaver[int]):
     ) -> Generator[_Tuples]:
         """Yield non-empty pages of matching checkpoints; each is read in a transaction of its own."""
         left = limit
-        for thread_id, places in self._listed(config, before, None if wanted else limit):
+        for thread_id, listed in self._listed(config, before, None if wanted else limit):
             messages: dict[int, BaseMessage] = {}
             size = _FIRST_PAGE if wanted or limit is None else min(limit, _LARGEST_PAGE)
-            at = 0
-            while at < len(places) and (left is None or left > 0):
-                chosen = places[at : at + size]
-                at, size = at + len(chosen), min(2 * size, _LARGEST_PAGE)
-                read = partial(self._page, thread_id=thread_id, places=chosen, wanted=wanted, messages=messages)
-                page = self.database.look(partial(read, limit=left))
+            at, ends, find = 0, False, listed
+            while not ends and (left is None or left > 0):
+                read = partial(self._page, thread_id=thread_id, find=find, at=at, size=size, wanted=wanted)
+                places, page = self.database.look(partial(read, messages=messages, limit=left))
+                at, size = at + size, min(2 * size, _LARGEST_PAGE)
+                ends, find = at >= len(places), _found(places)
                 left = None if left is None else left - len(page)
                 if page:
                     yield page
 
     def _listed(
         self, config: RunnableConfig | None, before: RunnableConfig | None, limit: int | None
-    ) -> Iterable[tuple[str, _Places]]:
-        """Return (thread id, its (namespace, number) to list, newest first)."""
+    ) -> Iterable[tuple[str, _Find]]:
+        """Return (thread id, what finds its (namespace, number) to list, newest first)."""
         until = get_checkpoint_id(before) if before else None
         if config is None:
-            find = partial(checkpoints.places_of_all, threads=self.store.threads, before=until, limit=limit)
-            return self.database.look(find)
-        thread_id = str(configurable(config)["thread_id"])
-        namespace = configurable(config).get("checkpoint_ns")
-
-        def work(conn: sa.Connection) -> _Places:
-            thread = self.store.find(conn, thread_id, lock=False)
-            only = get_checkpoint_id(config)
-            return checkpoints.places(conn, thread, namespace, only=only, before=until, limit=limit)
-
-        return [(thread_id, self.database.look(work))]
+            all_of = partial(checkpoints.places_of_all, threads=self.store.threads, before=until, limit=limit)
+            return [(thread_id, _found(places)) for thread_id, places in self.database.look(all_of)]
+        namespace, only = configurable(config).get("checkpoint_ns"), get_checkpoint_id(config)
+        find = partial(checkpoints.places, namespace=namespace, only=only, before=until, limit=limit)
+        return [(str(configurable(config)["thread_id"]), find)]
 
     def _page(
         self,
         conn: sa.Connection,
         *,
         thread_id: str,
-        places: _Places,
+        find: _Find,
+        at: int,
+        size: int,
         wanted: Mapping[str, Any],
         messages: dict[int, BaseMessage],
         limit: int | None,
-    ) -> _Tuples:
+    ) -> tuple[_Places, _Tuples]:
+        """Return all places, and the checkpoints at some of them; the first are found in the same transaction."""
         thread = self.store.find(conn, thread_id, lock=False)
         if thread is None:
-            return []
-        found = checkpoints.at(conn, thread, places)
-        stored = [found[place] for place in places if place in found]
+            return [], []
+        places = find(conn, thread)
+        found = checkpoints.at(conn, thread, chosen := places[at : at + size])
+        stored = [found[place] for place in chosen if place in found]
         reading = Reading(conn, thread, self.store, self.serde, messages)
         if wanted:
             stored = [one for one in stored if tuples.matches(reading, one, wanted)]
-        return tuples.build(reading, stored[:limit])
+        return places, tuples.build(reading, stored[:limit])
+
+
+def _found(places: _Places) -> _Find:
+    return lambda _conn, _thread: places
 
 
 def _refuse_fork(

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from . import tables
 from .errors import KeyringError, RowError, intact
-from .statements import any_of, ignoring, in_groups
+from .statements import IN_BINARY, any_of, ignoring, in_groups
 from .threads import Thread
 
 BLOCK = 96
@@ -132,4 +132,5 @@ def _opened(thread: Thread, block: int, sealed: bytes) -> list[bytes | None]:
 @cache
 def _chosen(size: int) -> sa.Select[int, bytes]:
     ours = _pack.thread == sa.bindparam("thread")
-    return sa.select(_pack.block, _pack.body).where(ours, any_of(_pack.block, size))
+    query = sa.select(_pack.block, _pack.body).where(ours, any_of(_pack.block, size))
+    return query.execution_options(**{IN_BINARY: True})

@@ -1,4 +1,4 @@
-"""What every new connection of our own engines gets, what it is spared, and who waits for one."""
+"""What every connection of our own engines gets and is asked, what it is spared, and who waits for one."""
 
 import os
 import sqlite3
@@ -14,9 +14,11 @@ from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
 from .errors import DatabaseError
+from .statements import IN_BINARY
 from .urls import BUSY_TIMEOUT_S, is_memory
 
 _PAUSE_S = 0.01
+_BINARY = 1  # psycopg.pq.Format.BINARY
 _PRIMARY = 0xFF  # the rest of an error code says which kind of busy it is
 _ENGINES: WeakSet[sa.Engine] = WeakSet()
 _INHERITED: list[Pool] = []
@@ -25,11 +27,13 @@ _QUEUES_LOCK = threading.Lock()
 
 
 def prepare(engine: sa.Engine) -> None:
-    """Make SQLite files write ahead, and keep connections out of forked children."""
+    """Make SQLite files write ahead and psycopg read bytes as bytes; keep connections out of forked children."""
     if is_memory(engine.url):
         return
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _write_ahead)
+    if engine.dialect.driver == "psycopg":
+        event.listen(engine, "before_cursor_execute", _in_binary)
     _ENGINES.add(engine)
 
 
@@ -44,6 +48,12 @@ def in_turn(engine: sa.Engine, place: str) -> Generator[None]:
         yield
     finally:
         queue.release()
+
+
+def _in_binary(_conn: sa.Connection, cursor: Any, _text: str, _values: object, context: Any, _many: bool) -> None:
+    """Ask for bytes as they are where a statement says so."""
+    if context is not None and context.execution_options.get(IN_BINARY):
+        cursor.format = _BINARY
 
 
 def _write_ahead(connection: Any, _record: Any) -> None:

@@ -7,6 +7,9 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
+IN_BINARY = "compaction_in_binary"
+"""Execution option of what reads many bodies: else PostgreSQL sends two digits for each of their bytes."""
+
 T = TypeVar("T")
 _NEW = "new_"
 

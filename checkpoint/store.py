@@ -13,7 +13,7 @@ from .codec import HASH_BYTES, content_hash, dumps, fingerprint, loads, loads_pl
 from .errors import MessageError, RowError
 from .runs import Runs, count, covering, expand, runs_of
 from .sealing import PREFIX_BYTES, Keyring
-from .statements import any_of, chunks, in_groups, insert_new, new_value
+from .statements import IN_BINARY, any_of, chunks, in_groups, insert_new, new_value
 from .threads import Thread, Threads
 
 _RUNS_A_QUERY = 100
@@ -214,7 +214,7 @@ class MessageStore:
         columns = tables.message.c
         for chunk in chunks(loose if len(loose) > _FEW else (), _RUNS_A_QUERY):
             ranges = sa.or_(*(columns.seq.between(start, end) for start, end in chunk))
-            query = sa.select(columns.seq, columns.body).where(columns.thread == thread.id, ranges)
+            query = _BODIES.where(columns.thread == thread.id, ranges)
             yield from _opened(thread, conn.execute(query).all())
 
 
@@ -260,7 +260,8 @@ _SET = (
     .values(hash=sa.bindparam("name"), body=sa.bindparam("content"))
 )
 _INSERT = sa.insert(tables.message)
-_BETWEEN = sa.select(tables.message.c.seq, tables.message.c.body).where(
+_BODIES = sa.select(tables.message.c.seq, tables.message.c.body).execution_options(**{IN_BINARY: True})
+_BETWEEN = _BODIES.where(
     tables.message.c.thread == sa.bindparam("thread"),
     tables.message.c.seq.between(sa.bindparam("first"), sa.bindparam("last")),
 )

@@ -3,6 +3,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import shake_256
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -133,3 +134,36 @@ def test_runs_stay_few_over_a_life_of_compactions(database: Database, thread_id:
             view = [view[0], HumanMessage(f"summary {turn}", id=f"s{turn}"), *view[-6:]]
     assert max(sizes) <= 4
     assert len(runs_of(range(4000))) == 1
+
+
+def test_the_newest_checkpoints_are_found_and_read_in_one_transaction(database: Database, thread_id: str) -> None:
+    """Who shows the end of a history waits for the database once, and then once a page."""
+    saver = SQLAlchemySaver(database)
+    steps = Steps(saver, thread_id)
+    for number in range(40):
+        steps.put({"messages": talk(number)})
+    begun: list[sa.Connection] = []
+    with listening(database.engine, "begin", begun.append):
+        assert len(list(saver.list(steps.start, limit=20))) == 20
+        assert len(begun) == 1
+        assert len(list(saver.list(steps.start))) == 40
+    assert len(begun) == 3
+
+
+def test_many_bodies_are_read_as_the_bytes_they_are(database: Database, thread_id: str) -> None:
+    """PostgreSQL sends two digits for each byte unless it is asked not to."""
+    store = CompactionRecords(database).store
+    with database.write() as conn:
+        runs = store.put(conn, store.thread(conn, thread_id), talk(480))
+    formats: Counter[Any] = Counter()
+
+    def note(_conn: object, cursor: object, text: str, *_: object) -> None:
+        if found := re.match(r"SELECT compaction_(pack|message)\b", text):
+            formats[found[1], getattr(cursor, "format", None)] += 1
+
+    with listening(database.engine, "after_cursor_execute", note), database.read() as conn:
+        thread = store.find(conn, thread_id, lock=False)
+        assert thread is not None
+        assert store.get(conn, thread, runs) == talk(480)
+    expected = 1 if database.engine.dialect.driver == "psycopg" else None
+    assert formats == {("pack", expected): 1, ("message", expected): 1}
