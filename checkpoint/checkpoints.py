@@ -280,7 +280,7 @@ def _listing(one_namespace: bool, only: bool, known: bool, limited: bool) -> sa.
     query = query.where(_OURS if one_namespace else _checkpoint.thread == sa.bindparam("thread"))
     query = query.where(_checkpoint.id == sa.bindparam("id")) if only else query
     query = query.where(_checkpoint.number < sa.bindparam("known")) if known else query
-    return query.limit(sa.bindparam("most", type_=sa.Integer())) if limited else query
+    return query.limit(sa.bindparam("most", type_=sa.BigInteger())) if limited else query
 
 
 @cache

@@ -48,11 +48,12 @@ class Database:
         # it comes as it is where a driver is spoken to directly, and where MariaDB is told an isolation
         self._driver_error: type[Exception] = getattr(engine.dialect.dbapi, "Error", exc.DBAPIError)
         # where one writes at a time; a forked child has another pool, and leaves the parent's connection alone
-        self._keeps = owned and self._sqlite and self.durable
+        self.keeps = owned and self._sqlite and self.durable
         self._kept: dict[Pool, sa.Connection] = {}
         postgresql = engine.dialect.name == "postgresql"  # elsewhere `_begin` says how isolated it is
-        self._writer = _isolated(engine, "READ COMMITTED") if postgresql and not owned else engine
-        self._reader = _isolated(engine, "REPEATABLE READ") if postgresql else engine
+        leveled = engine.execution_options
+        self._writer = leveled(isolation_level="READ COMMITTED") if postgresql and not owned else engine
+        self._reader = leveled(isolation_level="REPEATABLE READ") if postgresql else engine
 
     @classmethod
     def open(cls, target: str | sa.Engine = urls.MEMORY, *, keys: Keyring | None = None) -> Self:
@@ -117,9 +118,15 @@ class Database:
             self._check(conn)
             yield conn
 
+    def stamp(self, conn: sa.Connection) -> tuple[int, int]:
+        """Return what is another as soon as anybody has changed anything in the file, where `keeps` is true."""
+        driver: Any = conn.connection.driver_connection
+        with self._translated(self._driver_error):
+            [version] = driver.execute("PRAGMA data_version").fetchone()
+        return version, driver.total_changes
+
     def reclaim(self) -> None:
         """Give the space of erased rows back to the file system, as far as can be done while others work."""
-        names = [table.name for table in tables.METADATA.sorted_tables]
         with self._alone(_WRITES), self._connected(self._autocommit()) as conn, self._translated():
             if self._sqlite:
                 driver: Any = conn.connection.driver_connection
@@ -129,8 +136,8 @@ class Database:
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 return
             verb = "VACUUM" if self.engine.dialect.name == "postgresql" else "OPTIMIZE TABLE"
-            for name in names:
-                conn.exec_driver_sql(f"{verb} {name}")
+            for table in tables.METADATA.sorted_tables:
+                conn.exec_driver_sql(f"{verb} {table.name}")
 
     def close(self) -> None:
         """Close the connections of an engine that `open` made; leave another's engine alone."""
@@ -158,7 +165,8 @@ class Database:
     @contextmanager
     def _transaction(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
         with self._alone(mode), self._taken(engine, mode) as conn, self._translated(), conn.begin():
-            _begin(conn, mode)
+            with self._translated(self._driver_error):
+                _begin(conn, mode)
             yield conn
 
     @contextmanager
@@ -168,7 +176,7 @@ class Database:
         The error of a transaction may keep a query that is not read to its end, as long as somebody has the error.
         On an SQLite file the connection would go on seeing that moment of it, so it is not used again.
         """
-        pool, keeps = engine.pool, self._keeps and mode == _WRITES
+        pool, keeps = engine.pool, self.keeps and mode == _WRITES
         conn = (self._kept.pop(pool, None) if keeps else None) or self._connected(engine)
         try:
             yield conn
@@ -203,10 +211,11 @@ class Database:
             ) from error
 
     @contextmanager
-    def _translated(self) -> Generator[None]:
+    def _translated(self, *others: type[Exception]) -> Generator[None]:
+        kinds: tuple[type[Exception], ...] = (exc.SQLAlchemyError, *others)
         try:
             yield
-        except (exc.SQLAlchemyError, self._driver_error) as error:
+        except kinds as error:
             cause = getattr(error, "orig", None)
             if isinstance(cause, CheckpointError):
                 raise cause from None
@@ -249,10 +258,6 @@ def reads(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Con
 def _done(opened: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], T]) -> T:
     with opened() as conn:
         return work(conn)
-
-
-def _isolated(engine: sa.Engine, level: str) -> sa.Engine:
-    return engine.execution_options(isolation_level=level)
 
 
 def _begin(conn: sa.Connection, mode: str) -> None:

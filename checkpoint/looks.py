@@ -5,11 +5,11 @@ application's word that there is none: the same object is the same message, and 
 Single messages are always compared whole: they are few, and LangGraph gives them their ids in place.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, compress, takewhile
-from operator import attrgetter, is_
+from operator import attrgetter, call, is_
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from weakref import ref
 
@@ -108,11 +108,21 @@ class Contents:
         return next((place for place, before in there if not _alike(messages[place : place + 1], before)), most)
 
 
-class _Block(NamedTuple):
-    """Its first message, and the others until that one has gone."""
+Reference = Callable[[], BaseMessage | None]
+"""What returns a message as long as somebody has it."""
 
-    first: ref[BaseMessage]
-    others: list[BaseMessage]
+
+class _Block(NamedTuple):
+    """Its first and its last message, and those between them until either has gone."""
+
+    first: Reference
+    last: Reference
+    between: list[BaseMessage]
+
+    def held(self) -> list[BaseMessage]:
+        """Return all of them, or none."""
+        first, last = self.first(), self.last()
+        return [] if first is None or last is None else [first, *self.between, last]
 
 
 @dataclass(slots=True, eq=False)
@@ -120,49 +130,50 @@ class Objects:
     """The same object is the same message.
 
     To ask as many weak references takes twice as long as to compare objects that are at hand. So the messages of a
-    block are kept alive, but only as long as somebody has its first one.
+    whole block are kept alive, but only as long as somebody has its first and its last one.
     """
 
     compared: ClassVar[bool] = False
     _blocks: list[_Block] = field(default_factory=list[_Block])
-    _length: int = 0
+    _tail: tuple[int, list[Reference]] = field(default_factory=lambda: (0, []))
+    """The messages in blocks, and references to those after them. Both change at once."""
 
     def __len__(self) -> int:
         """Return of how many messages."""
-        return self._length
+        first, tail = self._tail
+        return first + len(tail)
 
     def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:  # noqa: ARG002 - not compared
-        """Keep them, a block until its first one has gone."""
-        for message in messages:
-            if self._length % BLOCK:
-                self._blocks[-1].others.append(message)
-            else:
-                others: list[BaseMessage] = []
-                self._blocks.append(_Block(ref(message, partial(_let_go, others)), others))
-            self._length += 1
+        """Keep references, and the messages of a block once it is whole."""
+        first, tail = self._tail
+        if len(tail) + len(messages) < BLOCK:
+            tail.extend(map(ref, messages))
+            return
+        held = [*map(call, tail), *messages]
+        whole = len(held) // BLOCK * BLOCK
+        self._blocks[first // BLOCK :] = [_block(held[at : at + BLOCK]) for at in range(0, whole, BLOCK)]
+        self._tail = first + whole, [*map(ref, messages[len(messages) + whole - len(held) :])]
 
     def start(self, length: int) -> Self:
         """Return a copy of what is kept of the first."""
-        whole, rest = divmod(length, BLOCK)
-        copy = type(self)(self._blocks[:whole], whole * BLOCK)
-        if rest:
-            first, others = self._blocks[whole]
-            if (one := first()) is None:  # it equals nothing, whatever comes after it
-                return type(self)([*self._blocks[:whole], _Block(first, [])], length)
-            copy.add([one, *others[: rest - 1]], ())
-        return copy
+        first, tail = self._tail
+        if length >= first:
+            return type(self)(self._blocks[: first // BLOCK], (first, tail[: length - first]))
+        blocks, rest = divmod(length, BLOCK)
+        cut: list[Reference] = [*map(ref, self._blocks[blocks].held()[:rest])] or [_gone] * rest
+        return type(self)(self._blocks[:blocks], (blocks * BLOCK, cut))
 
     def shared(self, messages: Sequence[Any], most: int) -> int:
         """Compare objects, a block at a time."""
+        first, tail = self._tail
         known = 0
-        for first, others in self._blocks:
-            if (one := first()) is None:
-                break
-            part, held = messages[known : min(known + BLOCK, most)], [one, *others]
+        for block in self._blocks[: first // BLOCK]:
+            part, held = messages[known : min(known + BLOCK, most)], block.held()
             if not (len(part) == len(held) == BLOCK and all(map(is_, part, held))):
                 return known + sum(1 for _ in takewhile(bool, map(is_, part, held)))
             known += BLOCK
-        return known
+        there = zip(messages[known:most], tail, strict=False)
+        return known + sum(1 for _ in takewhile(bool, (one is held() and one is not None for one, held in there)))
 
 
 def look(message: BaseMessage) -> Look | None:
@@ -175,8 +186,22 @@ def unchanged(message: BaseMessage, before: Look | None) -> bool:
     return _alike([message], before)
 
 
-def _let_go(others: list[BaseMessage], _first: ref[BaseMessage]) -> None:
-    others.clear()
+def _block(messages: Sequence[BaseMessage | None]) -> _Block:
+    """Keep a block; one of which a message has gone equals nothing."""
+    there = [one for one in messages if one is not None]
+    if len(there) < len(messages):
+        return _Block(_gone, _gone, [])
+    between = there[1:-1]
+    let_go = partial(_let_go, between)
+    return _Block(ref(there[0], let_go), ref(there[-1], let_go), between)
+
+
+def _let_go(between: list[BaseMessage], _one: ref[BaseMessage]) -> None:
+    between.clear()
+
+
+def _gone() -> None:
+    """Stand for a reference to a message that nobody has any more."""
 
 
 def _look(messages: Sequence[BaseMessage]) -> Look | None:

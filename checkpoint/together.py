@@ -95,7 +95,6 @@ class Together:
         self._database = database
         self._store = store
         self._all = database.engine.dialect.name == "sqlite"
-        self._leaves = self._all and database.durable
         self._lock = threading.Lock()
         # after a fork the engine has another pool, and nobody of the parent's is waited for
         self._queues: WeakKeyDictionary[Pool, dict[str, _Queue]] = WeakKeyDictionary()
@@ -137,7 +136,7 @@ class Together:
         try:
             with self._database.write() as conn:
                 begun = True
-                known = left(conn) if self._leaves else {}
+                known = left(conn, self._database.stamp(conn)) if self._database.keeps else {}
                 self._do(conn, job, threads, known)
                 with self._lock:
                     others = [] if job.alone else queue.take()
@@ -145,8 +144,8 @@ class Together:
                     self._do(conn, one, threads, known)
                 for thread in threads.values():
                     self._store.threads.save(conn, thread)
-                if self._leaves:
-                    leave(conn, {**known, **threads})
+                if self._database.keeps:
+                    leave(conn, self._database.stamp(conn), {**known, **threads})
         except BaseException as error:
             with self._lock:
                 queue.give_back(others)

@@ -281,3 +281,11 @@ def test_an_error_that_is_kept_does_not_keep_a_connection_in_the_past(tmp_path: 
             create_thread(database, f"{number}")
             assert threads_of(database) == {f"{one}" for one in range(number + 1)}
     assert len(failed) == 3
+
+
+@pytest.mark.parametrize("way", ["read", "write"])
+def test_an_error_of_another_database_stays_what_it_is(database: Database, way: str) -> None:
+    """What the application's own code raises within a transaction is not this database's."""
+    opened = database.read() if way == "read" else database.write()
+    with pytest.raises(sqlite3.OperationalError, match="its own"), opened:
+        raise sqlite3.OperationalError("its own")

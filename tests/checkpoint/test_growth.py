@@ -148,6 +148,7 @@ def test_the_newest_checkpoints_are_found_and_read_in_one_transaction(database: 
         assert len(begun) == 1
         assert len(list(saver.list(steps.start))) == 40
     assert len(begun) == 3
+    assert len(list(saver.list(steps.start, limit=2**40))) == 40
 
 
 def test_many_bodies_are_read_as_the_bytes_they_are(database: Database, thread_id: str) -> None:

@@ -3,8 +3,17 @@ from contextvars import Context
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import ConflictError, Database, LeaseError, SQLAlchemySaver
+from langgraph_compaction.checkpoint import (
+    ConflictError,
+    Database,
+    Keyring,
+    KeyringError,
+    LeaseError,
+    RowError,
+    SQLAlchemySaver,
+)
 from langgraph_compaction.checkpoint.left import left
 from tests.checkpoint.contract.steps import Steps, ids, where
 from tests.checkpoint.listening import statements
@@ -51,7 +60,10 @@ def test_of_a_thread_that_is_left_only_its_row_is_kept(file: str) -> None:
         for name in ("a", "b"):
             Steps(saver, name).put({"messages": talk(9)})
         with saver.database.write() as conn:
-            assert [(name, thread.next_seq, thread.added) for name, thread in left(conn).items()] == [
+            assert [
+                (name, thread.next_seq, thread.added)
+                for name, thread in left(conn, saver.database.stamp(conn)).items()
+            ] == [
                 ("a", 9, {}),
                 ("b", 9, {}),
             ]
@@ -69,6 +81,22 @@ def test_a_thread_stays_known_while_others_are_written(file: str) -> None:
             Steps(saver, f"other {number}").put({"messages": talk(1)})
         assert [asked(saver, steps, 4) for steps in several] == [1] * 3
         assert [len(list(saver.list(steps.start))) for steps in several] == [4] * 3
+
+
+def test_connections_of_the_application_are_not_trusted(file: str) -> None:
+    """Savers that share them may have other keys: what one of them knows is nothing to the others."""
+    engine = sa.create_engine(file)
+    plain, keyed = SQLAlchemySaver(engine), SQLAlchemySaver(engine, keys=Keyring({"a": bytes(32)}, current="a"))
+    plain.setup()
+    steps = Steps(plain, "plain")
+    steps.put({"messages": talk(1)})
+    assert asked(plain, steps, 2) == 1
+    with pytest.raises(RowError, match="not encrypted"):
+        Steps(keyed, "plain").put({"messages": talk(3)})
+    Steps(keyed, "secret").put({"messages": talk(1)})
+    with pytest.raises(KeyringError):
+        Steps(plain, "secret").put({"messages": talk(2)})
+    engine.dispose()
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["by this saver", "by another"])

@@ -4,7 +4,7 @@ from typing import Any
 from weakref import ref
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import looks
 from langgraph_compaction.checkpoint.codec import digest
@@ -93,18 +93,32 @@ def test_an_object_in_the_place_of_one_that_has_gone_is_another(there: Remember)
 
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
-def test_of_a_block_nothing_is_kept_once_its_first_message_has_gone(there: Remember) -> None:
-    """Until then all of it is: to compare objects that are at hand costs least."""
+def test_of_a_block_nothing_is_kept_once_its_first_or_last_message_has_gone(there: Remember) -> None:
+    """Until then all of it is: to compare objects that are at hand costs least. What is in no block is not kept."""
     messages = talk(2 * BLOCK + 10)
     there(memo := Memo(4, Objects), messages)
     refs = [ref(one) for one in messages]
-    kept = [messages[0], messages[BLOCK], messages[2 * BLOCK + 1]]
+    kept = [messages[place] for place in (0, BLOCK, 2 * BLOCK + 1, BLOCK - 1)]
     messages.clear()
-    assert [one() is not None for one in refs] == [True] * 2 * BLOCK + [False, True] + [False] * 8
-    kept.pop(1)
-    assert [one() is not None for one in refs[BLOCK:]] == [False] * (BLOCK + 1) + [True] + [False] * 8
-    assert shared(memo, [kept[0]]) == 1
+    alive = [one() is not None for one in refs]
+    assert alive == [True] * (BLOCK + 1) + [False] * BLOCK + [True] + [False] * 8
+    kept.pop()
+    assert [place for place, one in enumerate(refs) if one()] == [0, BLOCK, 2 * BLOCK + 1]
+    assert shared(memo, [kept[0]]) == 0
     kept.clear()
+    assert not any(one() for one in refs)
+
+
+@pytest.mark.parametrize("there", [just_stored, just_read])
+def test_a_message_that_stays_does_not_keep_its_conversation(there: Remember) -> None:
+    """As the system's of a module, with which every thread begins; nor do two lists keep each other."""
+    constant = SystemMessage("be brief", id="constant")
+    messages = [constant, *talk(2 * BLOCK)]
+    memo = Memo(4, Objects)
+    there(memo, messages)
+    there(memo, messages[::-1])
+    refs = [ref(one) for one in messages[1:]]
+    messages.clear()
     assert not any(one() for one in refs)
 
 
