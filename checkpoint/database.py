@@ -119,15 +119,15 @@ class Database:
             yield conn
 
     def stamp(self, conn: sa.Connection) -> tuple[int, int]:
-        """Return what is another as soon as anybody has changed anything in the file, where `keeps` is true."""
+        """Return, within a transaction that writes, what is another once anybody has changed a row of the file."""
         driver: Any = conn.connection.driver_connection
         with self._translated(self._driver_error):
             [version] = driver.execute("PRAGMA data_version").fetchone()
-        return version, driver.total_changes
+            return version, driver.total_changes
 
     def reclaim(self) -> None:
         """Give the space of erased rows back to the file system, as far as can be done while others work."""
-        with self._alone(_WRITES), self._connected(self._autocommit()) as conn, self._translated():
+        with self._alone(_WRITES), self._connected(self._autocommit()) as conn, self._translated(self._driver_error):
             if self._sqlite:
                 driver: Any = conn.connection.driver_connection
                 # a file that an earlier version or an application made can only be written anew

@@ -5,6 +5,7 @@ see other tables.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import islice
 
 import sqlalchemy as sa
@@ -18,21 +19,28 @@ Stamp = tuple[int, int]
 """See `Database.stamp`."""
 
 
+@dataclass(slots=True)
+class Left:
+    """Threads, by their ids, as a transaction saved them. Until it is `committed` they may stand otherwise."""
+
+    stamp: Stamp
+    threads: dict[str, Thread]
+    committed: bool = False
+
+
 def left(conn: sa.Connection, stamp: Stamp) -> dict[str, Thread]:
-    """Return the threads, by their ids, that the last transaction of this connection left, if they still stand so.
+    """Return the threads that the last transaction of this connection left, if they still stand so.
 
-    Until it leaves them again the connection is without them: so it is after an error.
+    Until it leaves them again the connection is without them.
     """
-    then, threads = conn.info.pop(_KEY, (None, {}))
-    return threads if then == stamp else {}
+    last: Left | None = conn.info.pop(_KEY, None)
+    return last.threads if last is not None and last.committed and last.stamp == stamp else {}
 
 
-def leave(conn: sa.Connection, stamp: Stamp, threads: Mapping[str, Thread]) -> None:
-    """Keep threads whose rows are about to be committed as they are here; the last ones, where they are many.
-
-    Where the commit fails the connection must not be used again.
-    """
+def leave(conn: sa.Connection, stamp: Stamp, threads: Mapping[str, Thread]) -> Left:
+    """Keep threads whose rows are about to be committed; the last ones, where they are many."""
     newest = dict(islice(threads.items(), max(len(threads) - _MOST, 0), None))
     for thread in newest.values():
         thread.added.clear()
-    conn.info[_KEY] = stamp, newest
+    conn.info[_KEY] = last = Left(stamp, newest)
+    return last

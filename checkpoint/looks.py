@@ -130,7 +130,8 @@ class Objects:
     """The same object is the same message.
 
     To ask as many weak references takes twice as long as to compare objects that are at hand. So the messages of a
-    whole block are kept alive, but only as long as somebody has its first and its last one.
+    whole block are kept alive, but only as long as somebody has its first and its last one; where these stand in
+    the midst of blocks too, until the memo forgets the list.
     """
 
     compared: ClassVar[bool] = False

@@ -13,7 +13,7 @@ from sqlalchemy.pool import Pool
 
 from .database import Database
 from .errors import DatabaseError
-from .left import leave, left
+from .left import Left, leave, left
 from .store import MessageStore
 from .threads import Thread
 
@@ -132,6 +132,7 @@ class Together:
         """Write a job, and those who wait by then unless one of them failed before."""
         others: list[_Job[Any]] = []
         begun = False
+        last: Left | None = None
         threads: dict[str, Thread] = {}
         try:
             with self._database.write() as conn:
@@ -145,7 +146,8 @@ class Together:
                 for thread in threads.values():
                     self._store.threads.save(conn, thread)
                 if self._database.keeps:
-                    leave(conn, self._database.stamp(conn), {**known, **threads})
+                    # a job changes the row of its own thread alone
+                    last = leave(conn, self._database.stamp(conn), {**known, **threads})
         except BaseException as error:
             with self._lock:
                 queue.give_back(others)
@@ -154,6 +156,8 @@ class Together:
             if not (others and isinstance(error, Exception)):
                 raise
         else:
+            if last is not None:
+                last.committed = True
             for one in others:
                 one.turn.release()
             return

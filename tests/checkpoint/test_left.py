@@ -14,7 +14,7 @@ from langgraph_compaction.checkpoint import (
     RowError,
     SQLAlchemySaver,
 )
-from langgraph_compaction.checkpoint.left import left
+from langgraph_compaction.checkpoint.left import leave, left
 from tests.checkpoint.contract.steps import Steps, ids, where
 from tests.checkpoint.listening import statements
 from tests.checkpoint.samples import talk
@@ -51,6 +51,20 @@ def test_who_writes_alone_reads_the_row_of_its_thread_once(database: Database, t
     steps.put({"messages": talk(1)})
     expected = 0 if database.engine.dialect.name == "sqlite" and database.durable else 1
     assert [asked(saver, steps, number) for number in (2, 3, 4)] == [expected] * 3
+
+
+def test_what_was_not_committed_is_not_taken_for_what_stands(file: str) -> None:
+    """Whatever becomes of the connection."""
+    with SQLAlchemySaver.from_url(file) as saver:
+        saver.setup()
+        Steps(saver, "t").put({"messages": talk(1)})
+        with saver.database.write() as conn:
+            known = left(conn, stamp := saver.database.stamp(conn))
+            leave(conn, stamp, known)
+            assert (list(known), left(conn, stamp)) == (["t"], {})
+            last = leave(conn, stamp, known)
+            last.committed = True
+            assert left(conn, stamp) == known
 
 
 def test_of_a_thread_that_is_left_only_its_row_is_kept(file: str) -> None:

@@ -111,7 +111,7 @@ def test_of_a_block_nothing_is_kept_once_its_first_or_last_message_has_gone(ther
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
 def test_a_message_that_stays_does_not_keep_its_conversation(there: Remember) -> None:
-    """As the system's of a module, with which every thread begins; nor do two lists keep each other."""
+    """As the system's of a module, with which every thread begins; nor do a list and the same the other way round."""
     constant = SystemMessage("be brief", id="constant")
     messages = [constant, *talk(2 * BLOCK)]
     memo = Memo(4, Objects)
