@@ -20,7 +20,7 @@ def listening(engine: sa.Engine, event: str, heard: Callable[..., None]) -> Gene
 
 @contextmanager
 def statements(database: Database) -> Generator[list[str]]:
-    """Collect all that is sent to the database."""
+    """Collect the statements that go to the database by SQLAlchemy; BEGIN on SQLite goes straight to the driver."""
     sent: list[str] = []
 
     def collect(_conn: object, _cursor: object, text: str, *_: object) -> None:
