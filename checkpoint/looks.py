@@ -8,7 +8,7 @@ Single messages are always compared whole: they are few, and LangGraph gives the
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, compress, takewhile
+from itertools import chain, takewhile
 from operator import attrgetter, call, is_
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from weakref import ref
@@ -46,9 +46,9 @@ class Looks(Protocol):
         ...
 
 
-Look = tuple[tuple[int, ...], tuple[str, ...], tuple[Any, ...], bytes, bytes]
-"""Of one message or several: how many fields each has; their names; the values that nobody can change; which these
-are, a byte for each field; and the other values as msgpack writes them. Garbage collection passes by such a tuple."""
+Look = tuple[tuple[int, ...], tuple[str, ...], tuple[Any, ...], tuple[Any, ...], bytes]
+"""Of one message or several: how many fields each has; their names; their values; and those of them that could be
+changed, as they are and as msgpack wrote them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -206,10 +206,11 @@ def _gone() -> None:
 
 
 def _look(messages: Sequence[BaseMessage]) -> Look | None:
-    sizes, names, values = _held(messages)
-    where = bytes(map(_CONSTANT.__contains__, map(type, values)))
-    rest = _packed(values, where)
-    return None if rest is None else (sizes, names, tuple(compress(values, where)), where, rest)
+    fields = list(map(_fields, messages))
+    values = tuple(_flat(map(_values, fields)))
+    inside = tuple(one for one in values if type(one) not in _CONSTANT)
+    packed = _packed(inside)
+    return None if packed is None else (tuple(map(len, fields)), tuple(_flat(fields)), values, inside, packed)
 
 
 def _joined(looks: Sequence[Look | None]) -> Look | None:
@@ -217,34 +218,26 @@ def _joined(looks: Sequence[Look | None]) -> Look | None:
     there = [one for one in looks if one is not None]
     if len(there) < len(looks):
         return None
-    sizes, names, values, where, rest = zip(*there, strict=True) if there else ((), (), (), (), ())
-    flat = chain.from_iterable
-    return tuple(flat(sizes)), tuple(flat(names)), tuple(flat(values)), b"".join(where), b"".join(rest)
+    sizes, names, values, inside, packed = zip(*there, strict=True) if there else ((), (), (), (), ())
+    return tuple(_flat(sizes)), tuple(_flat(names)), tuple(_flat(values)), tuple(_flat(inside)), b"".join(packed)
 
 
 def _alike(messages: Sequence[Any], before: Look | None) -> bool:
     # a known class is one of the fields; what a class does not know of is not compared: it is serialised
     if before is None or not set(map(type, messages)) <= KINDS or any(map(_extra, messages)):
         return False
-    sizes, names, constant, where, rest = before
-    *shape, values = _held(messages)
-    if shape != [sizes, names]:
+    sizes, names, values, inside, packed = before
+    fields = list(map(_fields, messages))
+    if tuple(map(len, fields)) != sizes or tuple(_flat(fields)) != names:
         return False
     # compared as objects: an equal text may be an enum's, and an array has no truth value
-    return all(map(is_, compress(values, where), constant)) and _packed(values, where) == rest
+    return all(map(is_, _flat(map(_values, fields)), values)) and _packed(inside) == packed
 
 
-def _held(messages: Sequence[BaseMessage]) -> tuple[tuple[int, ...], tuple[str, ...], tuple[Any, ...]]:
-    fields = list(map(_fields, messages))
-    flat = chain.from_iterable
-    return tuple(map(len, fields)), tuple(flat(fields)), tuple(flat(map(_values, fields)))
-
-
-def _packed(values: tuple[Any, ...], where: bytes) -> bytes | None:
-    """Write the values that could be changed: to Python 1, 1.0 and True are equal, in a message they are not."""
-    held = list(compress(values, where.translate(_OTHERS)))
+def _packed(values: tuple[Any, ...]) -> bytes | None:
+    """Write values whole: to Python 1, 1.0 and True are equal, in a message they are not."""
     try:
-        return ormsgpack.packb(held, None, PLAIN_OPTION)[_head(len(held)) :]
+        return ormsgpack.packb(values, None, PLAIN_OPTION)[_head(len(values)) :]
     except (TypeError, ValueError):  # what msgpack does not know by itself could change unseen
         return None
 
@@ -256,7 +249,7 @@ def _head(count: int) -> int:
 
 BLOCK = 128
 """Messages that are compared at once."""
-_CONSTANT: frozenset[type] = frozenset({str, bytes, type(None)})
+_CONSTANT: frozenset[type] = frozenset({str, bytes, int, float, bool, type(None)})
 """Types of values that nobody can change."""
-_OTHERS = bytes([1, *bytes(255)])
+_flat = chain.from_iterable
 _values = dict[str, Any].values
