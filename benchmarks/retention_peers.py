@@ -152,7 +152,7 @@ def _sent(
         return ModelResponse([AIMessage("Yes.")])
 
     state: Any = {"messages": old, "_summarization_session_id": _SESSION}
-    with suppress(ContextOverflowError):
+    with suppress(ContextOverflowError):  # what was sent last is judged all the same
         middleware.wrap_model_call(ModelRequest(model=model, messages=old, state=state), answer)
     return sent[-1]
 

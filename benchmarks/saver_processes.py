@@ -182,7 +182,7 @@ class Remote:
 
     def _ask(self, method: Callable[Concatenate[Contender, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         assert not kwargs, "arguments go by their places"
-        with suppress(BrokenPipeError, ConnectionResetError):
+        with suppress(BrokenPipeError, ConnectionResetError):  # the answer says why it has ended
             self.pipe.send((method.__name__, args))
         answer: R = self.answer(method.__name__)
         return answer
@@ -272,7 +272,7 @@ def _serve(
     gc.freeze()  # the script and the imports; what is made from here on is collected as anywhere
     with ExitStack() as stack:
         contender, error = _tried(lambda: Contender(stack.enter_context(opens())))
-        with suppress(EOFError, OSError, KeyboardInterrupt):
+        with suppress(EOFError, OSError, KeyboardInterrupt):  # the parent has gone, or ends the run
             pipe.send((None, error))
             while not error:
                 command, arguments = pipe.recv()

@@ -143,7 +143,7 @@ def bundle_old(conn: sa.Connection, thread: Thread) -> None:
     for namespace, there in conn.execute(many).all():
         try:
             held = _oldest(conn, thread, namespace, min((there - LOOSE) // SIZE, _AT_ONCE) * SIZE)
-        except (RowError, KeyringError):
+        except (RowError, KeyringError):  # it stays, and is an error for whoever reads it
             continue
         rows = [_closed(thread, Bundle(namespace, group[0].number, tuple(group))) for group in _groups(held)]
         conn.execute(sa.insert(tables.bundle), rows)

@@ -171,7 +171,7 @@ def _sqlite(url: sa.URL, serde: SourceSerializer) -> Generator[Source]:
     with closing(connect()) as conn:
         saver = SqliteSaver(conn, serde=serde)
         saver.is_setup = True  # its own set-up writes
-        saver._has_task_path = "task_path" in writes.c  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        saver._has_task_path = "task_path" in writes.c  # noqa: SLF001 - set-up would find out  # pyright: ignore[reportPrivateUsage]
         yield Source(saver, engine, writes, sqlite3.Error)
 
 

@@ -31,7 +31,7 @@ class _Log(logging.LoggerAdapter[logging.Logger]):
     """The package's logger. A handler that raises does not end a turn (F26)."""
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
-        with suppress(Exception):
+        with suppress(Exception):  # there is nowhere left to say it
             super().log(level, msg, *args, **{**kwargs, "stacklevel": kwargs.get("stacklevel", 1) + 1})
 
 

@@ -49,7 +49,7 @@ def chat(
     try:
         with storage(db) as saver:
             graph = _graph(screen, saver, window=window, tools=tools, confirm=confirm)
-            with contextlib.suppress(EOFError, KeyboardInterrupt):
+            with contextlib.suppress(EOFError, KeyboardInterrupt):  # the person ends the chat
                 _talk(screen, Conversation(graph, thread))
             kept_in = place(saver.database.engine.url) if db and saver.database.durable else None
             screen.note(f"Bye. The conversation is kept as {thread} in {kept_in}." if kept_in else "Bye.")

@@ -227,7 +227,7 @@ def test_bytes_changed_inside_a_valid_envelope_give_no_other_error(saver: Any, n
         overwrite(saver, name, row, body=seal.close(label, bytes(content), beside=beside))
         try:
             read(saver)
-        except RowError:
+        except RowError:  # it was noticed
             pass
         except Exception as error:
             raise AssertionError(f"turn {turn}, {label}: {bytes(content).hex()}") from error
