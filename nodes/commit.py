@@ -41,7 +41,9 @@ def commit(turn: Turn) -> Step[Update]:
     needed = draft.get("needed") or ()
     if finding := judge(turn.call, turn.messages, after, ceiling=ceiling, floor=floor, needed=needed):
         return failed(draft, finding if attempts.as_begun(turn, draft) else _overtaken(finding))
-    draft.setdefault("seen", {"not_seen": [name for name in draft["drop"] if name not in _summaries(turn)]})
+    if "seen" not in draft:
+        summaries = {message_id(message) for message in turn.messages if is_summary(message)}
+        draft["seen"] = {"not_seen": [name for name in draft["drop"] if name not in summaries]}
     if draft["trigger"] == NEW_THREAD:
         return (yield from handed_over(turn, draft, after, _goal(turn)))
     size, verdict = turn.meter.request(after), verdict_of(turn.ladder, draft["rung"])
@@ -79,10 +81,6 @@ def _stale(turn: Turn, draft: Draft) -> Step[Finding | None]:
 def _overtaken(finding: Finding) -> Finding:
     """A draft that would have passed another writer by is no failure of its rung."""
     return Finding("stale", "messages_changed", f"{finding.reason} {finding.detail}".strip())
-
-
-def _summaries(turn: Turn) -> set[str]:
-    return {message_id(message) for message in turn.messages if is_summary(message)}
 
 
 def _leaving(turn: Turn, draft: Draft) -> list[AnyMessage]:

@@ -23,7 +23,7 @@ _CLIPPED = re.compile(r"\n\[TRUNCATED original~\d+ tokens\]$")
 _TEST = re.compile(r"(?:^|/)(?:tests?|test_\w+|\w+_tests?)(?:/|\.py$)")
 _DEFINED = re.compile(r"^ *(?:async )?((?:def|class) \w+)", re.MULTILINE)
 _TICKET = re.compile(r"\bticket ([A-Z]+-\d+)")
-_PLACE = re.compile(r"\b([\w/]+\.py):\d+\b")
+_PLACE = re.compile(r"(?<![\w/])/*+([\w/]+\.py):\d+\b")
 
 
 @dataclass

@@ -17,7 +17,7 @@ from .transcript import MARK, marks
 
 M = TypeVar("M", bound=BaseMessage)
 
-_MARKER = re.compile(r"\n\[TRUNCATED original~(\d+) tokens\](?:\n\[recall: [0-9a-f]{12}\])?\Z")
+_MARKER = re.compile(r"\n\[TRUNCATED original~(\d{1,15}) tokens\](?:\n\[recall: [0-9a-f]{12}\])?\Z")
 _HANDLE = 12
 _HANDLE_LINE = re.compile(r"\n\[recall: [0-9a-f]{12}\]\Z")
 _RAW_CALLS = frozenset({"tool_calls", "function_call"})

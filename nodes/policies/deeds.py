@@ -17,7 +17,7 @@ _STEP, _NAME, _VALUE, _ERROR = 100, 48, 60, 140
 _STEP_WORTH, _ERROR_WORTH = 0.08, 0.7
 
 _FAILED = re.compile(
-    r"\W*(?:Traceback\b|(?:\w+ ){0,3}\[?(?:[\w.]*Error|[\w.]*Exception|failed|failure|fatal|panic)\b)",
+    r"\W*+(?:Traceback\b|(?:\w+ ){0,3}\[?(?:[\w.]*Error|[\w.]*Exception|failed|failure|fatal|panic)\b)",
     re.IGNORECASE,
 )
 
@@ -68,7 +68,7 @@ def _name(view: Transcript, index: int, message: ToolMessage) -> str:
     if message.name or block is None:
         return message.name or "tool"
     calls = view.messages[block.start]
-    position = block.results.index(index)
+    position = block.position_of[index]
     named = calls.tool_calls if isinstance(calls, AIMessage) else []
     return named[position]["name"] if position < len(named) else "tool"
 

@@ -89,10 +89,9 @@ def _once(entries: Sequence[Entry]) -> list[Entry]:
 def requests(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
     """What users said after the last full answer."""
     view = Transcript(old)
-    answer = max(filter(view.is_answer, range(len(old))), default=-1)
-    waiting = [index for index in view.round_starts if index > answer and old[index].text]
+    waiting = [index for index in view.round_starts if index > view.last_answer and old[index].text]
     return [
-        *(earlier if answer < 0 else ()),
+        *(earlier if view.last_answer < 0 else ()),
         *(Entry("Open", start + i, _REQUEST_WORTH, one_line(old[i].text, _REQUEST)) for i in waiting),
     ]
 

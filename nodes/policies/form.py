@@ -8,13 +8,14 @@ from typing import Protocol
 from ..prompts import PROMPTS, ReplyForm
 from .chatter import continues_chat, expounds, refuses, sentences
 from .gate import Finding
+from .quoting import between_tags
 from .raw import is_call, is_data, is_transcript, loops
 
 _THOUGHT = re.compile(r"\s*<(think|thinking|thought|reasoning|analysis)>.*?(?:</\1>|\Z)", re.DOTALL)
 _NUMBER = r"(?:\(?\d{1,2}[.)、]|[一二三四五六七八九十]{1,2}、)"
 _HEADING = re.compile(
-    rf"\s*(?:#{{1,6}}\s+\S|\*\*[^*\n]{{1,80}}\*\*|{_NUMBER}\s*[^\n.。:：]{{1,60}}(?:[:：]|\s*$)"
-    r"|[^\n.。:：]{1,40}[:：]\s*$)"
+    rf"\s*+(?:#{{1,6}}\s+\S|\*\*[^*\n]{{1,80}}\*\*|{_NUMBER}\s*+[^\n.。:：]{{1,60}}(?:[:：]|\s*+$)"
+    r"|[^\n.。:：]{1,40}[:：]\s*+$)"
 )
 
 _LEADING = re.compile(rf"^[\s>#*•-]*{_NUMBER}?[\s*]*")
@@ -35,7 +36,7 @@ _NAME = r"(?:summary|record|recap|摘要|总结|记录|概述)"
 _PREFACE = re.compile(
     r"(?:(?:sure|certainly|of course|okay|ok|absolutely|好的|当然|没问题)[,.!，。！\s]{1,3})?"
     r"(?:(?:here(?:['’]s| is| are)|this is|below is|以下是?|下面是?|这是)"
-    rf".{{0,80}}{_NAME}.{{0,80}}|.{{0,60}}{_NAME}.{{0,60}}[:：])\s*",
+    rf".{{0,80}}{_NAME}.{{0,80}}|.{{0,60}}{_NAME}.{{0,60}}[:：])",
     re.IGNORECASE,
 )
 _NO_SUMMARY = re.compile(
@@ -78,15 +79,16 @@ class Tags:
 
     def body(self, text: str) -> str | Finding:
         """What stands between the tags."""
-        begin, end = f"<{self.name}>", f"</{self.name}>"
         spoken = _spoken(text)
         if not spoken:
             return _NOTHING_SPOKEN
-        found = re.findall(f"{re.escape(begin)}(.*?){re.escape(end)}", spoken, re.DOTALL)
-        if len(found) > 1 or spoken.count(begin) != len(found):
+        found = between_tags(spoken, self.name)
+        if len(found) > 1 or spoken.count(f"<{self.name}>") != len(found):
             return Finding("rejected_not_a_summary", "several_summaries" if found else "unclosed_summary_tag")
         if not found:
-            return Finding("rejected_not_a_summary", "no_summary_tags", f"the reply is not between {begin} tags")
+            return Finding(
+                "rejected_not_a_summary", "no_summary_tags", f"the reply is not between <{self.name}> tags"
+            )
         if not found[0].strip():
             return Finding("rejected_empty", "empty_tag_body")
         return _spoken(found[0]) or _NOTHING_SPOKEN
@@ -147,7 +149,7 @@ def not_a_summary(text: str) -> str | None:
 def _lines(text: str) -> list[str]:
     """The lines that are not empty, without the announcement of a summary."""
     lines = [line for line in text.splitlines() if line.strip()]
-    return lines[1:] if lines and _PREFACE.fullmatch(lines[0]) else lines
+    return lines[1:] if lines and _PREFACE.fullmatch(lines[0].strip()) else lines
 
 
 def _said(text: str) -> list[str]:

@@ -33,7 +33,7 @@ _WORD = re.compile(r"[A-Za-z][a-z]*")
 _CAPITALS_BEFORE = re.compile(r"(?<![\w-])[A-Z]{2,} \Z")
 _CAPITALS_AFTER = re.compile(r" [A-Z]{2,}(?![\w-])")
 _NEXT = 24
-"""Characters before a word in which the one before it stands."""
+"""Characters before a word in which the word before it is looked for, and the marks of a heading."""
 
 
 def identifiers(text: str) -> list[str]:
@@ -52,7 +52,7 @@ def is_shouted(line: str, start: int, end: int) -> bool:
     """Whether what stands there is a plain word in capitals, beside another one or as a heading."""
     if not line[start:end].isalpha():
         return False
-    if line[end : end + 1] == ":" and not line[:start].strip(" #*>-"):
+    if start <= _NEXT and line[end : end + 1] == ":" and not line[:start].strip(" #*>-"):
         return True
     return bool(_CAPITALS_BEFORE.search(line, max(0, start - _NEXT), start) or _CAPITALS_AFTER.match(line, end))
 

@@ -31,7 +31,7 @@ def _pattern(marker: str) -> re.Pattern[str]:
     """What is kept in a group of that name (fenced and inline code, quoted lines, the marker in quotes), or it."""
     words = re.escape(marker)
     return re.compile(
-        rf"(?P<kept>(?P<fence>`{{3,}}|~{{3,}})(?s:.*?)(?:(?P=fence)|\Z)|`[^`\n]*`|^[ \t]*>[^\n]*"
+        rf"(?P<kept>(?P<fence>`{{3,20}}|~{{3,20}})(?s:.*?)(?:(?P=fence)|\Z)|`[^`\n]*`|^[ \t]*>[^\n]*"
         rf"|[\"'“‘«]{words}[\"'”’»])|{words}",
         re.MULTILINE,
     )

@@ -1,6 +1,8 @@
 """The page that a digest shows: its entries under headings, facts of one message on one line."""
 
-from collections.abc import Iterator, Sequence
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from .entries import SECTIONS, Entry, Section
@@ -14,6 +16,10 @@ _ELSEWHERE: dict[Section, tuple[Section, ...]] = {
     "Open": ("Rules",),
     "Said": ("Goal", "Open", "Rules"),
 }
+"""For a section, the sections that may hold the same words already."""
+
+_WORD_START = re.compile(r"(?<![^\W⺀-\U0010ffff])\S")
+"""Any character but white space that follows no letter or digit of a script that puts spaces between words."""
 
 
 def page(entries: Sequence[Entry]) -> str:
@@ -22,7 +28,7 @@ def page(entries: Sequence[Entry]) -> str:
     for section in SECTIONS:
         own = [entry for entry in entries if entry.section == section]
         if section in _ELSEWHERE:
-            own = [entry for entry in own if not _said(entry, entries)]
+            own = list(_not_repeated(own, entries, section))
         lines = list(_fact_lines(own)) if section == "Facts" else [_line(entry) for entry in own]
         if section == "Goal" and lines:
             parts.append(f"{section}: {' '.join(lines)}")
@@ -31,15 +37,32 @@ def page(entries: Sequence[Entry]) -> str:
     return "\n".join(parts)
 
 
-def _said(entry: Entry, entries: Sequence[Entry]) -> bool:
-    """Whether a rule stands word for word in the goal or an open request, or a cut request in a rule."""
-    elsewhere = _ELSEWHERE[entry.section]
-    words = entry.value.rstrip(ELLIPSIS)
-    return not entry.path and any(
-        words in other.value and (entry.section != "Open" or words != other.value)
-        for other in entries
-        if other.section in elsewhere and not other.path  # with a path, it is a tool that speaks
-    )
+def _not_repeated(own: Sequence[Entry], entries: Sequence[Entry], section: Section) -> Iterator[Entry]:
+    """The entries of a section without a rule that stands in the goal or an open request, or a cut request in a rule.
+
+    An entry with a path is a tool's words: it is neither left out nor searched.
+    """
+    elsewhere = _ELSEWHERE[section]
+    shown = _Phrases(entry.value for entry in entries if entry.section in elsewhere and not entry.path)
+    for entry in own:
+        if entry.path or not shown.hold(entry.value.rstrip(ELLIPSIS), with_more=section == "Open"):
+            yield entry
+
+
+class _Phrases:
+    """Texts in which phrases are looked up by binary search: the sorted suffixes that begin where a word begins.
+
+    The cost of a look-up hardly grows with the number of texts. All texts are short: a few hundred characters.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = set(texts)
+        self._suffixes = sorted(text[found.start() :] for text in self._texts for found in _WORD_START.finditer(text))
+
+    def hold(self, phrase: str, *, with_more: bool) -> bool:
+        """Whether a text contains the phrase, from the beginning of a word on; `with_more`: and is longer than it."""
+        at = bisect_left(self._suffixes, phrase) + (with_more and phrase in self._texts)
+        return at < len(self._suffixes) and self._suffixes[at].startswith(phrase)
 
 
 def _line(entry: Entry) -> str:

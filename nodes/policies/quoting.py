@@ -4,9 +4,10 @@ import re
 
 ELLIPSIS = "…"
 
-_QUOTED_CODE = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)", re.DOTALL)
+_QUOTED_CODE = re.compile(r"(`{3,20}|~{3,20}).*?(?:\1|\Z)", re.DOTALL)
+"""A fence and what it holds; the fence's length is bounded, since it is compared at each character that follows."""
 _LINE_END = re.compile(r"\r\n?")
-_QUOTED_LINE = re.compile(r"^\s*>.*$", re.MULTILINE)
+_QUOTED_LINE = re.compile(r"^[^\S\n]*+>.*$", re.MULTILINE)
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
@@ -45,3 +46,15 @@ def worded(line: str) -> str:
 def without_quotations(text: str) -> str:
     """What someone says in their own words: without code fences and quoted lines (DESIGN §8)."""
     return _QUOTED_LINE.sub("\n", _QUOTED_CODE.sub("\n", _LINE_END.sub("\n", text)))
+
+
+def between_tags(text: str, name: str, *, ignore_case: bool = False) -> list[str]:
+    """The texts between `<name>` and the next `</name>`, in order; a tag that is never closed holds nothing."""
+    found, begin = list[str](), -1
+    for tag in re.finditer(f"<(/?){re.escape(name)}>", text, re.IGNORECASE if ignore_case else 0):
+        if not tag[1] and begin < 0:
+            begin = tag.end()
+        elif tag[1] and begin >= 0:
+            found.append(text[begin : tag.start()])
+            begin = -1
+    return found

@@ -5,7 +5,7 @@ import re
 import zlib
 from typing import Any
 
-_FENCED = re.compile(r"\s*```[ \t]*(\w*)[^\n]*\n(.*)\n[ \t]*```\s*", re.DOTALL)
+_FENCED = re.compile(r"\s*+```[ \t]*+(\w*+)[^\n]*+\n(.*)\n[ \t]*+```\s*+", re.DOTALL)
 _PROSE = frozenset({"", "md", "markdown", "text", "txt"})
 
 _CALL = re.compile(

@@ -1,6 +1,7 @@
 """The record that a digest leaves for the next: entries as compact JSON within a limit of bytes."""
 
 import json
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -42,11 +43,12 @@ def pack(entries: Sequence[Entry], ranked: Iterable[int], count: int, limit: int
     names, lists, kept = {"": 0}, {"": 0}, dict[int, list[Any]]()
     for index in dict.fromkeys(ranked):
         entry = entries[index]
-        new = list(dict.fromkeys(name for name in (entry.path, entry.key) if name not in names))
-        row = _row(entry, {**names, **{name: len(names) + place for place, name in enumerate(new)}}, lists)
+        unknown = dict.fromkeys(name for name in (entry.path, entry.key) if name not in names)
+        new = {name: len(names) + place for place, name in enumerate(unknown)}
+        row = _row(entry, ChainMap(new, names), lists)
         size = record_bytes(row) + 1 + sum(record_bytes(name) + 1 for name in new)
         if size <= left:
-            names.update({name: len(names) + place for place, name in enumerate(new)})
+            names.update(new)
             lists.setdefault(entry.row, len(lists))
             kept[index] = row
             left -= size

@@ -4,6 +4,7 @@ State keeps what happened; only the request is healed. Pairing is by position, s
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
@@ -57,15 +58,16 @@ def _block(messages: Sequence[AnyMessage], block: ToolBlock) -> list[AnyMessage]
 
 def _joined(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     joined: list[AnyMessage] = []
-    for message in messages:
-        if joined and isinstance(message, HumanMessage) and isinstance(joined[-1], HumanMessage):
-            content = [*_blocks(joined[-1]), *_blocks(message)]
-            joined[-1] = joined[-1].model_copy(update={"content": content})
+    for is_user, group in groupby(messages, lambda message: isinstance(message, HumanMessage)):
+        first, *others = group
+        if is_user and others:
+            content = [block for message in (first, *others) for block in _blocks(message)]
+            joined.append(first.model_copy(update={"content": content}))
         else:
-            joined.append(message)
+            joined += [first, *others]
     return joined
 
 
-def _blocks(message: HumanMessage) -> list[str | dict[str, Any]]:
+def _blocks(message: AnyMessage) -> list[str | dict[str, Any]]:
     content = cast("str | list[str | dict[str, Any]]", message.content)
     return [{"type": "text", "text": content}] if isinstance(content, str) else content

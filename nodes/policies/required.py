@@ -10,14 +10,13 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from .digest import digest
 from .entries import Section
-from .quoting import without_quotations
+from .quoting import between_tags, without_quotations
 from .record import unpack
 from .tokens import TokenCounter, texts_of
 from .transcript import MARK, is_real_user, is_summary, marks
 
 _FACTS: tuple[Section, ...] = ("Rules", "Facts")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
-_PIN = re.compile(r"<Pin>(.*?)</Pin>", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +56,11 @@ def pins_in(message: AnyMessage) -> list[str]:
         return []
     own = "\n".join(_INLINE_CODE.sub(" ", without_quotations(text)) for text in texts_of(message))
     released = marks(message).get("unpinned", ())
-    return [text for found in _PIN.findall(own) if (text := found.strip()) and text not in released]
+    return [
+        text
+        for found in between_tags(own, "pin", ignore_case=True)
+        if (text := found.strip()) and text not in released
+    ]
 
 
 def without_pin(message: AnyMessage, text: str) -> AnyMessage:

@@ -13,9 +13,11 @@ _LONGEST = 320
 _TELLING = 4
 """Words from which a sentence tells something; of Chinese, two characters are one."""
 
-_WRAPPED = re.compile(r"(?<=[a-z,])[ \t]*\n[ \t]*(?=[a-z])")
-_BREAK = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)|(?<=[。！？；])|\s*;\s+|\n+|\s+[-*•]\s+")
-_BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,2}[.)])\s+|\d{1,2}、\s*)")
+_WRAPPED = re.compile(r"(?<=[a-z,])[ \t]*+\n[ \t]*+(?=[a-z])")
+_BREAK = re.compile(r"(?<=[.!?])[\"')\]]*+\s++(?=\S)|(?<=[。！？；])|;\s++|\n++|(?<=\s)[-*•]\s++")
+"""Where a sentence ends. No alternative begins with white space before its mark: a long run of white space would be
+scanned again from each of its characters. What is left at the edges of a sentence is stripped."""
+_BULLET = re.compile(r"^\s*+(?:(?:[-*•]|\d{1,2}[.)])\s++|\d{1,2}、\s*+)")
 
 _NO_RULE = re.compile(
     r"\bI (?:do not|don['’]t|can ?not|can['’]t|could ?n[o'’]?t|did ?n[o'’]?t|have never|never|won['’]t)"

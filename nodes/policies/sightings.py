@@ -24,6 +24,9 @@ _KEY = 48
 _SNIPPET, _BEFORE, _AFTER = 90, 28, 14
 """Characters of a quotation, and of the words before and after its identifiers."""
 
+_LONGEST_NAME = 4 * _KEY
+"""Characters of a key that are read: each value below it repeats them."""
+
 _DEEPEST = 12
 """Levels of nested JSON that are read."""
 
@@ -83,7 +86,7 @@ def _together(found: Iterator[Sighting]) -> Iterator[Sighting]:
 def _arguments(view: Transcript, index: int, at: int) -> Iterator[Sighting]:
     """What the call that this result answers was given."""
     if block := view.block_of.get(index):
-        yield from _given(view, block.start, block.results.index(index), at)
+        yield from _given(view, block.start, block.position_of[index], at)
 
 
 def _unanswered(view: Transcript, index: int, at: int) -> Iterator[Sighting]:
@@ -146,7 +149,8 @@ def leaves(
         for index, item in enumerate(value):
             yield from leaves(item, inner, _dotted(row, str(index)), "", depth + 1)
         return
-    for name, item in cast("dict[str, Any]", value).items():
+    for given, item in cast("dict[str, Any]", value).items():
+        name = given[:_LONGEST_NAME]
         if isinstance(item, (dict, list)) and numbered(name):
             yield inner, _dotted(row, name), "", name
             yield from leaves(item, inner, _dotted(row, name), "", depth + 1)

@@ -1,5 +1,7 @@
 """A conversation read as rounds, tool blocks and kinds of messages (S0.7, S0.16, S1.8-S1.11)."""
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,7 +74,7 @@ class ToolBlock:
     results: tuple[int | None, ...]
     """Index of each call's result, in call order; `None` where none has come."""
 
-    @property
+    @cached_property
     def indexes(self) -> tuple[int, ...]:
         """Indexes of the block's messages, ascending. What lies between them is not part of it (B5)."""
         return (self.start, *sorted(i for i in self.results if i is not None))
@@ -81,6 +83,11 @@ class ToolBlock:
     def end(self) -> int:
         """Index of the block's last message."""
         return self.indexes[-1]
+
+    @cached_property
+    def position_of(self) -> Mapping[int, int]:
+        """By index of each result, the position of the call that it answers."""
+        return {index: position for position, index in enumerate(self.results) if index is not None}
 
 
 @dataclass(frozen=True)
@@ -95,13 +102,18 @@ class Transcript:
 
         A result answers the latest assistant message that still waits for its id.
         """
-        waiting: list[tuple[int, list[str | None], list[int | None]]] = []
+        found: list[tuple[int, list[int | None]]] = []
+        waiting: defaultdict[str | None, list[tuple[list[int | None], int]]] = defaultdict(list)
         for index, message in enumerate(self.messages):
             if calls := calls_of(message):
-                waiting.append((index, [call_id for call_id, _ in calls], [None] * len(calls)))
-            elif isinstance(message, ToolMessage):
-                _answer(waiting, message.tool_call_id, index)
-        return tuple(ToolBlock(start, tuple(results)) for start, _, results in waiting)
+                results: list[int | None] = [None] * len(calls)
+                found.append((index, results))
+                for position in range(len(calls) - 1, -1, -1):  # of equal ids in one message the first is taken first
+                    waiting[calls[position][0]].append((results, position))
+            elif isinstance(message, ToolMessage) and (open_calls := waiting.get(message.tool_call_id)):
+                answered, position = open_calls.pop()
+                answered[position] = index
+        return tuple(ToolBlock(start, tuple(results)) for start, results in found)
 
     @cached_property
     def block_of(self) -> Mapping[int, ToolBlock]:
@@ -133,7 +145,12 @@ class Transcript:
         if not self.round_starts:
             return None
         newest = self.round_starts[-1]
-        return None if any(map(self.is_answer, range(newest + 1, len(self.messages)))) else newest
+        return None if self.last_answer > newest else newest
+
+    @cached_property
+    def last_answer(self) -> int:
+        """Index of the last full answer; -1 where there is none."""
+        return next((index for index in range(len(self.messages) - 1, -1, -1) if self.is_answer(index)), -1)
 
     @cached_property
     def unseen(self) -> frozenset[int]:
@@ -150,8 +167,7 @@ class Transcript:
         """State of one call of a block (DESIGN §3). A malformed call runs no tool and is interrupted at once."""
         result = block.results[position]
         until = len(self.messages) if result is None else result
-        own = set(block.indexes)
-        interrupted = any(index not in own for index in range(block.start + 1, until))
+        interrupted = bisect_left(block.indexes, until) < until - block.start  # something else stands between them
         if result is None:
             malformed = position >= len(cast("AIMessage", self.messages[block.start]).tool_calls)
             return "interrupted" if interrupted or malformed else "open"
@@ -168,12 +184,4 @@ class Transcript:
         """Whether a block may leave: every call answered, or a full answer follows the interrupted one."""
         if None not in block.results:
             return True
-        return any(map(self.is_answer, range(block.end + 1, len(self.messages))))
-
-
-def _answer(waiting: list[tuple[int, list[str | None], list[int | None]]], call_id: str, result: int) -> None:
-    for _, ids, results in reversed(waiting):
-        for position, waiting_id in enumerate(ids):
-            if waiting_id == call_id and results[position] is None:
-                results[position] = result
-                return
+        return self.last_answer > block.end

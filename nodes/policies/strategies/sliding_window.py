@@ -27,6 +27,6 @@ def _by_author(selector: Selector, size: int) -> frozenset[int]:
     """
     messages = selector.view.messages
     own = [index for index in selector.spoken if isinstance(messages[index], AIMessage)]
-    others = [i for i in selector.spoken if i not in own and not is_summary(messages[i])]
+    others = [i for i in selector.spoken if not isinstance(messages[i], AIMessage) and not is_summary(messages[i])]
     few = size // 2
     return frozenset([*own[few - size :], *others[max(0, len(others) - few) :]])
