@@ -217,8 +217,8 @@ def _check_sizes(team: Collaborators) -> None:
     sizes = team.sizes()
     if sizes is not None and sizes.raised:
         log.warning(
-            "system prompt and tool schemas take %d of %d tokens: trigger_ratio is taken of the %d that are left, "
-            "and a compaction starts at %d",
+            "The system prompt and the tool schemas take %d of %d tokens. trigger_ratio therefore applies to the "
+            "remaining %d tokens, and a compaction starts at %d tokens.",
             sizes.fixed,
             sizes.limit,
             sizes.room,

@@ -103,7 +103,7 @@ def _told_text(turn: Turn, text: str | None) -> str | None:
     try:
         return redaction.hook(text)
     except Exception:  # noqa: BLE001 - the hook is the application's own; what it did not pass is not told
-        log.error("the redaction hook failed; the text is left out")  # a traceback might quote it
+        log.error("The redaction hook failed; the text is left out")  # a traceback might quote it
         return "[left out: the redaction hook failed]"
 
 
@@ -219,4 +219,4 @@ def told(turn: Turn, write: Callable[[], Any]) -> Step[None]:
     try:
         yield from blocking(write)
     except Exception:  # noqa: BLE001 - the ledger only tells
-        log.exception("the ledger of thread %r could not be written; the turn goes on", turn.thread_id)
+        log.exception("The ledger of thread %r could not be written; the turn continues", turn.thread_id)

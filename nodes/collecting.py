@@ -59,7 +59,7 @@ def _goal(turn: Turn) -> Step[str]:
         try:
             archived = thread and (yield from blocking(lambda: turn.team.records.recall(thread, name)))
         except Exception:  # noqa: BLE001 - what is kept of it will do
-            log.exception("the first input of thread %r could not be read from the archive", thread)
+            log.exception("The first input of thread %r could not be read from the archive", thread)
             archived = None
         if (first := here or archived) and first.text:
             return first.text
@@ -86,7 +86,7 @@ def _collected(turn: Turn, provider: KeyInformation, context: KeyContext) -> Ste
         return redaction.hook(text) if redaction and text else text
     except Exception as error:  # noqa: BLE001 - S2.54: a compaction goes on without it
         reason = "timeout" if isinstance(error, SummaryTimeoutError) else type(error).__name__
-        log.warning("the key information %r is left out (%s)", provider.name, reason)
+        log.warning("A provider failed: the key information %r is left out (%s)", provider.name, reason)
         emit(turn.writer, KeyInformationEvent(name=provider.name, reason=reason))
         return ""
 

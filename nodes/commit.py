@@ -52,7 +52,9 @@ def commit(turn: Turn) -> Step[Update]:
         yield from attempts.commit(turn, turn.draft_key, outcome, _leaving(turn, draft))
     except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
         return failed(draft, failure(error, "archive"))
-    log.info("committed: %d -> %d tokens (%s, %s)", draft["tokens_before"], size, draft["strategy"], verdict)
+    log.info(
+        "Committed a compaction: %d -> %d tokens (%s, %s)", draft["tokens_before"], size, draft["strategy"], verdict
+    )
     _tell(turn, draft, size, len(after), outcome.summary)
     return _committed(turn, draft, after, size, verdict)
 

@@ -37,7 +37,7 @@ def check(turn: Turn, size: int, source: TriggerSource, route: Route) -> Step[di
     decision = decide(size, turn.sizes, standing(turn), answered=route == "end")
     if decision == "deferred":
         reason = held_off(past(turn), turn.settings)
-        log.info("冷却中，跳过压缩 (cool-down: %s)", reason)
+        log.info("Skipping a compaction during the cool-down (冷却中，跳过压缩): %s", reason)
         yield from note(turn, name, "deferred_cooldown", size, reason=reason)
     if decision in ("confirm", "choose") and not turn.can_ask:
         decision = yield from _unasked(turn, name, size)

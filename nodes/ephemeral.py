@@ -105,7 +105,7 @@ def _recorded(
 
 def _tell(turn: Turn, key: AttemptKey, before: int, after: int, finding: Finding | None) -> None:
     verdict, reason = (finding.verdict, finding.reason) if finding else ("committed", "success")
-    log.info("ephemeral messages: %s, %d -> %d tokens", verdict, before, after)
+    log.info("Removing ephemeral messages: %s, %d -> %d tokens", verdict, before, after)
     emit(
         turn.writer,
         CompactionEvent(

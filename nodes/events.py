@@ -210,4 +210,4 @@ def emit(sink: EventSink, event: Event) -> None:
     try:
         sink(payload)
     except Exception:
-        log.exception("the event sink failed; the compaction goes on")
+        log.exception("The event sink failed; the compaction continues")

@@ -122,7 +122,7 @@ def _marker_alone(turn: Turn, given: AIMessage, compaction: dict[str, Any], mark
         decided = yield from check(turn.after({**compaction, "marked": marked}), turn.size, "check", "model")
         if decided["step"] in ("selective_compaction", "confirm"):
             return {"messages": [], "compaction": {**compaction, **decided, "usage": None, "marked_alone": True}}
-    log.warning("the model answered with %s alone; the turn ends with that", marked)
+    log.warning("The model answered with the marker %s and nothing else; the turn ends with this answer", marked)
     ended = {"step": "end", "route": "end", "usage": None, "marked": None}
     return {"messages": [given], "compaction": {**compaction, **ended}}
 
@@ -162,7 +162,7 @@ def _judged(turn: Turn, sent: int) -> dict[str, Any]:
     times = turn.compaction.get("ineffective", 0) + 1
     last = (turn.compaction.get("last") or {}).get("rung", 0)
     judged: dict[str, Any] = {"unproven": False, "ineffective": times, "rung": min(last + 1, len(turn.ladder) - 1)}
-    log.warning("the compaction was ineffective: the provider still counts %d tokens", sent)
+    log.warning("The last compaction was ineffective: the provider still counts %d tokens", sent)
     if times >= turn.settings.ineffective_after:
         judged["cooldown_until"] = turn.now() + turn.settings.cooldown_s
     return judged

@@ -43,7 +43,7 @@ def rollback(turn: Turn) -> Step[Update]:
         emit(turn.writer, replaced_event(len(restored)))
         turn = _holding(turn, restored)
     outcome = attempts.outcome_of(turn, draft, verdict, reason=reason, detail=detail)
-    log.warning("压缩失败，已回滚 (%s: %s %s)", verdict, reason, outcome.detail[:200])
+    log.warning("Rolled back a compaction (压缩失败，已回滚): %s: %s %s", verdict, reason, outcome.detail[:200])
     if verdict == "recovered":
         yield from attempts.recover(turn, draft, outcome)
     else:
@@ -67,7 +67,9 @@ def _put_off(turn: Turn, draft: Draft, found: Finding) -> Step[Update]:
     became of it on another branch stands.
     """
     log.error(
-        "the snapshot of attempt %s cannot be read (%s); it is restored later", draft["snapshot_id"], found.reason
+        "The snapshot of attempt %s cannot be read (%s); the next check tries again",
+        draft["snapshot_id"],
+        found.reason,
     )
     if draft["failure"]:
         outcome = attempts.outcome_of(turn, draft, found.verdict, reason=found.reason, detail=found.detail)
@@ -104,7 +106,7 @@ def _restored(turn: Turn, draft: Draft) -> Step[list[AnyMessage] | None]:
         return None
     original: list[BaseMessage] | None = yield from attempts.snapshot(turn, turn.draft_key)
     if original is None:
-        log.error("no snapshot of attempt %s was found; the conversation is left as it is", draft["snapshot_id"])
+        log.error("No snapshot of attempt %s was found; the conversation stays as it is", draft["snapshot_id"])
         return None
     known = {message.id for message in original}
     arrived = [message for message in turn.messages if message.id not in known]

@@ -32,7 +32,7 @@ def selective_compaction(turn: Turn) -> Step[Update]:
     name = strategy(turn.settings, ladder[rung])
     before = turn.meter.request(turn.messages)
     draft = _opened(turn, base, rung=rung, name=name, trigger=trigger, before=before)
-    log.info("开始选择性压缩 (selective compaction, %s, %d tokens)", name, before)
+    log.info("Starting a selective compaction (开始选择性压缩): %s, %d tokens", name, before)
     turn.tell(meta_event("selective_start", before, before, Counts(), "started"))
     goal = turn.demand(before, last=rung == len(ladder) - 1)
     try:

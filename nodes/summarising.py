@@ -14,6 +14,7 @@ from .failures import failure
 from .ladder import Rung
 from .policies.gate import Finding
 from .policies.length import within
+from .policies.substance import says_too_little
 from .policies.summary import Chunk, Earlier, Reply, absorbed, chunks, extract, old_part
 from .policies.transcript import message_id
 from .prompts import PROMPTS
@@ -194,7 +195,7 @@ def _ask(work: Work, request: SummaryRequest, so_far: Written, *, most: int | No
         so_far = replace(so_far, calls=so_far.calls + len(question.calls))
         if not isinstance(outcome, Reply):
             return replace(so_far, finding=outcome)
-        so_far, text = so_far.booked(outcome), extract(outcome)
+        so_far, text = so_far.booked(outcome), _judged(work, request, outcome)
         if isinstance(text, str) and most is not None and (size := request.counter.text(text)) > most:
             text = Finding("rejected_inflated", "longer_than_asked", f"{size} tokens, asked for {work.budget}")
         if isinstance(text, str):
@@ -203,6 +204,16 @@ def _ask(work: Work, request: SummaryRequest, so_far: Written, *, most: int | No
         if work.rung.in_pieces:  # the same defects were named before, to no avail
             break
     return replace(so_far, finding=finding)
+
+
+def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
+    """The summary in a reply, or what is wrong with it. A digest or a notice is not asked how much it says."""
+    text = extract(reply)
+    if isinstance(text, Finding) or work.rung.is_deterministic:
+        return text
+    if says_too_little(text, f"{request.conversation}\n{request.earlier or ''}"):
+        return Finding("rejected_not_a_summary", "too_little_content", f"{len(text)} characters")
+    return text
 
 
 def _patience(work: Work, calls: int) -> Patience:

@@ -22,7 +22,8 @@ def summarize(turn: Turn) -> Step[Update]:
     """Write the summary into the draft, or what went wrong; never raises for a summariser's failure."""
     draft = turn.draft.copy()
     rung = turn.ladder[draft["rung"]]
-    log.info("执行 LLM Summary (%s)", draft["strategy"])
+    if not rung.is_deterministic:
+        log.info("Running the LLM summary (执行 LLM Summary): %s", draft["strategy"])
     size = draft["tokens_selected"]
     turn.tell(meta_event("summary_start", size, size, counts_of(draft.get("counts")), "always_run"))
     try:
@@ -46,7 +47,9 @@ def is_paid(turn: Turn) -> Step[bool]:
     try:
         known = yield from _known(turn, turn.draft_key, _name(turn, draft))
     except Exception:  # noqa: BLE001 - a draft whose records cannot be read is dropped
-        log.exception("the summaries of thread %r could not be read", turn.thread_id)
+        log.exception(
+            "The recorded summaries of thread %r could not be read; its open draft is dropped", turn.thread_id
+        )
         return False
     if draft["failure"] or known is None:
         return False
@@ -89,7 +92,7 @@ def _written(turn: Turn, draft: Draft, rung: Rung, extra: Beside) -> Step[Writte
         return (yield from summarise_by_sections(work))
     name = _name(turn, draft)
     if (known := (yield from _known(turn, key, name))) is not None:
-        log.info("the summary of attempt %s was recorded before; it is not asked for again", key.compaction_id)
+        log.info("The summary of attempt %s was recorded by an earlier run and is used again", key.compaction_id)
         return replace(known, seen=seen_of(work.parts()))
     written = yield from summarise_by_sections(work)
     if written.finding is None:

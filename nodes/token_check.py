@@ -110,7 +110,7 @@ def _first_pinned(turn: Turn) -> Memory | None:
     first = first_inputs(turn.messages)
     held, most = turn.meter.scaled(total(turn.counter, first)), turn.sizes.room // 2
     if held > most:
-        log.warning("the first input is not pinned: it takes %d tokens, more than half of the room, %d", held, most)
+        log.warning("The first input is not pinned: it takes %d tokens, more than half of the room (%d)", held, most)
         first = []
     return {"pins": [*dict.fromkeys([*(known or ()), *map(message_id, first)])]}
 

@@ -16,6 +16,9 @@ from .transcript import all_calls, calls_of
 LONGEST = 40
 """Characters that a call id may have."""
 
+_STEM = 32
+"""Characters of an id that are never replaced by a number; ids that begin alike are numbered together."""
+
 _RAW_CALLS = "tool_calls"
 CALL_BLOCKS: Mapping[str, tuple[str, str]] = {
     "tool_use": ("id", "input"),
@@ -55,9 +58,9 @@ class _Ids:
     def give(self, wanted: str | None) -> str:
         """The id that is wanted, if it can be had; else the nearest one that is free."""
         base = (wanted or "call")[:LONGEST]
-        found = base
+        found, stem = base, base[:_STEM]
         while found in self._given:
-            number = self._last[base] = self._last.get(base, 1) + 1
+            number = self._last[stem] = self._last.get(stem, 1) + 1
             suffix = f"-{number}"
             found = base[: LONGEST - len(suffix)] + suffix
         self._given.add(found)

@@ -131,8 +131,8 @@ async def test_a_call_that_does_not_stream_only_logs(go: Drive, caplog: pytest.L
     logged = [record.getMessage() for record in caplog.records if record.name == "langgraph_compaction"]
     phases = [literal_eval(line) for line in logged if "'phase'" in line]
     size = phases[0]["tokens_before"]
-    assert f"开始选择性压缩 (selective compaction, selective+model, {size} tokens)" in logged
-    assert "执行 LLM Summary (selective+model)" in logged
+    assert f"Starting a selective compaction (开始选择性压缩): selective+model, {size} tokens" in logged
+    assert "Running the LLM summary (执行 LLM Summary): selective+model" in logged
     assert "压缩失败，已回滚" not in caplog.text
     assert [event["phase"] for event in phases][-1] == "summary_done"
     quiet = await go.invoke(telling(emit_compaction_meta_events=False), BLOCKS)
@@ -146,7 +146,10 @@ async def test_a_rollback_is_logged(go: Drive, caplog: pytest.LogCaptureFixture)
     await go.invoke(telling(ScriptedModel(replies=[""])), BLOCKS)
     (record,) = [record for record in caplog.records if "压缩失败，已回滚" in record.message]
     assert (record.levelno, record.filename) == (logging.WARNING, "rollback.py")
-    assert record.message == "压缩失败，已回滚 (rejected_empty: empty_summary finish_reason=None)"
+    assert (
+        record.message
+        == "Rolled back a compaction (压缩失败，已回滚): rejected_empty: empty_summary finish_reason=None"
+    )
 
 
 def raising(*_: Any, **__: Any) -> None:

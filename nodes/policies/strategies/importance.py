@@ -27,7 +27,7 @@ SHORT, TOO_SHORT = 50, 0.5
 def importance(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
     """Keep what scores `importance_score_threshold` or more, and the newest of the others."""
     settings = selector.settings
-    scores = {index: _of_unit(selector, index) for index in selector.spoken}
+    scores = _scores(selector)
     low = [index for index, points in scores.items() if points < settings.importance_score_threshold]
     yield from leaving(selector, low, keep=settings.importance_keep_low)
 
@@ -44,11 +44,14 @@ def leaving(selector: Selector, others: list[int], *, keep: int) -> Iterator[Cho
         yield Choice(drop=drop | {i for i in selector.spoken if is_summary(messages[i])}, summarise=True)
 
 
-def _of_unit(selector: Selector, index: int) -> float:
-    """The score of a message, or of the best message of its tool block (B12)."""
-    block = selector.view.block_of.get(index)
-    indexes = block.indexes if block else (index,)
-    return max(score(selector.view.messages[each], selector.settings) for each in indexes)
+def _scores(selector: Selector) -> dict[int, float]:
+    """By index the score of each message but system messages; all of a tool block have the best score in it (B12)."""
+    view = selector.view
+    own = {index: score(view.messages[index], selector.settings) for index in selector.spoken}
+    best = {block.start: max(own[index] for index in block.indexes) for block in view.blocks}
+    return {
+        index: best[block.start] if (block := view.block_of.get(index)) else points for index, points in own.items()
+    }
 
 
 def score(message: AnyMessage, settings: CompactionSettings) -> float:

@@ -1,0 +1,100 @@
+"""Whether a summary says enough to replace a conversation; an acknowledgment does not, in any language.
+
+The length of a text is counted in units. A unit is a word. In scripts that put no spaces between words it is two
+Chinese, Japanese or Korean characters, or four characters of Thai, Lao, Burmese or Khmer.
+"""
+
+import re
+from html import unescape
+
+LEAST = 3
+"""Fewest units of a summary that replaces 30 units or more."""
+
+ALONE = 10
+"""Distinct units from which a summary need not share a term with the conversation: it may be in another language."""
+
+OPENED = 24
+"""Units below which a summary that opens with a word of acknowledgment is only an acknowledgment."""
+
+_TOLD = 10
+"""Units of a short conversation for each unit that its summary must have."""
+
+_WORDS = 6
+"""Distinct words below which a conversation consists of codes and figures; its summary need not repeat any."""
+
+_TAG = re.compile(r"<[^<>\n]*>")
+_HAN = "⺀-〇぀-ヿ㐀-鿿豈-﫿\U00020000-\U0003ffff"
+_HANGUL = "가-힣"
+_ALPHABETS = "\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff"
+_PACKED = re.compile(f"[{_HAN}{_HANGUL}]")
+_SLOW = re.compile(f"[{_ALPHABETS}]")
+_WORD = re.compile(rf"[^\W_{_HAN}{_HANGUL}{_ALPHABETS}]+(?:['’][^\W\d_{_HAN}{_HANGUL}{_ALPHABETS}]+)*")
+_PAIRED = re.compile(f"(?=([ァ-ヺ㐀-鿿]{{2}}|[{_HANGUL}]{{2}}|[{_ALPHABETS}]{{4}}))")
+"""Overlapping pieces that two texts in such a script may share; hiragana is left out, as it is mostly endings."""
+
+_STEM, _SHORTEST = 5, 4
+"""Characters of a word that are compared, so that grammatical endings do not count; fewest letters of such a word."""
+
+_ACKNOWLEDGED = re.compile(
+    r"\W*(?:"
+    r"(?:acknowledged|understood|noted|roger(?: that)?|copy that|got it|will do|i (?:see|understand)|okay|ok|alright"
+    r"|all right|sure(?: thing)?|certainly|of course|absolutely|thanks?(?: you)?|very well|consider it done"
+    r"|понял[аи]?|понятно|ясно|хорошо|принято|ладно|договорились|зрозуміло|зрозумів|добре|гаразд|разбрах|добре"
+    r"|entendido|de acuerdo|vale|claro|perfecto|comprendido|recibido|muy bien|hecho|d['’]accord"
+    r"|entendu|compris|bien (?:reçu|compris|noté)|c['’]est (?:noté|compris|entendu)|très bien|noté|parfait"
+    r"|verstanden|alles klar|in ordnung|einverstanden|wird gemacht|gerne?|zur kenntnis genommen|begrepen|akkoord"
+    r"|komt in orde|begrijp ik|capito|va bene|ricevuto|certo|d['’]accordo|entendi(?:do)?|combinado|está bem|certo"
+    r"|tudo bem|zrozumiałe[mś]|zrozumiałam|jasne|dobrze|rozumiem|oczywiście|przyjąłem|rozumím|dobře|jasně|rozumiem"
+    r"|rozumeno|înțeles|am înțeles|bine|desigur|értem|rendben|megértettem|förstått|uppfattat|okej|jag förstår"
+    r"|forstået|forstått|det er i orden|selvä|ymmärrän|ymmärretty|hyvä on|anladım|anlaşıldı|tamam|peki|elbette"
+    r"|κατάλαβα|εντάξει|ελήφθη|βεβαίως|đã hiểu|vâng|dạ|được rồi|tôi hiểu|mengerti|baik(?:lah)?|siap|dimengerti"
+    r"|saya (?:mengerti|faham)|faham|naintindihan|sige|nimeelewa|sawa|תודה|הבנתי|בסדר|מובן|קיבלתי"
+    r"|حسن[اًا]*|فهمت|مفهوم|تم(?: الاستلام| الفهم)?|علم|متوجه شدم|باشه|چشم|فهمیدم|ٹھیک ہے|سمجھ گیا"
+    r"|समझ (?:गया|गई)|ठीक है|जी हाँ|हाँ|अच्छा|বুঝেছি|ঠিক আছে|புரிந்தது|సరే|అర్థమైంది)(?![^\W_])"
+    r"|(?:好的?|收到|明白|了解|知道|没问题|遵命|行|可以|当然)(?:了|啦)?"
+    r"|(?:承知|了解|かしこまり|わかり|分かり|はい)(?:し|いたし|致し)?(?:ました|です)?"
+    r"|알겠습니다|알겠어요|네|예|확인했습니다|이해했습니다"
+    r"|(?:เข้าใจ|รับทราบ|ได้|ตกลง|โอเค|យល់ហើយ|ເຂົ້າໃຈ|နားလည်ပါပြီ)(?:แล้ว|เลย|ครับ|ค่ะ|คะ|ແລ້ວ)*)",
+    re.IGNORECASE,
+)
+_END = re.compile(r"[ \t]*(?:[,.!;…\-–—。！，、～،।۔፣։]|\Z|\n)|(?<=[\u0e00-\u17ff]) ")
+"""What follows a word of acknowledgment that is a sentence of its own; with a colon it would be a heading."""
+
+
+def says_too_little(summary: str, conversation: str) -> bool:
+    """Whether a summary is too short for the conversation that it replaces, or is only an acknowledgment.
+
+    `conversation` is the text that the summarizer was shown, with tags and entities. A summary of fewer than
+    `ALONE` distinct units passes only if it shares a term with the conversation.
+    """
+    told, size = unescape(_TAG.sub(" ", conversation)), units(summary)
+    if size < min(LEAST, units(told) // _TOLD):
+        return True
+    if size < OPENED and (opening := _ACKNOWLEDGED.match(summary)) and _END.match(summary, opening.end()):
+        return True
+    if size - _repeated(summary) >= ALONE:
+        return False
+    known = terms(told)
+    words = sum(not any(map(str.isdigit, term)) for term in known)
+    return words >= _WORDS and known.isdisjoint(terms(summary))
+
+
+def units(text: str) -> float:
+    """The length of a text in units."""
+    return len(_WORD.findall(text)) + len(_PACKED.findall(text)) / 2 + len(_SLOW.findall(text)) / 4
+
+
+def terms(text: str) -> set[str]:
+    """What two texts about the same subject share: tokens with digits, stems of words, pieces of unspaced text."""
+    words = {
+        word[:_STEM] if word.isalpha() else word
+        for word in _WORD.findall(text.casefold())
+        if len(word) >= _SHORTEST or any(map(str.isdigit, word))
+    }
+    return words | set(_PAIRED.findall(text))
+
+
+def _repeated(text: str) -> int:
+    """How many of its words have occurred before."""
+    words = _WORD.findall(text.casefold())
+    return len(words) - len(set(words))
