@@ -71,7 +71,7 @@ def copy(
         raise ValueError(f"thread {target_id!r} holds checkpoints already; copy into a new one")
     target = store.thread(conn, target_id)
     for table in tables.METADATA.sorted_tables:
-        if "thread" in table.c and table is not tables.search:  # which is filled again by who searches
+        if "thread" in table.c:
             rows = conn.execute(sa.select(table).where(table.c.thread == source.id)).mappings()
             for chunk in chunks([_copied(table, dict(row), source.seal, target) for row in rows]):
                 conn.execute(sa.insert(table), chunk)

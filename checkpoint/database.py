@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.pool import Pool, SingletonThreadPool, StaticPool
 
-from . import schema, tables, urls
+from . import rewriting, schema, urls
 from .errors import CheckpointError, DatabaseError
 from .pooling import in_turn, prepare
 from .sealing import Keyring
@@ -20,7 +20,6 @@ from .sealing import Keyring
 T = TypeVar("T")
 P = ParamSpec("P")
 S = TypeVar("S", bound="UsesDatabase")
-_INCREMENTAL = 2  # what SQLite calls the mode in which free pages can be given back bit by bit
 _READS, _WRITES = "DEFERRED", "IMMEDIATE"  # as SQLite calls them
 _ATTEMPTS = 8
 _FIRST_PAUSE_S = 0.02
@@ -126,18 +125,12 @@ class Database:
             return version, driver.total_changes
 
     def reclaim(self) -> None:
-        """Give the space of erased rows back to the file system, as far as can be done while others work."""
+        """Write the tables anew, so that erased rows leave neither bytes nor space behind; see `rewriting`.
+
+        DatabaseError where another connection reads an old state of an SQLite file for too long.
+        """
         with self._alone(_WRITES), self._connected(self._autocommit()) as conn, self._translated(self._driver_error):
-            if self._sqlite:
-                driver: Any = conn.connection.driver_connection
-                # a file that an earlier version or an application made can only be written anew
-                [gradual] = driver.execute("PRAGMA auto_vacuum").fetchone()
-                driver.execute("PRAGMA incremental_vacuum" if gradual == _INCREMENTAL else "VACUUM").fetchall()
-                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                return
-            verb = "VACUUM" if self.engine.dialect.name == "postgresql" else "OPTIMIZE TABLE"
-            for table in tables.METADATA.sorted_tables:
-                conn.exec_driver_sql(f"{verb} {table.name}")
+            rewriting.rewrite(conn, self._place)
 
     def close(self) -> None:
         """Close the connections of an engine that `open` made; leave another's engine alone."""

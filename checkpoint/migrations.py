@@ -1,4 +1,4 @@
-"""From the tables of versions 1 to 3 to those of this version.
+"""From the tables of versions 1 to 4 to those of this version.
 
 Every step looks at what is there and does what is missing: MariaDB commits at each change of a table, and what one
 process left half done the next `setup()` finishes. The rows themselves change in one transaction, everywhere. No
@@ -23,6 +23,8 @@ _ADDED: tuple[sa.Column[object], ...] = (
 _A_QUERY = 500
 _CHANGED = (tables.thread.name, tables.ledger.name, tables.message.name)
 _old = sa.table("compaction_message_1", *map(sa.column, ("thread", "seq", "hash", "body")))
+_SEARCH = ("compaction_search_fts", "compaction_search")
+"""Tables of the search index that versions 3 and 4 had: words of archived messages in plain text."""
 _TOLD = {"base_digest": Key(64), "detail": Prose(), "summary": Prose()}
 """Columns of the ledger that went into its `content`; once `detail` is gone, every row has it."""
 
@@ -32,8 +34,11 @@ def bring_up(conn: sa.Connection) -> None:
 
     Version 2 lacks bundles: its checkpoints go into them as their threads go on. It and version 3 keep the hashes
     of all messages by themselves. A message of version 1 whose bytes are not those that were stored is missing
-    afterwards: reading it stays a RowError.
+    afterwards: reading it stays a RowError. The search index of versions 3 and 4 is dropped: a search reads the
+    archive itself. Its words are in the database's files until `reclaim()`.
     """
+    for name in _SEARCH:
+        conn.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
     of_1 = "hash" in _columns(conn, tables.message.name) and _thread.packed.name not in _columns(
         conn, tables.thread.name
     )

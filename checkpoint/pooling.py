@@ -64,8 +64,6 @@ def _write_ahead(connection: Any, _record: Any) -> None:
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
-            if not any(connection.execute("PRAGMA page_count").fetchone()):  # of a new file only, and first of all
-                connection.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
             connection.execute("PRAGMA journal_mode=WAL").close()
         except sqlite3.OperationalError as error:
             busy = error.sqlite_errorcode & _PRIMARY == sqlite3.SQLITE_BUSY

@@ -192,12 +192,11 @@ def nodes(conn: sa.Connection, thread: Thread, stored: Iterable[Stored]) -> Iter
 
 
 def _sweep_messages(conn: sa.Connection, thread: Thread, dead: set[int]) -> None:
-    message, named, pack, searched = tables.message.c, tables.hash_.c, tables.pack.c, tables.search.c
+    message, named, pack = tables.message.c, tables.hash_.c, tables.pack.c
     edge = packs.first_loose(thread)
     for chunk in chunks(sorted(dead)):
         conn.execute(sa.delete(tables.hash_).where(named.thread == thread.id, named.seq.in_(chunk)))
         conn.execute(sa.delete(tables.message).where(message.thread == thread.id, message.seq.in_(chunk)))
-        conn.execute(sa.delete(tables.search).where(searched.thread == thread.id, searched.seq.in_(chunk)))
     blocks = {seq // packs.BLOCK for seq in dead if seq < edge}
     for block, held in list(packs.read(conn, thread, blocks)):
         left = [None if block * packs.BLOCK + place in dead else body for place, body in enumerate(held)]

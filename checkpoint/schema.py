@@ -9,7 +9,7 @@ from . import migrations, tables
 from .errors import SchemaError
 from .statements import insert_if_absent
 
-VERSION = 4
+VERSION = 5
 """Version of the tables this code reads and writes."""
 
 _LOCK_NAME = "langgraph_compaction.setup"

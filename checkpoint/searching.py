@@ -1,4 +1,4 @@
-"""Searching a thread's archive, with the index that its search needs."""
+"""Searching a thread's archive."""
 
 import math
 from collections.abc import Sequence
@@ -12,10 +12,9 @@ from . import archive, search
 from .archive import Entry
 from .codec import HANDLE_CHARS, HASH_BYTES
 from .codec import handle as handle_of
-from .database import reads, writes
+from .database import reads
 from .runs import covering, expand, runs_of
 from .search import Found
-from .statements import chunks
 from .threads import Thread
 from .transcript import is_original
 from .undoing import Records
@@ -36,8 +35,10 @@ class Scope(NamedTuple):
 class Searching(Records):
     """Finds archived messages by their words."""
 
+    @reads
     def search(
         self,
+        conn: sa.Connection,
         thread_id: str,
         query: str,
         *,
@@ -49,41 +50,18 @@ class Searching(Records):
         """Return the archived messages of a thread that a query finds, the best first; none for no words.
 
         Of one compaction, or archived within `since` and `until` (wall clock, seconds), where that is asked.
-        With an encryption key there is no index, and the newest `SCANNED_BYTES` are looked through.
+        Every archived message of that scope is read: the time grows with the archive.
         """
-        if self.database.keys is None:
-            self._index(thread_id)
         begin, end = -math.inf if since is None else since, math.inf if until is None else until
-        return self._find(thread_id, query, Scope(compaction_id, begin, end), limit)
-
-    @writes
-    def _index(self, conn: sa.Connection, thread_id: str) -> None:
-        """Add to the index what was archived since the last search; seen by the next transaction."""
-        thread = self.store.find(conn, thread_id)
-        if thread is not None:
-            new = search.missing(conn, thread, expand(covering(archive.of_thread(conn, thread).values())))
-            search.add(conn, thread, self.store.get_many(conn, thread, [runs_of(new)]))
-
-    @reads
-    def _find(
-        self,
-        conn: sa.Connection,
-        thread_id: str,
-        query: str,
-        scope: Scope,
-        limit: int,
-    ) -> list[Found]:
+        scope = Scope(compaction_id, begin, end)
         thread = self.store.find(conn, thread_id, lock=False)
         if thread is None:
             return []
         entries = archive.entries(conn, thread)
         places = {seq: one for one in reversed(entries) for seq in expand(one.runs)}
-        wanted = {seq for one in entries if scope.holds(one) for seq in expand(one.runs)}
-        if self.database.keys is None:
-            hits = search.find(conn, thread, query)
-        else:
-            hits = search.scan(thread, query, self.store.newest(conn, thread, wanted, search.SCANNED_BYTES))
-        order = sorted(wanted & hits.scores.keys(), key=lambda seq: (-hits.scores[seq], -seq))
+        wanted = covering(one.runs for one in entries if scope.holds(one))
+        hits = search.scan(query, ((seq, message) for seq, _, message in self.store.each(conn, thread, wanted)))
+        order = sorted(hits.scores, key=lambda seq: (-hits.scores[seq], -seq))
         held = self._until_enough(conn, thread, order, limit)
         best = search.originals_first([seq for seq in order if seq in held], held, hits.words)[:limit]
         return [_found(held[seq], places[seq], hits.scores[seq]) for seq in best]
@@ -93,10 +71,11 @@ class Searching(Records):
     ) -> dict[int, BaseMessage]:
         """Return the first of these messages, as many as it takes to have so many originals among them."""
         held: dict[int, BaseMessage] = {}
-        for part in chunks(order, max(1, limit)):
+        size = max(1, limit)
+        while len(held) < len(order) and sum(map(is_original, held.values())) < limit:
+            part = order[len(held) : len(held) + size]
             held = self.store.get_many(conn, thread, [runs_of(sorted(part))], known=held)
-            if sum(map(is_original, held.values())) >= limit:
-                break
+            size *= 2
         return held
 
     @reads

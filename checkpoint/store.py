@@ -119,27 +119,26 @@ class MessageStore:
         wanted = covering(many)
         found = dict(known or {})
         missing = covering([runs_of(seq for seq in expand(wanted) if seq not in found)]) if found else wanted
-        before = len(found)
-        for seq, body in self._bodies(conn, thread, missing):  # each is built while its bytes are at hand
-            message = loads_plain(body)
-            found[seq] = loads(body, row=_row(thread, seq)) if message is None else message
+        for seq, body, message in self.each(conn, thread, missing):
+            found[seq] = message
             if prints is not None:
                 prints[seq] = fingerprint(body)
-        if len(found) - before < count(missing):
-            gone = next(seq for seq in expand(missing) if seq not in found)
-            raise RowError(f"{_row(thread, gone)} is missing")
         return found
 
-    def newest(self, conn: sa.Connection, thread: Thread, seqs: Iterable[int], most: int) -> dict[int, BaseMessage]:
-        """Return the newest of these messages, as many as take up to `most` bytes."""
-        bodies = dict(self._bodies(conn, thread, covering([runs_of(sorted(seqs))])))
-        found: dict[int, BaseMessage] = {}
-        for seq in sorted(bodies, reverse=True):
-            most -= len(bodies[seq])
-            if most < 0:
-                break
-            found[seq] = loads(bodies[seq], row=_row(thread, seq))
-        return found
+    def each(self, conn: sa.Connection, thread: Thread, runs: Runs) -> Iterator[tuple[int, bytes, BaseMessage]]:
+        """Yield (number, body, message) of each message of sorted runs, not always in order; few are held at a time.
+
+        RowError names a row that is missing or damaged.
+        """
+        found = 0
+        for seq, body in self._bodies(conn, thread, runs):
+            found += 1
+            message = loads_plain(body)
+            yield seq, body, loads(body, row=_row(thread, seq)) if message is None else message
+        if found < count(runs):
+            there = {seq for seq, _ in self._bodies(conn, thread, runs)}
+            gone = next(seq for seq in expand(runs) if seq not in there)
+            raise RowError(f"{_row(thread, gone)} is missing")
 
     def find_digest(self, conn: sa.Connection, thread: Thread, start: bytes) -> list[int]:
         """Return the numbers of the messages whose digest started with these (at least 6) bytes, newest first."""

@@ -14,7 +14,6 @@
     compaction_summary    a summary that was paid for, under the attempt and the digest of its input
     compaction_ledger     a row per attempt, with its verdict (NULL while it is open)
     compaction_archive    what a compaction took out of the view, as runs
-    compaction_search     the words of archived messages, where somebody searches; never with encryption
 
 All hang on the thread's integer key by a column `thread`, so that forgetting a thread is one rule. There are
 no foreign keys: rows of one thread may be written in any order.
@@ -22,20 +21,7 @@ no foreign keys: rows of one thread may be written in any order.
 
 from typing import Any
 
-from sqlalchemy import (
-    DDL,
-    Column,
-    Double,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    UniqueConstraint,
-    event,
-    func,
-    literal_column,
-    text,
-)
+from sqlalchemy import Column, Double, Index, Integer, MetaData, Table, UniqueConstraint, text
 
 from .columns import Body, Hash, Ident, Key, Long, Prose
 
@@ -232,32 +218,3 @@ archive = _table(
     Column("runs", Body, nullable=False),
     Column("created_at", Double, nullable=False),
 )
-
-search = _table(
-    "search",
-    Column("id", Long, primary_key=True, autoincrement=True),
-    Column("thread", Integer, nullable=False),
-    Column("seq", Long, nullable=False),
-    Column("words", Prose, nullable=False),
-    UniqueConstraint("thread", "seq", name="compaction_search_message"),
-    autoincrement=True,
-)
-SEARCH_VECTOR = func.to_tsvector(literal_column("'simple'"), search.c.words)
-Index("compaction_search_words", SEARCH_VECTOR, postgresql_using="gin").ddl_if(dialect="postgresql")
-for _dialect in ("mysql", "mariadb"):
-    _prefix: dict[str, Any] = {f"{_dialect}_prefix": "FULLTEXT"}
-    Index("compaction_search_words", search.c.words, **_prefix).ddl_if(dialect=_dialect)
-search_fts = Table("compaction_search_fts", MetaData(), Column("rowid", Integer), Column("words", Prose))
-"""The index of SQLite: it stands over `search` and follows it by triggers."""
-
-_ADDED = "INSERT INTO compaction_search_fts(rowid, words) VALUES (new.id, new.words)"
-_GONE = "INSERT INTO compaction_search_fts(compaction_search_fts, rowid, words) VALUES ('delete', old.id, old.words)"
-_FOLLOWS = (
-    """CREATE VIRTUAL TABLE IF NOT EXISTS compaction_search_fts
-    USING fts5(words, content='compaction_search', content_rowid='id')""",
-    f"CREATE TRIGGER IF NOT EXISTS compaction_search_added AFTER INSERT ON compaction_search BEGIN {_ADDED}; END",
-    f"CREATE TRIGGER IF NOT EXISTS compaction_search_gone AFTER DELETE ON compaction_search BEGIN {_GONE}; END",
-)
-_follow: Any = DDL  # which has no annotations
-for _ddl in _FOLLOWS:
-    event.listen(search, "after_create", _follow(_ddl).execute_if(dialect="sqlite"))

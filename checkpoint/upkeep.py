@@ -85,7 +85,13 @@ class Upkeep(SaverCore):
         return swept
 
     def reclaim(self) -> None:
-        """Give the space of what was erased back to the file system, as far as the database can while in use."""
+        """Write the tables anew, so that what was erased leaves neither bytes nor space behind.
+
+        Erasing alone makes rows unreadable through the database; their bytes stay in free pages and in the
+        write-ahead log until then. Writers wait meanwhile, on PostgreSQL readers too, and SQLite needs free disk
+        space for a copy of the file. DatabaseError where another connection reads an old state of an SQLite file
+        for too long: call it again. A server's own logs, replicas and backups are not touched.
+        """
         self.database.reclaim()
 
     def stats(self, thread_id: str | None = None) -> _Stats:

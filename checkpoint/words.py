@@ -1,33 +1,34 @@
-"""The words of a text, as every full-text index is given them: the three databases then find the same. Pure.
+"""The words of a text, as a search compares them. Pure.
 
 Words are folded to lower case; identifiers stand whole and in their parts; Chinese, Japanese and Korean, which
 have no blanks between words, as pairs of neighbours.
 """
 
 import re
-from collections.abc import Iterator
-from hashlib import blake2b
 from unicodedata import normalize
 
 _WIDE = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _RUN = re.compile(rf"[{_WIDE}]+|[^\W{_WIDE}]+(?:[-./@:#+'’]+[^\W{_WIDE}]+)*")
+_IS_WIDE = re.compile(f"[{_WIDE}]")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
-_OTHER = re.compile(r"[^a-z0-9]")
-_LONGEST = 40
 _SHORTEST_PLURAL = 4
 _MOST = 20_000
-"""Words of one text that are indexed."""
+"""Stretches of one text whose words are compared, from its start."""
 
 
 def words(text: str) -> list[str]:
     """Every word of a text in order, repeated ones too."""
-    return [word for run in _RUN.findall(normalize("NFKC", text)) for word in _words(run)][:_MOST]
+    return [word for stretch in stretches(text) for word in words_in(stretch)]
 
 
-def encoded(word: str) -> str:
-    """A word as nothing but a-z and 0-9, which every index takes for one word; long ones by their beginning."""
-    plain = _OTHER.sub(lambda found: f"x{ord(found[0]):x}y", word)
-    return plain if len(plain) <= _LONGEST else plain[:20] + blake2b(plain.encode(), digest_size=8).hexdigest()
+def stretches(text: str) -> list[str]:
+    """The parts of a text between blanks and punctuation, in order: words, identifiers, wide characters in a row."""
+    return _RUN.findall(normalize("NFKC", text))[:_MOST]
+
+
+def folded(text: str) -> str:
+    """A text in which each of its `words` stands somewhere, letter for letter."""
+    return normalize("NFKC", text).casefold()
 
 
 def singular(word: str) -> str:
@@ -35,12 +36,10 @@ def singular(word: str) -> str:
     return word[:-1] if len(word) >= _SHORTEST_PLURAL and word.endswith("s") and not word.endswith("ss") else word
 
 
-def _words(run: str) -> Iterator[str]:
-    if re.match(f"[{_WIDE}]", run):
-        yield from (run[at : at + 2] for at in range(max(1, len(run) - 1)))
-        return
-    whole = run.casefold()
-    yield whole
-    parts = [part.casefold() for part in _PART.findall(run)]
-    if parts != [whole]:
-        yield from parts
+def words_in(stretch: str) -> list[str]:
+    """The words of one of a text's `stretches`."""
+    if _IS_WIDE.match(stretch):
+        return [stretch[at : at + 2] for at in range(max(1, len(stretch) - 1))]
+    whole = stretch.casefold()
+    parts = [part.casefold() for part in _PART.findall(stretch)]
+    return [whole] if parts == [whole] else [whole, *parts]

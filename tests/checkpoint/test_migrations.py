@@ -171,6 +171,43 @@ def test_a_long_old_thread_is_packed(old_url: str, old: Old) -> None:
             assert store.get(conn, found, ((0, 288),)) == talk(288)
 
 
+@pytest.fixture
+def indexed_url(empty_url: str) -> str:
+    """Return the URL of a database of version 4, in which somebody has searched."""
+    engine = sa.create_engine(urls.sync_url(empty_url), poolclass=sa.NullPool)
+    tables.METADATA.create_all(engine)
+    words = "id INTEGER PRIMARY KEY, thread INTEGER NOT NULL, seq BIGINT NOT NULL, words TEXT NOT NULL"
+    statements = [f"CREATE TABLE compaction_search ({words})"]
+    if engine.dialect.name == "sqlite":
+        both = "content='compaction_search', content_rowid='id'"
+        statements += [
+            f"CREATE VIRTUAL TABLE compaction_search_fts USING fts5(words, {both})",
+            "CREATE TRIGGER compaction_search_added AFTER INSERT ON compaction_search BEGIN SELECT 1; END",
+        ]
+    with engine.begin() as conn:
+        for statement in (
+            *statements,
+            "INSERT INTO compaction_search VALUES (1, 1, 0, 't1wzwischenbrugger')",
+            "INSERT INTO compaction_schema VALUES (1, 4)",
+        ):
+            conn.exec_driver_sql(statement)
+    engine.dispose()
+    return empty_url
+
+
+def test_the_search_index_of_version_4_goes(indexed_url: str) -> None:
+    """Before setup() the database asks for it; after it the index is gone, and a thread's messages are searched."""
+    with Database.open(indexed_url) as database:
+        records = CompactionRecords(database)
+        with pytest.raises(SchemaError, match=r"version 4; call setup\(\)"):
+            records.threads()
+        database.setup()
+        names = sa.inspect(database.engine).get_table_names()
+        assert [name for name in names if "search" in name] == []
+        records.archive("t", "", "c", list(talk(3)), now=1.0)
+        assert [one.message.id for one in records.search("t", "number 2")][:1] == ["m2"]
+
+
 def test_an_old_database_asks_for_setup(old_url: str, old: Old) -> None:
     """Tables of an earlier version are neither read nor written before setup(); the error says so."""
     with Database.open(old_url) as database:

@@ -36,16 +36,7 @@ def test_switching_a_busy_file_is_tried_again() -> None:
     """SQLite refuses to change the mode while others open the file; the switch waits for them."""
     file = BusyFile(busy=3)
     pooling._write_ahead(file, None)
-    assert file.sent == ["PRAGMA page_count", "PRAGMA journal_mode=WAL"] * 4
-
-
-def test_only_a_new_file_is_told_how_to_give_back_space() -> None:
-    """The mode is set before anything is written to a new file, and not asked for again at each connection."""
-    new, old = BusyFile(busy=0, pages=0), BusyFile(busy=0)
-    for file in (new, old):
-        pooling._write_ahead(file, None)
-    assert new.sent == ["PRAGMA page_count", "PRAGMA auto_vacuum=INCREMENTAL", "PRAGMA journal_mode=WAL"]
-    assert old.sent == ["PRAGMA page_count", "PRAGMA journal_mode=WAL"]
+    assert file.sent == ["PRAGMA journal_mode=WAL"] * 4
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
+import math
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -13,9 +13,9 @@ from langgraph_compaction.checkpoint import (
     Outcome,
     SQLAlchemySaver,
     handle,
-    tables,
+    search,
 )
-from langgraph_compaction.checkpoint.search import ranked
+from langgraph_compaction.checkpoint.search import Finding, ranked
 from tests.checkpoint.samples import key_of, opening
 
 SAID: list[AnyMessage] = [
@@ -111,14 +111,14 @@ def memory() -> CompactionRecords:
 
 
 def test_every_database_finds_and_ranks_alike(records: CompactionRecords, thread_id: str, memory: Any) -> None:
-    """The index finds, the same few lines rank."""
+    """It is one scan."""
     archive(records, thread_id)
     for query in ("the card", "user", "ok the 订单", "4471 3668 main", "nothing of this"):
         assert found(records, thread_id, query, limit=9) == found(memory, "t", query, limit=9)
 
 
 def test_what_is_archived_later_is_found_too(records: CompactionRecords, thread_id: str) -> None:
-    """A search adds what is new since the last one."""
+    """A search reads the archive as it stands."""
     archive(records, thread_id, SAID[:2])
     assert found(records, thread_id, "oslo") == []
     later = archive(records, thread_id, SAID[2:], now=9.0)
@@ -225,9 +225,6 @@ def test_what_is_erased_is_found_no_more(records: CompactionRecords, thread_id: 
     saver = SQLAlchemySaver(records.database)
     saver.prune([thread_id], archive="drop")
     assert found(records, thread_id, "oslo") == []
-    with records.database.engine.connect() as conn:
-        mine = sa.select(tables.search.c.seq).join(tables.thread, tables.thread.c.id == tables.search.c.thread)
-        assert conn.execute(mine.where(tables.thread.c.thread_id == thread_id)).all() == []
     archive(records, thread_id)
     assert found(records, thread_id, "oslo") == ["m2"]
     records.forget(thread_id)
@@ -235,7 +232,7 @@ def test_what_is_erased_is_found_no_more(records: CompactionRecords, thread_id: 
 
 
 def test_a_copy_is_searched_by_itself(records: CompactionRecords, thread_id: str) -> None:
-    """Its index is filled when it is asked."""
+    """It has an archive of its own."""
     archive(records, thread_id)
     saver = SQLAlchemySaver(records.database)
     found(records, thread_id, "oslo")
@@ -244,41 +241,58 @@ def test_a_copy_is_searched_by_itself(records: CompactionRecords, thread_id: str
     assert found(records, thread_id + "-copy", "oslo") == ["m2"]
 
 
-def test_with_a_key_nothing_is_indexed_and_all_the_same_found(tmp_path: Any) -> None:
-    """The index would hold the words in the open."""
+def test_with_a_key_the_same_is_found(tmp_path: Any) -> None:
+    """The archive is opened to be read."""
     url = f"sqlite:///{tmp_path / 'sealed.db'}"
     records = CompactionRecords(Database.open(url, keys=Keyring({"k": b"0" * 32}, current="k")))
     records.database.setup()
     archive(records, "t")
     assert found(records, "t", "oslo") == ["m2"]
     assert found(records, "t", "订单") == ["m4"]
-    with records.database.engine.connect() as conn:
-        assert conn.execute(sa.select(tables.search)).all() == []
 
 
-def test_with_a_key_only_the_newest_are_looked_through(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to so many bytes."""
-    monkeypatch.setattr("langgraph_compaction.checkpoint.search.SCANNED_BYTES", 400)
-    records = CompactionRecords(
-        Database.open(f"sqlite:///{tmp_path / 's.db'}", keys=Keyring({"k": b"0" * 32}, current="k"))
-    )
-    records.database.setup()
-    archive(records, "t")
-    assert found(records, "t", "ok") == ["m6"]
-    assert found(records, "t", "reservation") == []
+def test_old_messages_are_found_in_a_long_archive(records: CompactionRecords, thread_id: str) -> None:
+    """In packs and in rows of their own, behind hundreds of newer ones that hold the word too."""
+    records.archive(thread_id, "", "old", [HumanMessage("teal teal", id="first")], now=1.0)
+    newer: list[AnyMessage] = [
+        HumanMessage(f"teal and {number} other words", id=f"n{number}") for number in range(500)
+    ]
+    records.archive(thread_id, "", "new", newer, now=2.0)
+    assert found(records, thread_id, "teal", limit=3) == ["first", "n499", "n498"]
+    assert found(records, thread_id, "250") == ["n250"]
 
 
-def test_who_never_searches_pays_nothing(records: CompactionRecords, thread_id: str) -> None:
-    """The index is empty until the first search."""
-    archive(records, thread_id)
-    with records.database.engine.connect() as conn:
-        mine = sa.select(tables.search.c.seq).join(tables.thread, tables.thread.c.id == tables.search.c.thread)
-        assert conn.execute(mine.where(tables.thread.c.thread_id == thread_id)).all() == []
+def test_a_search_does_not_read_what_it_is_not_asked_for(
+    records: CompactionRecords, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query without a word reads no message, one compaction's search only what that archived."""
+    first, _ = archive(records, thread_id, SAID[:4]), archive(records, thread_id, SAID[4:], now=9.0)
+    read: list[str | None] = []
+    monkeypatch.setattr(search, "text_of", lambda message: read.append(message.id) or message.text)
+    assert found(records, thread_id, "?!") == []
+    assert read == []
+    assert found(records, thread_id, "nowhere", compaction_id=first) == []
+    assert read == ["m0", "m1", "m2", "m3"]
+
+
+def test_what_is_kept_of_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search of a long archive keeps the words of so many stretches only, and counts the same."""
+    texts = [" ".join(f"w{number + 7 * text}" for number in range(9)) for text in range(9)]
+    whole = [Finding(["w9", "w30"]).match(text) for text in texts]
+    monkeypatch.setattr(search, "_STRETCHES", 4)
+    finding = Finding(["w9", "w30"])
+    assert [finding.match(text) for text in texts] == whole
+    assert len(finding._known) <= 4
 
 
 def test_ranks_are_those_of_the_formula() -> None:
     """A rare word outweighs a common one, repetition saturates, a long text counts less."""
-    scores = ranked(["a", "b"], {1: ["a"], 2: ["b", "b"], 3: ["b", "x", "x", "x"], 4: ["c"]})
+    texts = {1: "a", 2: "b b", 3: "b x x x"}
+    finding = Finding(["a", "b"])
+    scores = ranked(["a", "b"], {seq: match for seq, text in texts.items() if (match := finding.match(text))})
     assert set(scores) == {1, 2, 3}
     assert scores[1] > scores[2] > scores[3]
-    assert scores[1] == pytest.approx(1.2040 * 2.2 / (1 + 1.2 * (0.25 + 0.75 / 2)), rel=1e-3)
+    usual = (1 + 2 + 4) / 3
+    rarity = math.log(1 + (3 - 1 + 0.5) / 1.5)
+    assert scores[1] == pytest.approx(rarity * 2.2 / (1 + 1.2 * (0.25 + 0.75 / usual)), rel=1e-9)
+    assert finding.match("c") is None

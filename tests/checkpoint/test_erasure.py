@@ -1,0 +1,214 @@
+"""What erasing a thread leaves in the files of a database, read as bytes and row by row."""
+
+import sqlite3
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from langgraph_compaction.checkpoint import (
+    CompactionRecords,
+    Database,
+    DatabaseError,
+    SQLAlchemySaver,
+    SummaryRecord,
+    sealing,
+    tables,
+)
+from langgraph_compaction.checkpoint.copying import SEALED
+from tests.checkpoint.bundling import small_bundles
+from tests.checkpoint.contract.steps import Steps
+from tests.checkpoint.samples import COMMITTED, key_of, opening
+
+MESSAGES = 220
+"""Enough for a pack."""
+
+
+@pytest.fixture
+def uncompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store bodies as they are, so that words can be found in a file."""
+    monkeypatch.setattr(sealing, "_SMALL", sealing._LARGEST)
+
+
+def marks(name: str) -> list[str]:
+    """Return words that stand nowhere else, one for each message of a conversation and one for the rest."""
+    letters = str.maketrans("0123456789", "ghijkmnopq")  # one word each, also for a search
+    return [f"{name}{uuid4().hex}".translate(letters) for _ in range(MESSAGES + 1)]
+
+
+def fill(database: Database, thread_id: str, said: list[str]) -> None:
+    """Write words into every kind of row of a thread, and search for one of them."""
+    saver, records = SQLAlchemySaver(database), CompactionRecords(database)
+    kinds: tuple[type[BaseMessage], ...] = (HumanMessage, AIMessage)
+    messages = [kinds[n % 2](word, id=f"{thread_id}-{n}") for n, word in enumerate(said[:-1])]
+    steps = Steps(saver, thread_id)
+    with small_bundles(4, 1):
+        for count in (20, 60, 100, 140, 180, 200, 210, 215, 219, MESSAGES):
+            config = steps.put({"messages": messages[:count], "note": said[-1], "long": said[-1] * 99}, step=said[-1])
+            saver.put_writes(config, [("messages", messages[:1]), ("x", said[-1])], said[-1], said[-1])
+    key = key_of(thread_id, messages)
+    records.begin(key, messages, now=1.0, **opening(strategy=said[-1]))
+    records.record_summary(key, SummaryRecord("ab" * 16, said[-1], "m", 1, 1, 1))
+    records.commit(key, replace(COMMITTED, detail=said[-1], summary=said[-1]), archived=messages[:200])
+    assert [one.message for one in records.search(thread_id, said[3])] == [messages[3]]
+
+
+def rows(database: Database) -> Iterator[tuple[str, bytes]]:
+    """Yield every value of every table as it stands in its row, and every sealed one as it is read."""
+    store = CompactionRecords(database).store
+    with database.read() as conn:
+        names = dict(conn.execute(sa.select(tables.thread.c.id, tables.thread.c.thread_id)).all())
+        for table in tables.METADATA.sorted_tables:
+            for row in conn.execute(sa.select(table)).mappings():
+                yield from ((table.name, _bytes(value)) for value in row.values())
+                for sealed in SEALED:
+                    if sealed.table is table and (thread := store.find(conn, names[row["thread"]], lock=False)):
+                        body = bytes(row[sealed.column])
+                        yield table.name, thread.seal.open(sealed.name(row), body, beside=sealed.beside(row))
+
+
+def _bytes(value: object) -> bytes:
+    return bytes(value) if isinstance(value, bytes | memoryview | bytearray) else str(value).encode()
+
+
+def seen(parts: list[bytes], said: list[str]) -> int:
+    """Return how many of the words stand anywhere."""
+    return sum(any(word.encode() in part for part in parts) for word in said)
+
+
+def beside(file: Path) -> list[bytes]:
+    """Return the contents of an SQLite file and of all files that belong to it."""
+    return [one.read_bytes() for one in file.parent.glob(f"{file.name}*")]
+
+
+@contextmanager
+def server_files(database: Database) -> Generator[Callable[[], list[bytes]]]:
+    """Return a function that reads the files of this database's tables on its server, if that lets us."""
+    with database.engine.execution_options(isolation_level="AUTOCOMMIT").connect() as conn:
+        if database.engine.dialect.name == "postgresql":
+            if not conn.exec_driver_sql("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").scalar():
+                pytest.skip("only a superuser may read the server's files")
+            # the statistics of the planner, which hold samples, stand in the catalog
+            files = (
+                "SELECT pg_read_binary_file(pg_relation_filepath(oid)) FROM pg_class WHERE relkind IN ('r', 't', 'i')"
+                " AND relnamespace IN ('public'::regnamespace, 'pg_toast'::regnamespace) AND relfilenode > 0"
+            )
+
+            def read() -> list[bytes]:
+                conn.exec_driver_sql("CHECKPOINT")
+                return [bytes(one) for one in conn.exec_driver_sql(files).scalars()]
+        else:
+            folder = Path(conn.exec_driver_sql("SELECT @@datadir").scalar_one()) / str(database.engine.url.database)
+            if not folder.is_dir():
+                pytest.skip("the server's files are not on this machine")
+
+            def read() -> list[bytes]:
+                every = ", ".join(f"`{table.name}`" for table in tables.METADATA.sorted_tables)
+                conn.exec_driver_sql(f"FLUSH TABLES {every} FOR EXPORT").close()  # written to the disk
+                found = [one.read_bytes() for one in folder.iterdir()]
+                conn.exec_driver_sql("UNLOCK TABLES").close()
+                return found
+
+        yield read
+
+
+@pytest.mark.usefixtures("uncompressed")
+@pytest.mark.parametrize(
+    "forget", [CompactionRecords.forget, lambda r, t: SQLAlchemySaver(r.database).delete_thread(t)]
+)
+def test_no_file_holds_a_word_of_an_erased_thread(empty_url: str, forget: Any) -> None:
+    """After erasing and `reclaim()`, neither the database's files nor its journals do; others' words stay."""
+    gone, kept = marks("gone"), marks("kept")
+    with Database.open(empty_url) as database:
+        database.setup()
+        for thread_id, said in (("gone", gone), ("kept", kept)):
+            fill(database, thread_id, said)
+        file = Path(str(database.engine.url.database))
+        with server_files(database) if not file.exists() else _nothing() as on_server:
+            read = on_server or (lambda: beside(file))
+            assert seen(read(), gone) > MESSAGES / 3
+            forget(CompactionRecords(database), "gone")
+            SQLAlchemySaver(database).reclaim()
+            assert seen(read(), gone) == 0
+            assert seen(read(), kept) > MESSAGES / 3
+        assert CompactionRecords(database).search("kept", kept[7])[0].message.text == kept[7]
+    if file.exists():
+        assert seen(beside(file), gone) == 0
+
+
+@contextmanager
+def _nothing() -> Generator[None]:
+    yield None
+
+
+def test_no_row_holds_a_word_of_an_erased_thread(database: Database, thread_id: str) -> None:
+    """As soon as it is erased, in whichever column; opened and inflated where it is sealed."""
+    said = marks("w")
+    fill(database, thread_id, said)
+    held = list(rows(database))
+    filled = {name for name, part in held if seen([part], said)}
+    expected = {"message", "pack", "blob", "checkpoint", "write", "bundle", "summary", "ledger"}
+    assert {f"compaction_{name}" for name in expected} <= filled
+    assert seen([part for _, part in held], said) == len(said)
+    CompactionRecords(database).forget(thread_id)
+    assert [name for name, part in rows(database) if seen([part], [*said, thread_id])] == []
+
+
+@pytest.mark.usefixtures("uncompressed")
+@pytest.mark.parametrize("mode", ["DELETE", "TRUNCATE", "PERSIST", "WAL"])
+def test_no_journal_of_an_applications_own_engine_holds_a_word(tmp_path: Path, mode: str) -> None:
+    """Whichever journal it uses, and although SQLite is told not to overwrite what is deleted."""
+    file = tmp_path / "own.db"
+    engine = sa.create_engine(f"sqlite:///{file}")
+
+    @sa.event.listens_for(engine, "connect")
+    def configure(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute(f"PRAGMA journal_mode={mode}").close()
+        connection.execute("PRAGMA secure_delete=OFF").close()
+
+    database = Database.open(engine)
+    database.setup()
+    gone = marks("gone")
+    fill(database, "gone", gone)
+    CompactionRecords(database).forget("gone")
+    assert seen(beside(file), gone) > 0, "without secure_delete the words stay in free pages until reclaim()"
+    database.reclaim()
+    assert seen(beside(file), gone) == 0
+    engine.dispose()
+    assert seen(beside(file), gone) == 0
+
+
+def test_reclaim_says_where_a_reader_keeps_old_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write-ahead log cannot be emptied while somebody reads an old state; afterwards it can."""
+    monkeypatch.setattr("langgraph_compaction.checkpoint.urls.BUSY_TIMEOUT_S", 0.05)
+    url = f"sqlite:///{tmp_path / 'read.db'}"
+    with Database.open(url) as database, Database.open(url) as other:
+        database.setup()
+        CompactionRecords(database).archive("t", "", "c", [HumanMessage("x", id="m")], now=1.0)
+        with other.read() as conn:
+            conn.execute(sa.select(tables.thread)).all()
+            CompactionRecords(database).forget("t")
+            with pytest.raises(
+                DatabaseError, match=r"another connection reads an old state .* call reclaim\(\) again"
+            ):
+                database.reclaim()
+        database.reclaim()
+
+
+def test_space_goes_back_to_the_file_system(tmp_path: Path) -> None:
+    """A file whose threads were erased is as small as one that is new."""
+    file = tmp_path / "big.db"
+    with Database.open(f"sqlite:///{file}") as database:
+        database.setup()
+        database.reclaim()
+        empty = file.stat().st_size
+        fill(database, "t", marks("w"))
+        CompactionRecords(database).forget("t")
+        database.reclaim()
+        assert file.stat().st_size <= empty + 4096
