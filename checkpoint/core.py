@@ -26,7 +26,7 @@ from . import checkpoints, delta, leases, pending, tuples
 from .database import Database
 from .errors import ConflictError
 from .looks import Contents, Objects
-from .memo import Age, Memo
+from .memo import BYTES, THREADS, Age, Memo
 from .pending import Write
 from .reading import Reading
 from .sealing import Keyring
@@ -39,8 +39,7 @@ from .tuples import config_of, configurable, place_of
 from .urls import MEMORY
 from .values import Plan
 
-_FIRST_PAGE = 16
-_LARGEST_PAGE = 128
+_FIRST_PAGE, _LARGEST_PAGE = 16, 128
 # inside the class `list` is a method
 _Places = list[tuple[str, int]]
 _Tuples = list[CheckpointTuple]
@@ -58,7 +57,8 @@ class SaverCore(BaseCheckpointSaver[int]):
         serde: SerializerProtocol | None = None,
         allow: Iterable[type | tuple[str, ...]] = (),
         on_conflict: Literal["fork", "raise"] = "fork",
-        cache: int = 32,
+        cache: int = THREADS,
+        cache_bytes: int = BYTES,
         keys: Keyring | None = None,
         detect_mutation: bool = True,
         now: Callable[[], float] = time.time,
@@ -75,7 +75,7 @@ class SaverCore(BaseCheckpointSaver[int]):
         self.on_conflict = on_conflict
         self.store = MessageStore(self.database.keys, now)
         self.now = now
-        self.memo = Memo(cache, Contents if detect_mutation else Objects)
+        self.memo = Memo(cache, Contents if detect_mutation else Objects, most=cache_bytes)
         self.together = Together(self.database, self.store)
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from . import rewriting, schema, urls
 from .errors import CheckpointError, DatabaseError
 from .pooling import in_turn, prepare
 from .sealing import Keyring
+from .workers import Workers, threads_for
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -49,6 +50,8 @@ class Database:
         # where one writes at a time; a forked child has another pool, and leaves the parent's connection alone
         self.keeps = owned and self._sqlite and self.durable
         self._kept: dict[Pool, sa.Connection] = {}
+        self.workers = Workers(partial(threads_for, engine))
+        """Threads for asynchronous callers: `await database.workers.run(call)`."""
         postgresql = engine.dialect.name == "postgresql"  # elsewhere `_begin` says how isolated it is
         leveled = engine.execution_options
         self._writer = leveled(isolation_level="READ COMMITTED") if postgresql and not owned else engine
@@ -133,7 +136,8 @@ class Database:
             rewriting.rewrite(conn, self._place)
 
     def close(self) -> None:
-        """Close the connections of an engine that `open` made; leave another's engine alone."""
+        """Close the connections of an engine that `open` made; leave another's engine alone. End the threads."""
+        self.workers.close()
         if self._owned:
             if (kept := self._kept.pop(self.engine.pool, None)) is not None:
                 kept.close()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, takewhile
 from operator import attrgetter, call, is_
+from sys import getsizeof
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from weakref import ref
 
@@ -28,6 +29,9 @@ class Looks(Protocol):
 
     compared: ClassVar[bool]
     """Whether messages that were read have to be compared with what they were read from."""
+
+    size: int
+    """Bytes that it keeps of the messages, their texts and values included; a copy's share is an estimate."""
 
     def __len__(self) -> int:
         """Return of how many messages."""
@@ -63,16 +67,19 @@ class Contents:
     """None equals nothing."""
     _tail: tuple[int, list[Look | None]] = field(default_factory=lambda: (0, []))
     """The messages in blocks, and what each of those after them looked like. Both change at once."""
+    size: int = 0
 
     def __len__(self) -> int:
         """Return of how many messages."""
         first, tail = self._tail
         return first + len(tail)
 
-    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Look | None]) -> None:  # noqa: ARG002 - looks tell
+    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Look | None]) -> None:
         """Keep what they looked like."""
         first, tail = self._tail
-        tail.extend(looks)
+        more = list(looks)
+        tail.extend(more)
+        self.size += _weight(messages, sum(len(one[-1]) for one in more if one is not None))
         while len(tail) >= BLOCK:
             self._blocks[first // BLOCK :] = [_joined(tail[:BLOCK])]
             first, tail = self._tail = first + BLOCK, tail[BLOCK:]
@@ -83,8 +90,10 @@ class Contents:
         if tail or len(messages) != BLOCK:
             self.add(messages, map(look, messages))
         else:
-            self._blocks[first // BLOCK :] = [_look(messages)]
+            looked = _look(messages)
+            self._blocks[first // BLOCK :] = [looked]
             self._tail = first + BLOCK, []
+            self.size += _weight(messages, 0 if looked is None else len(looked[-1]))
 
     def start(self, length: int) -> Self:
         """Return a copy of what is kept of the first; a block that is cut equals nothing."""
@@ -92,7 +101,7 @@ class Contents:
         blocks = min(length, first) // BLOCK
         cut: list[Look | None] = [None] * (length % BLOCK)
         rest = tail[: length - first] if length >= first else cut
-        return type(self)(self._blocks[:blocks], (blocks * BLOCK, rest))
+        return type(self)(self._blocks[:blocks], (blocks * BLOCK, rest), self.size * length // max(len(self), 1))
 
     def shared(self, messages: Sequence[Any], most: int) -> int:
         """Compare classes and fields. What a pass over a block touches stays in the processor's cache."""
@@ -138,6 +147,7 @@ class Objects:
     _blocks: list[_Block] = field(default_factory=list[_Block])
     _tail: tuple[int, list[Reference]] = field(default_factory=lambda: (0, []))
     """The messages in blocks, and references to those after them. Both change at once."""
+    size: int = 0
 
     def __len__(self) -> int:
         """Return of how many messages."""
@@ -147,22 +157,25 @@ class Objects:
     def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:  # noqa: ARG002 - not compared
         """Keep references, and the messages of a block once it is whole."""
         first, tail = self._tail
+        self.size += _REFERENCE * len(messages)
         if len(tail) + len(messages) < BLOCK:
             tail.extend(map(ref, messages))
             return
         held = [*map(call, tail), *messages]
         whole = len(held) // BLOCK * BLOCK
         self._blocks[first // BLOCK :] = [_block(held[at : at + BLOCK]) for at in range(0, whole, BLOCK)]
+        self.size += weight(one for one in held[:whole] if one is not None) + _OBJECT * whole
         self._tail = first + whole, [*map(ref, messages[len(messages) + whole - len(held) :])]
 
     def start(self, length: int) -> Self:
         """Return a copy of what is kept of the first."""
         first, tail = self._tail
+        size = self.size * length // max(len(self), 1)
         if length >= first:
-            return type(self)(self._blocks[: first // BLOCK], (first, tail[: length - first]))
+            return type(self)(self._blocks[: first // BLOCK], (first, tail[: length - first]), size)
         blocks, rest = divmod(length, BLOCK)
         cut: list[Reference] = [*map(ref, self._blocks[blocks].held()[:rest])] or [_gone] * rest
-        return type(self)(self._blocks[:blocks], (blocks * BLOCK, cut))
+        return type(self)(self._blocks[:blocks], (blocks * BLOCK, cut), size)
 
     def shared(self, messages: Sequence[Any], most: int) -> int:
         """Compare objects, a block at a time."""
@@ -185,6 +198,24 @@ def look(message: BaseMessage) -> Look | None:
 def unchanged(message: BaseMessage, before: Look | None) -> bool:
     """Say whether the very message of which `look` returned this looks as it did."""
     return _alike([message], before)
+
+
+def weight(messages: Iterable[BaseMessage]) -> int:
+    """Estimate the bytes that are kept of messages: their values, what these hold, and what refers to them."""
+    fields = list(map(_fields, messages))
+    inside = tuple(one for one in _flat(map(_values, fields)) if one and type(one) not in _CONSTANT)
+    return _weighed(fields, len(_packed(inside) or b"") if inside else 0)
+
+
+def _weight(messages: Iterable[BaseMessage], packed: int) -> int:
+    """Do what `weight` does where the values that can change are so many bytes, written by msgpack."""
+    return _weighed(list(map(_fields, messages)), packed)
+
+
+def _weighed(fields: Sequence[dict[str, Any]], packed: int) -> int:
+    # to walk through all values takes several times as long as to compare a message
+    values = list(_flat(map(_values, fields)))
+    return sum(map(getsizeof, values)) + _A_VALUE * len(values) + _PACKED * packed
 
 
 def _block(messages: Sequence[BaseMessage | None]) -> _Block:
@@ -247,6 +278,12 @@ def _head(count: int) -> int:
     return 1 if count < 2**4 else 3 if count < 2**16 else 5
 
 
+_A_VALUE = 28
+"""Bytes that refer to a value of a message: its place, its name and its part of a dict."""
+_OBJECT, _REFERENCE = 900, 130
+"""Bytes of a message beside its values, and of a weak reference to it."""
+_PACKED = 3
+"""Bytes that a byte of msgpack takes: as it was written, and in the objects it was written from."""
 BLOCK = 128
 """Messages that are compared at once."""
 _CONSTANT: frozenset[type] = frozenset({str, bytes, int, float, bool, type(None)})

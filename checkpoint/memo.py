@@ -1,13 +1,18 @@
-"""What was stored last, so that a put of a long list serialises only what is new in it.
+"""What was stored last, so that a put of a long list serializes only what is new in it.
 
 A list is known again by its first object, and its messages by what they looked like (looks.py): one that an
-application changed in place is stored again like a new one. No list is kept alive that nobody has any more: it is
-forgotten, and costs neither memory nor time of the garbage collector.
+application changed in place is stored again like a new one. Messages are referred to weakly: a thread whose messages
+nobody has any more is forgotten, as nothing of it could be known again.
+
+A turn of a thread counts as running while somebody has a message of it that is remembered, and the thread was read or
+written within `RUNNING_S`. LangGraph holds a run's messages until the run ends; the time keeps an application that
+keeps the messages of all its conversations within the limits.
 """
 
 import threading
+import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, NamedTuple, TypeVar
@@ -16,13 +21,24 @@ from weakref import ref
 from langchain_core.messages import BaseMessage
 
 from .codec import is_still
-from .looks import BLOCK, KINDS, Contents, Looks, unchanged
+from .looks import BLOCK, KINDS, Contents, Looks, unchanged, weight
 from .runs import Runs, first
 from .store import Prepared
 
 _LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
 _HELD_A_THREAD = 64
 _FRESH = 8
+_LOOKED_AT = 4
+"""Threads, the least recently used, that are looked at after each change. A change adds one at most."""
+
+THREADS, BYTES = 1_024, 256 * 2**20
+"""What a saver remembers by default."""
+
+RUNNING_S = 3_600.0
+"""Seconds after its last read or write for which a turn may count as running."""
+
+_THREAD_BYTES, _LIST_BYTES, _READ_BYTES, _HELD_BYTES = 1_500, 400, 42, 700
+"""What a thread, a list, a message of a list that was read, and a single message take besides their contents."""
 
 L = TypeVar("L", bound="Known | Read")
 Age = tuple[int, int]
@@ -84,7 +100,7 @@ class Held(NamedTuple):
     """A single message as it stands in the database, and what it looked like."""
 
     age: Age
-    message: BaseMessage
+    message: ref[BaseMessage]
     look: Any
     seq: int
 
@@ -94,14 +110,45 @@ class _Thread:
     lists: tuple[Known, ...] = ()
     reads: tuple[Read | Known, ...] = ()
     held: OrderedDict[int, Held] = field(default_factory=OrderedDict[int, Held])
+    held_bytes: dict[int, int] = field(default_factory=dict[int, int])
+    used_at: float = 0.0
+    size: int = 0
+    """Bytes, as they were counted when it was used last."""
+
+    def in_use(self) -> bool:
+        """Whether somebody has a message by which anything of it can be known again."""
+        lists = (one.first() is not None for one in (*self.lists, *self.reads))
+        return any(lists) or any(one.message() is not None for one in self.held.values())
+
+    def count(self) -> int:
+        """Return the bytes it takes; what lists share counts once."""
+        looks = {id(one.looks): one.looks for one in (*self.lists, *self.reads) if isinstance(one, Known)}
+        read = sum(len(one.prints) for one in self.reads if isinstance(one, Read))
+        lists = _LIST_BYTES * (len(self.lists) + len(self.reads)) + sum(one.size for one in looks.values())
+        return _THREAD_BYTES + lists + _READ_BYTES * read + sum(self.held_bytes.values())
 
 
 class Memo:
-    """The newest lists and messages of the newest `size` threads. Safe for use by several threads at once."""
+    """The newest lists and messages of the threads used last: up to `size` threads, and up to `most` bytes.
 
-    def __init__(self, size: int, looks: type[Looks] = Contents) -> None:
+    What a running turn knows is never forgotten: where these alone are more, the limits give way. The bytes are those
+    of the texts and values that are remembered, which a running turn's own messages share. Safe for use by several
+    threads at once.
+    """
+
+    def __init__(
+        self,
+        size: int = THREADS,
+        looks: type[Looks] = Contents,
+        *,
+        most: int = BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.looks = looks
         self._size = size
+        self._most = most
+        self._clock = clock
+        self._bytes = 0
         self._lock = threading.Lock()
         self._threads: OrderedDict[str, _Thread] = OrderedDict()
         self._fresh: deque[Fresh] = deque(maxlen=_FRESH if size else 0)
@@ -141,7 +188,7 @@ class Memo:
         """Return a message that was stored not long ago by itself or in a short list, and is unchanged; or None."""
         with self._lock:
             one = self._threads[thread_id].held.get(id(message)) if thread_id in self._threads else None
-        return one if one is not None and unchanged(message, one.look) else None
+        return one if one is not None and one.message() is message and unchanged(message, one.look) else None
 
     def remember(self, thread_id: str, new: Known, before: Known | None = None) -> None:
         """Keep a list that is now stored, in the place of the one it grew from."""
@@ -152,6 +199,7 @@ class Memo:
             others = (one for one in _others(thread.lists, new) if one is not before)
             thread.lists = (new, *others)[:_LISTS_A_THREAD]
             thread.reads = tuple(_others(thread.reads, new))
+            self._settle(thread)
 
     def grown(self, before: tuple[Known, int] | None, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> Looks:
         """Return what is kept of so many of a known list and of these messages after them."""
@@ -175,32 +223,58 @@ class Memo:
             thread = self._touched(thread_id)
             thread.reads = (new, *_others(thread.reads, new))[:_LISTS_A_THREAD]
             thread.lists = tuple(_others(thread.lists, new))
+            self._settle(thread)
 
     def hold(self, thread_id: str, new: Iterable[Held]) -> None:
         """Keep single messages that are now stored."""
         if not self._size:
             return
         with self._lock:
-            held = self._touched(thread_id).held
+            thread = self._touched(thread_id)
+            held, sizes = thread.held, thread.held_bytes
+            for place in [place for place, one in held.items() if one.message() is None]:
+                del held[place], sizes[place]
             for one in new:
-                held[id(one.message)] = one  # which stays the object's own, as long as the object is held
-                held.move_to_end(id(one.message))
+                if (message := one.message()) is not None:  # and its place is its own as long as somebody has it
+                    held[id(message)] = one
+                    held.move_to_end(id(message))
+                    sizes[id(message)] = _HELD_BYTES + weight([message])
             while len(held) > _HELD_A_THREAD:
-                held.popitem(last=False)
+                del sizes[held.popitem(last=False)[0]]
+            self._settle(thread)
 
     def forget(self, thread_ids: Iterable[str]) -> None:
         """Drop what is known of threads."""
         with self._lock:
             for thread_id in thread_ids:
-                self._threads.pop(thread_id, None)
+                self._drop(thread_id)
 
     def _touched(self, thread_id: str) -> _Thread:
-        """Return the newest thread, which this one is now. Under the lock."""
+        """Return a thread, which is the last one used now. Under the lock."""
         thread = self._threads.setdefault(thread_id, _Thread())
         self._threads.move_to_end(thread_id)
-        while len(self._threads) > self._size:
-            self._threads.popitem(last=False)
         return thread
+
+    def _settle(self, thread: _Thread) -> None:
+        """Count a thread that was changed, and forget others, the least recently used first. Under the lock."""
+        now, before = self._clock(), thread.size
+        thread.used_at, thread.size = now, thread.count()
+        self._bytes += thread.size - before
+        for _ in range(_LOOKED_AT):
+            name, oldest = next(iter(self._threads.items()))
+            over = len(self._threads) > self._size or self._bytes > self._most
+            if oldest is thread:
+                return
+            if not oldest.in_use() or (over and now - oldest.used_at > RUNNING_S):
+                self._drop(name)
+            elif over:
+                self._threads.move_to_end(name)  # its turn is running: the others are looked at before it is again
+            else:
+                return
+
+    def _drop(self, thread_id: str) -> None:
+        if (thread := self._threads.pop(thread_id, None)) is not None:
+            self._bytes -= thread.size
 
 
 def _others(lists: Iterable[L], new: Known | Read) -> Iterator[L]:

@@ -1,7 +1,7 @@
 """LangGraph's checkpointer on SQL: a thread grows with what was said in it, not with its square.
 
-One synchronous core. The asynchronous methods do the same on a worker thread, on every database: for SQLite that
-is twice as fast as an asynchronous driver, which changes threads at each statement.
+One synchronous core. The asynchronous methods do the same on worker threads of the database's own (`workers`): for
+SQLite that is twice as fast as an asynchronous driver, which changes threads at each statement.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class _Saver(Upkeep):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Do `get_tuple` on a worker thread."""
-        return await asyncio.to_thread(self.get_tuple, config)
+        return await self.database.workers.run(self.get_tuple, config)
 
     async def alist(
         self,
@@ -41,7 +41,7 @@ class _Saver(Upkeep):
     ) -> AsyncIterator[CheckpointTuple]:
         """Do `list` on a worker thread, a page at a time."""
         pages = self.pages(config, filter or {}, before, limit)
-        while page := await asyncio.to_thread(next, pages, None):
+        while page := await self.database.workers.run(next, pages, None):
             for found in page:
                 yield found
 
@@ -53,31 +53,33 @@ class _Saver(Upkeep):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Do `put` on a worker thread."""
-        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+        return await self.database.workers.run(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Do `put_writes` on a worker thread."""
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+        await self.database.workers.run(self.put_writes, config, writes, task_id, task_path)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Do `get_delta_channel_history` on a worker thread."""
-        return await asyncio.to_thread(lambda: self.get_delta_channel_history(config=config, channels=channels))
+        return await self.database.workers.run(
+            lambda: self.get_delta_channel_history(config=config, channels=channels)
+        )
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Do `delete_thread` on a worker thread."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
+        await self.database.workers.run(self.delete_thread, thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Do `delete_for_runs` on a worker thread."""
-        await asyncio.to_thread(self.delete_for_runs, run_ids)
+        await self.database.workers.run(self.delete_for_runs, run_ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Do `copy_thread` on a worker thread."""
-        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+        await self.database.workers.run(self.copy_thread, source_thread_id, target_thread_id)
 
     async def aprune(
         self,
@@ -89,32 +91,32 @@ class _Saver(Upkeep):
         archive: Literal["keep", "drop"] = "keep",
     ) -> None:
         """Do `prune` on a worker thread."""
-        await asyncio.to_thread(
+        await self.database.workers.run(
             self.prune, thread_ids, strategy=strategy, keep_last=keep_last, older_than=older_than, archive=archive
         )
 
     async def asweep(self, older_than: float) -> list[str]:
         """Do `sweep` on a worker thread."""
-        return await asyncio.to_thread(self.sweep, older_than)
+        return await self.database.workers.run(self.sweep, older_than)
 
     async def areclaim(self) -> None:
         """Do `reclaim` on a worker thread."""
-        await asyncio.to_thread(self.reclaim)
+        await self.database.workers.run(self.reclaim)
 
     async def astats(self, thread_id: str | None = None) -> list[ThreadStats]:
         """Do `stats` on a worker thread."""
-        return await asyncio.to_thread(self.stats, thread_id)
+        return await self.database.workers.run(self.stats, thread_id)
 
     async def arotate(self) -> int:
         """Do `rotate` on a worker thread."""
-        return await asyncio.to_thread(self.rotate)
+        return await self.database.workers.run(self.rotate)
 
     @asynccontextmanager
     async def alease(self, thread_id: str, ttl: float = 60.0, *, wait: float = 0.0) -> AsyncGenerator[None]:
         """Hold a thread as `lease` does."""
         lease = new_lease(ttl)
         deadline = time.monotonic() + wait
-        while not await asyncio.to_thread(self.take, thread_id, lease):
+        while not await self.database.workers.run(self.take, thread_id, lease):
             if time.monotonic() >= deadline:
                 raise held_by_another(thread_id)
             await asyncio.sleep(PAUSE_S)
@@ -122,7 +124,7 @@ class _Saver(Upkeep):
             try:
                 yield
             finally:
-                await asyncio.to_thread(self.release, thread_id, lease)
+                await self.database.workers.run(self.release, thread_id, lease)
 
 
 class SQLAlchemySaver(_Saver):
@@ -141,8 +143,10 @@ class SQLAlchemySaver(_Saver):
     - `on_conflict`: what happens to a run that goes on from a checkpoint which is no longer the newest of its
       thread: "fork", as with every checkpointer, leaves the other run's checkpoints on a branch that nobody
       sees; "raise" refuses with ConflictError.
-    - `cache`: of how many threads the newest message lists are remembered, so that what is known is not
-      serialised again. 0 remembers nothing.
+    - `cache`, `cache_bytes`: of how many threads (1,024), and in how many bytes (256 MB), the newest message lists
+      are remembered, so that what is known is not serialized again; whichever is reached first. The threads used
+      least recently are forgotten first, and none while its turn is running: where running turns alone need more,
+      they get it. With `cache=0` nothing is remembered.
     - `detect_mutation`: whether a stored message that was changed in place is noticed, and stored again. It costs
       a look at every message of the state at each put. With False you promise that nobody, node, reducer,
       middleware or caller, changes a message that was put or read (`model_copy(update=...)` makes a new one): a
@@ -176,8 +180,8 @@ class AsyncSQLAlchemySaver(_Saver):
         try:
             yield saver
         finally:
-            await asyncio.to_thread(saver.close)
+            await saver.database.workers.run(saver.close)
 
     async def setup(self) -> None:
         """Create the tables, or bring them up to date; safe when several do it at once."""
-        await asyncio.to_thread(self.database.setup)
+        await self.database.workers.run(self.database.setup)

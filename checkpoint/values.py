@@ -119,7 +119,7 @@ class Plan:
                 self.memo.remember(self.thread_id, new, one.known and one.known[0])
             else:
                 short += one.singles
-        held = (Held(age, single.message, single.look, single.seq) for single in (*short, *self._singles))
+        held = (Held(age, ref(single.message), single.look, single.seq) for single in (*short, *self._singles))
         self.memo.hold(self.thread_id, held)
 
     def _number(self, conn: sa.Connection, thread: Thread, store: MessageStore) -> None:

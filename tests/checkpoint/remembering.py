@@ -24,9 +24,9 @@ def just_stored(memo: Memo, messages: list[BaseMessage]) -> None:
     memo.remember("t", known(messages, how=memo.looks))
 
 
-def just_read(memo: Memo, messages: list[BaseMessage]) -> None:
+def just_read(memo: Memo, messages: list[BaseMessage], thread_id: str = "t") -> None:
     """Let a memo know a list as it was read from the database."""
-    memo.read("t", (1, 0), messages, ((0, len(messages)),), [fingerprint(dumps(one)) for one in messages])
+    memo.read(thread_id, (1, 0), messages, ((0, len(messages)),), [fingerprint(dumps(one)) for one in messages])
 
 
 def remembered(messages: list[BaseMessage], size: int = 4, how: type[Looks] = Contents) -> Memo:
@@ -38,7 +38,7 @@ def remembered(messages: list[BaseMessage], size: int = 4, how: type[Looks] = Co
 
 def held(message: BaseMessage, seq: int) -> Held:
     """Return a single message as it was stored."""
-    return Held((1, 0), message, look(message), seq)
+    return Held((1, 0), ref(message), look(message), seq)
 
 
 def shared(memo: Memo, messages: list[BaseMessage], thread_id: str = "t") -> int:

@@ -1,12 +1,17 @@
+import gc
+from collections.abc import Iterator
+from sys import getsizeof
+from types import FunctionType, ModuleType
+from typing import Any
 from weakref import ref
 
 import pytest
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import memo as memory
-from langgraph_compaction.checkpoint.codec import is_still
+from langgraph_compaction.checkpoint.codec import dumps, is_still, loads
 from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects, look
-from langgraph_compaction.checkpoint.memo import Fresh, Memo
+from langgraph_compaction.checkpoint.memo import RUNNING_S, Fresh, Memo, _Thread
 from langgraph_compaction.checkpoint.store import prepare
 from tests.checkpoint.remembering import (
     Remember,
@@ -106,15 +111,12 @@ def test_what_was_read_is_compared_with_its_bytes_once(monkeypatch: pytest.Monke
 
 
 def test_what_is_held_is_bounded() -> None:
-    """At most four lists of a thread and the given number of threads are held, the newest; with 0 there are none."""
+    """At most four lists of a thread are held, the newest; with 0 threads there are none."""
     memo = Memo(3)
     lists = [[message] for message in talk(9)]
     for messages in lists:
         memo.remember("many lists", known(messages))
     assert [shared(memo, messages, "many lists") for messages in lists] == [0] * 5 + [1] * 4
-    for number in range(9):
-        memo.remember(f"{number}", known(lists[0]))
-    assert [shared(memo, lists[0], f"{number}") for number in range(9)] == [0] * 6 + [1] * 3
     assert shared(remembered(lists[0], size=0), lists[0]) == 0
 
 
@@ -172,3 +174,162 @@ def test_lists_that_were_read_do_not_drive_out_those_that_were_stored(how: type[
         just_read(memo, states)
     assert shared(memo, messages) == 5
     assert [shared(memo, states) for states in shown[4:]] == [5] * 4
+
+
+class Turns:
+    """Conversations of `length` messages in a memo with a clock of its own."""
+
+    def __init__(self, memo: Memo, clock: list[float], length: int = 20) -> None:
+        self.memo = memo
+        self.clock = clock
+        self.length = length
+        self.lists: dict[str, list[BaseMessage]] = {}
+
+    def put(self, name: str) -> None:
+        """Have a turn put its list; the application keeps it until `end`."""
+        self.clock[0] += 1
+        if name not in self.lists:
+            self.lists[name] = talk(self.length)
+            just_read(self.memo, self.lists[name], name)
+        before = self.memo.prefix(name, self.lists[name])
+        assert before is not None, f"{name} is known to its own turn"
+        self.memo.remember(name, before[0], before[0])
+
+    def end(self, name: str) -> None:
+        """Let the messages go, as a run does that has ended."""
+        del self.lists[name]
+
+    def known(self) -> list[str]:
+        """Return the turns whose lists are known."""
+        return [name for name, messages in self.lists.items() if shared(self.memo, messages, name)]
+
+
+def turns(size: int = 1_024, most: int = 2**30, length: int = 20, how: type[Looks] = Contents) -> Turns:
+    """Return turns in a new memo."""
+    clock = [0.0]
+    return Turns(Memo(size, how, most=most, clock=lambda: clock[0]), clock, length)
+
+
+@pytest.mark.parametrize("how", [Contents, Objects])
+@pytest.mark.parametrize("limits", [{"size": 3}, {"most": 40_000}])
+def test_running_turns_are_known_however_many_they_are(limits: dict[str, int], how: type[Looks]) -> None:
+    """Sixty turns that take their turns put ten times each: none is forgotten, the limits give way."""
+    there = turns(**limits, how=how)
+    names = [f"t{number}" for number in range(60)]
+    for _ in range(10):
+        for name in names:
+            there.put(name)
+    assert there.known() == names
+
+
+@pytest.mark.parametrize("limits", [{"size": 8}, {"most": 150_000}])
+def test_conversations_that_are_kept_are_forgotten_after_an_hour(limits: dict[str, int]) -> None:
+    """The least recently used first, down to the limits; an application may keep all messages for ever."""
+    there = turns(**limits)
+    for number in range(30):
+        there.put(f"old{number}")
+    there.clock[0] += RUNNING_S
+    for number in range(20):
+        there.put(f"new{number}")
+    assert there.known() == [f"new{number}" for number in range(20)]
+    there.clock[0] += RUNNING_S
+    there.put("new3")
+    for number in range(4):
+        there.put(f"last{number}")
+    assert {"new3", "last0", "last1", "last2", "last3"} <= set(there.known())
+    assert len(there.known()) < 9
+
+
+def test_what_ended_turns_knew_is_forgotten() -> None:
+    """Also within the limits: nothing of it could be known again."""
+    there = turns()
+    for number in range(50):
+        there.put(f"t{number}")
+        there.end(f"t{number}")
+    assert len(there.memo._threads) <= 2
+    assert there.memo._bytes == sum(one.size for one in there.memo._threads.values())
+
+
+def test_a_full_memo_costs_a_turn_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many turns run, each change looks at the same few threads."""
+    there = turns(size=2)
+    for number in range(200):
+        there.put(f"t{number}")
+    asked: list[_Thread] = []
+    is_in_use = _Thread.in_use
+    monkeypatch.setattr(_Thread, "in_use", lambda thread: asked.append(thread) or is_in_use(thread))
+    there.put("t0")
+    assert 0 < len(asked) <= 4
+
+
+def test_single_messages_are_not_kept_alive() -> None:
+    """A message that nobody has any more is forgotten by the next, and a new one at its place is another one."""
+    memo = Memo(3)
+    messages = talk(9)
+    memo.hold("t", [held(message, seq) for seq, message in enumerate(messages)])
+    gone = list(map(ref, messages[1:]))
+    del messages[1:]
+    assert [one() for one in gone] == [None] * 8
+    memo.hold("t", [held(messages[0], 0)])
+    assert len(memo._threads["t"].held) == len(memo._threads["t"].held_bytes) == 1
+
+
+def conversation(kind: str, count: int) -> list[BaseMessage]:
+    """Return messages of one kind, each with objects of its own."""
+    text = "some words of a conversation " * 20
+
+    def made(number: int) -> BaseMessage:
+        name = f"{number:036d}"
+        used = {"input_tokens": 1000 + number, "output_tokens": 700 + number, "total_tokens": 1700 + 2 * number}
+        match kind:
+            case "plain":
+                return HumanMessage(f"{number} {text}", id=name)
+            case "short":
+                return AIMessage(f"ok {number}", id=name)
+            case "blocks":
+                url = f"data:{number}{'A' * 5000}"
+                return HumanMessage([{"type": "text", "text": text}, {"type": "image", "url": url}], id=name)
+            case _:
+                call = {
+                    "name": "write",
+                    "args": {"path": f"/{number}", "text": f"{number}{text}"},
+                    "id": f"c{number}",
+                }
+                return AIMessage("", id=name, tool_calls=[call], usage_metadata=used)  # type: ignore[arg-type] # built
+
+    return [loads(dumps(made(number))) for number in range(count)]
+
+
+def reachable(memo: Memo, but: list[BaseMessage]) -> int:
+    """Return the bytes of all objects that a memo alone keeps alive: not of types, nor of what `but` holds."""
+    seen = {id(one) for one in walked([*but, type(memo), memo.looks])}
+    return sum(getsizeof(one) for one in walked([memo._threads]) if id(one) not in seen)
+
+
+def walked(roots: list[Any]) -> Iterator[Any]:
+    """Yield every object that is reached from some, once; classes, modules and functions are not entered."""
+    seen: set[int] = set()
+    rest = list(roots)
+    while rest:
+        one = rest.pop()
+        if id(one) not in seen and not isinstance(one, type | ModuleType | FunctionType):
+            seen.add(id(one))
+            yield one
+            rest += gc.get_referents(one)
+
+
+@pytest.mark.parametrize("kind", ["plain", "short", "blocks", "calls"])
+@pytest.mark.parametrize(("how", "count", "factor"), [(Contents, 100, 2), (Contents, 1_024, 2), (Objects, 1_024, 3)])
+def test_bytes_are_counted_as_they_are_taken(kind: str, how: type[Looks], count: int, factor: int) -> None:
+    """Within a factor of two, of three without detect_mutation, of what Python gives back with the memo.
+
+    Of a list of which the application has but the messages that keep it known.
+    """
+    memo = Memo(4, how)
+    messages = conversation(kind, count)
+    just_stored(memo, messages)
+    edges = {0, *range(127, count, 128), *range(128, count, 128)} if how is Objects else {0}
+    kept = [messages[place] for place in sorted(edges)]
+    del messages
+    taken = reachable(memo, kept)
+    assert taken / factor < memo._bytes < taken * factor
