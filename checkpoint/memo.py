@@ -131,9 +131,9 @@ class _Thread:
 class Memo:
     """The newest lists and messages of the threads used last: up to `size` threads, and up to `most` bytes.
 
-    What a running turn knows is never forgotten: where these alone are more, the limits give way. The bytes are those
-    of the texts and values that are remembered, which a running turn's own messages share. Safe for use by several
-    threads at once.
+    What a running turn knows is never forgotten: where these alone are more, the limits give way. A running turn that
+    is passed over counts as used then. The bytes are an estimate of the texts and values that are remembered, which a
+    running turn's own messages share. Safe for use by several threads at once.
     """
 
     def __init__(
