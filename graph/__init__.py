@@ -21,10 +21,23 @@ from langgraph_compaction.nodes.key_information import GitDiff, KeyContext, KeyI
 
 from .builder import create_compacting_agent, create_compaction_graph
 from .embedding import as_node
-from .history import Compaction, Diff, Preview, diff, forget, history, preview, show
+from .history import (
+    Compaction,
+    Diff,
+    Preview,
+    aforget,
+    ahistory,
+    apreview,
+    ashow,
+    diff,
+    forget,
+    history,
+    preview,
+    show,
+)
 from .pins import Pin, apin, apins, aunpin, pin, pins, unpin
 from .recalling import arecall, recall
-from .threads import acompact_now, atranscript, compact_now, handoff, records_of, transcript
+from .threads import acompact_now, ahandoff, atranscript, compact_now, handoff, records_of, transcript
 from .undo import OverLimitError, Undone, abranch_from, arelease, aundo, branch_from, release, undo
 
 __all__ = [
@@ -53,11 +66,16 @@ __all__ = [
     "abranch_from",
     "acompact_messages",
     "acompact_now",
+    "aforget",
+    "ahandoff",
+    "ahistory",
     "apin",
     "apins",
+    "apreview",
     "arecall",
     "arelease",
     "as_node",
+    "ashow",
     "atranscript",
     "aundo",
     "aunpin",

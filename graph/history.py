@@ -1,4 +1,4 @@
-"""What compactions did to a thread, what one would do, and how to erase all of it (DESIGN §5, §12)."""
+"""What compactions did to a thread, what one would do, and how to erase all of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from typing import Any, cast
 from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_compaction.checkpoint import LedgerRow, UnknownAttemptError
+from langgraph_compaction.checkpoint import CompactionRecords, LedgerRow, UnknownAttemptError
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.collaborators import max_tokens_of, window_of
+from langgraph_compaction.nodes.collaborators import Collaborators, max_tokens_of, window_of
 from langgraph_compaction.nodes.engine import Call, demand, needs_summary, propose
 from langgraph_compaction.nodes.ladder import Rung, strategy
 from langgraph_compaction.nodes.policies.gate import Finding
@@ -22,10 +22,11 @@ from langgraph_compaction.nodes.policies.transcript import is_summary
 from langgraph_compaction.nodes.presets import Preset
 from langgraph_compaction.nodes.settings import effective
 from langgraph_compaction.nodes.state import with_ids
+from langgraph_compaction.nodes.steps import Step, arun, blocking, either
 
 from .builder import Graph
 from .inspector.display import Parts, card
-from .threads import records_of, team_of, thread_of
+from .threads import records_of, run_sync, state_of, team_of, thread_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,25 +93,48 @@ class Compaction:
 
 def history(graph: Graph, config: RunnableConfig) -> list[LedgerRow]:
     """Every attempt at a compaction of a thread, in the order in which they began."""
-    return records_of(graph).history(thread_of(config))
+    return run_sync(graph, "ahistory", _history(graph, config))
+
+
+async def ahistory(graph: Graph, config: RunnableConfig) -> list[LedgerRow]:
+    """`history`, asynchronously."""
+    return await arun(_history(graph, config))
 
 
 def show(graph: Graph, config: RunnableConfig, compaction_id: str) -> Compaction:
     """One attempt of a thread with its messages; raises `UnknownAttemptError` for one that the ledger has not."""
-    records, thread = records_of(graph), thread_of(config)
-    found = next((row for row in records.history(thread) if row.compaction_id == compaction_id), None)
+    return run_sync(graph, "ashow", _show(graph, config, compaction_id))
+
+
+async def ashow(graph: Graph, config: RunnableConfig, compaction_id: str) -> Compaction:
+    """`show`, asynchronously."""
+    return await arun(_show(graph, config, compaction_id))
+
+
+def _history(graph: Graph, config: RunnableConfig) -> Step[list[LedgerRow]]:
+    return (yield from blocking(lambda: records_of(graph).history(thread_of(config))))
+
+
+def _show(graph: Graph, config: RunnableConfig, compaction_id: str) -> Step[Compaction]:
+    rows = yield from _history(graph, config)
+    found, thread = next((row for row in rows if row.compaction_id == compaction_id), None), thread_of(config)
     if found is None:
         raise UnknownAttemptError(f"the ledger of thread {thread!r} has no compaction {compaction_id!r}: see history")
-    head = (graph.get_state(config).values.get("compaction") or {}).get("head")
-    taken = cast("list[AnyMessage]", records.taken_by(thread, compaction_id))
-    dropped, clipped = parted(found, taken)
-    began = records.began_with(thread, compaction_id) if found.verdict != "undone" and _began(found) else []
+    state = yield from state_of(graph, config)
+    head = (state.values.get("compaction") or {}).get("head")
+    return (yield from blocking(lambda: _shown(records_of(graph), found, head)))
+
+
+def _shown(records: CompactionRecords, found: LedgerRow, head: str | None) -> Compaction:
+    thread, name = found.thread_id, found.compaction_id
+    dropped, clipped = parted(found, cast("list[AnyMessage]", records.taken_by(thread, name)))
+    began = records.began_with(thread, name) if found.verdict != "undone" and _began(found) else []
     return Compaction(
         row=found,
         began_with=cast("list[AnyMessage]", began),
         dropped=dropped,
         clipped=clipped,
-        on_this_branch=compaction_id in records.line(thread, head),
+        on_this_branch=name in records.line(thread, head),
     )
 
 
@@ -159,7 +183,27 @@ def preview(
 
     Asks no model and writes nothing. Raises as `CompactionSettings` does for settings that are none.
     """
-    team, values = team_of(graph), graph.get_state(config).values
+    return run_sync(graph, "apreview", _preview(graph, config, preset, settings))
+
+
+async def apreview(
+    graph: Graph, config: RunnableConfig, preset: Preset | None = None, *, settings: dict[str, Any] | None = None
+) -> Preview:
+    """`preview`, asynchronously."""
+    return await arun(_preview(graph, config, preset, settings))
+
+
+def _preview(
+    graph: Graph, config: RunnableConfig, preset: Preset | None, settings: dict[str, Any] | None
+) -> Step[Preview]:
+    state = yield from state_of(graph, config)
+    # counting the tokens of a long conversation takes too long for an event loop
+    return (yield from blocking(lambda: _previewed(team_of(graph), state.values, preset, settings)))
+
+
+def _previewed(
+    team: Collaborators, values: Mapping[str, Any], preset: Preset | None, settings: dict[str, Any] | None
+) -> Preview:
     model = team.fixed_model
     chosen = effective(team.settings, {**({"preset": preset} if preset else {}), **(settings or {})})
     counter = team.counter_for(model, chosen)
@@ -231,7 +275,16 @@ def previewed(call: Call, messages: Sequence[AnyMessage], rung: Rung) -> Preview
 
 def forget(graph: Graph, config: RunnableConfig) -> None:
     """Erase a thread everywhere: its checkpoints, snapshots, summaries, ledger and archive."""
-    thread = thread_of(config)
-    if graph.checkpointer is not None and not isinstance(graph.checkpointer, bool):
-        graph.checkpointer.delete_thread(thread)
-    records_of(graph).forget(thread)
+    run_sync(graph, "aforget", _forget(graph, config))
+
+
+async def aforget(graph: Graph, config: RunnableConfig) -> None:
+    """`forget`, asynchronously."""
+    await arun(_forget(graph, config))
+
+
+def _forget(graph: Graph, config: RunnableConfig) -> Step[None]:
+    thread, saver = thread_of(config), graph.checkpointer
+    if saver is not None and not isinstance(saver, bool):
+        yield from either(lambda: saver.delete_thread(thread), lambda: saver.adelete_thread(thread))
+    yield from blocking(lambda: records_of(graph).forget(thread))

@@ -1,4 +1,4 @@
-"""What a user wants kept verbatim: pin, release, and see what is pinned (DESIGN §8)."""
+"""What a user wants kept verbatim: pin, release, and see what is pinned."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.policies.required import pins_in, without_pin
 from langgraph_compaction.nodes.policies.transcript import MARK, is_pinned, marks
 from langgraph_compaction.nodes.state import with_ids
-from langgraph_compaction.nodes.steps import Step, arun, run
+from langgraph_compaction.nodes.steps import Step, arun, blocking
 
 from .builder import Graph
-from .threads import at_rest, state_of, team_of, written
+from .threads import at_rest, run_sync, state_of, team_of, written
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def pin(graph: Graph, config: RunnableConfig, *, message_id: str | None = None, 
     Raises `SettingsError` for a message that the thread does not hold, for neither or both, and where pins would
     take more than half of the room; `CompactionError` while the thread has work to go on with.
     """
-    return run(_pin(graph, config, message_id, text))
+    return run_sync(graph, "apin", _pin(graph, config, message_id, text))
 
 
 async def apin(
@@ -53,7 +53,7 @@ def unpin(graph: Graph, config: RunnableConfig, message_id: str | None = None, *
     What is released stays where it is until a compaction takes it. Raises `SettingsError` for what is not pinned
     and for neither or both, `CompactionError` while the thread has work to go on with.
     """
-    run(_unpin(graph, config, message_id, text))
+    run_sync(graph, "aunpin", _unpin(graph, config, message_id, text))
 
 
 async def aunpin(
@@ -65,7 +65,7 @@ async def aunpin(
 
 def pins(graph: Graph, config: RunnableConfig) -> list[Pin]:
     """All pins of a thread, in the order of its messages."""
-    return run(_pins(graph, config))
+    return run_sync(graph, "apins", _pins(graph, config))
 
 
 async def apins(graph: Graph, config: RunnableConfig) -> list[Pin]:
@@ -82,7 +82,7 @@ def _pin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str
     update: dict[str, Any] = {"messages": [new]} if new else {"memory": {"pins": [*dict.fromkeys([*known, name])]}}
     if not any(message.id == name for message in messages):
         raise SettingsError(f"the thread holds no message {name!r}: pins(graph, config) and get_state show their ids")
-    _hold_half(graph, messages, {*known, name})
+    yield from blocking(lambda: _hold_half(graph, messages, {*known, name}))
     yield from written(graph, config, update)
     return name
 

@@ -4,11 +4,11 @@ from typing import Unpack
 
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_compaction.nodes.steps import Step, arun, run
+from langgraph_compaction.nodes.steps import Step, arun
 
 from .builder import Graph
 from .recall_tool import Wanted, Where, recalled
-from .threads import team_of, thread_of
+from .threads import run_sync, team_of, thread_of
 
 
 def recall(graph: Graph, config: RunnableConfig, query: str = "", **wanted: Unpack[Where]) -> str:
@@ -17,7 +17,7 @@ def recall(graph: Graph, config: RunnableConfig, query: str = "", **wanted: Unpa
     `handle`, `since`, `until` and `max_tokens` are those of `Wanted`. Raises `SettingsError` where neither a query
     nor a handle is given.
     """
-    return run(_recall(graph, config, Wanted(query=query, **wanted)))
+    return run_sync(graph, "arecall", _recall(graph, config, Wanted(query=query, **wanted)))
 
 
 async def arecall(graph: Graph, config: RunnableConfig, query: str = "", **wanted: Unpack[Where]) -> str:

@@ -1,18 +1,21 @@
 """What can be asked of a graph about one of its threads."""
 
-from typing import Any, cast
+import asyncio
+from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
-from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.collaborators import Collaborators
 from langgraph_compaction.nodes.steps import Step, arun, blocking, either, run
 from langgraph_compaction.nodes.turn import CompactionNode
 
 from .builder import Graph
+
+T = TypeVar("T")
 
 AS_NODE = "commit"
 """The node in whose name a thread at rest is written to."""
@@ -40,6 +43,35 @@ def records_of(graph: Graph) -> CompactionRecords:
 def thread_of(config: RunnableConfig) -> str:
     """The thread that a config names."""
     return str(config.get("configurable", {})["thread_id"])
+
+
+def run_sync(graph: Graph, twin: str, step: Step[T]) -> T:
+    """Run a step synchronously. `twin` is the name of the function that runs the same step asynchronously.
+
+    Raises `CompactionError`, which names the twin, on a running event loop with an asynchronous checkpointer: those
+    of other packages refuse synchronous calls there, and a call of ours would block the loop.
+    """
+    if isinstance(graph.checkpointer, AsyncSQLAlchemySaver) and _on_event_loop():
+        raise _refused(graph, twin)
+    try:
+        return run(step)
+    except asyncio.InvalidStateError as error:
+        raise _refused(graph, twin) from error
+
+
+def _refused(graph: Graph, twin: str) -> CompactionError:
+    saver = type(graph.checkpointer).__name__
+    return CompactionError(
+        f"{saver} cannot be called synchronously on a running event loop: use `await {twin}(graph, config)` there"
+    )
+
+
+def _on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def state_of(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
@@ -75,18 +107,21 @@ def compact_now(
     `focus` says what to keep above all; `full` summarises the whole conversation, whatever the strategies would
     keep. Raises `CompactionError` while tool calls of the thread wait to be resumed: a new run would abandon them.
     """
-    _hold_open_calls(graph.get_state(config))
-    result: dict[str, Any] = graph.invoke(_wish(focus, full=full), config)
-    return result
+    return run_sync(graph, "acompact_now", _compact_now(graph, config, focus, full=full))
 
 
 async def acompact_now(
     graph: Graph, config: RunnableConfig, *, focus: str | None = None, full: bool = False
 ) -> dict[str, Any]:
     """`compact_now`, asynchronously."""
-    _hold_open_calls(await graph.aget_state(config))
-    result: dict[str, Any] = await graph.ainvoke(_wish(focus, full=full), config)
-    return result
+    return await arun(_compact_now(graph, config, focus, full=full))
+
+
+def _compact_now(graph: Graph, config: RunnableConfig, focus: str | None, *, full: bool) -> Step[dict[str, Any]]:
+    _hold_open_calls((yield from state_of(graph, config)))
+    wish = _wish(focus, full=full)
+    result: Any = yield from either(lambda: graph.invoke(wish, config), lambda: graph.ainvoke(wish, config))
+    return cast("dict[str, Any]", result)
 
 
 def _hold_open_calls(state: StateSnapshot) -> None:
@@ -102,12 +137,22 @@ def _wish(focus: str | None, *, full: bool) -> dict[str, Any]:
 
 
 def handoff(graph: Graph, config: RunnableConfig) -> dict[str, Any]:
-    """The input for the new thread that a person chose to open instead of compacting this one (S4.39).
+    """The input for the new thread that a person chose to open instead of compacting this one.
 
     It is the state's `compaction["handoff"]`: `{"messages": header, summary and unanswered round, "memory": goal and
     pins}`, which holds until the thread's next input. Raises `CompactionError` where nobody has chosen so.
     """
-    found = (graph.get_state(config).values.get("compaction") or {}).get("handoff")
+    return run_sync(graph, "ahandoff", _handoff(graph, config))
+
+
+async def ahandoff(graph: Graph, config: RunnableConfig) -> dict[str, Any]:
+    """`handoff`, asynchronously."""
+    return await arun(_handoff(graph, config))
+
+
+def _handoff(graph: Graph, config: RunnableConfig) -> Step[dict[str, Any]]:
+    state = yield from state_of(graph, config)
+    found = (state.values.get("compaction") or {}).get("handoff")
     if found is None:
         raise CompactionError("this thread hands nothing over: nobody has answered its question with new_thread")
     given: dict[str, Any] = found
@@ -116,7 +161,7 @@ def handoff(graph: Graph, config: RunnableConfig) -> dict[str, Any]:
 
 def transcript(graph: Graph, config: RunnableConfig, *, namespace: str = "") -> list[AnyMessage]:
     """The whole conversation of a thread: archive and state, joined in order, without summaries."""
-    return run(_transcript(graph, config, namespace))
+    return run_sync(graph, "atranscript", _transcript(graph, config, namespace))
 
 
 async def atranscript(graph: Graph, config: RunnableConfig, *, namespace: str = "") -> list[AnyMessage]:

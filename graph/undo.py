@@ -1,4 +1,4 @@
-"""Take a compaction back, or go on from before it in a thread of its own (DESIGN §5)."""
+"""Take a compaction back, or go on from before it in a thread of its own."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -11,12 +11,12 @@ from langgraph_compaction.checkpoint import Before
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.policies.meter import meter_on
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
-from langgraph_compaction.nodes.steps import Step, arun, blocking, run
+from langgraph_compaction.nodes.steps import Step, arun, blocking
 from langgraph_compaction.nodes.undoing import over_limit, tell_ledger, undone
 
 from .builder import Graph
 from .inspector.display import card
-from .threads import at_rest, records_of, state_of, team_of, thread_of, written
+from .threads import at_rest, records_of, run_sync, state_of, team_of, thread_of, written
 
 
 class OverLimitError(CompactionError):
@@ -51,7 +51,7 @@ def undo(graph: Graph, config: RunnableConfig, compaction_id: str | None = None,
     Raises `UnknownAttemptError` for a compaction on which the thread's state does not rest, `OverLimitError`
     where the result is over the limit (unless `force`), `CompactionError` while the thread has work to go on with.
     """
-    return run(_undo(graph, config, compaction_id, force=force))
+    return run_sync(graph, "aundo", _undo(graph, config, compaction_id, force=force))
 
 
 async def aundo(
@@ -63,7 +63,7 @@ async def aundo(
 
 def release(graph: Graph, config: RunnableConfig) -> None:
     """Let automatic compactions of a thread happen again after an `undo`."""
-    run(written(graph, config, {"compaction": {"held": False}}))
+    run_sync(graph, "arelease", written(graph, config, {"compaction": {"held": False}}))
 
 
 async def arelease(graph: Graph, config: RunnableConfig) -> None:
@@ -80,7 +80,7 @@ def branch_from(
     left alone. Raises `UnknownAttemptError` where there is no snapshot of it, `CompactionError` where the new
     thread exists already.
     """
-    return run(_branch(graph, config, compaction_id, thread_id))
+    return run_sync(graph, "abranch_from", _branch(graph, config, compaction_id, thread_id))
 
 
 async def abranch_from(
@@ -97,7 +97,7 @@ def _undo(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, fo
     before = yield from blocking(
         lambda: records.before(thread, messages, head=compaction.get("head"), compaction_id=compaction_id)
     )
-    done = _sized(graph, before, compaction)
+    done = yield from blocking(lambda: _sized(graph, before, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
     yield from written(graph, config, {"messages": replace(before.messages), "compaction": undone(before)})

@@ -21,6 +21,7 @@ from langgraph_compaction.checkpoint import (
 from langgraph_compaction.graph import (
     CompactionSettings,
     SettingsError,
+    atranscript,
     create_compaction_graph,
     records_of,
     transcript,
@@ -57,14 +58,14 @@ async def test_without_a_database_the_savers_own_is_used(
         await go.invoke(graph, full(), config(thread_id))
         assert verdicts(graph, thread_id) == ["committed"]
         assert len(values(graph, config(thread_id))["messages"]) < len(full()["messages"])
-        whole = transcript(graph, config(thread_id))
+        whole = await atranscript(graph, config(thread_id))
         assert frozen(whole[:-1]) == frozen(full()["messages"])
         [stats] = saver.stats(thread_id)
         assert (stats.compactions, stats.snapshots) == (1, 1)
         assert stats.checkpoints > 3
         saver.delete_thread(thread_id)
         assert verdicts(graph, thread_id) == []
-        assert transcript(graph, config(thread_id)) == []
+        assert await atranscript(graph, config(thread_id)) == []
 
 
 @pytest.mark.parametrize("kind", SAVERS)
