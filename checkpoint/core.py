@@ -38,6 +38,7 @@ from .together import Together
 from .tuples import config_of, configurable, place_of
 from .urls import MEMORY
 from .values import Plan
+from .versions import next_version
 
 _FIRST_PAGE, _LARGEST_PAGE = 16, 128
 # inside the class `list` is a method
@@ -47,7 +48,7 @@ _Find = Callable[[sa.Connection, Thread], _Places]
 _KNOWN_KEYS = frozenset({"v", "id", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels"})
 
 
-class SaverCore(BaseCheckpointSaver[int]):
+class SaverCore(BaseCheckpointSaver[Any]):
     """What both savers do. Every method may be called from any thread."""
 
     def __init__(
@@ -83,9 +84,9 @@ class SaverCore(BaseCheckpointSaver[int]):
         if self._opened:
             self.database.close()
 
-    def get_next_version(self, current: int | str | None, channel: None) -> int:  # noqa: ARG002 - LangGraph's signature
-        """Return the version after `current`; one of another saver (`"0007.0.42"`) counts by its number."""
-        return int(str(current or 0).partition(".")[0]) + 1
+    def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002 - LangGraph's signature
+        """Return the version after `current`: a number after a number, and a text after another saver's text."""
+        return next_version(current)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that the config names, or the newest of its thread and namespace, or None.
