@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from langgraph.checkpoint.base import DeltaChannelHistory, PendingWrite
 
 from . import checkpoints
+from .lineage import lineage
 from .pending import Write
 from .reading import Reading
-from .stored import Stored
+from .stored import Stored, named_row
 
 _A_PAGE = 64
 
@@ -51,17 +52,23 @@ def history(
 
 
 def ancestors(reading: Reading, target: Stored) -> Iterator[Stored]:
-    """Yield the parent of a checkpoint, its parent, and so on; a parent that is gone ends the walk."""
-    conn, thread = reading.conn, reading.thread
-    held: dict[str, Stored] = {}
-    wanted = target.parent
-    while wanted is not None:
-        if wanted not in held:  # parents mostly stand right before their children: read a stretch at once
-            held = {one.id: one for one in checkpoints.stretch(conn, thread, target.namespace, wanted, _A_PAGE)}
-        if wanted not in held:
+    """Yield the parent of a checkpoint, its parent, and so on; a parent that is gone ends the walk.
+
+    RowError where the parents lead in a circle.
+    """
+    conn, thread, namespace = reading.conn, reading.thread, target.namespace
+    held = {target.id: target}
+
+    def parent_of(name: str) -> str | None:
+        return held[name].parent
+
+    for name in lineage(target.id, parent_of, lambda name: named_row(thread, namespace, name)):
+        if name not in held:  # parents mostly stand right before their children: read a stretch at once
+            held = {one.id: one for one in checkpoints.stretch(conn, thread, namespace, name, _A_PAGE)}
+        if name not in held:
             return
-        yield held[wanted]
-        wanted = held[wanted].parent
+        if name != target.id:
+            yield held[name]
 
 
 def _of(writes: Sequence[Write], channels: frozenset[str]) -> list[Write]:

@@ -144,7 +144,7 @@ class CompactionRecords(Undoing, Searching):
         thread = self.store.find(conn, thread_id, lock=False)
         if thread is None:
             return transcript.join(messages, (), (), ())
-        line = transcript.chain(ledger.parents(conn, thread.id), head)
+        line = transcript.chain(ledger.parents(conn, thread.id), head, thread_id)
         taken = snapshots.of_thread(conn, thread)
         left = archive.of_thread(conn, thread, namespace)
         before = [taken[name] for name in line if name in taken]

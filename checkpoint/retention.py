@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,11 +12,12 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from . import archive, blobs, checkpoints, ledger, packs, pending, snapshots, tables
 from .errors import RowError
+from .lineage import lineage
 from .nodes import piece_numbers, seqs_and_blobs
 from .runs import Runs, covering, expand
 from .statements import chunks
 from .store import MessageStore
-from .stored import Stored
+from .stored import Stored, named_row
 from .threads import Thread
 
 _DELTA = "counters_since_delta_snapshot"
@@ -82,7 +84,7 @@ def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: 
     written = {(*one.place, write.channel) for one in stored for write in one.writes or ()}
     for namespace, name, writes in pending.all_of(conn, thread):
         written.update((namespace, name, write.channel) for write in writes)
-    kept = _kept(stored, about, written, keep)
+    kept = _kept(thread, stored, about, written, keep)
     _remove(conn, thread, stored, gone=about.keys() - kept)
     if not keep.archive:
         _drop_archive(conn, thread)
@@ -90,6 +92,7 @@ def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: 
 
 
 def _kept(
+    thread: Thread,
     stored: Sequence[Stored],
     about: Mapping[tuple[str, str], Mapping[str, Any]],
     written: AbstractSet[tuple[str, str, str]],
@@ -106,11 +109,12 @@ def _kept(
             continue  # left by a call of a subgraph, whose checkpoint goes
         young = [one for one in line if keep.since is not None and _time(one) >= keep.since]
         for one in [*line[max(len(line) - keep.last, 0) :], *young]:
-            kept.update((namespace, name) for name in _with_delta(one, line, about, written))
+            kept.update((namespace, name) for name in _with_delta(thread, one, line, about, written))
     return kept
 
 
 def _with_delta(
+    thread: Thread,
     one: Stored,
     line: Sequence[Stored],
     about: Mapping[tuple[str, str], Mapping[str, Any]],
@@ -120,13 +124,17 @@ def _with_delta(
     yield one.id
     missing = set(about[one.namespace, one.id].get(_DELTA) or ()) - one.values.keys()
     by_id = {held.id: held for held in line} if missing else {}
-    ancestor = by_id.get(one.parent or "")
-    while missing and ancestor is not None:
+    parents = {name: held.parent for name, held in by_id.items()}
+    for name in lineage(one.id, parents.get, lambda name: named_row(thread, one.namespace, name)):
+        ancestor = by_id.get(name)
+        if not missing or ancestor is None:
+            return
+        if ancestor is one:
+            continue
         held = missing & ancestor.values.keys()
-        if held or any((one.namespace, ancestor.id, channel) in written for channel in missing):
-            yield ancestor.id
+        if held or any((one.namespace, name, channel) in written for channel in missing):
+            yield name
         missing -= held
-        ancestor = by_id.get(ancestor.parent or "")
 
 
 def _remove(conn: sa.Connection, thread: Thread, stored: Sequence[Stored], *, gone: set[tuple[str, str]]) -> None:
@@ -134,9 +142,9 @@ def _remove(conn: sa.Connection, thread: Thread, stored: Sequence[Stored], *, go
     parents = {one.place: one.parent for one in stored}
 
     def change(one: Stored) -> Stored | None:
-        parent = one.parent
-        while parent is not None and (one.namespace, parent) in gone:
-            parent = parents[one.namespace, parent]
+        namespace = one.namespace
+        line = lineage(one.id, lambda name: parents[namespace, name], lambda name: named_row(thread, namespace, name))
+        parent = next((name for name in islice(line, 1, None) if (namespace, name) not in gone), None)
         return None if one.place in gone else replace(one, parent=parent)
 
     checkpoints.change_all(conn, thread, change)

@@ -94,6 +94,11 @@ def row_name(namespace: str, checkpoint_id: str) -> str:
     return f"checkpoint {checkpoint_id} in {namespace!r}"
 
 
+def named_row(thread: Thread, namespace: str, checkpoint_id: str) -> str:
+    """Return a checkpoint row's name with the id that its thread has for the application."""
+    return f"{row_name(namespace, checkpoint_id)} of thread {thread.thread_id!r}"
+
+
 def beside(number: int, parent: str | None, run: str | None) -> str:
     """Return what a checkpoint's body is bound to besides its name."""
     return f"{number} {parent} {run}"

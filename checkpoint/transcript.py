@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from langchain_core.messages import BaseMessage
 
 from .errors import MessageError
+from .lineage import lineage
 
 SUMMARY_KIND = "compaction_summary"
 RECALL = "recall"
@@ -13,13 +15,13 @@ RECALL = "recall"
 _HEADLINE = re.compile(r"\[[0-9a-f]{12} \w")
 
 
-def chain(parents: Mapping[str, str | None], head: str | None) -> list[str]:
-    """Return the compactions that `head` builds on and `head` itself, oldest first; a loop ends the walk."""
-    found: list[str] = []
-    while head is not None and head in parents and head not in found:
-        found.append(head)
-        head = parents[head]
-    return found[::-1]
+def chain(parents: Mapping[str, str | None], head: str | None, thread_id: str) -> list[str]:
+    """Return the compactions that `head` builds on and `head` itself, oldest first; one that is gone ends it.
+
+    RowError where the parents of the thread's ledger rows lead in a circle.
+    """
+    found = lineage(head, parents.get, lambda name: f"ledger row {name} of thread {thread_id!r}")
+    return list(takewhile(parents.__contains__, found))[::-1]
 
 
 def join(

@@ -40,7 +40,7 @@ class Undoing(Records):
         `messages` and `head` are the state's. UnknownAttemptError where this state does not rest on it.
         """
         thread = self.store.find(conn, thread_id, lock=False)
-        line = [] if thread is None else transcript.chain(ledger.parents(conn, thread.id), head)
+        line = [] if thread is None else transcript.chain(ledger.parents(conn, thread.id), head, thread_id)
         wanted = compaction_id or (line[-1] if line else None)
         if thread is None or wanted not in line:
             raise UnknownAttemptError(_nothing_to_undo(thread_id, compaction_id, line))
@@ -59,7 +59,7 @@ class Undoing(Records):
     def line(self, conn: sa.Connection, thread_id: str, head: str | None) -> list[str]:
         """Return the commits that a state with this head rests on, oldest first."""
         thread = self.store.find(conn, thread_id, lock=False)
-        return [] if thread is None else transcript.chain(ledger.parents(conn, thread.id), head)
+        return [] if thread is None else transcript.chain(ledger.parents(conn, thread.id), head, thread_id)
 
     @reads
     def began_with(self, conn: sa.Connection, thread_id: str, compaction_id: str) -> list[BaseMessage]:

@@ -13,10 +13,11 @@ from langgraph_compaction.checkpoint import transcript as joining
 from langgraph_compaction.checkpoint.archive import of_thread as archived_of
 from langgraph_compaction.checkpoint.checkpoints import all_of
 from langgraph_compaction.checkpoint.ledger import parents, rows
+from langgraph_compaction.checkpoint.lineage import lineage
 from langgraph_compaction.checkpoint.reading import Reading
 from langgraph_compaction.checkpoint.runs import expand
 from langgraph_compaction.checkpoint.snapshots import of_thread as snapshots_of
-from langgraph_compaction.checkpoint.stored import Stored
+from langgraph_compaction.checkpoint.stored import Stored, row_name
 
 _CHANNELS = ("messages", "compaction", "memory")
 
@@ -56,12 +57,13 @@ class Course:
     def line(self) -> Sequence[Moment]:
         """The checkpoints on which the newest one rests, and it itself, oldest first."""
         known = {moment.id: moment for moment in self.moments}
-        found: list[Moment] = []
-        moment = self.moments[-1] if self.moments else None
-        while moment is not None:
-            found.append(moment)
-            moment = known.pop(moment.parent, None) if moment.parent else None
-        return found[::-1]
+        newest = self.moments[-1].id if self.moments else None
+        named = lineage(
+            newest,
+            lambda name: known[name].parent if name in known else None,
+            lambda name: f"{row_name('', name)} of thread {self.thread_id!r}",
+        )
+        return [known[name] for name in named if name in known][::-1]
 
     @cached_property
     def in_view(self) -> Sequence[int]:
@@ -71,7 +73,7 @@ class Course:
     @cached_property
     def in_force(self) -> Sequence[str]:
         """The compactions on which the newest state rests, oldest first."""
-        return joining.chain(self.parents, self.line[-1].compaction.get("head")) if self.line else []
+        return joining.chain(self.parents, self.line[-1].compaction.get("head"), self.thread_id) if self.line else []
 
     @cached_property
     def commits(self) -> Mapping[str, Moment]:

@@ -183,12 +183,12 @@ def test_a_message_without_an_id_is_an_error(conversation: Conversation) -> None
 
 @pytest.mark.parametrize(
     ("head", "expected"),
-    [(None, []), ("a", ["a"]), ("c", ["a", "b", "c"]), ("missing", []), ("d", ["d"]), ("x", ["y", "x"])],
+    [(None, []), ("a", ["a"]), ("c", ["a", "b", "c"]), ("missing", []), ("d", ["d"])],
 )
 def test_the_chain_runs_from_the_head_to_its_first_parent(head: str | None, expected: list[str]) -> None:
-    """The chain is oldest first; it ends at a parent that was pruned, and at a loop."""
-    parents = {"a": None, "b": "a", "c": "b", "d": "pruned", "x": "y", "y": "x"}
-    assert chain(parents, head) == expected
+    """The chain is oldest first; it ends at a parent that was pruned."""
+    parents = {"a": None, "b": "a", "c": "b", "d": "pruned"}
+    assert chain(parents, head, "t") == expected
 
 
 @given(st.data())

@@ -1,0 +1,108 @@
+"""Damaged or forged rows whose parents lead in a circle are an error that names them, never a walk without an end."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
+
+from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, Outcome, RowError, SQLAlchemySaver, tables
+from langgraph_compaction.graph.inspector.course import read
+
+CONFIG: Any = {"configurable": {"thread_id": "talk", "checkpoint_ns": ""}}
+CIRCLES = {"of two": ("a", "b", "a"), "of one": ("a", "a"), "behind a line": ("a", "b", "c", "a", "c", "d")}
+
+
+@pytest.fixture
+def saver() -> Iterator[SQLAlchemySaver]:
+    """Open a saver in memory."""
+    with SQLAlchemySaver.from_url("memory") as opened:
+        opened.setup()
+        yield opened
+
+
+def at(name: str) -> Any:
+    """The config of a checkpoint."""
+    return {"configurable": {**CONFIG["configurable"], "checkpoint_id": name}}
+
+
+def checkpoint(name: str) -> Checkpoint:
+    """An empty checkpoint of this id."""
+    return {**empty_checkpoint(), "id": name}
+
+
+def put(saver: SQLAlchemySaver, names: tuple[str, ...]) -> str:
+    """Put checkpoints each on the one before; the same name again changes its parent. The last one's name."""
+    before = CONFIG
+    for step, name in enumerate(names):
+        # what a delta channel is rebuilt from is looked for along the parents
+        about: Any = {"source": "loop", "step": step, "counters_since_delta_snapshot": {"channel": (1, 1)}}
+        before = saver.put(before, checkpoint(name), {**about, "run_id": f"run {name}"}, {})
+    return names[-1]
+
+
+Walk = Callable[[SQLAlchemySaver, str], Any]
+WALKS: dict[str, Walk] = {
+    "delta history": lambda saver, last: saver.get_delta_channel_history(config=at(last), channels=["channel"]),
+    "prune": lambda saver, _: saver.prune(["talk"], keep_last=1),
+    "inspect": lambda saver, _: read(saver, "talk").line,
+}
+
+
+@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("circle", CIRCLES)
+def test_a_circle_of_checkpoints_ends_a_walk(saver: SQLAlchemySaver, circle: str, walk: str) -> None:
+    """The error names thread and checkpoint; what needs no walk still answers, and the thread can be erased."""
+    last = put(saver, CIRCLES[circle])
+    with pytest.raises(RowError, match=r"checkpoint [a-d] in '' of thread 'talk' .*leads back to it"):
+        WALKS[walk](saver, last)
+    assert saver.get_tuple(at(last)) is not None
+    assert {found.checkpoint["id"] for found in saver.list(CONFIG)} == set(CIRCLES[circle])
+    saver.delete_thread("talk")
+    assert saver.get_tuple(CONFIG) is None
+
+
+def test_a_circle_among_what_a_run_left_is_named(saver: SQLAlchemySaver) -> None:
+    """Erasing the run would have to find what stood before its checkpoints; nothing is erased."""
+    put(saver, ("a", "b", "a"))
+    with pytest.raises(RowError, match=r"of thread 'talk' .*leads back"):
+        saver.delete_for_runs(["run a", "run b"])
+    assert len(list(saver.list(CONFIG))) == 2
+
+
+def test_a_line_that_meets_no_circle_is_walked(saver: SQLAlchemySaver) -> None:
+    """A parent that is gone ends the walk, as ever."""
+    put(saver, ("a", "b", "c"))
+    saver.delete_for_runs(["run b"])
+    assert saver.get_delta_channel_history(config=at("c"), channels=["channel"])["channel"]["writes"] == []
+    assert [moment.id for moment in read(saver, "talk").line] == ["a", "c"]
+
+
+RECORDS: dict[str, Callable[[CompactionRecords, str], Any]] = {
+    "undo": lambda records, head: records.before("talk", [HumanMessage("x", id="1")], head=head),
+    "show": lambda records, head: records.line("talk", head),
+    "transcript": lambda records, head: records.transcript("talk", "", [HumanMessage("x", id="1")], head=head),
+}
+
+
+@pytest.mark.parametrize("walk", RECORDS)
+def test_a_circle_of_compactions_is_named(saver: SQLAlchemySaver, walk: str) -> None:
+    """Ledger rows that are each other's parents are damaged: no order of compactions is made up from them."""
+    records, names = CompactionRecords(saver.database), list[str]()
+    for number in range(2):
+        key = AttemptKey("talk", "", f"base {number}", 0, 0)
+        opening: Any = {"checkpoint_id": None, "epoch": 0, "trigger": "", "strategy": "", "counter": ""}
+        records.begin(key, [HumanMessage("x", id="1")], now=0, parent_id=None, tokens_before=1, **opening)
+        records.commit(key, Outcome(verdict="committed", now=0), archived=[])
+        names.append(key.compaction_id)
+    column = tables.ledger.c.compaction_id
+    for name, parent in (names, names[::-1]):
+        saver.database.run(
+            lambda conn, name=name, parent=parent: conn.execute(
+                sa.update(tables.ledger).where(column == name).values(parent_id=parent)
+            )
+        )
+    with pytest.raises(RowError, match=r"ledger row [0-9a-f]{16} of thread 'talk' .*leads back to it"):
+        RECORDS[walk](records, names[0])
