@@ -4,19 +4,21 @@ import random
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.pool import Pool, SingletonThreadPool, StaticPool
+from sqlalchemy.pool import Pool, StaticPool
 
 from . import rewriting, schema, urls
 from .errors import CheckpointError, DatabaseError
+from .event_loop import on_event_loop
 from .pooling import in_turn, prepare
+from .repeating import may_pass
 from .sealing import Keyring
-from .workers import Workers, threads_for
+from .workers import BESIDE, MOST, Workers, threads_for
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -24,10 +26,6 @@ S = TypeVar("S", bound="UsesDatabase")
 _READS, _WRITES = "DEFERRED", "IMMEDIATE"  # as SQLite calls them
 _ATTEMPTS = 8
 _FIRST_PAUSE_S = 0.02
-_AGAIN_SQLSTATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "08006", "53300"})
-"""PostgreSQL's: serialization failure, deadlock, shut down, crashed, starting up, lost, too many."""
-_AGAIN_CODES = frozenset({1020, 1205, 1213, 2006, 2013})
-"""MariaDB's: row changed since it was read, lock wait, deadlock, server gone, connection lost."""
 
 
 class Database:
@@ -37,25 +35,20 @@ class Database:
     thread are not nested.
     """
 
-    def __init__(self, engine: sa.Engine, *, owned: bool = False, keys: Keyring | None = None) -> None:
-        self.engine = engine
+    def __init__(self, engine: sa.Engine | urls.OwnEngine, *, keys: Keyring | None = None) -> None:
+        self._own = engine if isinstance(engine, urls.OwnEngine) else None
+        self._given = engine if isinstance(engine, sa.Engine) else None
         self.keys = keys
         self.durable = not urls.is_memory(engine.url)
-        self._owned = owned
         self._place = urls.place(engine.url)
-        self._checked = False
-        self._sqlite = engine.dialect.name == "sqlite"
-        # it comes as it is where a driver is spoken to directly, and where MariaDB is told an isolation
-        self._driver_error: type[Exception] = getattr(engine.dialect.dbapi, "Error", exc.DBAPIError)
+        self._checked = self._setup_put_off = False
+        self.is_sqlite = engine.url.get_backend_name() == "sqlite"
         # where one writes at a time; a forked child has another pool, and leaves the parent's connection alone
-        self.keeps = owned and self._sqlite and self.durable
+        self.keeps = self._own is not None and self.is_sqlite and self.durable
         self._kept: dict[Pool, sa.Connection] = {}
-        self.workers = Workers(partial(threads_for, engine))
+        self._postgresql = engine.url.get_backend_name() == "postgresql"  # elsewhere `_begin` says how isolated it is
+        self.workers = Workers(self._threads)
         """Threads for asynchronous callers: `await database.workers.run(call)`."""
-        postgresql = engine.dialect.name == "postgresql"  # elsewhere `_begin` says how isolated it is
-        leveled = engine.execution_options
-        self._writer = leveled(isolation_level="READ COMMITTED") if postgresql and not owned else engine
-        self._reader = leveled(isolation_level="REPEATABLE READ") if postgresql else engine
 
     @classmethod
     def open(cls, target: str | sa.Engine = urls.MEMORY, *, keys: Keyring | None = None) -> Self:
@@ -63,16 +56,36 @@ class Database:
 
         "memory" ends with this object. An engine that is passed in stays the caller's to configure and close.
         With `keys` all that is said and stored is encrypted, and what is not is refused.
-        DatabaseError for an unknown kind of database, a missing driver or an unreadable URL; whether the
-        database answers is seen at the first use, which `setup()` usually is.
+        DatabaseError for an unknown kind of database, an unreadable URL or a missing driver (on an event loop, at
+        the first use); whether the database answers is seen at the first use, which `setup()` usually is.
         """
         if isinstance(target, sa.Engine):
-            _accept(target)
+            urls.accept(target)
             return cls(target, keys=keys)
-        url = urls.sync_url(target)
-        engine = urls.create_engine(url)
-        prepare(engine)
-        return cls(engine, owned=True, keys=keys)
+        own = urls.OwnEngine(urls.sync_url(target), prepare)
+        if not on_event_loop():  # to make one looks at the working directory and imports the driver
+            own.made()
+        return cls(own, keys=keys)
+
+    @property
+    def engine(self) -> sa.Engine:
+        """The engine; one that was opened on an event loop is made at its first use."""
+        return self._given or cast("urls.OwnEngine", self._own).made()
+
+    @cached_property
+    def _driver_error(self) -> type[Exception]:
+        """What comes where a driver is spoken to directly, and where MariaDB is told an isolation."""
+        return getattr(self.engine.dialect.dbapi, "Error", exc.DBAPIError)
+
+    @cached_property
+    def _writer(self) -> sa.Engine:
+        leveled = self._postgresql and self._own is None
+        return self.engine.execution_options(isolation_level="READ COMMITTED") if leveled else self.engine
+
+    @cached_property
+    def _reader(self) -> sa.Engine:
+        engine = self.engine
+        return engine.execution_options(isolation_level="REPEATABLE READ") if self._postgresql else engine
 
     def setup(self) -> None:
         """Create the tables where they are missing and bring old ones up to date; SchemaError where they are newer.
@@ -81,7 +94,16 @@ class Database:
         """
         with self._transaction(self._writer, _WRITES) as conn:
             schema.create(conn)
-        self._checked = True
+        self._checked, self._setup_put_off = True, False
+
+    def put_off_setup(self) -> None:
+        """Have the first transaction do `setup()`, in the thread that runs it: nothing is opened before."""
+        self._setup_put_off = not self._checked
+
+    def finish_setup(self) -> None:
+        """Do the `setup()` that was put off; nothing where none was, or where it is done."""
+        if self._setup_put_off:
+            self.setup()
 
     def run(self, work: Callable[[sa.Connection], T]) -> T:
         """Do `work` in a transaction that writes, again after a deadlock or a lost connection.
@@ -100,7 +122,7 @@ class Database:
             try:
                 return transaction()
             except DatabaseError as error:
-                if attempt + 1 == _ATTEMPTS or not _may_pass(error.__cause__):
+                if attempt + 1 == _ATTEMPTS or not may_pass(error.__cause__):
                     raise
                 # several that met once should not meet again
                 time.sleep(_FIRST_PAUSE_S * 2**attempt * random.random())  # noqa: S311 - nobody's secret
@@ -109,6 +131,7 @@ class Database:
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
         """Open a transaction that writes: committed at the end, undone as a whole by any exception."""
+        self.finish_setup()
         with self._transaction(self._writer, _WRITES) as conn:
             self._check(conn)
             yield conn
@@ -116,6 +139,7 @@ class Database:
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
         """Open a transaction that sees one moment of the database and writes nothing."""
+        self.finish_setup()
         with self._transaction(self._reader, _READS) as conn:
             self._check(conn)
             yield conn
@@ -132,13 +156,14 @@ class Database:
 
         DatabaseError where another connection reads an old state of an SQLite file for too long.
         """
+        self.finish_setup()
         with self._alone(_WRITES), self._connected(self._autocommit()) as conn, self._translated(self._driver_error):
             rewriting.rewrite(conn, self._place)
 
     def close(self) -> None:
         """Close the connections of an engine that `open` made; leave another's engine alone. End the threads."""
         self.workers.close()
-        if self._owned:
+        if self._own is not None and self._own.is_made:
             if (kept := self._kept.pop(self.engine.pool, None)) is not None:
                 kept.close()
             self.engine.dispose()
@@ -156,8 +181,14 @@ class Database:
             schema.check(conn)
             self._checked = True
 
+    def _threads(self) -> int:
+        """How many worker threads to allow. An engine that is not made yet is not made for this, on an event loop."""
+        if self._own is None or self._own.is_made:
+            return threads_for(self.engine)
+        return MOST if self.durable else BESIDE
+
     def _autocommit(self) -> sa.Engine:
-        return self.engine if self._sqlite else self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        return self.engine if self.is_sqlite else self.engine.execution_options(isolation_level="AUTOCOMMIT")
 
     @contextmanager
     def _transaction(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
@@ -178,7 +209,7 @@ class Database:
         try:
             yield conn
         except BaseException:
-            if self._sqlite and self.durable:
+            if self.is_sqlite and self.durable:
                 conn.invalidate()
             conn.close()
             raise
@@ -194,7 +225,7 @@ class Database:
 
         SQLite itself would have those who wait sleep and try again, the last to come as likely as the first.
         """
-        if isinstance(self.engine.pool, StaticPool) or (self._sqlite and mode == _WRITES):
+        if isinstance(self.engine.pool, StaticPool) or (self.is_sqlite and mode == _WRITES):
             return in_turn(self.engine, self._place)
         return nullcontext()
 
@@ -270,28 +301,3 @@ def _begin(conn: sa.Connection, mode: str) -> None:
     elif name in {"mysql", "mariadb"}:
         level = "REPEATABLE READ" if mode == _READS else "READ COMMITTED"
         conn.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
-
-
-def _accept(engine: sa.Engine) -> None:
-    if engine.dialect.name not in {"sqlite", "postgresql", "mysql", "mariadb"}:
-        raise DatabaseError(f"there is no support for {engine.dialect.name!r} databases")
-    if engine.dialect.is_async:
-        raise DatabaseError("an engine with an asynchronous driver was given; give its URL, or a synchronous engine")
-    if isinstance(engine.pool, SingletonThreadPool):
-        raise DatabaseError(
-            "this engine gives every thread an SQLite memory database of its own; "
-            "open 'memory', or make the engine with poolclass=StaticPool and check_same_thread=False"
-        )
-
-
-def _may_pass(cause: BaseException | None) -> bool:
-    """Say whether the same transaction may succeed when it is tried again."""
-    said = cause
-    if isinstance(cause, exc.DBAPIError):
-        if cause.connection_invalidated:
-            return True
-        said = cause.orig
-    arguments: tuple[object, ...] = getattr(said, "args", ())
-    if isinstance(cause, exc.OperationalError) and getattr(said, "sqlstate", "") is None:
-        return True  # psycopg's own word, not the server's: the connection broke within a pipeline
-    return getattr(said, "sqlstate", None) in _AGAIN_SQLSTATES or not _AGAIN_CODES.isdisjoint(arguments[:1])

@@ -94,7 +94,7 @@ class Together:
     def __init__(self, database: Database, store: MessageStore) -> None:
         self._database = database
         self._store = store
-        self._all = database.engine.dialect.name == "sqlite"
+        self._all = database.is_sqlite
         self._lock = threading.Lock()
         # after a fork the engine has another pool, and nobody of the parent's is waited for
         self._queues: WeakKeyDictionary[Pool, dict[str, _Queue]] = WeakKeyDictionary()

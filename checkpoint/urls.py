@@ -1,8 +1,11 @@
 """From what a user writes to the URL of a synchronous driver, and an engine for it."""
 
+from collections.abc import Callable
+from threading import Lock
+
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from .errors import DatabaseError
 
@@ -63,6 +66,44 @@ def create_engine(url: sa.URL) -> sa.Engine:
         raise DatabaseError(f"{place(url)} needs the Python package {error.name!r}{extra}") from error
     except (exc.ArgumentError, TypeError) as error:
         raise DatabaseError(f"{place(url)} cannot be opened: {error}") from error
+
+
+def accept(engine: sa.Engine) -> None:
+    """DatabaseError for an engine that cannot be used: its database, its driver or its pool."""
+    if engine.dialect.name not in {"sqlite", "postgresql", "mysql", "mariadb"}:
+        raise DatabaseError(f"there is no support for {engine.dialect.name!r} databases")
+    if engine.dialect.is_async:
+        raise DatabaseError("an engine with an asynchronous driver was given; give its URL, or a synchronous engine")
+    if isinstance(engine.pool, SingletonThreadPool):
+        raise DatabaseError(
+            "this engine gives every thread an SQLite memory database of its own; "
+            "open 'memory', or make the engine with poolclass=StaticPool and check_same_thread=False"
+        )
+
+
+class OwnEngine:
+    """An engine of our own, made once, by the thread that needs it first."""
+
+    def __init__(self, url: sa.URL, prepare: Callable[[sa.Engine], None]) -> None:
+        self.url = url
+        self._prepare = prepare
+        self._engine: sa.Engine | None = None
+        self._making = Lock()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether there is anything to close."""
+        return self._engine is not None
+
+    def made(self) -> sa.Engine:
+        """The engine; DatabaseError where its driver is missing or unknown."""
+        if self._engine is None:
+            with self._making:
+                if self._engine is None:
+                    engine = create_engine(self.url)
+                    self._prepare(engine)
+                    self._engine = engine
+        return self._engine
 
 
 def _parsed(target: str) -> sa.URL:

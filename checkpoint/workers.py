@@ -27,9 +27,9 @@ T = TypeVar("T")
 EXIT_S = 5.0
 """Seconds for which a process that ends waits for what is under way, and no longer: a database may hang."""
 
-_MOST = 64
+MOST = 64
 """Threads where the engine would open any number of connections."""
-_BESIDE = 4
+BESIDE = 4
 """Threads for each connection: those of one conversation wait for each other and are written together."""
 _numbers = count(1)
 
@@ -39,8 +39,8 @@ def threads_for(engine: sa.Engine) -> int:
     pool = engine.pool
     if isinstance(pool, QueuePool):
         overflow: int = pool._max_overflow  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it has no other name
-        return min(_BESIDE * (pool.size() + overflow), _MOST) if pool.size() and overflow >= 0 else _MOST
-    return _MOST if isinstance(pool, NullPool) else _BESIDE
+        return min(BESIDE * (pool.size() + overflow), MOST) if pool.size() and overflow >= 0 else MOST
+    return MOST if isinstance(pool, NullPool) else BESIDE
 
 
 class Workers:

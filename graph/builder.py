@@ -1,6 +1,7 @@
 """The shape of a turn: nodes and edges, on one screen."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import SystemMessage
@@ -28,6 +29,7 @@ from langgraph_compaction.nodes.collaborators import (
     Model,
     ModelSource,
     counter_of,
+    window_of,
 )
 from langgraph_compaction.nodes.commit import commit
 from langgraph_compaction.nodes.confirm import check_askable, confirm
@@ -113,7 +115,7 @@ def create_compacting_agent(
         token_counter=token_counter,
         now=now,
     )
-    _check_sizes(team)
+    _checked(team)
     check_askable(chosen, answerable=bool(checkpointer))
     graph = StateGraph(state_schema, context_schema=CompactionOverrides)
     _add_compaction(graph, team, AGENT_EDGES)
@@ -162,7 +164,7 @@ def create_compaction_graph(
         token_counter=token_counter,
         now=now,
     )
-    _check_sizes(team)
+    _checked(team)
     graph = StateGraph(EmbeddedState, context_schema=CompactionOverrides)
     _add_compaction(graph, team, COMPACTION_EDGES)
     return _compiled(graph, checkpointer, None, name)
@@ -212,8 +214,19 @@ def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:
     return model
 
 
+def _checked(team: Collaborators) -> None:
+    """Fail at build time for a window that is unknown or leaves no room; say where the trigger is raised.
+
+    The second needs a count of prompt and tool schemas. On a running event loop it waits for the first turn, as all
+    that blocks does: a server's graph factories run there.
+    """
+    if team.has_known_window:
+        window_of(team.settings, team.fixed_model)
+    team.due.append(partial(_check_sizes, team))
+    team.settle_off_loop()
+
+
 def _check_sizes(team: Collaborators) -> None:
-    """Fail at build time for a window that is unknown or leaves no room; say where the trigger is raised."""
     sizes = team.sizes()
     if sizes is not None and sizes.raised:
         log.warning(

@@ -6,24 +6,24 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 from sqlalchemy import Engine
 
-from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords, Database, SQLAlchemySaver
+from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.nodes import SettingsError
 
 
 def records_for(database: str | Engine | Database | None, checkpointer: Any) -> CompactionRecords:
-    """The records of a graph; its tables are made if they are missing.
+    """The records of a graph. Nothing is opened yet: tables that are missing are made at the first use.
 
     Without `database` they go where a saver of this package keeps its checkpoints, else into memory. Raises
-    `SettingsError` where threads would outlive their snapshots, `DatabaseError` where the database cannot be
-    reached. A database opened here from a URL lives as long as the graph.
+    `SettingsError` where threads would outlive their snapshots, `DatabaseError` for a URL that cannot be used.
+    A database opened here from a URL lives as long as the graph.
     """
     now = time.time
-    if database is None and isinstance(checkpointer, SQLAlchemySaver | AsyncSQLAlchemySaver):
-        database, now = checkpointer.database, checkpointer.now
+    if database is None and isinstance(own := getattr(checkpointer, "database", None), Database):
+        database, now = own, checkpointer.now  # LangGraph's server wraps our saver, and passes attributes on
     elif database is None:
         database = _beside(checkpointer)
     opened = database if isinstance(database, Database) else Database.open(database)
-    opened.setup()
+    opened.put_off_setup()
     return CompactionRecords(opened, now)
 
 

@@ -18,7 +18,7 @@ from langgraph_compaction.nodes.state import CompactionState, merge, replace
 from langgraph_compaction.nodes.steps import Step
 from langgraph_compaction.nodes.summarize import summarize
 from langgraph_compaction.nodes.token_check import token_check
-from langgraph_compaction.nodes.turn import Body, Turn, Update
+from langgraph_compaction.nodes.turn import Body, Turn, Update, executed
 
 NODES: Mapping[str, Body] = {
     body.__name__: body for body in (token_check, confirm, selective_compaction, summarize, commit, rollback)
@@ -38,7 +38,7 @@ def driven(turn: Turn, step: str, nodes: Mapping[str, Body]) -> Step[Turn]:
     What is due after an answer is left to the caller.
     """
     while step in nodes:
-        turn = _after(turn, (yield from nodes[step](turn)))
+        turn = _after(turn, (yield from executed(nodes[step], turn)))
         if step == "model" and turn.compaction.get("route") == "end":
             break
         step = turn.compaction.get("step", "end")

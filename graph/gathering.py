@@ -1,6 +1,7 @@
 """From what a builder or a middleware is given to the collaborators that the nodes work with."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import time
 from typing import Any, TypedDict, Unpack
 
@@ -10,7 +11,14 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes import CompactionSettings, Redaction, Summarizer
-from langgraph_compaction.nodes.collaborators import Collaborators, Model, ModelSource, counter_of, redaction_of
+from langgraph_compaction.nodes.collaborators import (
+    Collaborators,
+    Model,
+    ModelSource,
+    counter_of,
+    loaded,
+    redaction_of,
+)
 from langgraph_compaction.nodes.ephemeral import ephemeral_tools
 from langgraph_compaction.nodes.key_information import Given as KeyGiven
 from langgraph_compaction.nodes.key_information import providers_of
@@ -42,7 +50,11 @@ def gathered(
     embedded: bool = False,
     **given: Unpack[Given],
 ) -> Collaborators:
-    """The collaborators; raises `SettingsError` for an argument that is not what it should be."""
+    """The collaborators; raises `SettingsError` for an argument that is not what it should be.
+
+    What blocks is due: the caller settles it.
+    """
+    counter = counter_of(given.get("token_counter"))
     return Collaborators(
         settings=settings,
         records=records,
@@ -53,10 +65,11 @@ def gathered(
         strategies=with_own(given.get("strategies")),
         triggers=given.get("triggers") or {},
         key_information=providers_of(given.get("key_information")),
-        counter=counter_of(given.get("token_counter")),
+        counter=counter,
         now=given.get("now") or time,
         tools=[convert_to_openai_tool(tool) for tool in tools],
         ephemeral=ephemeral_tools(tools),
         prompt=SystemMessage(prompt) if isinstance(prompt, str) else prompt,
         embedded=embedded,
+        due=[records.database.finish_setup, *([partial(loaded, counter)] if counter else [])],
     )

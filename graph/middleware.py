@@ -116,6 +116,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             now=now,
         )
         self._sized(USUAL_WINDOW)
+        self._team.settle_off_loop()
         self._calls = OrderedDict[str, Collaborators]()
         self._lock = Lock()
 
@@ -133,6 +134,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         with self._lock:
             if checkpointer and self._saver is None and self._database is None:
                 self._team = replaced(self._team, records=records_for(None, checkpointer))
+                self._team.due.append(self._team.records.database.finish_setup)
                 self._saver = checkpointer
             return self._team
 

@@ -10,13 +10,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from langgraph_compaction.nodes import SettingsError
+from langgraph_compaction.nodes.collaborators import Collaborators
 from langgraph_compaction.nodes.policies.required import pins_in, without_pin
 from langgraph_compaction.nodes.policies.transcript import MARK, is_pinned, marks
 from langgraph_compaction.nodes.state import with_ids
 from langgraph_compaction.nodes.steps import Step, arun, blocking
 
 from .builder import Graph
-from .threads import at_rest, run_sync, state_of, team_of, written
+from .threads import at_rest, run_sync, settled, state_of, written
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ def _pin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str
     update: dict[str, Any] = {"messages": [new]} if new else {"memory": {"pins": [*dict.fromkeys([*known, name])]}}
     if not any(message.id == name for message in messages):
         raise SettingsError(f"the thread holds no message {name!r}: pins(graph, config) and get_state show their ids")
-    yield from blocking(lambda: _hold_half(graph, messages, {*known, name}))
+    team = yield from settled(graph)
+    yield from blocking(lambda: _hold_half(team, messages, {*known, name}))
     yield from written(graph, config, update)
     return name
 
@@ -146,8 +148,7 @@ def _marked(message: AnyMessage, mark: Mapping[str, Any]) -> AnyMessage:
     return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: dict(mark)}})
 
 
-def _hold_half(graph: Graph, messages: list[AnyMessage], known: set[str]) -> None:
-    team = team_of(graph)
+def _hold_half(team: Collaborators, messages: list[AnyMessage], known: set[str]) -> None:
     sizes = team.sizes()
     if sizes is None:  # the model, and so its window, is chosen at each call
         return

@@ -65,8 +65,12 @@ class Wanted:
 
 def recalled(records: CompactionRecords, thread: str, wanted: Wanted, counter: TokenCounter) -> Step[str]:
     """The answer, from these records."""
-    found = yield from blocking(lambda: look_up(records, thread, wanted))
-    return answer(found, wanted.query, max_tokens=wanted.max_tokens, counter=counter)
+
+    def found() -> str:
+        messages = look_up(records, thread, wanted)
+        return answer(messages, wanted.query, max_tokens=wanted.max_tokens, counter=counter)
+
+    return (yield from blocking(found))
 
 
 def look_up(records: CompactionRecords, thread: str, wanted: Wanted) -> list[Found]:

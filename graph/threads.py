@@ -35,6 +35,15 @@ def team_of(graph: Graph) -> Collaborators:
     )
 
 
+def settled(graph: Graph) -> Step[Collaborators]:
+    """Whom a graph works with, after the blocking work that is due, so that counting reads nothing from disk."""
+    team = team_of(graph)
+    team.counter_for(team.fixed_model)
+    if team.due:
+        yield from blocking(team.settle)
+    return team
+
+
 def records_of(graph: Graph) -> CompactionRecords:
     """Snapshots, ledger and archive of a graph made by this package; `TypeError` for any other graph."""
     return team_of(graph).records

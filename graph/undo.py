@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import Before
 from langgraph_compaction.nodes import CompactionError
+from langgraph_compaction.nodes.collaborators import Collaborators
 from langgraph_compaction.nodes.policies.meter import meter_on
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
 from langgraph_compaction.nodes.steps import Step, arun, blocking
@@ -16,7 +17,7 @@ from langgraph_compaction.nodes.undoing import over_limit, tell_ledger, undone
 
 from .builder import Graph
 from .inspector.display import card
-from .threads import at_rest, records_of, run_sync, state_of, team_of, thread_of, written
+from .threads import at_rest, records_of, run_sync, settled, state_of, thread_of, written
 
 
 class OverLimitError(CompactionError):
@@ -93,21 +94,21 @@ async def abranch_from(
 def _undo(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, force: bool) -> Step[Undone]:
     state = yield from at_rest(graph, config)
     messages, compaction = state.values.get("messages") or [], state.values.get("compaction") or {}
-    thread, records = thread_of(config), records_of(graph)
+    team, thread = (yield from settled(graph)), thread_of(config)
+    records = team.records
     before = yield from blocking(
         lambda: records.before(thread, messages, head=compaction.get("head"), compaction_id=compaction_id)
     )
-    done = yield from blocking(lambda: _sized(graph, before, compaction))
+    done = yield from blocking(lambda: _sized(team, before, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
     yield from written(graph, config, {"messages": replace(before.messages), "compaction": undone(before)})
-    counter, now = team_of(graph).counter_for(team_of(graph).fixed_model), team_of(graph).now()
+    counter, now = team.counter_for(team.fixed_model), team.now()
     yield from blocking(lambda: tell_ledger(records, thread, state.values, before, counter=counter, now=now))
     return done
 
 
-def _sized(graph: Graph, before: Before, compaction: dict[str, Any]) -> Undone:
-    team = team_of(graph)
+def _sized(team: Collaborators, before: Before, compaction: dict[str, Any]) -> Undone:
     model, sizes = team.fixed_model, team.sizes()
     counter = team.counter_for(model)
     meter = meter_on(compaction, counter, team.overhead(counter))

@@ -5,7 +5,8 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Lock
 from time import time
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
 
 from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint.event_loop import on_event_loop
 
 from .errors import SettingsError, UnknownWindowError
 from .key_information import BUILT_IN as KEY_INFORMATION
@@ -30,6 +32,10 @@ from .summarizers import Summarizer
 Model = Runnable[Any, Any]
 ModelSource = Model | Callable[[Any, Any], Model] | None
 """A chat model, or a function of (state, runtime) that chooses one for each call."""
+
+
+_LOADING = Lock()
+"""Held while a tokenizer's vocabulary is read, so that two threads do not both read it."""
 
 
 def owner() -> str:
@@ -84,11 +90,27 @@ class Collaborators:
     key_information: Mapping[str, KeyInformation] = field(default_factory=lambda: KEY_INFORMATION)
     """Providers of key information that the settings may name."""
     counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
+    due: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
+    """Blocking work to be done before a node runs: making tables, reading a vocabulary, checking sizes."""
+    settling: Any = field(default_factory=Lock)
+    """Held while that work is done."""
 
     def __post_init__(self) -> None:
         check_named(self.settings.strategies, self.strategies)
         check_own(self.settings, self.triggers)
         check_known(self.settings.key_information, self.key_information)
+
+    def settle(self) -> None:
+        """Do the blocking work that is due. What fails stays due, so that the next turn fails the same way."""
+        with self.settling:
+            while self.due:
+                self.due[0]()
+                del self.due[0]
+
+    def settle_off_loop(self) -> None:
+        """`settle`, unless an event loop runs in this thread: then the first turn does it, on a worker thread."""
+        if not on_event_loop():
+            self.settle()
 
     @cached_property
     def ladder(self) -> Ladder:
@@ -100,13 +122,18 @@ class Collaborators:
         """The model, where it is not chosen at each call."""
         return self.model if isinstance(self.model, Runnable) else None
 
+    @property
+    def has_known_window(self) -> bool:
+        """Whether the window is known before a call; a function that chooses the model chooses the window with it."""
+        return self.model is None or self.fixed_model is not None or self.settings.context_window is not None
+
     def sizes(self) -> Sizes | None:
         """The sizes of every call, system messages aside; `None` where the window is known only at each call.
 
         Raises as `window_of` and `sizes_of` do.
         """
         model, settings = self.fixed_model, self.settings
-        if model is None and self.model is not None and settings.context_window is None:
+        if not self.has_known_window:
             return None
         fixed = self.overhead(self.counter_for(model))
         return sizes_of(settings, window=window_of(settings, model), fixed=fixed, max_tokens=max_tokens_of(model))
@@ -118,13 +145,17 @@ class Collaborators:
         return self.model(state, runtime)
 
     def counter_for(self, model: Model | None, settings: CompactionSettings | None = None) -> TokenCounter:
-        """The counter for a model, under these settings or the builder's; kept, because it remembers its counts."""
+        """The counter for a model, under these settings or the builder's; kept, because it remembers its counts.
+
+        For a new one, reading its vocabulary is due.
+        """
         if self.counter is not None:
             return self.counter
         counted, name = (settings or self.settings).token_counter, model_name(model)
         key = f"{counted}:{name}"
         if key not in self.counters:
             self.counters[key] = named_counter(counted, name)
+            self.due.append(partial(loaded, self.counters[key]))
         return self.counters[key]
 
     def is_anchored(self, settings: CompactionSettings) -> bool:
@@ -158,6 +189,12 @@ def max_tokens_of(model: Model | None) -> int | None:
     """The model's own output limit, if one is set on it."""
     value = getattr(core(model), "max_tokens", None) if model is not None else None
     return value if isinstance(value, int) and value > 0 else None
+
+
+def loaded(counter: TokenCounter) -> None:
+    """Have a counter read what it needs from disk, by its first count."""
+    with _LOADING:
+        counter.text("")
 
 
 def counter_of(given: Any) -> TokenCounter | None:

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk, SystemMessage
 
-from .collaborators import counter_of
+from .collaborators import counter_of, loaded
 from .engine import (
     Beside,
     Call,
@@ -34,7 +34,7 @@ from .presets import Preset
 from .sections import summarise_by_sections
 from .settings import CompactionSettings, effective
 from .state import with_ids
-from .steps import Step, arun, run
+from .steps import Step, arun, blocking, run
 from .summarising import Work, Written
 from .summarizers import summarizer_of
 
@@ -164,6 +164,7 @@ def _compact(
     chosen, known = _chosen(settings or CompactionSettings(), preset, max_tokens), with_own(strategies)
     check_named(chosen.strategies, known)
     counter = counter_of(token_counter) or named_counter(chosen.token_counter)
+    yield from blocking(lambda: loaded(counter))
     meter = Meter(counter, 0)
     system = [message for message in given if isinstance(message, SystemMessage)]
     before = meter.request(given)

@@ -29,7 +29,7 @@ from .policies.transcript import Transcript
 from .policies.triggers import check_own
 from .settings import CompactionOverrides, CompactionSettings, effective
 from .state import Compaction, CompactionState, Draft, Memory, merge, with_ids
-from .steps import Step, arun, run
+from .steps import Step, arun, blocking, run
 
 Update = dict[str, Any]
 
@@ -108,6 +108,12 @@ class Turn:
     def model_name(self) -> str:
         """Its name."""
         return model_name(self.model)
+
+    @property
+    def must_settle(self) -> bool:
+        """Whether blocking work is due before this node, such as reading the vocabulary of a counter that is new."""
+        self.team.counter_for(self.model, self.settings)
+        return bool(self.team.due)
 
     @property
     def counter(self) -> TokenCounter:
@@ -261,15 +267,22 @@ Body = Callable[[Turn], Step[Update]]
 """A node: it reads a turn and answers with an update."""
 
 
+def executed(body: Body, turn: Turn) -> Step[Update]:
+    """Run a node, after the blocking work that is due: on an event loop, a worker thread does that work."""
+    if turn.must_settle:
+        yield from blocking(turn.team.settle)
+    return (yield from body(turn))
+
+
 class CompactionNode(RunnableLambda[Any, Any]):
     """A node that serves `invoke` and `ainvoke` with one body, and knows whom it works with."""
 
     def __init__(self, name: str, body: Body, team: Collaborators) -> None:
         def call(state: CompactionState, config: RunnableConfig) -> Update:
-            return run(body(Turn(state, config, get_runtime(), team)))
+            return run(executed(body, Turn(state, config, get_runtime(), team)))
 
         async def acall(state: CompactionState, config: RunnableConfig) -> Update:
-            return await arun(body(Turn(state, config, get_runtime(), team)))
+            return await arun(executed(body, Turn(state, config, get_runtime(), team)))
 
         super().__init__(call, afunc=acall, name=name)
         self.team = team

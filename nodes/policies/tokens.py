@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Protocol, cast
 
@@ -131,15 +132,47 @@ class TextCounter:
         return text[:low]
 
 
+class _LoadedAtFirstUse:
+    """A counter that is made when it is first asked: an encoding's vocabulary takes a second or two to read."""
+
+    def __init__(self, make: Callable[[], TokenCounter]) -> None:
+        self._make = make
+
+    @cached_property
+    def _counter(self) -> TokenCounter:
+        return self._make()
+
+    @property
+    def name(self) -> str:
+        return self._counter.name
+
+    def text(self, text: str) -> int:
+        return self._counter.text(text)
+
+    def message(self, message: BaseMessage) -> int:
+        return self._counter.message(message)
+
+    def head(self, text: str, tokens: int) -> str:
+        return self._counter.head(text, tokens)
+
+
 def tiktoken_counter(model: str | None = None) -> TokenCounter:
     """Exact counts where the encoding ships with the installed packages, else the approximation.
 
-    `model` chooses the encoding as tiktoken's own table does; an unknown model is counted in o200k_base.
+    `model` chooses the encoding as tiktoken's own table does; an unknown model is counted in o200k_base. The
+    encoding's vocabulary is read from disk at the first count, once in a process.
     """
+    return _LoadedAtFirstUse(lambda: _of_encoding(_encoding_name(model)))
+
+
+def _encoding_name(model: str | None) -> str:
     try:
-        name = tiktoken.encoding_name_for_model(model or "gpt-4o")
+        return tiktoken.encoding_name_for_model(model or "gpt-4o")
     except KeyError:
-        name = "o200k_base"
+        return "o200k_base"
+
+
+def _of_encoding(name: str) -> TokenCounter:
     encoding = offline_encoding(name)
     if encoding is None:
         return approximate_counter()
@@ -213,13 +246,16 @@ def messages_counter(count: Callable[[list[Any]], int]) -> TokenCounter:
 
 class _MessagesCounter(TextCounter):
     def __init__(self, count: Callable[[list[Any]], int]) -> None:
-        empty = count([HumanMessage("")])
         super().__init__(
             getattr(count, "__name__", "custom"),
-            lambda text: max(0, count([HumanMessage(text)]) - empty),
+            lambda text: max(0, -self._empty + count([HumanMessage(text)])),
         )
         self._whole = count
         self._messages: dict[bytes, int] = {}
+
+    @cached_property
+    def _empty(self) -> int:
+        return self._whole([HumanMessage("")])
 
     def message(self, message: BaseMessage) -> int:
         key = _key(repr([getattr(message, name, None) for name in _COUNTED_FIELDS]))
