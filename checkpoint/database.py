@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
+from weakref import finalize
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -14,16 +15,15 @@ from sqlalchemy.pool import Pool, StaticPool
 
 from . import rewriting, schema, urls
 from .errors import CheckpointError, DatabaseError
-from .event_loop import on_event_loop
-from .pooling import in_turn, prepare
+from .event_loop import off_loop, on_event_loop
+from .pooling import READS, WRITES, begin, in_turn, prepare
 from .repeating import may_pass
 from .sealing import Keyring
-from .workers import BESIDE, MOST, Workers, threads_for
+from .workers import Workers, threads_for
 
 T = TypeVar("T")
 P = ParamSpec("P")
 S = TypeVar("S", bound="UsesDatabase")
-_READS, _WRITES = "DEFERRED", "IMMEDIATE"  # as SQLite calls them
 _ATTEMPTS = 8
 _FIRST_PAUSE_S = 0.02
 
@@ -46,8 +46,10 @@ class Database:
         # where one writes at a time; a forked child has another pool, and leaves the parent's connection alone
         self.keeps = self._own is not None and self.is_sqlite and self.durable
         self._kept: dict[Pool, sa.Connection] = {}
-        self._postgresql = engine.url.get_backend_name() == "postgresql"  # elsewhere `_begin` says how isolated it is
-        self.workers = Workers(self._threads)
+        if self._own is not None:  # one that nobody uses any more may be collected on an event loop
+            finalize(self, off_loop, partial(self._own.close, self._kept)).atexit = False
+        self._postgresql = engine.url.get_backend_name() == "postgresql"  # elsewhere `begin` says how isolated it is
+        self.workers = Workers(partial(threads_for, engine))
         """Threads for asynchronous callers: `await database.workers.run(call)`."""
 
     @classmethod
@@ -84,15 +86,14 @@ class Database:
 
     @cached_property
     def _reader(self) -> sa.Engine:
-        engine = self.engine
-        return engine.execution_options(isolation_level="REPEATABLE READ") if self._postgresql else engine
+        return self.engine.execution_options(isolation_level="REPEATABLE READ") if self._postgresql else self.engine
 
     def setup(self) -> None:
         """Create the tables where they are missing and bring old ones up to date; SchemaError where they are newer.
 
         Tables of version 1 must not be used by older code meanwhile. What they hold stays unencrypted.
         """
-        with self._transaction(self._writer, _WRITES) as conn:
+        with self._transaction(self._writer, WRITES) as conn:
             schema.create(conn)
         self._checked, self._setup_put_off = True, False
 
@@ -132,7 +133,7 @@ class Database:
     def write(self) -> Generator[sa.Connection]:
         """Open a transaction that writes: committed at the end, undone as a whole by any exception."""
         self.finish_setup()
-        with self._transaction(self._writer, _WRITES) as conn:
+        with self._transaction(self._writer, WRITES) as conn:
             self._check(conn)
             yield conn
 
@@ -140,7 +141,7 @@ class Database:
     def read(self) -> Generator[sa.Connection]:
         """Open a transaction that sees one moment of the database and writes nothing."""
         self.finish_setup()
-        with self._transaction(self._reader, _READS) as conn:
+        with self._transaction(self._reader, READS) as conn:
             self._check(conn)
             yield conn
 
@@ -157,16 +158,14 @@ class Database:
         DatabaseError where another connection reads an old state of an SQLite file for too long.
         """
         self.finish_setup()
-        with self._alone(_WRITES), self._connected(self._autocommit()) as conn, self._translated(self._driver_error):
+        with self._alone(WRITES), self._connected(self._autocommit()) as conn, self._translated(self._driver_error):
             rewriting.rewrite(conn, self._place)
 
     def close(self) -> None:
         """Close the connections of an engine that `open` made; leave another's engine alone. End the threads."""
         self.workers.close()
-        if self._own is not None and self._own.is_made:
-            if (kept := self._kept.pop(self.engine.pool, None)) is not None:
-                kept.close()
-            self.engine.dispose()
+        if self._own is not None:
+            self._own.close(self._kept)
 
     def __enter__(self) -> Self:
         return self
@@ -181,12 +180,6 @@ class Database:
             schema.check(conn)
             self._checked = True
 
-    def _threads(self) -> int:
-        """How many worker threads to allow. An engine that is not made yet is not made for this, on an event loop."""
-        if self._own is None or self._own.is_made:
-            return threads_for(self.engine)
-        return MOST if self.durable else BESIDE
-
     def _autocommit(self) -> sa.Engine:
         return self.engine if self.is_sqlite else self.engine.execution_options(isolation_level="AUTOCOMMIT")
 
@@ -194,7 +187,7 @@ class Database:
     def _transaction(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
         with self._alone(mode), self._taken(engine, mode) as conn, self._translated(), conn.begin():
             with self._translated(self._driver_error):
-                _begin(conn, mode)
+                begin(conn, mode)
             yield conn
 
     @contextmanager
@@ -204,7 +197,7 @@ class Database:
         The error of a transaction may keep a query that is not read to its end, as long as somebody has the error.
         On an SQLite file the connection would go on seeing that moment of it, so it is not used again.
         """
-        pool, keeps = engine.pool, self.keeps and mode == _WRITES
+        pool, keeps = engine.pool, self.keeps and mode == WRITES
         conn = (self._kept.pop(pool, None) if keeps else None) or self._connected(engine)
         try:
             yield conn
@@ -225,7 +218,7 @@ class Database:
 
         SQLite itself would have those who wait sleep and try again, the last to come as likely as the first.
         """
-        if isinstance(self.engine.pool, StaticPool) or (self.is_sqlite and mode == _WRITES):
+        if isinstance(self.engine.pool, StaticPool) or (self.is_sqlite and mode == WRITES):
             return in_turn(self.engine, self._place)
         return nullcontext()
 
@@ -286,18 +279,3 @@ def reads(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Con
 def _done(opened: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], T]) -> T:
     with opened() as conn:
         return work(conn)
-
-
-def _begin(conn: sa.Connection, mode: str) -> None:
-    """Begin where the driver would do it too late or otherwise.
-
-    SQLite's waits for the first change and then fails instead of waiting. MariaDB's default would read from
-    before the thread row was locked, and a read is to see one moment.
-    """
-    name = conn.dialect.name
-    driver: Any = conn.connection.driver_connection
-    if name == "sqlite" and not getattr(driver, "in_transaction", False):
-        driver.execute(f"BEGIN {mode}")
-    elif name in {"mysql", "mariadb"}:
-        level = "REPEATABLE READ" if mode == _READS else "READ COMMITTED"
-        conn.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {level}")

@@ -1,6 +1,8 @@
 """Whether this thread may block."""
 
 import asyncio
+from collections.abc import Callable
+from threading import Thread
 
 
 def on_event_loop() -> bool:
@@ -10,3 +12,11 @@ def on_event_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def off_loop(call: Callable[[], None]) -> None:
+    """Do something that blocks: at once, or in a thread of its own where an event loop runs in this one."""
+    if on_event_loop():
+        Thread(target=call, daemon=True).start()
+    else:
+        call()

@@ -17,6 +17,7 @@ from .errors import DatabaseError
 from .statements import IN_BINARY
 from .urls import BUSY_TIMEOUT_S, is_memory
 
+READS, WRITES = "DEFERRED", "IMMEDIATE"  # as SQLite calls them
 _PAUSE_S = 0.01
 _BINARY = 1  # psycopg.pq.Format.BINARY
 _PRIMARY = 0xFF  # the rest of an error code says which kind of busy it is
@@ -35,6 +36,21 @@ def prepare(engine: sa.Engine) -> None:
     if engine.dialect.driver == "psycopg":
         event.listen(engine, "before_cursor_execute", _in_binary)
     _ENGINES.add(engine)
+
+
+def begin(conn: sa.Connection, mode: str) -> None:
+    """Begin where the driver would do it too late or otherwise.
+
+    SQLite's waits for the first change and then fails instead of waiting. MariaDB's default would read from
+    before the thread row was locked, and a read is to see one moment.
+    """
+    name = conn.dialect.name
+    driver: Any = conn.connection.driver_connection
+    if name == "sqlite" and not getattr(driver, "in_transaction", False):
+        driver.execute(f"BEGIN {mode}")
+    elif name in {"mysql", "mariadb"}:
+        level = "REPEATABLE READ" if mode == READS else "READ COMMITTED"
+        conn.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
 
 
 @contextmanager

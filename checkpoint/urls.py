@@ -5,7 +5,7 @@ from threading import Lock
 
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.pool import SingletonThreadPool, StaticPool
+from sqlalchemy.pool import Pool, SingletonThreadPool, StaticPool
 
 from .errors import DatabaseError
 
@@ -90,11 +90,6 @@ class OwnEngine:
         self._engine: sa.Engine | None = None
         self._making = Lock()
 
-    @property
-    def is_made(self) -> bool:
-        """Whether there is anything to close."""
-        return self._engine is not None
-
     def made(self) -> sa.Engine:
         """The engine; DatabaseError where its driver is missing or unknown."""
         if self._engine is None:
@@ -104,6 +99,13 @@ class OwnEngine:
                     self._prepare(engine)
                     self._engine = engine
         return self._engine
+
+    def close(self, kept: dict[Pool, sa.Connection]) -> None:
+        """Close its connections, the one that is kept for its pool too; nothing where it was never made."""
+        if self._engine is not None:
+            if (conn := kept.pop(self._engine.pool, None)) is not None:
+                conn.close()
+            self._engine.dispose()
 
 
 def _parsed(target: str) -> sa.URL:

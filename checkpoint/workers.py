@@ -21,26 +21,33 @@ from weakref import WeakSet, finalize
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool, QueuePool
 
+from .urls import OwnEngine, is_memory
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 EXIT_S = 5.0
 """Seconds for which a process that ends waits for what is under way, and no longer: a database may hang."""
 
-MOST = 64
+_MOST = 64
 """Threads where the engine would open any number of connections."""
-BESIDE = 4
+_BESIDE = 4
 """Threads for each connection: those of one conversation wait for each other and are written together."""
 _numbers = count(1)
 
 
-def threads_for(engine: sa.Engine) -> int:
-    """Return how many threads an engine can use: several for each connection that its pool opens at once."""
+def threads_for(engine: sa.Engine | OwnEngine) -> int:
+    """Return how many threads an engine can use: several for each connection that its pool opens at once.
+
+    An engine of our own is not made for this, as the caller may be on an event loop: its URL says what its pool is.
+    """
+    if isinstance(engine, OwnEngine):
+        return _BESIDE if is_memory(engine.url) else _MOST
     pool = engine.pool
     if isinstance(pool, QueuePool):
         overflow: int = pool._max_overflow  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it has no other name
-        return min(BESIDE * (pool.size() + overflow), MOST) if pool.size() and overflow >= 0 else MOST
-    return MOST if isinstance(pool, NullPool) else BESIDE
+        return min(_BESIDE * (pool.size() + overflow), _MOST) if pool.size() and overflow >= 0 else _MOST
+    return _MOST if isinstance(pool, NullPool) else _BESIDE
 
 
 class Workers:

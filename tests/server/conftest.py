@@ -19,6 +19,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         started.stop()
 
 
+@pytest.fixture(scope="session")
+def plain_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A running server with its own saver."""
+    started = Server(tmp_path_factory.mktemp("plain_server"), own_saver=False)
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
 @pytest.fixture
 def client(server: Server) -> Iterator[Any]:
     """A client of the server, over HTTP."""
@@ -28,8 +39,8 @@ def client(server: Server) -> Iterator[Any]:
 
 @pytest.fixture
 def assistant(client: Any) -> str:
-    """The id of the one assistant that the server has."""
-    found: str = client.assistants.search()[0]["assistant_id"]
+    """The id of the assistant of `langgraph.json`."""
+    found: str = client.assistants.search(graph_id="agent")[0]["assistant_id"]
     return found
 
 

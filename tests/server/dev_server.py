@@ -1,5 +1,6 @@
 """LangGraph's own server in a folder of its own, and what a test says to it."""
 
+import json
 import os
 import signal
 import socket
@@ -11,6 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
+
+from tests.server.factories import GRAPHS
 
 ROOT = Path(__file__).parent.parent.parent
 START_S = 90
@@ -25,14 +28,19 @@ def free_port() -> int:
 
 
 class Server:
-    """A server in a folder of its own, started as `make studio` starts it."""
+    """A server in a folder of its own, started as `make studio` starts it, with the graphs of `factories` too."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, own_saver: bool = True) -> None:
         self.folder = folder
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.database = f"sqlite:///{folder}/server.db"
-        (folder / "langgraph.json").write_bytes((ROOT / "langgraph.json").read_bytes())
+        named: dict[str, Any] = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
+        named["graphs"] |= {name: f"./factories.py:{name}" for name in GRAPHS}
+        if not own_saver:
+            del named["checkpointer"]
+        (folder / "langgraph.json").write_text(json.dumps(named), encoding="utf-8")
+        (folder / "factories.py").write_bytes((Path(__file__).parent / "factories.py").read_bytes())
         (folder / "pyproject.toml").write_text('[project]\nname = "studio"\nversion = "0"\n', encoding="utf-8")
 
     @property
