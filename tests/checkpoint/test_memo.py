@@ -8,11 +8,13 @@ from weakref import ref
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
+from langgraph_compaction.checkpoint import SQLAlchemySaver, values
 from langgraph_compaction.checkpoint import memo as memory
 from langgraph_compaction.checkpoint.codec import dumps, is_still, loads
 from langgraph_compaction.checkpoint.looks import Contents, Looks, Objects, look
 from langgraph_compaction.checkpoint.memo import RUNNING_S, Fresh, Memo, _Thread
 from langgraph_compaction.checkpoint.store import prepare
+from tests.checkpoint.contract.steps import Steps, where
 from tests.checkpoint.remembering import (
     Remember,
     held,
@@ -334,3 +336,24 @@ def test_bytes_are_counted_as_they_are_taken(kind: str, how: type[Looks], count:
     del messages
     taken = reachable(memo, kept)
     assert taken / factor < memo._bytes < taken * factor
+
+
+@pytest.mark.parametrize("detect_mutation", [True, False])
+def test_of_many_conversations_at_once_only_what_is_new_is_serialized(
+    monkeypatch: pytest.MonkeyPatch, detect_mutation: bool
+) -> None:
+    """Each of forty that take turns knows its own messages at every put, also after a read."""
+    serialized: list[str | None] = []
+    monkeypatch.setattr(values, "prepare", lambda message: serialized.append(message.id) or prepare(message))
+    with SQLAlchemySaver.from_url("memory", detect_mutation=detect_mutation) as saver:
+        saver.setup()
+        steps = {f"t{number}": Steps(saver, f"t{number}") for number in range(40)}
+        lists: dict[str, list[BaseMessage]] = {name: talk(20) for name in steps}
+        for count in range(3):
+            for name, messages in lists.items():
+                steps[name].put({"messages": messages})
+                if count == 1:
+                    found = saver.get_tuple(where(name))
+                    assert found is not None
+                    lists[name] = found.checkpoint["channel_values"]["messages"]
+    assert len(serialized) == 40 * 20
