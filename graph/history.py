@@ -22,7 +22,7 @@ from langgraph_compaction.nodes.policies.transcript import is_summary
 from langgraph_compaction.nodes.presets import Preset
 from langgraph_compaction.nodes.settings import effective
 from langgraph_compaction.nodes.state import with_ids
-from langgraph_compaction.nodes.steps import Step, arun, blocking, either
+from langgraph_compaction.nodes.steps import Step, arun, blocking, either, querying
 
 from .builder import Graph
 from .inspector.display import Parts, card
@@ -112,7 +112,8 @@ async def ashow(graph: Graph, config: RunnableConfig, compaction_id: str) -> Com
 
 
 def _history(graph: Graph, config: RunnableConfig) -> Step[list[LedgerRow]]:
-    return (yield from blocking(lambda: records_of(graph).history(thread_of(config))))
+    records = records_of(graph)
+    return (yield from querying(records, lambda: records.history(thread_of(config))))
 
 
 def _show(graph: Graph, config: RunnableConfig, compaction_id: str) -> Step[Compaction]:
@@ -122,7 +123,8 @@ def _show(graph: Graph, config: RunnableConfig, compaction_id: str) -> Step[Comp
         raise UnknownAttemptError(f"the ledger of thread {thread!r} has no compaction {compaction_id!r}: see history")
     state = yield from state_of(graph, config)
     head = (state.values.get("compaction") or {}).get("head")
-    return (yield from blocking(lambda: _shown(records_of(graph), found, head)))
+    records = records_of(graph)
+    return (yield from querying(records, lambda: _shown(records, found, head)))
 
 
 def _shown(records: CompactionRecords, found: LedgerRow, head: str | None) -> Compaction:
@@ -287,4 +289,5 @@ def _forget(graph: Graph, config: RunnableConfig) -> Step[None]:
     thread, saver = thread_of(config), graph.checkpointer
     if saver is not None and not isinstance(saver, bool):
         yield from either(lambda: saver.delete_thread(thread), lambda: saver.adelete_thread(thread))
-    yield from blocking(lambda: records_of(graph).forget(thread))
+    records = records_of(graph)
+    yield from querying(records, lambda: records.forget(thread))

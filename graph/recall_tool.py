@@ -11,7 +11,7 @@ from langgraph_compaction.checkpoint import CompactionRecords, Found
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.policies.recalled import answer
 from langgraph_compaction.nodes.policies.tokens import TokenCounter
-from langgraph_compaction.nodes.steps import Step, arun, blocking, run
+from langgraph_compaction.nodes.steps import Step, arun, querying, run
 
 MAX_TOKENS = 1_000
 """Tokens of an answer (METRICS)."""
@@ -70,7 +70,7 @@ def recalled(records: CompactionRecords, thread: str, wanted: Wanted, counter: T
         messages = look_up(records, thread, wanted)
         return answer(messages, wanted.query, max_tokens=wanted.max_tokens, counter=counter)
 
-    return (yield from blocking(found))
+    return (yield from querying(records, found))
 
 
 def look_up(records: CompactionRecords, thread: str, wanted: Wanted) -> list[Found]:

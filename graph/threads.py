@@ -10,7 +10,7 @@ from langgraph.types import StateSnapshot
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.collaborators import Collaborators
-from langgraph_compaction.nodes.steps import Step, arun, blocking, either, run
+from langgraph_compaction.nodes.steps import Step, arun, blocking, either, querying, run
 from langgraph_compaction.nodes.turn import CompactionNode
 
 from .builder import Graph
@@ -181,6 +181,6 @@ async def atranscript(graph: Graph, config: RunnableConfig, *, namespace: str = 
 def _transcript(graph: Graph, config: RunnableConfig, namespace: str) -> Step[list[AnyMessage]]:
     state = yield from state_of(graph, config)
     given, thread = state.values.get("messages") or [], thread_of(config)
-    head, joined = (state.values.get("compaction") or {}).get("head"), records_of(graph).transcript
-    messages: Any = yield from blocking(lambda: joined(thread, namespace, given, head=head))
+    head, records = (state.values.get("compaction") or {}).get("head"), records_of(graph)
+    messages: Any = yield from querying(records, lambda: records.transcript(thread, namespace, given, head=head))
     return cast("list[AnyMessage]", messages)

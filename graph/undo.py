@@ -12,7 +12,7 @@ from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.collaborators import Collaborators
 from langgraph_compaction.nodes.policies.meter import meter_on
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
-from langgraph_compaction.nodes.steps import Step, arun, blocking
+from langgraph_compaction.nodes.steps import Step, arun, blocking, querying
 from langgraph_compaction.nodes.undoing import over_limit, tell_ledger, undone
 
 from .builder import Graph
@@ -96,15 +96,15 @@ def _undo(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, fo
     messages, compaction = state.values.get("messages") or [], state.values.get("compaction") or {}
     team, thread = (yield from settled(graph)), thread_of(config)
     records = team.records
-    before = yield from blocking(
-        lambda: records.before(thread, messages, head=compaction.get("head"), compaction_id=compaction_id)
+    before = yield from querying(
+        records, lambda: records.before(thread, messages, head=compaction.get("head"), compaction_id=compaction_id)
     )
     done = yield from blocking(lambda: _sized(team, before, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
     yield from written(graph, config, {"messages": replace(before.messages), "compaction": undone(before)})
     counter, now = team.counter_for(team.fixed_model), team.now()
-    yield from blocking(lambda: tell_ledger(records, thread, state.values, before, counter=counter, now=now))
+    yield from querying(records, lambda: tell_ledger(records, thread, state.values, before, counter=counter, now=now))
     return done
 
 
@@ -123,7 +123,8 @@ def _sized(team: Collaborators, before: Before, compaction: dict[str, Any]) -> U
 
 def _branch(graph: Graph, config: RunnableConfig, compaction_id: str, thread_id: str | None) -> Step[RunnableConfig]:
     old = yield from state_of(graph, config)
-    messages = yield from blocking(lambda: records_of(graph).began_with(thread_of(config), compaction_id))
+    records = records_of(graph)
+    messages = yield from querying(records, lambda: records.began_with(thread_of(config), compaction_id))
     new = RunnableConfig(configurable={"thread_id": thread_id or str(uuid4())})
     there = yield from state_of(graph, new)
     if there.values:

@@ -17,7 +17,7 @@ from .events import log
 from .policies.clip import told_handle
 from .policies.transcript import MARK, marks, message_id
 from .state import Draft
-from .steps import Step, blocking
+from .steps import Step, querying
 from .summarising import Written
 from .turn import Turn
 
@@ -28,7 +28,7 @@ def begin(turn: Turn, key: AttemptKey, *, strategy: str, trigger: str, tokens_be
         return
     records, opening = turn.team.records, _opening(turn, strategy, trigger, tokens_before)
     messages: Sequence[BaseMessage] = [stored(turn, message) for message in turn.messages]
-    yield from blocking(lambda: records.begin(key, messages, now=turn.now(), **opening))
+    yield from querying(records, lambda: records.begin(key, messages, now=turn.now(), **opening))
     yield from abandon(turn, keep=key)
 
 
@@ -63,7 +63,7 @@ def store(turn: Turn, key: AttemptKey, message: AnyMessage) -> Step[str]:
     kept, archive = stored(turn, message), turn.team.records.archive
     if turn.thread_id is not None:
         names = (key.thread_id, key.namespace, key.compaction_id)
-        yield from blocking(lambda: archive(*names, [kept], now=turn.now()))
+        yield from querying(turn.team.records, lambda: archive(*names, [kept], now=turn.now()))
     return handle(kept)
 
 
@@ -112,7 +112,7 @@ def known_summary(turn: Turn, key: AttemptKey, input_digest: str) -> Step[Summar
     if turn.thread_id is None:
         return None
     records = turn.team.records
-    return (yield from blocking(lambda: records.find_summary(key, input_digest=input_digest)))
+    return (yield from querying(records, lambda: records.find_summary(key, input_digest=input_digest)))
 
 
 def keep_summary(turn: Turn, key: AttemptKey, input_digest: str, written: Written) -> Step[None]:
@@ -127,14 +127,14 @@ def keep_summary(turn: Turn, key: AttemptKey, input_digest: str, written: Writte
         output_tokens=written.output_tokens,
         calls=written.calls,
     )
-    yield from blocking(lambda: turn.team.records.record_summary(key, record))
+    yield from querying(turn.team.records, lambda: turn.team.records.record_summary(key, record))
 
 
 def commit(turn: Turn, key: AttemptKey, outcome: Outcome, archived: Sequence[AnyMessage]) -> Step[None]:
     """Archive what leaves the view and write the verdict: both, before the state changes (invariant 9)."""
     if turn.thread_id is not None:
         leaving = [stored(turn, message) for message in archived]
-        yield from blocking(lambda: turn.team.records.commit(key, outcome, archived=leaving))
+        yield from querying(turn.team.records, lambda: turn.team.records.commit(key, outcome, archived=leaving))
 
 
 def close(turn: Turn, key: AttemptKey, outcome: Outcome) -> Step[None]:
@@ -154,7 +154,7 @@ def snapshot(turn: Turn, key: AttemptKey) -> Step[list[BaseMessage] | None]:
     """The messages the attempt began with, from SQL."""
     if turn.thread_id is None:
         return None
-    return (yield from blocking(lambda: turn.team.records.snapshot(key)))
+    return (yield from querying(turn.team.records, lambda: turn.team.records.snapshot(key)))
 
 
 def originals_of(turn: Turn, messages: Sequence[AnyMessage]) -> Step[dict[str, AnyMessage]]:
@@ -164,7 +164,9 @@ def originals_of(turn: Turn, messages: Sequence[AnyMessage]) -> Step[dict[str, A
     if thread is None or not clipped:
         return {}
     recall = turn.team.records.recall
-    found = yield from blocking(lambda: {name: recall(thread, handle) for name, handle in clipped.items()})
+    found = yield from querying(
+        turn.team.records, lambda: {name: recall(thread, handle) for name, handle in clipped.items()}
+    )
     return {name: cast("AnyMessage", message) for name, message in found.items() if message is not None}
 
 
@@ -217,6 +219,6 @@ def _opening(turn: Turn, strategy: str, trigger: str, tokens_before: int) -> Ope
 def told(turn: Turn, write: Callable[[], Any]) -> Step[None]:
     """Write to the ledger; a failure is logged and changes nothing."""
     try:
-        yield from blocking(write)
+        yield from querying(turn.team.records, write)
     except Exception:  # noqa: BLE001 - the ledger only tells
         log.exception("The ledger of thread %r could not be written; the turn continues", turn.thread_id)

@@ -14,7 +14,7 @@ from .key_information import KeyContext, KeyInformation
 from .policies.key_information import fitted, key_share, ordered, original_request
 from .policies.required import first_inputs
 from .policies.transcript import is_pinned, is_real_user
-from .steps import Step, blocking, either
+from .steps import Step, either, querying
 from .token_check import EMBEDDED
 from .turn import Turn
 
@@ -57,7 +57,8 @@ def _goal(turn: Turn) -> Step[str]:
     if name is not None:
         here = next((m for m in turn.messages if is_real_user(m) and handle(stored(turn, m)) == name), None)
         try:
-            archived = thread and (yield from blocking(lambda: turn.team.records.recall(thread, name)))
+            records = turn.team.records
+            archived = thread and (yield from querying(records, lambda: records.recall(thread, name)))
         except Exception:  # noqa: BLE001 - what is kept of it will do
             log.exception("The first input of thread %r could not be read from the archive", thread)
             archived = None

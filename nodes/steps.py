@@ -9,9 +9,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from langgraph_compaction.checkpoint import Database
 
 T = TypeVar("T")
+
+
+class Keeper(Protocol):
+    """What is kept in a database."""
+
+    database: Database
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,12 @@ Step = Generator[Effect, Any, T]
 def blocking(call: Callable[[], T]) -> Step[T]:
     """Wait for a blocking call; under `arun` it runs on a worker thread, never on the event loop."""
     result: T = yield Effect(call, lambda: asyncio.to_thread(call))
+    return result
+
+
+def querying(records: Keeper, call: Callable[[], T]) -> Step[T]:
+    """Wait for a call that reads or writes these records; under `arun` it runs on a thread of their database."""
+    result: T = yield Effect(call, lambda: records.database.workers.run(call))
     return result
 
 

@@ -22,7 +22,7 @@ from .policies.quoting import clip
 from .policies.tokens import TokenCounter, total
 from .policies.transcript import Transcript
 from .state import FOCUS_CHARACTERS, STATE_VERSION, replace
-from .steps import Step, blocking
+from .steps import Step, querying
 from .turn import Turn, Update
 
 LAST = "last"
@@ -117,7 +117,9 @@ def _found(turn: Turn, request: Mapping[str, Any]) -> Step[Before | Finding]:
     wanted, thread, head = request["undo"], str(turn.thread_id), turn.compaction.get("head")
     records, name = turn.team.records, None if wanted in (LAST, True) else str(wanted)
     try:
-        found = yield from blocking(lambda: records.before(thread, turn.messages, head=head, compaction_id=name))
+        found = yield from querying(
+            records, lambda: records.before(thread, turn.messages, head=head, compaction_id=name)
+        )
     except UnknownAttemptError as error:
         return Finding("noop", "nothing_to_undo", str(error))
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict

@@ -1,4 +1,4 @@
-"""The work of a compaction grows with the number of messages, not with its square: lines of ours that run, counted."""
+"""The lines that a compaction runs grow with the number of messages, not with its square."""
 
 import sys
 from collections.abc import Callable

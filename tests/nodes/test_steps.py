@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from langgraph_compaction.nodes.steps import Step, arun, blocking, either, run
+from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.nodes.steps import Step, arun, blocking, either, querying, run
 
 Drive = Any
 """`run` or `arun`, as a function that waits."""
@@ -151,3 +152,16 @@ async def _no_task_left() -> AsyncIterator[None]:
     """A driver leaves no task behind."""
     yield
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def test_what_waits_for_a_database_waits_on_a_thread_of_it() -> None:
+    """The executor of the event loop is left to the application; without an event loop it is a plain call."""
+
+    def where() -> str:
+        return current_thread().name
+
+    with Database.open() as database:
+        records = CompactionRecords(database)
+        assert run(querying(records, where)) == current_thread().name
+        assert asyncio.run(arun(querying(records, where))).startswith("compaction-database")
+        assert asyncio.run(arun(blocking(where))).startswith("asyncio")
