@@ -38,7 +38,7 @@ def driven(turn: Turn, step: str, nodes: Mapping[str, Body]) -> Step[Turn]:
     What is due after an answer is left to the caller.
     """
     while step in nodes:
-        turn = _after(turn, (yield from executed(nodes[step], turn)))
+        turn = _after(turn, (yield from executed(step, nodes[step], turn)))
         if step == "model" and turn.compaction.get("route") == "end":
             break
         step = turn.compaction.get("step", "end")

@@ -1,4 +1,7 @@
-"""Routers: they read the step that a node stored and never raise (a router that raises ends a run silently)."""
+"""Routers: they read the step that a node stored and never raise (a router that raises ends a run silently).
+
+A wrong step raises earlier, in the wrapper of the node that named it.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,17 +11,12 @@ from langgraph.graph import END
 from langgraph.types import Send
 
 from langgraph_compaction.nodes.state import CompactionState
+from langgraph_compaction.nodes.transitions import NEXT
 
 AGENT_EDGES: dict[str, tuple[str, ...]] = {
-    "token_check": ("model", "confirm", "selective_compaction", "summarize", "rollback", END),
-    "confirm": ("selective_compaction", "model", END),
-    "selective_compaction": ("summarize", "commit", "rollback", "model", END),
-    "summarize": ("commit", "rollback"),
-    "commit": ("model", END, "rollback"),
-    "rollback": ("model", END, "selective_compaction"),
-    "model": ("tools", END, "confirm", "selective_compaction"),
+    node: tuple(END if step == "end" else step for step in steps) for node, steps in NEXT.items()
 }
-"""Where each node of the agent may go (DESIGN §3)."""
+"""Where each node of the agent may go."""
 
 COMPACTION_EDGES = {
     name: tuple(target for target in targets if target != "model")
@@ -29,7 +27,11 @@ COMPACTION_EDGES = {
 
 
 def by_step(targets: tuple[str, ...]) -> Callable[[CompactionState], str]:
-    """A router to the stored step; to the end where that is no node of this graph."""
+    """A router to the stored step; to the end where that is no node of this graph.
+
+    The step is one of the table's: the node's wrapper has checked it. Another one can only stand there after
+    `update_state`, which runs no node.
+    """
 
     def route(state: CompactionState) -> str:
         step = (state.get("compaction") or {}).get("step", "end")

@@ -9,6 +9,7 @@
     ├── RecordingError (ValueError)     a recorded conversation that cannot be read (graph/cli/recordings)
     ├── EmbeddingError                  the compaction graph used as a node without `as_node`
     ├── MessageRefusedError             one input alone is larger than the limit (on_refusal="raise", or no archive)
+    ├── StepError                       a node named a next step that may not follow it: a defect of that node
     └── ContextExhaustedError           the request does not fit, and nothing is left to take away or nothing may be
 
 Database errors stand in `langgraph_compaction.checkpoint.errors`.
@@ -39,6 +40,13 @@ class MessageRefusedError(CompactionError):
     """The newest user message alone exceeds the limit; the state holds a one-line stand-in for it.
 
     Where the message could not be archived, it stays itself, whatever `on_refusal` says.
+    """
+
+
+class StepError(CompactionError):
+    """A node named no next step, or one that may not follow it: a defect of that node's code.
+
+    Raised where the node runs, before its update is applied: the state is as it was.
     """
 
 

@@ -30,6 +30,7 @@ from .policies.triggers import check_own
 from .settings import CompactionOverrides, CompactionSettings, effective
 from .state import Compaction, CompactionState, Draft, Memory, merge, with_ids
 from .steps import Step, arun, blocking, run
+from .transitions import check_step
 
 Update = dict[str, Any]
 
@@ -267,11 +268,16 @@ Body = Callable[[Turn], Step[Update]]
 """A node: it reads a turn and answers with an update."""
 
 
-def executed(body: Body, turn: Turn) -> Step[Update]:
-    """Run a node, after the blocking work that is due: on an event loop, a worker thread does that work."""
+def executed(name: str, body: Body, turn: Turn) -> Step[Update]:
+    """Run a node: first the blocking work that is due, on a worker thread where an event loop runs.
+
+    Raises where the node names a next step that may not follow it.
+    """
     if turn.must_settle:
         yield from blocking(turn.team.settle)
-    return (yield from body(turn))
+    update = yield from body(turn)
+    check_step(name, update)
+    return update
 
 
 class CompactionNode(RunnableLambda[Any, Any]):
@@ -279,10 +285,10 @@ class CompactionNode(RunnableLambda[Any, Any]):
 
     def __init__(self, name: str, body: Body, team: Collaborators) -> None:
         def call(state: CompactionState, config: RunnableConfig) -> Update:
-            return run(executed(body, Turn(state, config, get_runtime(), team)))
+            return run(executed(name, body, Turn(state, config, get_runtime(), team)))
 
         async def acall(state: CompactionState, config: RunnableConfig) -> Update:
-            return await arun(executed(body, Turn(state, config, get_runtime(), team)))
+            return await arun(executed(name, body, Turn(state, config, get_runtime(), team)))
 
         super().__init__(call, afunc=acall, name=name)
         self.team = team

@@ -1,0 +1,95 @@
+"""A node that names a wrong next step: an error of that node, never a turn that ends without an answer."""
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+from langgraph.graph import END
+
+from langgraph_compaction.graph import CompactionError
+from langgraph_compaction.graph.routing import AGENT_EDGES, COMPACTION_EDGES
+from langgraph_compaction.nodes.errors import StepError
+from langgraph_compaction.nodes.transitions import NEXT, check_step
+from tests.fakes import ScriptedModel
+from tests.graph.harness import CONFIG, Drive, agent, full, said, values, verdicts
+from tests.graph.middleware.agents import agent as middleware_agent
+from tests.graph.test_embedding import World
+
+WRONG = {"a misspelt step": "sumarize", "a node that may not follow": "tools", "no step": None}
+
+selecting = import_module("langgraph_compaction.nodes.selective_compaction")
+"""The module: the package's name of it is the node."""
+
+
+@pytest.fixture(params=WRONG)
+def named(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let `selective_compaction` name a wrong step, and return what the error says of it."""
+    wrong, right = WRONG[request.param], selecting._proposed
+
+    def proposed(*args: Any) -> dict[str, Any]:
+        update = right(*args)
+        return {"compaction": {**update["compaction"], "step": wrong}}
+
+    monkeypatch.setattr(selecting, "_proposed", proposed)
+    return "no next step" if wrong is None else repr(wrong)
+
+
+SAYS = "'selective_compaction' named .*; allowed are 'summarize', 'commit', 'rollback', 'model', 'end'"
+
+
+@pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
+async def test_the_error_names_node_step_and_what_is_allowed(go: Drive, named: str, build: Any) -> None:
+    """In the graph and in the middleware, and the conversation is as it was."""
+    graph = build()
+    with pytest.raises(StepError, match=SAYS) as raised:
+        await go.invoke(graph, full())
+    assert named in str(raised.value)
+    assert isinstance(raised.value, CompactionError)
+    assert [m.id for m in values(graph)["messages"]] == [m.id for m in full()["messages"]]
+
+
+def test_it_reaches_the_parent_of_an_embedded_graph(named: str) -> None:
+    """The parent's run ends with the same error, before its model is asked."""
+    world = World()
+    with pytest.raises(StepError, match=SAYS) as raised:
+        world.graph.invoke(full(), CONFIG)
+    assert named in str(raised.value)
+    assert world.model.received == []
+
+
+async def test_the_run_goes_on_once_the_node_is_mended(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`invoke(None)` runs the node again, and the turn is answered."""
+    graph = agent()
+    with monkeypatch.context() as patch:
+        patch.setattr(selecting, "_proposed", lambda *_: {"compaction": {"step": "nowhere"}})
+        with pytest.raises(StepError):
+            await go.invoke(graph, full())
+    assert graph.get_state(CONFIG).next == ("selective_compaction",)
+    await go.invoke(graph, None)
+    assert values(graph)["messages"][-1].text == "ok"
+    assert verdicts(graph) == ["committed"]
+
+
+async def test_a_step_that_somebody_wrote_into_the_state_ends_the_run(go: Drive) -> None:
+    """A router never raises: it would end a resumed run silently. The next input is answered."""
+    graph = agent(ScriptedModel(replies=["hello", "again"]))
+    await go.invoke(graph, said("hi"))
+    graph.update_state(CONFIG, {"compaction": {"step": "nowhere"}}, as_node="commit")
+    assert graph.get_state(CONFIG).next == ()
+    await go.invoke(graph, said("hi"))
+    assert values(graph)["messages"][-1].text == "again"
+
+
+@pytest.mark.parametrize("node", NEXT)
+def test_one_table_says_what_may_follow(node: str) -> None:
+    """The edges of both graphs are made of it, and every step of it passes the check."""
+    for step in NEXT[node]:
+        check_step(node, {"compaction": {"step": step}})
+    expected = tuple(END if step == "end" else step for step in NEXT[node])
+    assert AGENT_EDGES[node] == expected
+    assert COMPACTION_EDGES.get(node, ()) == (tuple(s for s in expected if s != "model") if node != "model" else ())
+
+
+def test_every_step_is_a_node_or_an_end() -> None:
+    """No step of the table leads to a node that is nowhere."""
+    assert {step for steps in NEXT.values() for step in steps} <= {*NEXT, "tools", "end"}
