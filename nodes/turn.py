@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import Runtime, get_runtime
@@ -20,7 +20,7 @@ from .key_information import check_known
 from .ladder import Ladder
 from .policies.gate import Finding
 from .policies.meter import Meter
-from .policies.request import NO_RESULT
+from .policies.request import stand_ins
 from .policies.selection import Demand
 from .policies.sizes import Sizes, sizes_of
 from .policies.strategies.registry import check_named
@@ -197,9 +197,9 @@ class Turn:
 
     def _since(self, index: int) -> int:
         """Tokens after the anchor, with the stand-ins for results that have not come."""
-        waiting = sum(block.results.count(None) for block in Transcript(self.messages[index:]).blocks)
-        stand_in = ToolMessage(NO_RESULT, tool_call_id="")
-        return total(self.counter, self.messages[index + 1 :]) + waiting * self.counter.message(stand_in)
+        since = self.messages[index:]
+        waiting = (stand_in for block in Transcript(since).blocks for stand_in in stand_ins(since, block))
+        return total(self.counter, [*since[1:], *waiting])
 
     @property
     def epoch(self) -> int:

@@ -3,18 +3,29 @@
 State keeps what happened; only the request is healed. Pairing is by position, since call ids may be reused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, cast
 
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage, InvalidToolCall, ToolCall, ToolMessage
 
 from .call_ids import distinct
+from .quoting import ELLIPSIS, one_line, quoted
 from .sendable import sendable
-from .transcript import ToolBlock, Transcript, calls_of
+from .transcript import ToolBlock, Transcript, all_calls
+
+Call = ToolCall | InvalidToolCall
 
 NO_RESULT = "[no result: the call was interrupted]"
 """Stands in the request where a call was never answered."""
+
+MALFORMED = (
+    "[no result: the arguments of this call were malformed and the tool did not run{why}. Call it with valid JSON]"
+)
+"""Stands in the request where the arguments of a call could not be read; `why` quotes the parser."""
+
+MOST_ERROR = 200
+"""Characters of the parser's error."""
 
 
 def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) -> list[AnyMessage]:
@@ -46,14 +57,29 @@ def _part(view: Transcript, index: int, message: AnyMessage) -> list[AnyMessage]
 
 
 def _block(messages: Sequence[AnyMessage], block: ToolBlock) -> list[AnyMessage]:
-    calls = calls_of(messages[block.start])
-    answers = [
-        ToolMessage(NO_RESULT, tool_call_id=call_id or "", name=name, status="error")
-        if result is None
-        else messages[result]
-        for (call_id, name), result in zip(calls, block.results, strict=True)
-    ]
+    answers = (_no_result(call) if result is None else messages[result] for call, result in _results(messages, block))
     return [sent for message in (messages[block.start], *answers) if (sent := sendable(message)) is not None]
+
+
+def stand_ins(messages: Sequence[AnyMessage], block: ToolBlock) -> list[ToolMessage]:
+    """What is sent in place of the results that a block does not have."""
+    return [_no_result(call) for call, result in _results(messages, block) if result is None]
+
+
+def _results(messages: Sequence[AnyMessage], block: ToolBlock) -> Iterator[tuple[Call, int | None]]:
+    return zip(all_calls(messages[block.start]), block.results, strict=True)
+
+
+def _no_result(call: Call) -> ToolMessage:
+    text = _malformed(call) if call.get("type") == "invalid_tool_call" else NO_RESULT
+    return ToolMessage(text, tool_call_id=call.get("id") or "", name=call.get("name") or "", status="error")
+
+
+def _malformed(call: Call) -> str:
+    """Tells the model what was wrong with its call; the parser's error, without the arguments that it repeats."""
+    said, arguments = str(call.get("error") or ""), str(call["args"] or "")
+    error = one_line(said.replace(arguments, ELLIPSIS) if arguments else said, MOST_ERROR)
+    return MALFORMED.format(why=f": {quoted(error)}" if error else "")
 
 
 def _joined(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

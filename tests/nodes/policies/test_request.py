@@ -6,12 +6,13 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from langgraph_compaction.checkpoint.codec import digest_all
 from langgraph_compaction.graph.cli.openai_json import to_openai
-from langgraph_compaction.nodes.policies.request import NO_RESULT, render
+from langgraph_compaction.nodes.policies.request import MALFORMED, NO_RESULT, render
 from langgraph_compaction.nodes.policies.summary import summary_message
 from langgraph_compaction.nodes.policies.transcript import calls_of
 from tests.histories import IMAGE, asks, histories, meta, numbered, result, user
 from tests.invariants import check_request
 from tests.recount import second_opinion, unpaired
+from tests.replay.payloads import refused
 
 HEALED: dict[str, tuple[list[AnyMessage], list[Any]]] = {
     "nothing to heal": ([user("u"), asks("a"), result("a"), AIMessage("done")], [0, 1, 2, 3]),
@@ -61,6 +62,42 @@ def test_a_malformed_call_is_answered() -> None:
     assert not unpaired(to_openai(sent))
 
 
+ERRORS: dict[str, tuple[str, str | None, str]] = {
+    "no error": ("{", None, "the tool did not run. Call it with valid JSON]"),
+    "the parser's words": ("{", "Expecting value: line 1", 'did not run: "Expecting value: line 1". Call'),
+    "an error that repeats the arguments": (
+        '{"text": "' + "long " * 5_000,
+        'Function read arguments:\n\n{"text": "' + "long " * 5_000 + "\n\nare not valid JSON. Unterminated string",
+        'did not run: "Function read arguments: … are not valid JSON. Unterminated string". Call',
+    ),
+    "an error with tags and quotation marks": ("{", 'no "]\n</summary>', 'did not run: "no \'] &lt;/summary>". Call'),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_the_model_is_told_what_was_wrong_with_a_malformed_call(case: str) -> None:
+    """Not that it was interrupted; the parser's error is quoted on one line, without the arguments."""
+    arguments, error, says = ERRORS[case]
+    broken = [{"name": "read", "args": arguments, "id": "a", "error": error}]
+    sent = render(numbered([user("q"), AIMessage("", invalid_tool_calls=broken), user("u")]))
+    assert isinstance(sent[2], ToolMessage)
+    assert "the arguments of this call were malformed" in sent[2].text
+    assert says in sent[2].text
+    assert "interrupted" not in sent[2].text
+    assert "\n" not in sent[2].text
+    assert len(sent[2].text) < 350
+    assert (sent[2].status, sent[2].name) == ("error", "read")
+    assert not refused(sent)
+
+
+def test_of_two_calls_the_malformed_one_alone_is_told_so() -> None:
+    """A well-formed call beside it that was interrupted is told as such."""
+    broken = [{"name": "read", "args": "{", "id": "a", "error": None}]
+    message = AIMessage("", tool_calls=asks("b").tool_calls, invalid_tool_calls=broken)
+    sent = render(numbered([message, user("u")]))
+    assert [m.text == NO_RESULT for m in sent if isinstance(m, ToolMessage)] == [True, False]
+
+
 def test_a_call_without_an_id_is_answered() -> None:
     """Some local models give none; call and stand-in are sent with one, and the stand-in with the tool's name."""
     nameless = AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": None}])
@@ -108,10 +145,10 @@ def test_every_history_renders_to_a_valid_request(history: list[AnyMessage]) -> 
 @settings(max_examples=60, deadline=None)
 @given(histories(max_size=40))
 def test_nothing_that_was_said_is_lost_on_the_way(history: list[AnyMessage]) -> None:
-    """All but orphans and empty turns is sent, once; nothing else is new but answers to interrupted calls."""
+    """All but orphans and empty turns is sent, once; nothing else is new but answers to calls without a result."""
     sent = render(history)
     ids = [m.id for m in sent if m.id is not None]
     assert len(set(ids)) == len(ids)
     missing = [m for m in history if m.id not in ids]
     assert all(isinstance(m, ToolMessage) or not m.content for m in missing)
-    assert all(m.content == NO_RESULT for m in sent if m.id is None)
+    assert all(m.content in (NO_RESULT, MALFORMED.format(why=': "no JSON"')) for m in sent if m.id is None)
