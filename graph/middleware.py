@@ -177,7 +177,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     def _wished(self, state: CompactingState, runtime: Runtime[Any]) -> Step[Update | None]:
         wish = (state.get("compaction") or {}).get("request")
-        if wish is None or Transcript(state["messages"]).pending_user is not None:
+        if wish is None or Transcript(state["messages"]).awaits_answer:
             return None
         turn = yield from driven(begun(state, runtime, self._remembered(state)), "token_check", NODES)
         return {**changed(turn, state["messages"]), "jump_to": "end"}

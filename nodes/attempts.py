@@ -21,6 +21,13 @@ from .steps import Step, querying
 from .summarising import Written
 from .turn import Turn
 
+REFUSAL = 2
+"""The attempt number in a refusal's key.
+
+An attempt that takes a rung on the same messages is 0, and one that takes ephemeral messages out of view is 1. With a
+number of its own a refusal has rows of its own, whatever was tried on these messages before.
+"""
+
 
 def begin(turn: Turn, key: AttemptKey, *, strategy: str, trigger: str, tokens_before: int) -> Step[None]:
     """Write the snapshot, then the ledger's open row; close what earlier runs left open."""
@@ -46,13 +53,16 @@ def note(
     size: int,
     *,
     reason: str = "",
-    base_digest: str | None = None,
+    key: AttemptKey | None = None,
     strategy: str = "",
 ) -> Step[None]:
-    """Write a ledger row for something that was no attempt: refused, deferred, declined."""
+    """Write a ledger row for something that was no attempt: refused, deferred, declined.
+
+    Under the key of the next attempt, unless it has a `key` of its own.
+    """
     if turn.thread_id is None:
         return
-    key = turn.key(base_digest or turn.base_digest(), turn.compaction.get("rung", 0), 0)
+    key = key or turn.key(turn.base_digest(), turn.compaction.get("rung", 0), 0)
     outcome = Outcome(verdict=verdict, now=turn.now(), reason=reason)
     opening = _opening(turn, strategy, trigger, size)
     yield from told(turn, lambda: turn.team.records.note(key, outcome, **opening))

@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
-from .attempts import abandon, note, store
+from langgraph_compaction.checkpoint import AttemptKey
+
+from .attempts import REFUSAL, abandon, note, store
 from .confirm import check_askable
 from .deciding import check
 from .ephemeral import expire
@@ -89,7 +91,7 @@ def _route(turn: Turn, view: Transcript) -> Route:
     wish, newly = turn.compaction.get("request"), turn.compaction.get("step", "end") == "end"
     if wish is not None and wish.get("command"):
         return "model" if turn.team.embedded else "end"
-    return "model" if wish is None or (newly and view.pending_user is not None) else "end"
+    return "model" if wish is None or (newly and view.awaits_answer) else "end"
 
 
 def _update(turn: Turn, compaction: dict[str, Any]) -> Update:
@@ -219,11 +221,11 @@ def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int)
     """
     if marks(message).get("refused"):
         return _update(turn, {**common, "step": "end", "route": "end"})  # even its line is too long for this limit
-    limit = turn.sizes.limit
+    limit, key = turn.sizes.limit, turn.key(turn.base_digest(), 0, REFUSAL)
     try:
-        name = yield from store(turn, turn.key(turn.base_digest(), 0, 0), message)
+        name = yield from store(turn, key, message)
     except Exception as error:
-        yield from _tell(turn, failure(error, "archive"), least)
+        yield from _tell(turn, key, failure(error, "archive"), least)
         raise MessageRefusedError(
             f"the newest message needs {least} tokens with the fixed part and the limit is {limit}. It could not "
             f"be archived ({type(error).__name__}) and stays in the conversation: mend the database, then run "
@@ -236,7 +238,7 @@ def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int)
     mark = {**marks(message), "refused": True, "handle": name}
     kwargs = {**message.additional_kwargs, MARK: mark}
     stand_in = HumanMessage(line, id=message.id, additional_kwargs=kwargs, name=message.name)
-    yield from _tell(turn, Finding("refused", "message_over_limit"), least)
+    yield from _tell(turn, key, Finding("refused", "message_over_limit"), least)
     raises = turn.settings.on_refusal == "raise"
     if raises and turn.team.embedded:
         raise MessageRefusedError(line)  # there is no model node of ours that could
@@ -250,9 +252,9 @@ def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int)
     }
 
 
-def _tell(turn: Turn, found: Finding, least: int) -> Step[None]:
+def _tell(turn: Turn, key: AttemptKey, found: Finding, least: int) -> Step[None]:
     """What became of a message over the limit, in the ledger and as an event."""
-    yield from note(turn, "precheck", found.verdict, least, reason=found.reason, base_digest=turn.base_digest())
+    yield from note(turn, "precheck", found.verdict, least, reason=found.reason, key=key)
     emit(
         turn.writer,
         CompactionEvent(

@@ -152,6 +152,12 @@ class Transcript:
         """Index of the last full answer; -1 where there is none."""
         return next((index for index in range(len(self.messages) - 1, -1, -1) if self.is_answer(index)), -1)
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether the newest user message still waits for an answer: a refused one gets none."""
+        pending = self.pending_user
+        return pending is not None and not marks(self.messages[pending]).get("refused")
+
     @cached_property
     def unseen(self) -> frozenset[int]:
         """Indexes of blocks with a result, or a call, that no assistant message follows: the model waits for them."""

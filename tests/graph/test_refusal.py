@@ -1,10 +1,12 @@
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.types import Overwrite
 
-from langgraph_compaction.graph import MessageRefusedError, records_of, transcript
+from langgraph_compaction.graph import ContextExhaustedError, MessageRefusedError, records_of, transcript
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
@@ -22,6 +24,7 @@ from tests.graph.harness import (
     values,
     verdicts,
 )
+from tests.graph.middleware.agents import agent as middleware_agent
 
 HUGE = HumanMessage(filler(1_200, "huge-"), id="huge", name="ann")
 
@@ -107,6 +110,44 @@ async def test_the_fixed_part_counts(go: Drive, prompt_words: int) -> None:
     graph = agent(prompt=filler(prompt_words) or None)
     await go.invoke(graph, said(filler(800)))
     assert (verdicts(graph) == ["refused"]) == bool(prompt_words)
+
+
+async def test_a_message_is_refused_after_an_attempt_on_it_failed(go: Drive) -> None:
+    """The refusal has an archive row and a ledger row of its own beside those of the attempt, once each."""
+    too_long = ContextOverflowError("maximum context length is 900 tokens, however you requested 1500 tokens")
+    graph = agent(ScriptedModel(replies=[lambda got: too_long if "big0" in got[-1].text else "ok"]), "digest")
+    await go.invoke(graph, said("hello", "first"))
+    big = said(filler(940, "big"), "big")
+    with pytest.raises(ContextExhaustedError):
+        await go.invoke(graph, big)
+    failed = verdicts(graph)
+    assert "rejected_insufficient" in failed
+    for _ in range(2):
+        await go.invoke(graph, {"messages": [], "compaction": {"request": {"focus": None}}})
+    assert values(graph)["messages"][-1].additional_kwargs["compaction"]["refused"]
+    assert verdicts(graph)[: len(failed) + 1] == [*failed, "refused"]
+    assert verdicts(graph).count("refused") == 1
+    assert [m for m in transcript(graph, CONFIG) if m.id == "big"] == big["messages"]
+
+
+@pytest.mark.parametrize("on_refusal", ["message", "raise"])
+@pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
+async def test_a_wish_after_a_refusal_asks_no_model(go: Drive, build: Any, on_refusal: str) -> None:
+    """A refused message waits for no answer: `compact_now` compacts, and the agent says nothing to it."""
+    model = ScriptedModel()
+    graph = build(model, "digest", on_refusal=on_refusal)
+    await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("hello", id="hello")]})
+    raises = (MessageRefusedError,) if on_refusal == "raise" else ()
+    with suppress(*raises):
+        await go.invoke(graph, huge())
+    with suppress(*raises):
+        await go.invoke(graph, {"messages": [], "compaction": {"request": {"focus": None}}})
+    assert len(model.received) == 1
+    if build is agent:
+        assert ledger(graph)[-1].verdict == "committed"
+    await go.invoke(graph, said("and now?"))
+    assert len(model.received) == 2
+    assert values(graph)["messages"][-1].text == "ok"
 
 
 def defective() -> list[Any]:
