@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from langchain_core.messages import AnyMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AnyMessage, BaseMessage
 
 from langgraph_compaction.checkpoint import AttemptKey, Outcome, SummaryRecord, digest_all, handle
 from langgraph_compaction.checkpoint.ledger import Opening
@@ -91,7 +91,7 @@ def _named(turn: Turn, original: AnyMessage, short: AnyMessage) -> AnyMessage:
         return short
     kwargs = {**short.additional_kwargs, MARK: {**mark, "handle": handle(stored(turn, original))}}
     named = short.model_copy(update={"additional_kwargs": kwargs})
-    return told_handle(named) if turn.settings.recall and isinstance(named, ToolMessage) else named
+    return told_handle(named) if turn.settings.recall and named.text != original.text else named
 
 
 def as_begun(turn: Turn, draft: Draft) -> bool:

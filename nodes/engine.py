@@ -12,7 +12,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 
 from .frames import USUAL, Shape
 from .ladder import Rung
-from .policies.choosing import choose
+from .policies.choosing import choose, forced
 from .policies.gate import Bounds, Finding, Required, prove
 from .policies.hiding import hide
 from .policies.key_information import fitted, key_share, ordered, original_request
@@ -29,6 +29,8 @@ from .summarizers import DigestSummarizer
 
 LEAST_SUMMARY = (12, 40)
 """Tokens of the shortest summary worth planning for: a notice, and a line of facts in a larger room."""
+STEP = (99_999, 99_999)
+"""Calls, and results, of no step is the line longer that tells of it."""
 LEAST_FACTS = 12
 """Tokens under which no fact is worth its place."""
 SMALL_SUMMARY = 1_024
@@ -78,6 +80,8 @@ class Beside:
     """The form of the message."""
     handles: tuple[str, ...] | None = None
     """Earlier compactions that the message names for `recall`, beside its own; `None` names none at all."""
+    step: tuple[int, int] | None = None
+    """Calls, and those with a result, of a step that leaves before the model could go on from it."""
 
     def message(self, body: str, compaction_id: str, record: Mapping[str, Any] | None = None) -> HumanMessage:
         """The message that carries a summary, with this beside it."""
@@ -90,6 +94,7 @@ class Beside:
             key_information=self.key_information,
             shape=self.shape,
             handles=self.handles,
+            step=self.step,
         )
 
 
@@ -124,8 +129,17 @@ def demand(
     named = (ANY_ID,) * (0 if last else EARLIER_HANDLES) if call.names_handles else None
     around = Beside(pins=tuple(pins), shape=_shape(call.settings, 1, last=last), handles=named)
     summary = frame(call, around) + _least(call) + told
-    aim = min(sizes.aim, ceiling)
-    return Demand(before=before, ceiling=ceiling, aim=aim, summary=summary, least=summary, messages=most, full=full)
+    return Demand(
+        before=before,
+        ceiling=ceiling,
+        aim=min(sizes.aim, ceiling),
+        summary=summary,
+        least=summary,
+        messages=most,
+        full=full,
+        must_fit=before > sizes.limit or trigger == "overflow",
+        step_notice=frame(call, replace(around, step=STEP)) - frame(call, around),
+    )
 
 
 def _shape(settings: CompactionSettings, rounds: int, *, last: bool) -> Shape:
@@ -147,13 +161,19 @@ def propose(call: Call, messages: Sequence[AnyMessage], rung: Rung, goal: Demand
     """Choose what leaves and what is clipped; a `Finding` where no choice fits or nothing can leave.
 
     Where what must stay reaches the trigger by itself, the limit is the ceiling: a full summary at the limit
-    is worth more than the last rung's notice.
+    is worth more than the last rung's notice. Where even that does not fit and the request must, the model's own
+    last step leaves too.
     """
     selector = call.selector(messages)
     if rung.hides:
         chosen: Selection | None = hide(selector, goal)
     else:
-        chosen = choose(selector, goal, call.strategies) or choose(selector, _widened(call, goal), call.strategies)
+        wide = _widened(call, goal)
+        chosen = (
+            choose(selector, goal, call.strategies)
+            or choose(selector, wide, call.strategies)
+            or forced(selector, wide)
+        )
     if chosen is None:
         return Finding("rejected_insufficient", "no_selection_fits", f"ceiling {goal.ceiling} tokens")
     rewrites = all(is_summary(messages[index]) for index in chosen.drop) and goal.before < call.sizes.trigger
@@ -206,6 +226,7 @@ def beside(
         key_information=key_information or {},
         shape=_shape(call.settings, stay, last=rung.hides),
         handles=earlier_names if call.names_handles else None,
+        step=view.last_step(drop),
     )
     if not call.settings.keep_facts or isinstance(rung.summarizer, DigestSummarizer):
         return always

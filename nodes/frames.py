@@ -90,6 +90,24 @@ FORMS: Mapping[tuple[SummaryForm, Language], Form] = {
 }
 
 
+_STEP: Mapping[Language, str] = {
+    "en": (
+        "[Your last step before this record, {calls} tool calls of which {results} have a result, was too large for "
+        "the context window and is not shown: this record stands for it. Do not repeat it as a whole; continue in "
+        "smaller steps.]"
+    ),
+    "zh": (
+        "[在此记录之前，你的最后一步（{calls} 个工具调用，其中 {results} 个有结果）超出了上下文窗口，因此不再显示，"
+        "由此记录代替。请勿整体重复；请分成更小的步骤继续。]"
+    ),
+}
+
+
+def step_line(calls: int, results: int, language: Language) -> str:
+    """The line of a summary that stands for a step whose results the model was still to read."""
+    return _STEP[language].format(calls=calls, results=results)
+
+
 @dataclass(frozen=True)
 class Shape:
     """In which form a summary's message is written, and how many rounds stay behind it."""

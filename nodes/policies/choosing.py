@@ -1,7 +1,7 @@
 """From strategies to one selection: each is tried on what those before it left (S2.41-S2.44)."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from .selection import Choice, Demand, Selection, Selector
@@ -11,8 +11,17 @@ from .strategies.registry import BUILT_IN, Strategy
 
 def choose(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy] = BUILT_IN) -> Selection | None:
     """The first choice that is enough; else the first that fits, and `None` where none fits with its summary."""
+    return _fitting(selector, demand, choices(selector, demand, strategies))
+
+
+def forced(selector: Selector, demand: Demand) -> Selection | None:
+    """What leaves where nothing that may stay makes the request fit; `None` where it need not, or nothing fits."""
+    return _fitting(selector, demand, _last_resorts(selector, demand)) if demand.must_fit else None
+
+
+def _fitting(selector: Selector, demand: Demand, tried: Iterable[Choice]) -> Selection | None:
     fallback: Selection | None = None
-    for choice in choices(selector, demand, strategies):
+    for choice in tried:
         found = selector.closed(demand, choice)
         need = demand.summary if choice.summary is None else choice.summary
         need = need if found.drop and (found.summarise is not False or found.owes_summary) else 0
@@ -58,6 +67,31 @@ def with_input(selector: Selector, demand: Demand) -> Choice:
     drop = frozenset(range(len(selector.view.messages))) - must
     clip = selector.tight_clip(must, drop, demand.aim - demand.least)
     return Choice(drop=drop, clip=clip, summary=demand.least, summarise=True, takes_input=True, name="with_input")
+
+
+def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
+    """Nothing stays but what must, and of that ever less: texts beside calls are cut, then steps leave, oldest first.
+
+    A step is a tool block that the model waits for, or one whose calls were interrupted. One message with very many
+    calls, or with thoughts, cannot be cut to fit: only without it can the thread go on.
+    """
+    takes = (False, True) if selector.yielding else (False,)
+    steps = [frozenset(block.indexes) for block in selector.view.blocks if block.start in selector.steps]
+    for count in sorted({0, len(steps), *(1 << power for power in range(len(steps).bit_length()))}):
+        gone = frozenset[int]().union(*steps[:count])
+        least = demand.least + (0 if gone.isdisjoint(selector.view.unseen) else demand.step_notice)
+        for takes_input in takes:
+            must = selector.untouchable - gone - (selector.yielding if takes_input else frozenset())
+            drop = frozenset(range(len(selector.view.messages))) - must
+            yield Choice(
+                drop=drop,
+                clip=selector.tight_clip(must, drop, demand.ceiling - least, texts=True),
+                summary=least,
+                summarise=True,
+                takes_input=takes_input,
+                takes_steps=count > 0,
+                name="forced",
+            )
 
 
 def _after(before: Choice, choice: Choice, name: str) -> Choice:

@@ -1,4 +1,4 @@
-"""Shorten the fields of a tool block: arguments stay a dict, results keep their beginning (S0.12-S0.15, B3)."""
+"""Shorten the fields of a tool block: arguments stay a dict, results and texts keep their beginning (S0.12-S0.15)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -65,13 +65,44 @@ def clipped_to(message: ToolMessage, text: str, counter: TokenCounter, *, recall
     return told_handle(clipped) if recall else clipped
 
 
-def told_handle(message: ToolMessage) -> ToolMessage:
-    """A clipped result whose last line is the handle of its original, as its mark has it."""
+def clip_said(
+    message: AIMessage, *, threshold: int, keep: int, counter: TokenCounter, recall: bool = False
+) -> AIMessage:
+    """The message with what it says beside its calls cut to `keep` tokens where it holds more, else itself.
+
+    Only text is cut: a provider signs thoughts and refuses them when they have changed. With `recall` a line holds
+    the handle by which the whole comes back.
+    """
+    text = message.text
+    if counter.text(text) <= threshold:
+        return message
+    clipped = _shortened(message, {"content": _with_text(message.content, clipped_text(text, keep, counter))})
+    return told_handle(clipped) if recall else clipped
+
+
+def _with_text(content: Any, text: str) -> Any:
+    """The content with one text in place of all of its own; other blocks stay where they are."""
+    if isinstance(content, str):
+        return text
+    texts = [index for index, block in enumerate(content) if _is_text(block)]
+    return [
+        {"type": "text", "text": text} if index in texts[:1] else block
+        for index, block in enumerate(content)
+        if index not in texts[1:]
+    ]
+
+
+def _is_text(block: Any) -> bool:
+    return isinstance(block, str) or block.get("type") == "text"
+
+
+def told_handle(message: M) -> M:
+    """A message with a clipped text, whose last line becomes the handle of its original, as its mark has it."""
     name = marks(message).get("handle")
     if name is None:
         return message
-    text = _HANDLE_LINE.sub("", message.text)
-    return message.model_copy(update={"content": f"{text}\n{recall_line(str(name))}"})
+    text = f"{_HANDLE_LINE.sub('', message.text)}\n{recall_line(str(name))}"
+    return message.model_copy(update={"content": _with_text(message.content, text)})
 
 
 def recall_line(*names: str) -> str:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 
+from .choosing import forced
 from .selection import Demand, Selection, Selector
 from .transcript import is_summary
 
@@ -10,8 +11,8 @@ def hide(selector: Selector, demand: Demand) -> Selection:
     """Drop whole blocks and single messages, oldest first, down to the aim; then shorten what is left.
 
     The floor does not hold here, and an earlier summary goes first, into the one that follows. System messages,
-    pins, the unanswered user message and the results the model waits for stay; where even that does not fit,
-    the gate will say so.
+    pins, the unanswered user message and the results the model waits for stay. Where even that does not fit and the
+    request must, steps leave too; where that does not help, the gate will say so.
     """
     messages, chosen = selector.view.messages, selector.settings
     everything = frozenset(range(len(messages)))
@@ -29,7 +30,10 @@ def hide(selector: Selector, demand: Demand) -> Selection:
     drop = oldest(bisect_left(range(len(units)), 1, key=reaches_goal))
     if selector.tokens(drop, clip) > goal:
         clip = selector.tight_clip(everything - drop, drop, goal)
-    return selector.selection(demand, drop, clip, floor=0)
+    found = selector.selection(demand, drop, clip, floor=0)
+    notice = demand.summary if drop else 0
+    fits = found.tokens + notice <= demand.ceiling
+    return found if fits else forced(selector, demand) or found
 
 
 def _units(selector: Selector) -> list[frozenset[int]]:

@@ -8,11 +8,14 @@ from functools import cached_property
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from ..settings import CompactionSettings
-from .clip import clip_calls, clip_result
+from .clip import clip_calls, clip_result, clip_said
+from .demand import Demand
 from .item_types import is_skill
 from .meter import Meter
 from .required import pins_in
 from .transcript import Transcript, all_calls, calls_of, is_pinned, is_summary
+
+__all__ = ["LEAST_PREVIEW", "Choice", "Counts", "Demand", "Selection", "Selector"]
 
 LEAST_PREVIEW = 8
 
@@ -40,7 +43,8 @@ class Selection:
     tokens: int = 0
     """Tokens of the request without what is dropped and with what is clipped; no summary yet."""
     owes_summary: bool = False
-    """Whether an earlier summary leaves, a pin or the last user message: something must stand in their place."""
+    """Whether an earlier summary leaves, a pin, the last user message or a step that the model waits for: something
+    must stand in their place."""
     summarise: bool | None = None
     """Whether what leaves is summarised; `None`: as `summary_mode` says."""
     sections: tuple[frozenset[int], ...] = ()
@@ -74,33 +78,11 @@ class Choice:
     """The strategy that made it, where one acts through another."""
     takes_input: bool = False
     """Whether the unanswered input leaves too, where the settings allow that (`long_input`)."""
+    takes_steps: bool = False
+    """Whether steps leave too: tool blocks that the model waits for, or whose calls were interrupted. Only where the
+    request cannot be sent as it is (`Demand.must_fit`)."""
     then: tuple[str, ...] | None = None
     """Strategies that are tried next, in place of those that the settings name."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Demand:
-    """What the result of a selection has to reach, in tokens of the whole request."""
-
-    before: int
-    """What the request holds now."""
-    ceiling: int
-    """Must stay at or under this, summary included."""
-    aim: int
-    """Worked towards once the floor has to yield."""
-    summary: int
-    """What is kept free for the summary."""
-    least: int = 0
-    """The least that a summary needs, for a strategy that divides the room by itself."""
-    messages: int | None = None
-    """Most messages in view, where it was their number that fired; the summary is one of them."""
-    full: bool = False
-    """Whether the whole conversation is to be summarised, whatever the strategies would keep (S2.28)."""
-
-    @property
-    def roomy(self) -> int:
-        """What a result with the full floor must not exceed, or the next turn would compact again (F12)."""
-        return self.ceiling - (self.ceiling - self.aim) // 3
 
 
 @dataclass(frozen=True)
@@ -115,6 +97,8 @@ class Selector:
     def closed(self, demand: Demand, choice: Choice) -> Selection:
         """What a strategy's choice comes to: what must stay stays, and blocks stay whole."""
         fixed = self.untouchable - self.yielding if choice.takes_input else self.untouchable
+        if choice.takes_steps and demand.must_fit:
+            fixed -= self.steps
         drop = choice.drop - fixed
         broken = {i for block in self.view.blocks if not drop.issuperset(block.indexes) for i in block.indexes}
         drop -= broken
@@ -160,6 +144,7 @@ class Selector:
             tokens=self.tokens(drop, clip),
             owes_summary=no_user
             or any(is_summary(messages[i]) or pins_in(messages[i]) for i in drop)
+            or not drop.isdisjoint(self.view.unseen)
             or self._loses_goal(drop),
         )
 
@@ -192,6 +177,15 @@ class Selector:
         return frozenset({pending} if is_read else ()) - self.pinned
 
     @cached_property
+    def steps(self) -> frozenset[int]:
+        """Tool blocks that leave only where the request cannot be sent otherwise: see `Choice.takes_steps`.
+
+        A block with an open call is not among them: its result is still to come.
+        """
+        closed = {i for block in self.view.blocks if not self.view.is_open(block) for i in block.indexes}
+        return frozenset(closed & self.untouchable) - self.pinned
+
+    @cached_property
     def pinned(self) -> frozenset[int]:
         """Indexes of pinned messages and of the other messages of their tool blocks."""
         own = {index for index, message in enumerate(self.view.messages) if is_pinned(message, self.pins)}
@@ -212,15 +206,22 @@ class Selector:
         spoken = isinstance(message, HumanMessage | AIMessage) and not calls_of(message)
         return spoken and not is_summary(message) and not is_skill(message)
 
-    def clip(self, kept: frozenset[int], calls: int, results: int, keep: int) -> dict[int, AnyMessage]:
-        """Kept messages whose fields pass a threshold, shortened to `keep` tokens a field."""
-        counter, short = self.meter.counter, dict[int, AnyMessage]()
+    def clip(
+        self, kept: frozenset[int], calls: int, results: int, keep: int, *, texts: bool = False
+    ) -> dict[int, AnyMessage]:
+        """Kept messages whose fields pass a threshold, shortened to `keep` tokens a field.
+
+        With `texts` so is what the model says beside its calls, by the threshold of calls.
+        """
+        counter, recall, short = self.meter.counter, self.settings.recall, dict[int, AnyMessage]()
         for index in self._clippable(kept):
             message = self.view.messages[index]
             if isinstance(message, AIMessage):
-                new: AnyMessage = clip_calls(message, threshold=calls, keep=keep, counter=counter)
+                called = clip_calls(message, threshold=calls, keep=keep, counter=counter)
+                said = clip_said(called, threshold=calls, keep=keep, counter=counter, recall=recall)
+                new: AnyMessage = said if texts else called
             elif isinstance(message, ToolMessage):
-                new = clip_result(message, threshold=results, keep=keep, counter=counter, recall=self.settings.recall)
+                new = clip_result(message, threshold=results, keep=keep, counter=counter, recall=recall)
             else:
                 continue
             if new is not message and counter.message(new) < counter.message(message):
@@ -236,18 +237,24 @@ class Selector:
             if index in kept and index not in self.pinned
         ]
 
-    def tight_clip(self, kept: frozenset[int], drop: frozenset[int], goal: int) -> dict[int, AnyMessage]:
+    def tight_clip(
+        self, kept: frozenset[int], drop: frozenset[int], goal: int, *, texts: bool = False
+    ) -> dict[int, AnyMessage]:
         """Fields cut to the size at which the request just reaches the goal, found by halving."""
         best: dict[int, AnyMessage] | None = None
         low, high = LEAST_PREVIEW, self.settings.preview_tokens
         while low <= high:
             keep = (low + high) // 2
-            short = self.clip(kept, keep * 2, keep * 2, keep)
+            short = self.clip(kept, keep * 2, keep * 2, keep, texts=texts)
             if self.tokens(drop, short) <= goal:
                 best, low = short, keep + 1
             else:
                 high = keep - 1
-        return self.clip(kept, LEAST_PREVIEW * 2, LEAST_PREVIEW * 2, LEAST_PREVIEW) if best is None else best
+        return (
+            self.clip(kept, LEAST_PREVIEW * 2, LEAST_PREVIEW * 2, LEAST_PREVIEW, texts=texts)
+            if best is None
+            else best
+        )
 
     def tokens(self, drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> int:
         """Tokens of the request that is left when whole blocks and single messages are dropped."""
@@ -284,8 +291,3 @@ def _dealt(drop: frozenset[int], sections: Sequence[frozenset[int]]) -> tuple[fr
 def _changed(old: AnyMessage, new: AIMessage) -> int:
     """How many calls of a message have other arguments than before."""
     return sum(a.get("args") != b.get("args") for a, b in zip(all_calls(old), all_calls(new), strict=True))
-
-
-def applied(messages: Sequence[AnyMessage], drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> list[AnyMessage]:
-    """The conversation without what is dropped and with what is clipped."""
-    return [clip.get(index, message) for index, message in enumerate(messages) if index not in drop]

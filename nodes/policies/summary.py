@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from ..frames import USUAL, Shape, read_back
+from ..frames import USUAL, Shape, read_back, step_line
 from ..input_guard import InputGuard
 from .clip import recall_line
 from .digest import digest
@@ -234,12 +234,14 @@ def summary_message(
     key_information: Mapping[str, str] | None = None,
     shape: Shape = USUAL,
     handles: Sequence[str] | None = None,
+    step: tuple[int, int] | None = None,
 ) -> HumanMessage:
     """The message that stands for the old part: user role, the text in a frame that says what it is (S1.36, S1.43).
 
     Key information, facts and pinned texts are rendered here, whatever the summariser wrote. Its id comes from the
     compaction, so that a step that runs again writes the same message. With `handles`, those of earlier compactions,
-    a line names them and this one's for `recall`.
+    a line names them and this one's for `recall`. `step` are the calls, and those with a result, of a step for which
+    it stands and that the model has not gone on from: a line tells the model of it.
     """
     mark: dict[str, Any] = {"kind": SUMMARY_KIND, "is_meta": True, "compaction": compaction_id, **shape.mark}
     text = shape.frame.written(body)
@@ -259,6 +261,8 @@ def summary_message(
     if before:
         text = f"{before}\n{text}"
         mark["front"] = len(before) + 1
+    if step is not None:
+        text += f"\n{step_line(*step, shape.language)}"
     if handles is not None:
         mark["handles"] = [*handles, compaction_id]
         text += f"\n{recall_line(*mark['handles'])}"

@@ -164,6 +164,12 @@ class Transcript:
         last = max((i for i, message in enumerate(self.messages) if isinstance(message, AIMessage)), default=-1)
         return frozenset(index for block in self.blocks if block.end >= last for index in block.indexes)
 
+    def last_step(self, indexes: Collection[int]) -> tuple[int, int] | None:
+        """How many calls of these blocks the model waits for, and how many of them have a result; `None`: no call."""
+        blocks = [block for block in self.blocks if block.start in indexes and block.start in self.unseen]
+        results = [result for block in blocks for result in block.results]
+        return (len(results), len(results) - results.count(None)) if results else None
+
     def is_answer(self, index: int) -> bool:
         """Whether this is a full answer: an assistant message with text and without calls."""
         message = self.messages[index]
@@ -182,9 +188,11 @@ class Transcript:
     @property
     def has_open_call(self) -> bool:
         """Whether a call still waits with nothing but its siblings' results behind it: compact nothing (B2)."""
-        return bool(self.blocks) and any(
-            self.call_state(self.blocks[-1], position) == "open" for position in range(len(self.blocks[-1].results))
-        )
+        return bool(self.blocks) and self.is_open(self.blocks[-1])
+
+    def is_open(self, block: ToolBlock) -> bool:
+        """Whether a call of this block is open."""
+        return any(self.call_state(block, position) == "open" for position in range(len(block.results)))
 
     def is_settled(self, block: ToolBlock) -> bool:
         """Whether a block may leave: every call answered, or a full answer follows the interrupted one."""
