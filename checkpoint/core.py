@@ -22,9 +22,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
-from . import checkpoints, delta, leases, pending, tuples
+from . import checkpoints, delta, guards, leases, pending, tuples
 from .database import Database
-from .errors import ConflictError
 from .looks import Contents, Objects
 from .memo import BYTES, THREADS, Age, Memo
 from .pending import Write
@@ -78,6 +77,7 @@ class SaverCore(BaseCheckpointSaver[Any]):
         self.now = now
         self.memo = Memo(cache, Contents if detect_mutation else Objects, most=cache_bytes)
         self.together = Together(self.database, self.store)
+        self.erasures = guards.Erasures(self.database, now)
 
     def close(self) -> None:
         """Close the connections, unless they were opened elsewhere."""
@@ -98,6 +98,7 @@ class SaverCore(BaseCheckpointSaver[Any]):
 
         def work(conn: sa.Connection) -> CheckpointTuple | None:
             thread = self.store.find(conn, thread_id, lock=False)
+            self.erasures.begin(config, thread_id, thread and thread.id)
             if thread is None:
                 return None
             stored = checkpoints.named(conn, thread, namespace, wanted)
@@ -155,11 +156,12 @@ class SaverCore(BaseCheckpointSaver[Any]):
         """Store a checkpoint and return its config. The same id again takes the place of what stood there.
 
         ConflictError (with `on_conflict="raise"`) where a run goes on from a checkpoint that is no longer the
-        newest; LeaseError where the thread is leased to another; ValueTypeError for a value that may not be
-        stored. In all of these cases nothing is written.
+        newest; LeaseError where the thread is leased to another; ErasedThreadError where it was erased since the run
+        began; ValueTypeError for a value that may not be stored. In all of these cases nothing is written.
         """
         thread_id, namespace = place_of(config)
-        parent = get_checkpoint_id(config)
+        parent, caller = get_checkpoint_id(config), guards.run_of(config)
+        before = (namespace, parent) if parent else None
         plan = Plan(self.serde, self.memo, thread_id)
         values = {channel: plan.add(value) for channel, value in checkpoint["channel_values"].items()}
         about: dict[str, Any] = dict(get_serializable_checkpoint_metadata(config, metadata))
@@ -170,8 +172,9 @@ class SaverCore(BaseCheckpointSaver[Any]):
 
         def work(conn: sa.Connection, thread: Thread) -> Age:
             leases.check(thread, self.now())
+            self.erasures.check(conn, thread, caller, before)
             if self.on_conflict == "raise":
-                _refuse_fork(conn, thread, (namespace, checkpoint["id"]), parent, about.get("source"))
+                guards.refuse_fork(conn, thread, (namespace, checkpoint["id"]), parent, about.get("source"))
             stored = Stored(
                 namespace=namespace,
                 number=thread.next_checkpoint,
@@ -191,7 +194,8 @@ class SaverCore(BaseCheckpointSaver[Any]):
                 thread.next_checkpoint += 1
             return thread.age
 
-        plan.committed(self.together.run(thread_id, work))
+        plan.committed(age := self.together.run(thread_id, work))
+        self.erasures.wrote(caller, thread_id, age[0])
         return config_of(thread_id, namespace, checkpoint["id"])
 
     def put_writes(
@@ -199,10 +203,12 @@ class SaverCore(BaseCheckpointSaver[Any]):
     ) -> None:
         """Store what a task wrote at a checkpoint, all of it or, with an error, nothing.
 
-        The checkpoint itself may be stored later.
+        The checkpoint itself may be stored later. Errors are those of `put`.
         """
         thread_id, namespace = place_of(config)
-        checkpoint_id = configurable(config)["checkpoint_id"]
+        checkpoint_id, caller = configurable(config)["checkpoint_id"], guards.run_of(config)
+        # a run stores its checkpoints in the background: they may follow
+        at = None if caller is not None else (namespace, checkpoint_id)
         plan = Plan(self.serde, self.memo, thread_id)
         planned = [
             (WRITES_IDX_MAP.get(channel, index), channel, plan.add(value))
@@ -211,6 +217,7 @@ class SaverCore(BaseCheckpointSaver[Any]):
 
         def work(conn: sa.Connection, thread: Thread) -> Age:
             leases.check(thread, self.now())
+            self.erasures.check(conn, thread, caller, at)
             nodes = plan.write(conn, thread, self.store, [node for _, _, node in planned])
             row = pending.row_name(namespace, checkpoint_id, task_id)
             held = [
@@ -221,7 +228,8 @@ class SaverCore(BaseCheckpointSaver[Any]):
             return thread.age
 
         if planned:
-            plan.committed(self.together.run(thread_id, work))
+            plan.committed(age := self.together.run(thread_id, work))
+            self.erasures.wrote(caller, thread_id, age[0])
 
     def pages(
         self,
@@ -284,18 +292,3 @@ class SaverCore(BaseCheckpointSaver[Any]):
 
 def _found(places: _Places) -> _Find:
     return lambda _conn, _thread: places
-
-
-def _refuse_fork(
-    conn: sa.Connection, thread: Thread, place: tuple[str, str], parent: str | None, source: object
-) -> None:
-    """Raise ConflictError where a run goes on from a checkpoint that is no longer the newest."""
-    namespace, name = place
-    head = checkpoints.head(conn, thread, namespace)
-    if source not in {"input", "loop"} or head in {parent, name}:
-        return
-    if checkpoints.number(conn, thread, namespace, name) is None:
-        raise ConflictError(
-            f"thread {thread.thread_id!r} has gone on since checkpoint {parent}: its newest is {head}; "
-            "load it again and retry"
-        )

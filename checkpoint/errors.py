@@ -10,6 +10,7 @@
     ├── KeyringError             an encryption key is missing, malformed or not the right one
     ├── ConflictError            another writer has gone on from the checkpoint this one builds on
     ├── LeaseError               the thread is leased to another writer
+    ├── ErasedThreadError        the thread was erased while a run was still writing to it
     └── UnknownAttemptError      an outcome was given for an attempt that was never begun
 
 No message of these holds a password, a key or the text of a conversation.
@@ -57,6 +58,10 @@ class ConflictError(CheckpointError):
 
 class LeaseError(CheckpointError):
     """The thread is leased to another writer, or this one's lease has ended."""
+
+
+class ErasedThreadError(CheckpointError):
+    """The thread was erased after the run that writes to it had begun: nothing of the run is stored any more."""
 
 
 class UnknownAttemptError(CheckpointError):

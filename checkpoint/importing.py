@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Checkpoint, CheckpointTuple
 
 from .errors import CheckpointError, DatabaseError
+from .guards import anew
 from .import_sources import PendingWrite, Source, SourceCheckpoint, SourceError, configurable, open_source
 from .import_values import Comparison
 
@@ -149,9 +150,10 @@ class _Thread:
 
     def _write(self, namespace: str, checkpoint_id: str) -> None:
         stored = self._source.read(self._thread_id, namespace, checkpoint_id)
-        self._write_pending(namespace, checkpoint_id, stored.writes)  # first: a checkpoint that is there is whole
         before = self._config(namespace, stored.parent_id)
-        self._target.put(before, stored.checkpoint, stored.metadata, stored.checkpoint["channel_versions"])
+        with anew():  # the thread may have been erased in the target to import it again
+            self._write_pending(namespace, checkpoint_id, stored.writes)  # first: a checkpoint that is there is whole
+            self._target.put(before, stored.checkpoint, stored.metadata, stored.checkpoint["channel_versions"])
 
     def _write_pending(self, namespace: str, checkpoint_id: str, writes: Sequence[PendingWrite]) -> None:
         at = self._config(namespace, checkpoint_id)

@@ -37,7 +37,7 @@ class CompactionRecords(Undoing, Searching):
         again. `Opening` names the rest: parent_id, checkpoint_id, epoch, trigger, strategy, tokens_before and
         counter.
         """
-        thread = self.store.thread(conn, key.thread_id)
+        thread = self.open_thread(conn, key.thread_id)
         leases.check(thread, self.store.threads.now())
         fresh = snapshots.read(conn, thread, key.compaction_id) is None
         if fresh:
@@ -55,7 +55,7 @@ class CompactionRecords(Undoing, Searching):
     @writes
     def record_summary(self, conn: sa.Connection, key: AttemptKey, record: SummaryRecord) -> None:
         """Keep a summary that was paid for, before it is used."""
-        summaries.write(conn, self.store.thread(conn, key.thread_id), key.compaction_id, record)
+        summaries.write(conn, self.open_thread(conn, key.thread_id), key.compaction_id, record)
 
     @reads
     def find_summary(self, conn: sa.Connection, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
@@ -68,7 +68,7 @@ class CompactionRecords(Undoing, Searching):
         self, conn: sa.Connection, key: AttemptKey, outcome: Outcome, *, archived: Sequence[BaseMessage]
     ) -> None:
         """Archive what leaves the view and write the verdict, both or neither."""
-        thread = self.store.thread(conn, key.thread_id)
+        thread = self.open_thread(conn, key.thread_id)
         runs = self.store.put(conn, thread, archived)
         archive.write(conn, thread, key.namespace, key.compaction_id, runs, now=outcome.now)
         ledger.close(conn, thread, key, outcome)
@@ -76,7 +76,7 @@ class CompactionRecords(Undoing, Searching):
     @writes
     def close(self, conn: sa.Connection, key: AttemptKey, outcome: Outcome) -> None:
         """Write the verdict, over an earlier one too; UnknownAttemptError where there was no attempt."""
-        ledger.close(conn, self.store.thread(conn, key.thread_id), key, outcome)
+        ledger.close(conn, self.open_thread(conn, key.thread_id), key, outcome)
 
     @writes
     def note(
@@ -90,7 +90,7 @@ class CompactionRecords(Undoing, Searching):
 
         A closed attempt with a snapshot under the same key is not touched; `begin` opens a noted row.
         """
-        ledger.note(conn, self.store.thread(conn, key.thread_id), key, opening, outcome)
+        ledger.note(conn, self.open_thread(conn, key.thread_id), key, opening, outcome)
 
     @writes
     def archive(
@@ -104,7 +104,7 @@ class CompactionRecords(Undoing, Searching):
         now: float,
     ) -> None:
         """Archive messages without a snapshot, as a refused one."""
-        thread = self.store.thread(conn, thread_id)
+        thread = self.open_thread(conn, thread_id)
         runs = self.store.put(conn, thread, messages)
         archive.write(conn, thread, namespace, compaction_id, runs, now=now)
 
@@ -163,7 +163,7 @@ class CompactionRecords(Undoing, Searching):
         """Erase every row of the thread: checkpoints, messages, snapshots, summaries, ledger, archive."""
         thread = self.store.find(conn, thread_id)
         if thread is not None:
-            retention.erase(conn, thread)
+            retention.erase(conn, thread, self.store.threads.now())
 
     @reads
     def threads(self, conn: sa.Connection) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from . import archive, blobs, checkpoints, ledger, packs, pending, snapshots, tables
+from . import archive, blobs, checkpoints, guards, ledger, packs, pending, snapshots, tables
 from .errors import RowError
 from .lineage import lineage
 from .nodes import piece_numbers, seqs_and_blobs
@@ -53,12 +53,13 @@ def idle(conn: sa.Connection, until: float) -> list[str]:
     return list(conn.execute(query.order_by(tables.thread.c.id)).scalars())
 
 
-def erase(conn: sa.Connection, thread: Thread) -> None:
-    """Erase every row of a thread."""
+def erase(conn: sa.Connection, thread: Thread, now: float) -> None:
+    """Erase every row of a thread, and note that it was erased."""
     for table in tables.METADATA.sorted_tables:
         if "thread" in table.c:
             conn.execute(sa.delete(table).where(table.c.thread == thread.id))
     conn.execute(sa.delete(tables.thread).where(tables.thread.c.id == thread.id))
+    guards.note_erased(conn, thread.thread_id, now)
 
 
 def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, until: float) -> bool:
@@ -66,7 +67,7 @@ def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, unti
     thread = store.find(conn, thread_id)
     if thread is None or thread.updated_at >= until:
         return False
-    erase(conn, thread)
+    erase(conn, thread, store.threads.now())
     return True
 
 

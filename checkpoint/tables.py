@@ -12,11 +12,12 @@
     compaction_run        which threads hold bundled checkpoints of a run
     compaction_snapshot   what `messages` held when an attempt began, as runs
     compaction_summary    a summary that was paid for, under the attempt and the digest of its input
+    compaction_erased     which threads were erased within the last day, by the hash of their ids
     compaction_ledger     a row per attempt, with its verdict (NULL while it is open)
     compaction_archive    what a compaction took out of the view, as runs
 
-All hang on the thread's integer key by a column `thread`, so that forgetting a thread is one rule. There are
-no foreign keys: rows of one thread may be written in any order.
+All that a thread holds hangs on its integer key by a column `thread`, so that forgetting a thread is one rule.
+There are no foreign keys: rows of one thread may be written in any order.
 """
 
 from typing import Any
@@ -151,6 +152,13 @@ run = _table(
     "run",
     Column("run", Ident(255), primary_key=True),
     Column("thread", Integer, primary_key=True, autoincrement=False),
+    without_rowid=True,
+)
+
+erased = _table(
+    "erased",
+    Column("name", Key(64), primary_key=True),
+    Column("at", Double, nullable=False),
     without_rowid=True,
 )
 

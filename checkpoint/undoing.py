@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
-from . import archive, ledger, snapshots, transcript
+from . import archive, guards, ledger, snapshots, transcript
 from .attempt import Before
 from .database import Database, reads
 from .errors import UnknownAttemptError
 from .runs import expand
 from .store import MessageStore
+from .threads import Thread
 
 
 class Records:
@@ -20,6 +21,15 @@ class Records:
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
         self.database = database
         self.store = MessageStore(database.keys, now)
+        self.erasures = guards.Erasures(database, now)
+
+    def open_thread(self, conn: sa.Connection, thread_id: str) -> Thread:
+        """Return the thread, created if needed, and hold its lock; ErasedThreadError for a late write of a run."""
+        thread, caller = self.store.thread(conn, thread_id), guards.current_run()
+        self.erasures.check(conn, thread, caller)
+        if thread.next_seq or thread.next_checkpoint:  # it was there before this transaction
+            self.erasures.wrote(caller, thread_id, thread.id)
+        return thread
 
 
 class Undoing(Records):

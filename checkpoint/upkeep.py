@@ -130,7 +130,7 @@ class Upkeep(SaverCore):
 
     def _erase(self, thread_ids: Iterable[str]) -> None:
         for thread_id in map(str, thread_ids):
-            self._change(thread_id, retention.erase)
+            self._change(thread_id, partial(retention.erase, now=self.now()))
 
     def _change(self, thread_id: str, change: Callable[[sa.Connection, Thread], None]) -> None:
         """Change a thread that exists, under its lock, and forget what is known of it."""
