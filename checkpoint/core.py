@@ -55,7 +55,7 @@ class SaverCore(BaseCheckpointSaver[Any]):
         database: str | sa.Engine | Database = MEMORY,
         *,
         serde: SerializerProtocol | None = None,
-        allow: Iterable[type | tuple[str, ...]] = (),
+        allow: Iterable[Any] = (),
         on_conflict: Literal["fork", "raise"] = "fork",
         cache: int = THREADS,
         cache_bytes: int = BYTES,

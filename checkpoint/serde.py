@@ -5,6 +5,7 @@ constructor was to be given; here both writing and reading say what is not allow
 the whole value has been allowed.
 """
 
+import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
@@ -28,6 +29,7 @@ from langgraph.checkpoint.serde.types import (
 from langgraph.types import Send
 from pydantic import ValidationError
 
+from .allowing import classes_in
 from .codec import MESSAGES, construct
 from .errors import ValueTypeError
 
@@ -48,14 +50,15 @@ _BUILT = frozenset(
 
 
 class StrictSerializer(JsonPlusSerializer):
-    """LangGraph's serializer, for LangGraph's own safe types and the classes in `allow`, and no others.
+    """LangGraph's serializer, for LangGraph's own safe types and those that `allow` names, and no others.
 
-    ValueTypeError, at writing and at reading, names a type that is not allowed or that cannot be built again.
-    There is no pickle, and no JSON constructor.
+    `allow` holds classes, schemas of states and unions of them, or (module, name) of classes: `classes_in` says what
+    they allow. ValueTypeError, at writing and at reading, names a type that is not allowed or that cannot be built
+    again. There is no pickle, and no JSON constructor.
     """
 
-    def __init__(self, *, allow: Iterable[type | tuple[str, ...]] = ()) -> None:
-        super().__init__(pickle_fallback=False, allowed_msgpack_modules=tuple(allow) or None)
+    def __init__(self, *, allow: Iterable[Any] = ()) -> None:
+        super().__init__(pickle_fallback=False, allowed_msgpack_modules=tuple(classes_in(allow)) or None)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Serialise a value; ValueTypeError where it could not be read again."""
@@ -64,7 +67,7 @@ class StrictSerializer(JsonPlusSerializer):
         except (ormsgpack.MsgpackEncodeError, TypeError, ValueError) as error:
             raise ValueTypeError(f"a {type(obj).__name__} cannot be serialised: {error}") from error
         if kind == "msgpack":
-            self._allow_all(data)
+            self._allow_all(data, written=True)
         return kind, data
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
@@ -77,9 +80,13 @@ class StrictSerializer(JsonPlusSerializer):
         self._allow_all(payload)
         return _Walk(_build).unpack(payload)
 
-    def _allow_all(self, data: bytes) -> None:
-        """Raise ValueTypeError unless every type in the data is allowed; nothing is built."""
+    def _allow_all(self, data: bytes, *, written: bool = False) -> None:
+        """Raise ValueTypeError, which names all of them, unless every type in the data is allowed.
+
+        Nothing is built. With `written` the classes must be found again by their names, too.
+        """
         allowed = self._allowed_msgpack_modules
+        refused: dict[tuple[str, ...], None] = {}
 
         def visit(code: int, inside: Any) -> None:
             if code in {EXT_NUMPY_ARRAY, EXT_DELTA_SNAPSHOT}:
@@ -88,10 +95,17 @@ class StrictSerializer(JsonPlusSerializer):
             if code == EXT_METHOD_SINGLE_ARG:
                 if (*name, inside[3]) not in known.SAFE_MSGPACK_METHODS:
                     raise ValueTypeError(f"the method {'.'.join((*name, inside[3]))} is never called")
-            elif code not in _BUILT or not (name in known.SAFE_MSGPACK_TYPES or _in(allowed, name)):
-                raise ValueTypeError(_refusal(name))
+            elif code not in _BUILT or len(name) < 2 or not all(isinstance(part, str) for part in name):  # noqa: PLR2004 - module, class
+                raise ValueTypeError(f"extension {code} names no class that could be built")
+            elif name not in known.SAFE_MSGPACK_TYPES:
+                if written and not isinstance(getattr(sys.modules.get(name[0]), name[1], None), type):
+                    raise ValueTypeError(_hidden(name))
+                if not _in(allowed, name):
+                    refused[name] = None
 
         _Walk(visit).unpack(data)
+        if refused:
+            raise ValueTypeError(_refusal(list(refused)))
 
 
 class _Walk:
@@ -130,12 +144,19 @@ def _in(allowed: object, name: tuple[str, ...]) -> bool:
     return allowed is True or (isinstance(allowed, set) and name in allowed)
 
 
-def _refusal(name: tuple[str, ...]) -> str:
-    dotted = ".".join(name)
+def _refusal(names: list[tuple[str, ...]]) -> str:
+    dotted, short = ", ".join(map(".".join, names)), ", ".join(name[-1] for name in names)
+    verb = "is" if len(names) == 1 else "are"
     return (
-        f"{dotted} is not among the types that may be stored; if instances of it belong into a checkpoint, pass "
-        f"allow=[{name[-1]}] to the saver, or set LANGGRAPH_STRICT_MSGPACK=true so that LangGraph allows the "
-        "types of a graph's state by itself"
+        f"{dotted} {verb} not among the types that may be stored and loaded; if you trust them, add them to the "
+        f"argument `allow` of the saver: allow=[{short}]"
+    )
+
+
+def _hidden(name: tuple[str, ...]) -> str:
+    return (
+        f"{'.'.join(name)} could not be loaded again: the module {name[0]} has no class {name[1]} at its top level; "
+        "define the class there"
     )
 
 

@@ -15,7 +15,8 @@ from langgraph.store.base import BaseStore
 from langgraph.types import RetryPolicy
 from sqlalchemy import Engine
 
-from langgraph_compaction.checkpoint import Database
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
+from langgraph_compaction.checkpoint.allowing import classes_in
 from langgraph_compaction.nodes import (
     CompactionOverrides,
     CompactionSettings,
@@ -87,9 +88,10 @@ def create_compacting_agent(
     are asked in turn where it fails, before the digest. `redact` changes every text that a summariser, the facts
     or the ledger is given; `Redaction(hook=..., store=True)` those of archive and snapshots too. `strategies` and
     `triggers` are functions of your own, by the names that the settings use; so are providers of `key_information`,
-    functions by name or objects such as `GitDiff(repository)`. `state_schema` adds channels of your own. `database`
-    holds snapshots, ledger and archive; without it they stand beside the checkpoints of a `SQLAlchemySaver`, else in
-    memory. `token_counter` is a function on a list of messages, as `trim_messages` takes it.
+    functions by name or objects such as `GitDiff(repository)`. `state_schema` adds channels of your own; a saver of
+    this package stores the classes that it names. `database` holds snapshots, ledger and archive; without it they
+    stand beside the checkpoints of a `SQLAlchemySaver`, else in memory. `token_counter` is a function on a list of
+    messages, as `trim_messages` takes it.
 
     Raises `SettingsError` for what cannot work: no model, an unknown window, a prompt that leaves no room, another
     durable checkpointer without a database, `require_confirmation` without a checkpointer or `on_no_handler`.
@@ -183,6 +185,8 @@ def _add_compaction(
 def _compiled(
     graph: StateGraph[Any, Any, Any, Any], checkpointer: Checkpointer, store: BaseStore | None, name: str
 ) -> Graph:
+    if isinstance(checkpointer, SQLAlchemySaver | AsyncSQLAlchemySaver):
+        checkpointer = checkpointer.with_allowlist(classes_in([graph.state_schema]))
     compiled = graph.compile(checkpointer=checkpointer, store=store, name=name)
     return compiled.with_config(recursion_limit=RECURSION_LIMIT)
 

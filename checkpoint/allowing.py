@@ -1,0 +1,68 @@
+"""Which classes an application allows a database to hold, by the classes and schemas that it names."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
+from enum import Enum
+from typing import Any, get_args, get_origin, get_type_hints
+
+from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES
+from pydantic import BaseModel
+from typing_extensions import is_typeddict
+
+Name = tuple[str, ...]
+"""(module, name) of a class."""
+
+
+def classes_in(allowed: Iterable[Any]) -> set[Name]:
+    """Return the names of the classes given, and of those that their fields hold.
+
+    Models of pydantic, dataclasses, typed dicts and named tuples are looked through, and so are unions and
+    containers; of what they hold, models, dataclasses, enumerations and named tuples are allowed. (module, name)
+    stands for itself.
+    """
+    given = list(allowed)
+    found = {one for one in given if isinstance(one, tuple)}
+    found.update(_name(one) for one in given if isinstance(one, type) and not is_typeddict(one))
+    todo, seen = [one for one in given if not isinstance(one, tuple)], list[Any]()
+    while todo:
+        kind = todo.pop()
+        if any(kind is one for one in seen):
+            continue
+        seen.append(kind)
+        todo.extend(_within(kind))
+        if isinstance(kind, type) and _is_value(kind):
+            found.add(_name(kind))
+    return found - SAFE_MSGPACK_TYPES
+
+
+def _within(kind: Any) -> Iterator[Any]:
+    """Yield the types that an annotation or the fields of a class name."""
+    yield from get_args(kind)
+    for inside in (get_origin(kind), getattr(kind, "__supertype__", None), getattr(kind, "__value__", None)):
+        if inside is not None:
+            yield inside
+    if isinstance(kind, type) and _name(kind) not in SAFE_MSGPACK_TYPES:
+        yield from _fields(kind).values()
+
+
+def _fields(kind: type) -> Mapping[str, Any]:
+    if issubclass(kind, BaseModel):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    if not (is_typeddict(kind) or is_dataclass(kind) or _is_named_tuple(kind)):
+        return {}
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except (NameError, TypeError, AttributeError):  # imported for type checkers alone: an error will name the class
+        return {}
+
+
+def _is_value(kind: type) -> bool:
+    return issubclass(kind, BaseModel | Enum) or is_dataclass(kind) or _is_named_tuple(kind)
+
+
+def _is_named_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def _name(kind: type) -> Name:
+    return kind.__module__, kind.__name__
