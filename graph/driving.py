@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -17,19 +18,34 @@ from langgraph_compaction.nodes.selective_compaction import selective_compaction
 from langgraph_compaction.nodes.state import CompactionState, merge, replace
 from langgraph_compaction.nodes.steps import Step
 from langgraph_compaction.nodes.summarize import summarize
-from langgraph_compaction.nodes.token_check import token_check
+from langgraph_compaction.nodes.token_check import EMBEDDED, EMBEDDED_IN, token_check
 from langgraph_compaction.nodes.turn import Body, Turn, Update, executed
+from langgraph_compaction.nodes.wishes import REQUEST
 
 NODES: Mapping[str, Body] = {
     body.__name__: body for body in (token_check, confirm, selective_compaction, summarize, commit, rollback)
 }
 """The compaction without the model."""
+OURS = ("compaction", "memory")
+"""The channels of a compaction."""
 WITH_MODEL: Mapping[str, Body] = {**NODES, "model": model}
 
 
 def begun(state: Any, runtime: Runtime[Any], team: Collaborators) -> Turn:
     """The turn that the node now running is in."""
-    return Turn(cast("CompactionState", state), get_config(), runtime, team)
+    config = get_config()
+    missing = {key: value for key, value in _of_parent(config).items() if not state.get(key)}
+    return Turn(cast("CompactionState", {**state, **missing}), config, runtime, team)
+
+
+def _of_parent(config: RunnableConfig) -> dict[str, Any]:
+    """What a parent keeps for an agent that `as_node` runs in it; an agent deeper down has nothing of it."""
+    configurable = config.get("configurable", {})
+    above, _, _ = str(configurable.get("checkpoint_ns") or "").rpartition("|")
+    if configurable.get(EMBEDDED_IN) != above:
+        return {}
+    parent: Mapping[str, Any] = configurable.get(EMBEDDED) or {}
+    return {key: parent[key] for key in OURS if parent.get(key)}
 
 
 def driven(turn: Turn, step: str, nodes: Mapping[str, Body]) -> Step[Turn]:
@@ -48,9 +64,11 @@ def driven(turn: Turn, step: str, nodes: Mapping[str, Body]) -> Step[Turn]:
 def _after(turn: Turn, update: Update) -> Turn:
     """The turn with a node's update in its state, as the graph's reducers would put it there."""
     state: dict[str, Any] = {**turn.state}
-    for key in ("compaction", "memory"):
+    for key in OURS:
         if key in update:
             state[key] = merge(state.get(key), update[key])
+    if REQUEST in update:
+        state[REQUEST] = update[REQUEST]
     new = update.get("messages", [])
     state["messages"] = new.value if isinstance(new, Overwrite) else [*state["messages"], *new]
     return Turn(cast("CompactionState", state), turn.config, turn.runtime, turn.team)
@@ -61,7 +79,10 @@ def changed(turn: Turn, given: Sequence[Any], beside: Sequence[Any] = ()) -> Upd
 
     `given` are the messages before; an answer, which the caller writes himself, stands `beside` them.
     """
-    update: Update = {key: turn.state[key] for key in ("compaction", "memory") if turn.state.get(key)}
+    state: Mapping[str, Any] = turn.state
+    update: Update = {key: state[key] for key in OURS if state.get(key)}
+    if REQUEST in state and state[REQUEST] is None:
+        update[REQUEST] = None  # it was heard
     left = list(turn.state["messages"])
     kept = left[:-1] if answer_of(turn, given) else left
     if kept != list(given):

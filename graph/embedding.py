@@ -10,15 +10,14 @@ from langgraph.types import Overwrite
 from langgraph_compaction.nodes.collaborators import Collaborators
 from langgraph_compaction.nodes.engine import applied_to
 from langgraph_compaction.nodes.state import replace, with_ids
-from langgraph_compaction.nodes.token_check import EMBEDDED
+from langgraph_compaction.nodes.token_check import EMBEDDED, EMBEDDED_IN
+from langgraph_compaction.nodes.wishes import REQUEST
 
 from .builder import Graph
+from .driving import OURS
 from .threads import team_of
 
 Persist = Literal["parent", "subgraph"]
-
-OURS = ("compaction", "memory")
-"""The channels of a compaction."""
 
 
 def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> RunnableLambda[Any, Any]:
@@ -41,6 +40,8 @@ class _Node:
         self._in_parent = persist == "parent"
         self._is_agent = "applied" not in compaction_graph.channels
         self._graph = compaction_graph
+        # in LangChain's agent our channels are private: they are no part of its input and its output
+        self._results = [*dict.fromkeys([*compaction_graph.output_channels, *OURS])]
         if not self._in_parent:
             self._graph = compaction_graph.copy(update={"checkpointer": True})
 
@@ -50,22 +51,28 @@ class _Node:
 
     def call(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
         messages = with_ids(state["messages"])
-        return self._leave(messages, self._graph.invoke(self._enter(state, messages), _embedded(config, state)))
+        given, inside = self._enter(state, messages), _embedded(config, state)
+        return self._leave(state, messages, self._graph.invoke(given, inside, output_keys=self._results))
 
     async def acall(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
         messages = with_ids(state["messages"])
-        given = self._enter(state, messages)
-        return self._leave(messages, await self._graph.ainvoke(given, _embedded(config, state)))
+        given, inside = self._enter(state, messages), _embedded(config, state)
+        return self._leave(state, messages, await self._graph.ainvoke(given, inside, output_keys=self._results))
 
     def _enter(self, state: Mapping[str, Any], messages: list[AnyMessage]) -> dict[str, Any]:
+        asked = {REQUEST: state[REQUEST]} if state.get(REQUEST) is not None else {}
         if not self._in_parent:
-            return {"messages": Overwrite(messages)}
-        return {"messages": messages, **{key: state.get(key) or {} for key in OURS}}
+            return {"messages": Overwrite(messages), **asked}
+        return {"messages": messages, **{key: state.get(key) or {} for key in OURS}, **asked}
 
-    def _leave(self, messages: list[AnyMessage], result: Mapping[str, Any]) -> dict[str, Any]:
+    def _leave(
+        self, state: Mapping[str, Any], messages: list[AnyMessage], result: Mapping[str, Any]
+    ) -> dict[str, Any]:
         update = {key: result[key] for key in OURS if self._in_parent and result.get(key)}
+        if state.get(REQUEST) is not None:
+            update[REQUEST] = None  # it was heard
         if self._is_agent:
-            beside = {key: value for key, value in result.items() if key not in ("messages", *OURS)}
+            beside = {key: value for key, value in result.items() if key not in ("messages", REQUEST, *OURS)}
             return {**update, **beside, "messages": _merged(messages, result["messages"])}
         if applied := result.get("applied"):
             update["messages"] = replace(_applied(messages, applied))
@@ -73,7 +80,9 @@ class _Node:
 
 
 def _embedded(config: RunnableConfig, state: Mapping[str, Any]) -> RunnableConfig:
-    return {**config, "configurable": {**config.get("configurable", {}), EMBEDDED: state}}
+    configurable = config.get("configurable", {})
+    place = str(configurable.get("checkpoint_ns") or "")
+    return {**config, "configurable": {**configurable, EMBEDDED: state, EMBEDDED_IN: place}}
 
 
 def _applied(messages: list[AnyMessage], applied: Mapping[str, Any]) -> list[AnyMessage]:

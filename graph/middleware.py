@@ -12,7 +12,7 @@ from typing import Annotated, Any, NotRequired
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
-from langchain.agents.middleware.types import ExtendedModelResponse
+from langchain.agents.middleware.types import ExtendedModelResponse, OmitFromOutput, PrivateStateAttr
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
@@ -31,9 +31,10 @@ from langgraph_compaction.nodes.policies.strategies.registry import Strategy
 from langgraph_compaction.nodes.policies.transcript import Transcript
 from langgraph_compaction.nodes.policies.triggers import OwnTrigger
 from langgraph_compaction.nodes.settings import effective
-from langgraph_compaction.nodes.state import Compaction, Memory, merge
+from langgraph_compaction.nodes.state import Compaction, merge
 from langgraph_compaction.nodes.steps import Step, arun, run
 from langgraph_compaction.nodes.turn import Turn, Update
+from langgraph_compaction.nodes.wishes import REQUEST, CompactionRequest, Memory, RequestChannel
 
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import records_for
@@ -50,10 +51,15 @@ Trigger = ContextSize | Mapping[str, float] | list[ContextSize | Mapping[str, fl
 
 
 class CompactingState(AgentState[Any]):
-    """The agent's state with the two small channels of a compaction."""
+    """The agent's state with the two small channels of a compaction, which are private to this one agent.
 
-    compaction: NotRequired[Annotated[Compaction, merge]]
-    memory: NotRequired[Annotated[Memory, merge]]
+    What forwards an agent's state to a sub-agent and back, as deepagents does, leaves private channels out. What a
+    person asks for comes in by a channel of its own, which is empty again before any tool runs.
+    """
+
+    compaction: NotRequired[Annotated[Compaction, PrivateStateAttr, merge]]
+    memory: NotRequired[Annotated[Memory, PrivateStateAttr, merge]]
+    compaction_request: NotRequired[Annotated[CompactionRequest | None, RequestChannel, OmitFromOutput]]
 
 
 class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
@@ -64,7 +70,8 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
     there it sees the model, the prompt, the tools and the messages as those before it leave them.
 
     With a durable checkpointer give `database=` too; with a saver of this package, the saver's `.database`.
-    `transcript`, `records_of`, `pin` and `compact_now` take the agent.
+    `transcript`, `records_of`, `pin` and `compact_now` take the agent. `name` is the class's name by default; with
+    `name="SummarizationMiddleware"` it takes the place of the summarizer that deepagents puts into every agent.
 
     Raises `SettingsError` for sizes that cannot work, and at the first call for a window that nobody knows.
     """
@@ -89,8 +96,10 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         database: str | Engine | Database | None = None,
         token_counter: Any = None,
         now: Callable[[], float] | None = None,
+        name: str | None = None,
     ) -> None:
         super().__init__()
+        self._name = name or type(self).__name__
         known = init_chat_model(model) if isinstance(model, str) else model
         chosen = settings or CompactionSettings()
         if summary_prompt is not None:
@@ -119,6 +128,11 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         self._team.settle_off_loop()
         self._calls = OrderedDict[str, Collaborators]()
         self._lock = Lock()
+
+    @property
+    def name(self) -> str:
+        """Its name among the agent's middleware."""
+        return self._name
 
     def team_with(self, checkpointer: Any) -> Collaborators:
         """Whom this works with in an agent with this checkpointer: as the newest call had it, once there was one.
@@ -167,6 +181,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return await arun(self._due(state, runtime))
 
     def _called(self, request: Request, caller: Caller) -> Step[ExtendedModelResponse[Any]]:
+        _hold_alone(request.state)
         team, given = self._called_with(request), request.state["messages"]
         turn = begun(request.state, request.runtime, replaced(team, model=caller))
         turn = yield from driven(turn, "token_check", WITH_MODEL)
@@ -176,8 +191,8 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return ExtendedModelResponse(model_response=response, command=command)
 
     def _wished(self, state: CompactingState, runtime: Runtime[Any]) -> Step[Update | None]:
-        wish = (state.get("compaction") or {}).get("request")
-        if wish is None or Transcript(state["messages"]).awaits_answer:
+        _hold_alone(state)
+        if state.get(REQUEST) is None or Transcript(state["messages"]).awaits_answer:
             return None
         turn = yield from driven(begun(state, runtime, self._remembered(state)), "token_check", NODES)
         return {**changed(turn, state["messages"]), "jump_to": "end"}
@@ -223,6 +238,17 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         team = self._team_with(_saver())
         known, model = self._calls.get(newest_answer(state["messages"])), team.fixed_model
         return known or replaced(team, settings=self._sized(window_of(team.settings, model)), model=model)
+
+
+def _hold_alone(state: Mapping[str, Any]) -> None:
+    """Refuse to cut a conversation that deepagents' own summarizer cuts, too, at a place counted in messages."""
+    if state.get("_summarization_event") is not None:
+        raise SettingsError(
+            "deepagents' own summarizer has summarized this thread, and beside it CompactionMiddleware would leave "
+            "the model only the newest messages: build the agent with "
+            'CompactionMiddleware(name="SummarizationMiddleware"), which takes that summarizer\'s place. The thread '
+            "still has all its messages, and goes on"
+        )
 
 
 def _unknown(_state: Any, _runtime: Any) -> Model:

@@ -5,6 +5,7 @@ from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END
 from langgraph.types import StateSnapshot
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
@@ -12,6 +13,7 @@ from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.collaborators import Collaborators
 from langgraph_compaction.nodes.steps import Step, arun, blocking, either, querying, run
 from langgraph_compaction.nodes.turn import CompactionNode
+from langgraph_compaction.nodes.wishes import REQUEST
 
 from .builder import Graph
 
@@ -96,12 +98,14 @@ def at_rest(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
     return state
 
 
-def written(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Step[None]:
+def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, new: bool = False) -> Step[None]:
     """Write to a thread at rest, in the name of a node from which a turn that is over stays over.
 
-    Both graphs of this package have that node; in LangChain's agent it is the one that ran last.
+    Both graphs of this package have that node; in LangChain's agent it is the one that ran last, in a `new` thread
+    the one that ends a run: what is written in the name of the input loses private channels.
     """
-    node = AS_NODE if AS_NODE in graph.builder.nodes else None
+    last = next((source for source, target in graph.builder.edges if target == END), None) if new else None
+    node = AS_NODE if AS_NODE in graph.builder.nodes else last
     yield from either(
         lambda: graph.update_state(config, update, as_node=node),
         lambda: graph.aupdate_state(config, update, as_node=node),
@@ -142,14 +146,15 @@ def _hold_open_calls(state: StateSnapshot) -> None:
 
 
 def _wish(focus: str | None, *, full: bool) -> dict[str, Any]:
-    return {"messages": [], "compaction": {"request": {"focus": focus, "full": full}}}
+    return {"messages": [], REQUEST: {"focus": focus, "full": full}}
 
 
 def handoff(graph: Graph, config: RunnableConfig) -> dict[str, Any]:
     """The input for the new thread that a person chose to open instead of compacting this one.
 
-    It is the state's `compaction["handoff"]`: `{"messages": header, summary and unanswered round, "memory": goal and
-    pins}`, which holds until the thread's next input. Raises `CompactionError` where nobody has chosen so.
+    It is the state's `compaction["handoff"]`: `{"messages": header, summary and unanswered round,
+    "compaction_request": {"memory": goal and pins}}`, which holds until the thread's next input. Raises
+    `CompactionError` where nobody has chosen so.
     """
     return run_sync(graph, "ahandoff", _handoff(graph, config))
 

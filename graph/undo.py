@@ -134,5 +134,5 @@ def _branch(graph: Graph, config: RunnableConfig, compaction_id: str, thread_id:
         "compaction": {"v": STATE_VERSION, "step": "end", "route": "end"},
         "memory": old.values.get("memory") or {},
     }
-    yield from written(graph, new, update)
+    yield from written(graph, new, update, new=True)
     return new

@@ -15,9 +15,10 @@ from .ladder import verdict_of
 from .policies.breaker import REMEMBERED
 from .policies.gate import Finding
 from .policies.transcript import Transcript, is_summary, message_id
-from .state import Draft, EmbeddedState, Memory, replace
+from .state import Draft, EmbeddedState, replace
 from .steps import Step
 from .turn import NEW_THREAD, Turn, Update, failed
+from .wishes import Memory
 
 GOAL_CHARACTERS = 300
 """Keeps the channel small in any script; the whole message is in the archive."""

@@ -5,6 +5,7 @@
     CompactionError
     ├── SettingsError (ValueError)      settings, presets or collaborators that cannot work
     │   └── UnknownWindowError          no context window is known for the model
+    ├── RequestError (ValueError)       a `compaction_request` that is none
     ├── InvalidMessagesError (ValueError)  a list that cannot become a conversation
     ├── RecordingError (ValueError)     a recorded conversation that cannot be read (graph/cli/recordings)
     ├── EmbeddingError                  the compaction graph used as a node without `as_node`
@@ -26,6 +27,10 @@ class SettingsError(CompactionError, ValueError):
 
 class UnknownWindowError(SettingsError):
     """Neither `context_window` nor the model's profile says how much the model accepts (F20)."""
+
+
+class RequestError(CompactionError, ValueError):
+    """A run's `compaction_request` that asks for nothing known, or a request in another place; none of it is kept."""
 
 
 class InvalidMessagesError(CompactionError, ValueError):

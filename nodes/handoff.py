@@ -7,9 +7,10 @@ from langchain_core.messages import AnyMessage
 
 from . import attempts
 from .events import CompactionEvent, emit
-from .state import Draft, Memory
+from .state import Draft
 from .steps import Step
 from .turn import NEW_THREAD, Turn, Update
+from .wishes import REQUEST, Memory
 
 
 def handed_over(turn: Turn, draft: Draft, after: Sequence[AnyMessage], goal: Memory | None) -> Step[Update]:
@@ -46,7 +47,7 @@ def handed_over(turn: Turn, draft: Draft, after: Sequence[AnyMessage], goal: Mem
             "route": "end",
             "draft": None,
             "focus": None,
-            "handoff": {"messages": list(after), "memory": memory},
+            "handoff": {"messages": list(after), REQUEST: {"memory": memory}},
             "last": last,
         }
     }

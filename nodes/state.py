@@ -16,6 +16,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # below Python 3.12 pydantic makes schemas of no other
 
 from .errors import InvalidMessagesError
+from .wishes import CompactionRequest, Memory, RequestChannel, refuse_old_form
 
 STATE_VERSION = 1
 
@@ -130,7 +131,8 @@ class Compaction(TypedDict, total=False):
     choosing: bool
     """Whether the open question is the one over the limit, after a no (S4.39)."""
     handoff: dict[str, Any] | None
-    """The input for a thread that a person chose to open instead, `{"messages", "memory"}`; until the next input."""
+    """The input for a thread that a person chose to open instead, `{"messages", "compaction_request"}`; until the
+    next input."""
     marked: str | None
     """The marker that the model wrote, until a check has heard it (S2.4)."""
     marked_alone: bool
@@ -139,28 +141,18 @@ class Compaction(TypedDict, total=False):
     """The last attempt's verdict, reason, strategy and figures."""
     learned: dict[str, int]
     """Per model: tokens it accepts, as its own refusal told."""
-    request: dict[str, Any] | None
-    """A person's wish to compact now: `{"focus": text or None, "full": whether all of it is summarised}`; to take a
-    compaction back: `{"undo": "last" or its id, "force": even over the limit}`; after that, `{"release": True}`."""
     held: bool
     """Whether an undone compaction keeps automatic ones off in the soft zone, until `release` or a person's wish."""
     head: str | None
     """Id of the last committed compaction: where this state's chain of compactions ends."""
 
 
-class Memory(TypedDict, total=False):
-    """What outlives every compaction; changes only at a commit or by the user."""
-
-    goal: str
-    """The beginning of the first thing that the user asked for."""
-    goal_handle: str
-    """Its handle: where the archive has the whole of it."""
-    pins: list[str]
-    """Ids of messages that are kept verbatim."""
-
-
 def merge(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
-    """Reducer of both channels: the new value's top-level keys replace the old ones."""
+    """Reducer of both channels: the new value's top-level keys replace the old ones.
+
+    Raises `RequestError` for a request, which has a channel of its own.
+    """
+    refuse_old_form(new)
     return {**(old or {}), **(new or {})}
 
 
@@ -169,6 +161,7 @@ class CompactionState(MessagesState):
 
     compaction: Annotated[Compaction, merge]
     memory: Annotated[Memory, merge]
+    compaction_request: Annotated[CompactionRequest | None, RequestChannel]
 
 
 def compaction_count(state: dict[str, Any]) -> int:

@@ -3,8 +3,9 @@
 import os
 import socket
 from collections.abc import Iterator
+from dataclasses import replace as replaced
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
@@ -22,23 +23,38 @@ from .policies.quoting import clip
 from .policies.required import first_inputs
 from .policies.tokens import total
 from .policies.transcript import MARK, Transcript, marks, message_id
-from .state import FOCUS_CHARACTERS, STATE_VERSION, Memory, Route, replace
+from .state import FOCUS_CHARACTERS, STATE_VERSION, CompactionState, Route, merge, replace
 from .steps import Step
 from .summarize import is_paid
 from .triggers import Command
 from .turn import Turn, Update
 from .undoing import is_undo, taken_back
+from .wishes import REQUEST, Memory
 
-FORGOTTEN = {"request": None, "handoff": None, "choosing": False, "marked_alone": False}
+FORGOTTEN = {"handoff": None, "choosing": False, "marked_alone": False}
 """What held until this check and does no longer; a check that asks again says so again."""
 
 EMBEDDED = "langgraph_compaction_embedded"
 """Key of a run's configuration by which `as_node` says that it stands around the compaction graph; its value is the
 parent's state, for providers of key information."""
 
+EMBEDDED_IN = "langgraph_compaction_embedded_in"
+"""Key of a run's configuration: the namespace of the node that `as_node` made. What runs deeper down inherits both
+keys, and is told by it."""
+
 
 def token_check(turn: Turn) -> Step[Update]:
-    """Measure the next request and decide where the turn goes."""
+    """Measure the next request and decide where the turn goes. What a person asks for is heard once."""
+    asked = turn.request
+    if asked is None:
+        return (yield from _decided(turn, None))
+    turn, request = _adopted(turn, asked)
+    update = yield from _decided(turn, request)
+    memory = {**asked.get("memory", {}), **update.get("memory", {})}
+    return {**update, REQUEST: None, **({"memory": memory} if memory else {})}
+
+
+def _decided(turn: Turn, request: dict[str, Any] | None) -> Step[Update]:
     _refuse_bare_embedding(turn)
     check_askable(turn.settings, answerable=turn.can_ask)
     common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(turn), "overflows": 0, **FORGOTTEN}
@@ -47,16 +63,15 @@ def token_check(turn: Turn) -> Step[Update]:
         yield from abandon(turn)  # a run died in that node, before its draft was in the state
     if (oversize := _refused(turn, view)) is not None:
         return (yield from _refuse(turn, common, *oversize))
-    turn, view = _commanded(turn, view)
-    request = turn.compaction.get("request")
+    turn, view, request = _commanded(turn, view, request)
     if request is not None and is_undo(request):
         done = yield from taken_back(turn, request)
         return {**_update(turn, {**common, **done.pop("compaction")}), **done}
-    route = _route(turn, view)
+    route = _route(turn, view, request)
     if view.has_open_call:
         return _update(turn, {**common, "step": route, "route": route})
     if turn.compaction.get("draft"):
-        step = route if _someone_else_works(turn) else (yield from _recovery(turn))
+        step = route if _someone_else_works(turn) else (yield from _recovery(turn, request))
         wish = {} if request is None else wished(request)
         return _update(turn, {**common, "trigger": "precheck", **wish, "step": step, "route": route})
     if request is not None:
@@ -86,9 +101,19 @@ def _before(turn: Turn) -> Iterator[tuple[int, TriggerSource]]:
         yield turn.size - turn.meter.scaled(total(turn.counter, results)), "check"
 
 
-def _route(turn: Turn, view: Transcript) -> Route:
+def _adopted(turn: Turn, request: dict[str, Any]) -> tuple[Turn, dict[str, Any] | None]:
+    """The turn with goal and pins of the thread that it goes on from, and what else is asked for."""
+    if "memory" not in request:
+        return turn, request
+    asked = {name: value for name, value in request.items() if name != "memory"}
+    memory = merge(dict(turn.memory), request["memory"])
+    state = cast("CompactionState", {**turn.state, "memory": memory})
+    return replaced(turn, state=state), asked or None
+
+
+def _route(turn: Turn, view: Transcript, wish: dict[str, Any] | None) -> Route:
     """Where the turn goes on: a wish to compact ends it, unless a message came with it or after it (a run died)."""
-    wish, newly = turn.compaction.get("request"), turn.compaction.get("step", "end") == "end"
+    newly = turn.compaction.get("step", "end") == "end"
     if wish is not None and wish.get("command"):
         return "model" if turn.team.embedded else "end"
     return "model" if wish is None or (newly and view.awaits_answer) else "end"
@@ -132,9 +157,8 @@ def _turns(turn: Turn) -> int:
     return turn.compaction.get("turns", 0) + (not isinstance(last, ToolMessage))
 
 
-def _recovery(turn: Turn) -> Step[Literal["summarize", "rollback"]]:
+def _recovery(turn: Turn, wish: dict[str, Any] | None) -> Step[Literal["summarize", "rollback"]]:
     """Where the draft of a run that died goes: on, where its summary is paid for; else it is dropped."""
-    wish = turn.compaction.get("request")
     return "summarize" if wish is None and (yield from is_paid(turn)) else "rollback"
 
 
@@ -162,25 +186,27 @@ def _alive(owner: str) -> bool:
     return True
 
 
-def _commanded(turn: Turn, view: Transcript) -> tuple[Turn, Transcript]:
+def _commanded(
+    turn: Turn, view: Transcript, request: dict[str, Any] | None
+) -> tuple[Turn, Transcript, dict[str, Any] | None]:
     """A command at the very beginning of a person's newest message, as their wish (S2.5).
 
     The message stays, marked, so that the model is never sent it; inside a parent, whose model it is, as it was.
     """
     newest = view.pending_user
-    if newest is None or newest != len(turn.messages) - 1 or turn.compaction.get("request") is not None:
-        return turn, view
+    if newest is None or newest != len(turn.messages) - 1 or request is not None:
+        return turn, view, request
     message = turn.messages[newest]
     for trigger in turn.settings.triggers:
         if isinstance(trigger, Command) and (focus := _after(message.text, trigger.text)) is not None:
             request = {"focus": focus or None, "full": trigger.full, "command": True}
             if turn.team.embedded:
-                return turn.after({"request": request}), view
+                return turn, view, request
             mark = {**marks(message), "is_meta": True, "command": True}
             command = message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: mark}})
             kept = [*turn.messages[:-1], command]
-            return turn.after({"request": request}, kept), Transcript(kept)
-    return turn, view
+            return turn.after({}, kept), Transcript(kept), request
+    return turn, view, request
 
 
 def _after(text: str, command: str) -> str | None:

@@ -28,9 +28,10 @@ from .policies.tokens import TokenCounter, total
 from .policies.transcript import Transcript
 from .policies.triggers import check_own
 from .settings import CompactionOverrides, CompactionSettings, effective
-from .state import Compaction, CompactionState, Draft, Memory, merge, with_ids
+from .state import Compaction, CompactionState, Draft, merge, with_ids
 from .steps import Step, arun, blocking, run
 from .transitions import check_step
+from .wishes import REQUEST, Memory
 
 Update = dict[str, Any]
 
@@ -70,6 +71,11 @@ class Turn:
     def memory(self) -> Memory:
         """Goal and pins."""
         return self.state.get("memory") or {}
+
+    @property
+    def request(self) -> dict[str, Any] | None:
+        """What a person asks for by this run's input."""
+        return cast("dict[str, Any] | None", self.state.get(REQUEST))
 
     @property
     def draft(self) -> Draft:

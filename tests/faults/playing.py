@@ -157,7 +157,7 @@ class Stage:
     def _input(self, number: int, turn: Turn) -> State:
         history = self.case.history if number == 0 else []
         if turn.kind == "compact":
-            return {"messages": history, "compaction": {"request": {"focus": None}}, **self._memory(number)}
+            return {"messages": history, "compaction_request": {"focus": None}, **self._memory(number)}
         pin = f"<Pin>KEEP-{number}</Pin> " if turn.kind == "pin" else ""
         said = HumanMessage(f"{pin}{filler(turn.words, f'turn{number}-')} {NEEDLE}", id=f"turn-{number}")
         return {"messages": [*history, said], **self._memory(number)}

@@ -120,7 +120,7 @@ async def test_a_person_s_wish_is_told_apart(go: Drive) -> None:
     """`COMPACTION_PERFORMED` says whether anybody asked."""
     graph = agent(calm())
     await go.invoke(graph, {"messages": [*rounds(5), HumanMessage("and now?")]})
-    found = await told(go, graph, {"messages": [], "compaction": {"request": {}}})
+    found = await told(go, graph, {"messages": [], "compaction_request": {}})
     (performed,) = [each for each in found if each.get("event_type") == "COMPACTION_PERFORMED"]
     assert performed["detail"].startswith("manual_compact: ")
 
@@ -187,7 +187,7 @@ async def test_a_warning_comes_once_until_the_next_commit(go: Drive) -> None:
     assert await told(go, graph, said(filler(736, "a"))) == []
     assert await told(go, graph, said("b")) == [WARNING]
     assert await told(go, graph, said(filler(40, "c"))) == []
-    await go.invoke(graph, {"messages": [], "compaction": {"request": {}}})
+    await go.invoke(graph, {"messages": [], "compaction_request": {}})
     assert (standing(graph)["epoch"], standing(graph)["warned"]) == (1, False)
     (again,) = await told(go, graph, said(filler(700, "d")))
     assert again["event"] == "ContextWarningEvent"

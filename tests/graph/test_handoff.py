@@ -122,11 +122,12 @@ async def test_a_new_thread_goes_on_where_this_one_ends(go: Drive) -> None:
     assert is_summary(summary)
     assert "what was said before" in summary.text
     assert newest.id == "over"
-    assert given["memory"]["goal"] == before[0].text[:300]
+    assert given["compaction_request"]["memory"]["goal"] == before[0].text[:300]
     assert len(model.received) == 1
     result = await go.invoke(graph, given, NEW)
     assert [message.text for message in model.received[-1]] == [summary.text, newest.text]
     assert result["messages"][-1].text == "second"
+    assert values(graph, NEW)["memory"]["goal"] == before[0].text[:300]
     await go.invoke(graph, said("and then?"), NEW)
     assert len(values(graph, NEW)["messages"]) == 5
     assert transcript(graph, NEW)[0].id == "over"
@@ -143,7 +144,7 @@ async def test_what_is_handed_over_carries_pins_and_the_header(go: Drive) -> Non
     await go.invoke(graph, said(filler(150, "more"), "over"))
     await go.invoke(graph, Command(resume="new_thread"))
     given = handoff(graph, CONFIG)
-    assert given["memory"]["pins"] == ["r-answer-3"]
+    assert given["compaction_request"]["memory"]["pins"] == ["r-answer-3"]
     assert "r-answer-3" in {message.id for message in given["messages"]}
     assert "never on Sundays" in texts(given["messages"])
 

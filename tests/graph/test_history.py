@@ -63,7 +63,7 @@ def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     assert history(graph, CONFIG) == []
     assert seen.summary
     assert seen.tokens_selected < seen.tokens_after_about <= seen.ceiling
-    graph.invoke({"messages": [], "compaction": {"request": {"focus": None}}}, CONFIG)
+    graph.invoke({"messages": [], "compaction_request": {"focus": None}}, CONFIG)
     left = {message.id for message in values(graph)["messages"]}
     assert [message.id for message in seen.dropped] == [m.id for m in before["messages"] if m.id not in left]
 

@@ -63,10 +63,10 @@ async def test_a_long_focus_is_bounded(go: Drive) -> None:
     """It stands in the small channel."""
     graph = agent()
     await go.invoke(graph, {"messages": rounds(5)})
-    given = {"messages": [], "compaction": {"request": {"focus": filler(1_000)}}}
+    given = {"messages": [], "compaction_request": {"focus": filler(1_000)}}
     await go.stream(graph, given, interrupt_before=["summarize"])
     assert 450 < len(standing(graph)["focus"]) <= 500
-    assert standing(graph)["request"] is None
+    assert "compaction_request" not in values(graph)
 
 
 async def test_with_nothing_old_it_does_nothing(go: Drive) -> None:
@@ -115,7 +115,7 @@ async def test_a_wish_is_told_as_manual(go: Drive) -> None:
     """The event names the person as the trigger."""
     graph = agent()
     await go.invoke(graph, {"messages": rounds(5)})
-    given = {"messages": [], "compaction": {"request": {"focus": None}}}
+    given = {"messages": [], "compaction_request": {"focus": None}}
     chunks = await go.stream(graph, given, stream_mode=["custom"])
     assert events(chunks, "PreCompactEvent")[0]["trigger"] == "manual"
 
@@ -124,7 +124,7 @@ async def test_a_wish_without_effect_is_told_to_its_end(go: Drive) -> None:
     """Nothing old: the one phase that began ends, and the verdict is `noop`."""
     graph = agent(emit_compaction_meta_events=True)
     await go.invoke(graph, said("hello"))
-    given = {"messages": [], "compaction": {"request": {"focus": None}}}
+    given = {"messages": [], "compaction_request": {"focus": None}}
     found = events(await go.stream(graph, given, stream_mode=["custom"]))
     assert [event.get("phase") or event.get("verdict") for event in found] == [
         None,

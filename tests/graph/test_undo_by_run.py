@@ -44,7 +44,7 @@ from tests.graph.harness import (
 
 def wish(**request: Any) -> dict[str, Any]:
     """The input of a run by which a person asks for something."""
-    return {"messages": [], "compaction": {"request": request}}
+    return {"messages": [], "compaction_request": request}
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -36,7 +36,7 @@ class Scenario:
     @property
     def given(self) -> dict[str, Any]:
         """The turn's input."""
-        return said(self.text, CRUCIAL) if self.text else {"messages": [], "compaction": {"request": {"focus": None}}}
+        return said(self.text, CRUCIAL) if self.text else {"messages": [], "compaction_request": {"focus": None}}
 
 
 SCENARIOS = {

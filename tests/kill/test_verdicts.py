@@ -49,7 +49,7 @@ def test_a_wish_drops_a_paid_draft(world_of: Worlds) -> None:
     world = world_of(PRECHECK)
     assert is_killed(lambda: fused(world, PRECHECK, Fuse("put to commit:after")))
     with world.opened() as graph:
-        wish = {"messages": [], "compaction": {"request": {"focus": "the numbers"}}}
+        wish = {"messages": [], "compaction_request": {"focus": "the numbers"}}
         graph.invoke(wish, CONFIG, durability="sync")
     after = look_at(world)
     check_whole(after)

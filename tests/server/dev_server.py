@@ -99,7 +99,7 @@ def talk(words: int, rounds: int = 4) -> dict[str, Any]:
 
 def wish(**request: Any) -> dict[str, Any]:
     """The input of a run by which a person asks for something."""
-    return {"messages": [], "compaction": {"request": request}}
+    return {"messages": [], "compaction_request": request}
 
 
 def said_by_user(state: dict[str, Any]) -> list[str]:

@@ -10,14 +10,14 @@ async def test_a_run_takes_a_compaction_back_in_langchains_agent(go: Drive) -> N
     given = full()["messages"]
     await go.invoke(graph, {"messages": given})
     calls = len(model.received)
-    await go.invoke(graph, {"messages": [], "compaction": {"request": {"undo": "last"}}})
+    await go.invoke(graph, {"messages": [], "compaction_request": {"undo": "last"}})
     assert values(graph)["messages"][:-1] == given
     assert standing(graph)["last"]["verdict"] == "undone"
     assert verdicts(graph) == ["committed", "undone"]
     assert len(model.received) == calls
     await go.invoke(graph, said("held"))
     assert verdicts(graph).count("committed") == 1
-    await go.invoke(graph, {"messages": [], "compaction": {"request": {"release": True}}})
+    await go.invoke(graph, {"messages": [], "compaction_request": {"release": True}})
     await go.invoke(graph, said("released"))
     assert verdicts(graph).count("committed") == 2
     assert graph.get_state(CONFIG).next == ()
