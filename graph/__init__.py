@@ -2,6 +2,7 @@
 
 from langgraph_compaction.nodes import (
     CompactionError,
+    CompactionRequest,
     CompactionResult,
     CompactionSettings,
     CompactionState,
@@ -10,6 +11,7 @@ from langgraph_compaction.nodes import (
     InvalidMessagesError,
     MessageRefusedError,
     Redaction,
+    RequestError,
     SettingsError,
     UnknownWindowError,
     acompact_messages,
@@ -43,6 +45,7 @@ from .undo import OverLimitError, Undone, abranch_from, arelease, aundo, branch_
 __all__ = [
     "Compaction",
     "CompactionError",
+    "CompactionRequest",
     "CompactionResult",
     "CompactionSettings",
     "CompactionState",
@@ -59,6 +62,7 @@ __all__ = [
     "Pin",
     "Preview",
     "Redaction",
+    "RequestError",
     "SettingsError",
     "Tasks",
     "Undone",

@@ -26,6 +26,7 @@ from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.nodes import CompactionSettings, Redaction, SettingsError, Summarizer, UnknownWindowError
 from langgraph_compaction.nodes.collaborators import Collaborators, Model, window_of
 from langgraph_compaction.nodes.ephemeral import ephemeral_tools
+from langgraph_compaction.nodes.errors import RequestError
 from langgraph_compaction.nodes.key_information import Given as KeyGiven
 from langgraph_compaction.nodes.policies.strategies.registry import Strategy
 from langgraph_compaction.nodes.policies.transcript import Transcript
@@ -34,7 +35,7 @@ from langgraph_compaction.nodes.settings import effective
 from langgraph_compaction.nodes.state import Compaction, merge
 from langgraph_compaction.nodes.steps import Step, arun, run
 from langgraph_compaction.nodes.turn import Turn, Update
-from langgraph_compaction.nodes.wishes import REQUEST, CompactionRequest, Memory, RequestChannel
+from langgraph_compaction.nodes.wishes import NO_REQUEST, REQUEST, CompactionRequest, Memory, RequestChannel, fault_of
 
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import records_for
@@ -192,13 +193,17 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     def _wished(self, state: CompactingState, runtime: Runtime[Any]) -> Step[Update | None]:
         _hold_alone(state)
-        if state.get(REQUEST) is None or Transcript(state["messages"]).awaits_answer:
+        fault = fault_of(state.get(REQUEST), state.get("compaction") or {})
+        if not fault and (state.get(REQUEST) is None or Transcript(state["messages"]).awaits_answer):
             return None
         turn = yield from driven(begun(state, runtime, self._remembered(state)), "token_check", NODES)
         return {**changed(turn, state["messages"]), "jump_to": "end"}
 
     def _due(self, state: CompactingState, runtime: Runtime[Any]) -> Step[Update | None]:
-        step = (state.get("compaction") or {}).get("step", "end")
+        compaction = state.get("compaction") or {}
+        step, last = compaction.get("step", "end"), compaction.get("last") or {}
+        if step == "model" and last.get("reason") == NO_REQUEST:
+            raise RequestError(last["detail"])
         if step not in NODES:
             return None
         turn = yield from driven(begun(state, runtime, self._remembered(state)), step, NODES)

@@ -8,6 +8,7 @@ from .errors import (
     EmbeddingError,
     InvalidMessagesError,
     MessageRefusedError,
+    RequestError,
     SettingsError,
     UnknownWindowError,
 )
@@ -29,6 +30,7 @@ from .policies.triggers import Reading
 from .settings import CompactionOverrides, CompactionSettings
 from .state import CompactionState, compaction_count
 from .summarizers import Summarizer, SummaryRequest
+from .wishes import CompactionRequest
 
 __all__ = [
     "Choice",
@@ -37,6 +39,7 @@ __all__ = [
     "CompactionEvent",
     "CompactionMetaEvent",
     "CompactionOverrides",
+    "CompactionRequest",
     "CompactionResult",
     "CompactionSettings",
     "CompactionState",
@@ -54,6 +57,7 @@ __all__ = [
     "Reading",
     "Redaction",
     "Reply",
+    "RequestError",
     "Selector",
     "SettingsError",
     "Summarizer",

@@ -30,7 +30,10 @@ class UnknownWindowError(SettingsError):
 
 
 class RequestError(CompactionError, ValueError):
-    """A run's `compaction_request` that asks for nothing known, or a request in another place; none of it is kept."""
+    """A run's `compaction_request` that asks for nothing known, or a request in another place.
+
+    It is dropped: the next input is answered. Inside a parent graph it is only logged.
+    """
 
 
 class InvalidMessagesError(CompactionError, ValueError):

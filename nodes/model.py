@@ -10,7 +10,7 @@ from langgraph_compaction.checkpoint import digest
 from .attempts import note
 from .confirm import by_hand
 from .deciding import check
-from .errors import ContextExhaustedError, MessageRefusedError
+from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .policies.marker import unmarked
 from .policies.meter import calibrated
@@ -21,6 +21,7 @@ from .state import Usage
 from .steps import Step, either
 from .triggers import Marker
 from .turn import Turn, Update
+from .wishes import NO_REQUEST
 
 
 def model(turn: Turn) -> Step[Update]:
@@ -28,11 +29,15 @@ def model(turn: Turn) -> Step[Update]:
 
     That is compacted, once, and retried.
 
-    Raises `MessageRefusedError` for a refused input under `on_refusal="raise"`, and `ContextExhaustedError`
-    where the request is over the limit or the provider refuses it a second time.
+    Raises `RequestError` for a run's request that was none, `MessageRefusedError` for a refused input under
+    `on_refusal="raise"`, and `ContextExhaustedError` where the request is over the limit or the provider refuses it
+    a second time.
     """
-    if turn.compaction.get("route") == "end" and (turn.compaction.get("last") or {}).get("verdict") == "refused":
+    last = (turn.compaction.get("last") or {}) if turn.compaction.get("route") == "end" else {}
+    if last.get("verdict") == "refused":
         raise MessageRefusedError(turn.messages[-1].text)
+    if last.get("reason") == NO_REQUEST:
+        raise RequestError(last["detail"])
     request = rendered_request(turn)
     called = turn.model
     if called is None:

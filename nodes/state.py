@@ -16,7 +16,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # below Python 3.12 pydantic makes schemas of no other
 
 from .errors import InvalidMessagesError
-from .wishes import CompactionRequest, Memory, RequestChannel, refuse_old_form
+from .wishes import CompactionRequest, Memory, RequestChannel
 
 STATE_VERSION = 1
 
@@ -148,11 +148,7 @@ class Compaction(TypedDict, total=False):
 
 
 def merge(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
-    """Reducer of both channels: the new value's top-level keys replace the old ones.
-
-    Raises `RequestError` for a request, which has a channel of its own.
-    """
-    refuse_old_form(new)
+    """Reducer of both channels: the new value's top-level keys replace the old ones."""
     return {**(old or {}), **(new or {})}
 
 

@@ -28,8 +28,8 @@ from .steps import Step
 from .summarize import is_paid
 from .triggers import Command
 from .turn import Turn, Update
-from .undoing import is_undo, taken_back
-from .wishes import REQUEST, Memory
+from .undoing import is_undo, taken_back, unheard
+from .wishes import REQUEST, Memory, fault_of
 
 FORGOTTEN = {"handoff": None, "choosing": False, "marked_alone": False}
 """What held until this check and does no longer; a check that asks again says so again."""
@@ -46,6 +46,8 @@ keys, and is told by it."""
 def token_check(turn: Turn) -> Step[Update]:
     """Measure the next request and decide where the turn goes. What a person asks for is heard once."""
     asked = turn.request
+    if fault := fault_of(asked, cast("dict[str, Any]", turn.compaction)):
+        return unheard(turn, fault)
     if asked is None:
         return (yield from _decided(turn, None))
     turn, request = _adopted(turn, asked)

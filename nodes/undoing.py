@@ -15,7 +15,7 @@ from langgraph_compaction.checkpoint import (
 )
 
 from .attempts import abandon, told
-from .events import CompactionEvent, emit, replaced_event
+from .events import CompactionEvent, emit, log, replaced_event
 from .failures import failure
 from .policies.gate import Finding
 from .policies.quoting import clip
@@ -24,6 +24,7 @@ from .policies.transcript import Transcript
 from .state import FOCUS_CHARACTERS, STATE_VERSION, replace
 from .steps import Step, querying
 from .turn import Turn, Update
+from .wishes import NO_REQUEST, REQUEST
 
 LAST = "last"
 """The compaction that a wish to undo means where it names none."""
@@ -89,6 +90,14 @@ def tell_ledger(
 def is_undo(request: Mapping[str, Any]) -> bool:
     """Whether a person's wish is to take a compaction back, or to release what was held since."""
     return "undo" in request or "release" in request
+
+
+def unheard(turn: Turn, fault: str) -> Update:
+    """Drop what is no request, and end the run with the error, which the model's node raises: this update stays."""
+    log.warning("%s", fault)
+    last = {"verdict": "noop", "reason": NO_REQUEST, "detail": clip(fault, FOCUS_CHARACTERS)}
+    step = "end" if turn.team.embedded else "model"
+    return {"compaction": {"request": None, "step": step, "route": "end", "last": last}, REQUEST: None}
 
 
 def taken_back(turn: Turn, request: Mapping[str, Any]) -> Step[Update]:

@@ -1,6 +1,6 @@
 """What a person asks for by a run's input: the channel `compaction_request`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from langgraph.channels import LastValue
@@ -8,10 +8,11 @@ from langgraph.errors import EmptyChannelError
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict  # below Python 3.12 pydantic makes schemas of no other
 
-from .errors import RequestError
-
 REQUEST = "compaction_request"
 """Name of the channel: the same in our graphs, in a parent of theirs, and in LangChain's agent."""
+
+NO_REQUEST = "no_request"
+"""The reason in `compaction["last"]` where a request was none."""
 
 _NEW_FORM = 'give {"messages": [], "compaction_request": {"focus": "the parcels"}}'
 
@@ -48,42 +49,34 @@ class CompactionRequest(TypedDict, total=False):
 KEYS = tuple(CompactionRequest.__annotations__)
 
 
-def requested(given: Any) -> dict[str, Any] | None:
-    """A request as it is kept; `None` is none. Raises `RequestError` for what is no request."""
-    if given is None:
-        return None
-    if not isinstance(given, Mapping):
-        raise RequestError(f"{REQUEST}={given!r} is no request: {_NEW_FORM}, or one with {_named(KEYS)}")
-    request = dict(cast("Mapping[str, Any]", given))
-    if unknown := sorted(request.keys() - set(KEYS)):
-        raise RequestError(f"{REQUEST} has the unknown keys {_named(unknown)}: it takes {_named(KEYS)}")
-    asked = [name for name in ("undo", "release") if name in request]
-    if len(asked) > 1 or (asked and request.keys() & {"focus", "full"}):
-        raise RequestError(f"{REQUEST} has {_named(request)}: ask for a compaction, an undo or a release, one a run")
-    return request
+def fault_of(request: Any, channel: Mapping[str, Any]) -> str:
+    """What is wrong with a run's request, or with one inside the channel `compaction`; empty where nothing is."""
+    if channel.get("request") is not None:
+        return f'a request is no part of "compaction": {_NEW_FORM}'
+    if request is None:
+        return ""
+    if not isinstance(request, Mapping):
+        return f"{REQUEST}={request!r} is no request: {_NEW_FORM}, or one with {_named(KEYS)}"
+    given = cast("Mapping[str, Any]", request)
+    if unknown := sorted(given.keys() - set(KEYS)):
+        return f"{REQUEST} has the unknown keys {_named(unknown)}: it takes {_named(KEYS)}"
+    asked = [name for name in ("undo", "release") if name in given]
+    if len(asked) > 1 or (asked and given.keys() & {"focus", "full"}):
+        return f"{REQUEST} has {_named(given)}: ask for a compaction, an undo or a release, one a run"
+    return ""
 
 
-def _named(names: Any) -> str:
+def _named(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
-def refuse_old_form(channel: Mapping[str, Any] | None) -> None:
-    """Raise `RequestError` for a request inside the channel `compaction`, where nothing would hear it."""
-    if (channel or {}).get("request") is not None:
-        raise RequestError(f'a request is no part of "compaction": {_NEW_FORM}')
-
-
 class RequestChannel(LastValue[Any]):
-    """Holds a request until the first check that hears it writes `None`; what is no request raises at once.
+    """Holds a request until the first check that hears it writes `None`.
 
-    LangGraph's ephemeral channel would lose it where other nodes run before that check.
+    LangGraph's ephemeral channel would lose it where other nodes run before that check, and a run that dies.
     """
 
     __slots__ = ()
-
-    def update(self, values: Sequence[Any]) -> bool:
-        """Take the one request of a step."""
-        return super().update([requested(value) for value in values])
 
     def get(self) -> Any:
         """Return the request."""

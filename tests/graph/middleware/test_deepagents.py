@@ -1,0 +1,155 @@
+"""In deepagents' stack: in place of its summarizer, and apart from its sub-agents."""
+
+from typing import Any
+
+import pytest
+from deepagents import create_deep_agent
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langgraph_compaction.graph import CompactionSettings, SettingsError, records_of
+from langgraph_compaction.graph.middleware import CompactionMiddleware
+from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts
+from tests.graph.harness import CONFIG, SUMMARY, WORDS, Drive, filler, said, standing, values, verdicts
+
+PLACE = "SummarizationMiddleware"
+ROOM = 6_000
+"""Tokens for the conversation: deepagents' own prompt and tools come on top."""
+
+
+@tool
+def look(n: int) -> str:
+    """Look at many words."""
+    return filler(900, f"seen{n}-")
+
+
+def compaction(window: int, name: str | None = PLACE) -> CompactionMiddleware:
+    """The middleware, with a window of so many words."""
+    settings = CompactionSettings(context_window=window, output_reserve=0, key_information=("goal",))
+    return CompactionMiddleware(
+        settings=settings,
+        summarizer=ScriptedModel(replies=[SUMMARY]),
+        token_counter=WORDS,
+        database="memory",
+        name=name,
+    )
+
+
+def deep_agent(main: Any, worker: Any = None, name: str | None = PLACE) -> Any:
+    """A deep agent with one sub-agent; both have the middleware."""
+    task = {
+        "name": "worker",
+        "description": "works",
+        "system_prompt": "You work.",
+        "model": worker or ScriptedModel(),
+        "tools": [look],
+        "middleware": [compaction(ROOM, name)],
+    }
+    return create_deep_agent(
+        model=main, tools=[], subagents=[task], middleware=[compaction(ROOM, name)], checkpointer=InMemorySaver()
+    )
+
+
+def delegated(*names: str) -> AIMessage:
+    """An answer that gives a task to the worker by each name."""
+    given = [("task", {"description": f"study the matter {name}", "subagent_type": "worker"}) for name in names]
+    return calls(*given)
+
+
+def busy() -> ScriptedModel:
+    """A worker's model whose work compacts the worker's conversation."""
+    looks = [calls(("look", {"n": n}), start=10 + n) for n in range(1, 9)]
+    return ScriptedModel(replies=[*looks, "worker done"], profile_window=ROOM)
+
+
+@pytest.mark.parametrize("tasks", [("a",), ("a", "b")], ids=["one worker", "two at once"])
+async def test_a_sub_agents_compactions_are_its_own(go: Drive, tasks: tuple[str, ...]) -> None:
+    """It compacts; head, goal and count of the parent are its own before and after."""
+    worker = busy()
+    if len(tasks) > 1:  # both use one script
+        worker.replies = [worker_answer]
+    graph = deep_agent(ScriptedModel(replies=["hello", delegated(*tasks), "main done"], profile_window=ROOM), worker)
+    await go.invoke(graph, said("My goal is the trip to Hamburg."))
+    before = standing(graph)
+    state = await go.invoke(graph, said("now delegate"))
+    rows = records_of(graph).history("thread")
+    assert "compaction" not in state
+    assert {row.namespace for row in rows} == set(), "the worker's rows stand in its own database"
+    for key in ("head", "epoch", "draft"):
+        assert standing(graph).get(key) == before.get(key)
+    assert (standing(graph)["turns"], standing(graph)["calls"]) == (2, 3)
+    assert not values(graph)["memory"].get("goal", "").startswith("study")
+    assert any("what was said before" in texts(request) for request in worker.received), "the worker compacted"
+
+
+def worker_answer(messages: list[Any]) -> AIMessage:
+    """Eight looks, then the end, from what one worker has done so far."""
+    done = sum(message.type == "tool" for message in messages)
+    seen = max((int(m.text[4]) for m in messages if m.type == "tool" and m.text.startswith("seen")), default=0)
+    assert done <= seen or not seen
+    return calls(("look", {"n": seen + 1}), start=10 + seen) if seen < 8 else AIMessage("worker done")
+
+
+async def test_a_workers_first_view_is_its_task(go: Drive) -> None:
+    """Whatever its parent has compacted before: neither the parent's goal nor its summary reaches the worker."""
+    worker = busy()
+    main = ScriptedModel(replies=[*["ok"] * 8, delegated("a"), "main done"], profile_window=ROOM)
+    graph = deep_agent(main, worker)
+    for n in range(8):
+        await go.invoke(graph, said(f"The trip goes to Hamburg. {filler(700, f'n{n}-')}"))
+    assert "committed" in verdicts(graph)
+    kept = standing(graph)
+    await go.invoke(graph, said("now delegate"))
+    assert worker.received
+    assert not any("Hamburg" in texts(request) for request in worker.received)
+    assert all("study the matter" in texts(request) for request in worker.received)
+    assert (standing(graph)["head"], standing(graph)["epoch"]) == (kept["head"], kept["epoch"])
+
+
+async def test_in_place_of_its_summarizer(go: Drive) -> None:
+    """By its name: one summarizer stands in the stack, and after each commit the model sees what the state holds."""
+    main = ScriptedModel(replies=["ok"], profile_window=ROOM)
+    graph = deep_agent(main)
+    assert [node for node in graph.builder.nodes if "Compaction" in node] == []
+    for n in range(14):
+        await go.invoke(graph, said(f"note {n}: {filler(700, f'n{n}-')}"))
+        shown = [message for message in main.received[-1] if message.type != "system"]
+        assert [message.text for message in shown] == [message.text for message in values(graph)["messages"][:-1]]
+    assert verdicts(graph).count("committed") >= 2
+
+
+async def talk(go: Drive, graph: Any) -> None:
+    """Many notes, one after the other."""
+    for n in range(14):
+        await go.invoke(graph, said(f"note {n}: {filler(600, f'n{n}-')}", f"note-{n}"))
+
+
+async def test_beside_its_summarizer_it_refuses(go: Drive) -> None:
+    """Once that one has summarized: the error names the way out, by which the same thread goes on."""
+    main = ScriptedModel(replies=["ok"], profile_window=ROOM)
+    graph = deep_agent(main, name=None)
+    with pytest.raises(SettingsError, match='name="SummarizationMiddleware"'):
+        await talk(go, graph)
+    sent = len(main.received)
+    held = values(graph)["messages"]
+    named = deep_agent(main)
+    named.checkpointer = graph.checkpointer
+    await go.invoke(named, said("and now?", "now"))
+    assert len(main.received) == sent + 1
+    assert main.received[-1][-1].id == "now"
+    assert values(named)["messages"][: len(held)] == held
+    assert len([message for message in main.received[-1] if message.type != "system"]) == len(held) + 1
+
+
+async def test_a_request_is_heard_once_and_not_forwarded(go: Drive) -> None:
+    """A wish with a message: the parent compacts, its worker has none."""
+    worker = ScriptedModel(replies=["worker done"], profile_window=ROOM)
+    main = ScriptedModel(replies=["ok", "ok", delegated("a"), "main done"], profile_window=ROOM)
+    graph = deep_agent(main, worker)
+    for n in range(2):
+        await go.invoke(graph, said(f"note {n}: {filler(400, f'n{n}-')}"))
+    await go.invoke(graph, {**said("now delegate"), "compaction_request": {"focus": "notes", "full": True}}, CONFIG)
+    assert verdicts(graph) == ["committed"]
+    assert "compaction_request" not in values(graph)
+    assert [request[-1].text for request in worker.received] == ["study the matter a"]

@@ -1,0 +1,254 @@
+"""What a person asks for by a run's input: in a graph of ours, in a parent, and in LangChain's agent."""
+
+from typing import Any
+
+import pytest
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+
+from langgraph_compaction.graph import (
+    CompactionState,
+    RequestError,
+    as_node,
+    branch_from,
+    history,
+    pin,
+    records_of,
+)
+from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
+from tests.graph import harness
+from tests.graph.harness import CONFIG, THREAD, Drive, filler, full, rounds, said, standing, values, verdicts
+from tests.graph.middleware import agents
+from tests.graph.test_embedding import World
+
+BUILDS = {"ours": harness.agent, "langchain": agents.agent}
+BEGINS = {"ours": "token_check", "langchain": "CompactionMiddleware.before_agent"}
+
+
+@pytest.fixture(params=BUILDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Ours, or LangChain's."""
+    return str(request.param)
+
+
+@pytest.fixture
+def build(kind: str) -> Any:
+    """Build an agent, ours or LangChain's."""
+    return BUILDS[kind]
+
+
+def wish(**asked: Any) -> dict[str, Any]:
+    """The input of a run that asks for something."""
+    return {"messages": [], "compaction_request": asked}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("compact", "is no request"),
+        ([], "is no request"),
+        ({"focsu": "eggs"}, r"unknown keys 'focsu'.*'focus', 'full', 'undo'"),
+        ({"undo": "last", "focus": "eggs"}, "one a run"),
+        ({"undo": "last", "release": True}, "one a run"),
+    ],
+)
+async def test_what_is_no_request_is_an_error_and_is_not_kept(go: Drive, build: Any, asked: Any, says: str) -> None:
+    """It says what is understood; the conversation is as it was, and the next input is answered."""
+    model = ScriptedModel()
+    graph = build(model)
+    await go.invoke(graph, said("hello"))
+    before = values(graph)["messages"]
+    with pytest.raises(RequestError, match=says):
+        await go.invoke(graph, {"messages": [], "compaction_request": asked})
+    assert len(model.received) == 1
+    assert values(graph)["messages"] == before
+    assert "compaction_request" not in values(graph)
+    await go.invoke(graph, said("next"))
+    assert values(graph)["messages"][-1].type == "ai"
+    assert verdicts(graph) == []
+
+
+async def test_a_request_in_the_channel_of_the_state_is_an_error(go: Drive, build: Any, kind: str) -> None:
+    """Nothing would hear it there: the error has the form that is heard, and the next input works."""
+    graph, wrong = build(), {"compaction": {"request": {"undo": "last"}}}
+    await go.invoke(graph, said("hello"))
+    if kind == "langchain":  # the channel is private there: LangGraph drops it from an input
+        await graph.aupdate_state(CONFIG, wrong)
+        wrong = {}
+    with pytest.raises(RequestError, match=r'"compaction_request": \{"focus"'):
+        await go.invoke(graph, {"messages": [], **wrong})
+    await go.invoke(graph, said("next"))
+    assert values(graph)["messages"][-1].type == "ai"
+
+
+async def test_what_is_no_request_is_told_inside_a_parent(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
+    """The parent goes on, and its channel is empty again."""
+    world = World("parent", model=ScriptedModel())
+    await go.invoke(world.graph, {**said("hello"), **wish(focsu="eggs"), "messages": said("hello")["messages"]})
+    assert standing(world.graph)["last"]["reason"] == "no_request"
+    assert "unknown keys 'focsu'" in caplog.text
+    assert "compaction_request" not in values(world.graph)
+    assert world.messages[-1].type == "ai"
+
+
+async def test_a_request_outlives_a_run_that_dies(go: Drive, kind: str, build: Any) -> None:
+    """Before the check that hears it: the run that goes on fulfills it, once, and calls no model."""
+    model = ScriptedModel()
+    graph = build(model)
+    await go.invoke(graph, {"messages": rounds(5)})
+    asked = len(model.received)
+    await go.invoke(graph, wish(focus="eggs"), interrupt_before=[BEGINS[kind]])
+    assert values(graph)["compaction_request"] == {"focus": "eggs"}
+    assert verdicts(graph) == []
+    await go.invoke(graph, None)
+    assert "compaction_request" not in values(graph)
+    assert (verdicts(graph), len(model.received)) == (["committed"], asked)
+    await go.invoke(graph, said("next"))
+    assert verdicts(graph) == ["committed"]
+
+
+async def test_a_request_written_to_the_state(go: Drive, build: Any) -> None:
+    """As an input's it is heard by the run that goes on; else by the next input's, which is answered, too."""
+    graph = build()
+    await go.invoke(graph, {"messages": rounds(5)})
+    await graph.aupdate_state(CONFIG, {"compaction_request": {"focus": "eggs"}}, as_node=START)
+    await go.invoke(graph, None)
+    assert verdicts(graph) == ["committed"]
+    await go.invoke(graph, {"messages": rounds(3, tag="more")})
+    await graph.aupdate_state(CONFIG, {"compaction_request": {}})
+    await go.invoke(graph, said("and now?"))
+    assert verdicts(graph) == ["committed", "committed"]
+    assert values(graph)["messages"][-1].type == "ai"
+    assert "compaction_request" not in values(graph)
+
+
+async def test_a_request_with_a_message(go: Drive, build: Any) -> None:
+    """The conversation is compacted first, then the message is answered."""
+    model = ScriptedModel()
+    graph = build(model)
+    await go.invoke(graph, {"messages": rounds(5)})
+    await go.invoke(graph, {**said("and now?", "now"), "compaction_request": {"focus": "eggs"}})
+    assert verdicts(graph) == ["committed"]
+    assert model.received[-1][-1].id == "now"
+    assert len(model.received[-1]) < 10
+    assert "compaction_request" not in values(graph)
+
+
+class Waits(AgentMiddleware[Any, Any]):
+    """Another middleware, whose node runs before ours."""
+
+    def before_agent(self, state: Any, runtime: Any) -> None:
+        """Take a step."""
+
+
+async def test_other_middleware_before_ours_does_not_lose_a_request(go: Drive) -> None:
+    """Its nodes run first, each a step of its own."""
+    graph = agents.agent(others=[Waits()])
+    await go.invoke(graph, {"messages": rounds(5)})
+    await go.invoke(graph, wish(focus="eggs"))
+    assert verdicts(graph) == ["committed"]
+
+
+@pytest.mark.parametrize("persist", ["parent", "subgraph"])
+async def test_a_parents_request_is_heard_by_its_node(go: Drive, persist: str) -> None:
+    """Once: afterwards the parent's channel is empty."""
+    world = World("parent", model=ScriptedModel())
+    if persist == "subgraph":
+        builder = StateGraph(CompactionState)
+        builder.add_node("compact", as_node(world.inner, persist="subgraph"))
+        builder.add_edge(START, "compact")
+        world.graph = builder.compile(checkpointer=InMemorySaver())
+    await go.invoke(world.graph, {"messages": rounds(5)})
+    await go.invoke(world.graph, wish(focus="eggs"))
+    assert world.verdicts == ["committed"]
+    assert "compaction_request" not in values(world.graph)
+    await go.invoke(world.graph, said("next"))
+    assert world.verdicts == ["committed"]
+
+
+async def test_a_parents_request_is_heard_by_an_agent_in_it(go: Drive, build: Any) -> None:
+    """By `as_node`; the agent's head and count are the parent's own from turn to turn."""
+    inner = build(ScriptedModel(), checkpointer=None)
+    builder = StateGraph(CompactionState)
+    builder.add_node("team", as_node(inner))
+    builder.add_edge(START, "team")
+    parent = builder.compile(checkpointer=InMemorySaver())
+    await go.invoke(parent, {"messages": [*rounds(5), HumanMessage("and now?")]})
+    await go.invoke(parent, wish(focus="eggs"))
+    assert [row.verdict for row in history(parent, CONFIG)] == ["committed"]
+    assert standing(parent)["epoch"] == 1
+    assert standing(parent)["head"] == history(parent, CONFIG)[0].compaction_id
+    assert "compaction_request" not in values(parent)
+    await go.invoke(parent, full("and then?"))
+    rows = history(parent, CONFIG)
+    assert [row.parent_id for row in rows] == [None, *(row.compaction_id for row in rows[:-1])]
+
+
+@pytest.mark.parametrize("embedded", [False, True], ids=["alone", "as a node"])
+async def test_a_sub_agent_in_a_tool_is_apart(go: Drive, embedded: bool) -> None:
+    """A plain tool that runs an agent with the middleware: neither sees the other's head, count, goal or request."""
+    inner = agents.agent(ScriptedModel(replies=["forty-two"]), checkpointer=None)
+    seen: list[Any] = []
+
+    @tool
+    async def expert(question: str) -> str:
+        """Ask the expert."""
+        state = await inner.ainvoke({"messages": [*rounds(8, tag="own"), HumanMessage(question)]})
+        seen.append(state)
+        return str(state["messages"][-1].text)
+
+    @tool("expert")
+    def expert_now(question: str) -> str:
+        """Ask the expert."""
+        state = inner.invoke({"messages": [*rounds(8, tag="own"), HumanMessage(question)]})
+        seen.append(state)
+        return str(state["messages"][-1].text)
+
+    asking = calls(("expert", {"question": "how much?"}))
+    model = ScriptedModel(replies=["ok", asking, "it is 42"])
+    chosen = expert if isinstance(go, harness.Asynchronous) else expert_now
+    outer = agents.agent(model, tools=[chosen], checkpointer=None if embedded else InMemorySaver())
+    graph = outer
+    if embedded:
+        builder = StateGraph(CompactionState)
+        builder.add_node("team", as_node(outer))
+        builder.add_edge(START, "team")
+        graph = builder.compile(checkpointer=InMemorySaver())
+    await go.invoke(graph, full("My goal is Hamburg."))
+    head = standing(graph)["head"]
+    assert standing(graph)["epoch"] == 1
+    await go.invoke(graph, said("ask"))
+    assert [m.text for m in values(graph)["messages"] if isinstance(m, ToolMessage)] == ["forty-two"]
+    assert (standing(graph)["head"], standing(graph)["epoch"]) == (head, 1)
+    rows = records_of(inner).history(THREAD)
+    assert [(row.verdict, row.parent_id, row.epoch) for row in rows] == [("committed", None, 0)]
+    assert {"compaction", "memory", "compaction_request"} & set(seen[0]) == set()
+
+
+async def test_a_branch_has_the_goal_and_pins_of_its_thread(go: Drive, build: Any) -> None:
+    """In LangChain's agent, too, where both are no part of an input."""
+    graph = build(ScriptedModel(replies=[usage(AIMessage("ok"), 100)]))
+    await go.invoke(graph, full())
+    pin(graph, CONFIG, message_id="question")
+    branch = branch_from(graph, CONFIG, history(graph, CONFIG)[0].compaction_id)
+    state = graph.get_state(branch)
+    assert state.values["memory"] == values(graph)["memory"]
+    assert state.values["memory"]["pins"] == ["question"]
+    assert state.next == ()
+
+
+async def test_a_new_thread_goes_on_with_goal_and_pins(go: Drive, build: Any) -> None:
+    """What a handover names: they are there before the first check, and the message is answered as ever."""
+    model = ScriptedModel()
+    graph = build(model, keep_facts=True)
+    memory = {"goal": "buy eggs", "pins": ["p"]}
+    given = [HumanMessage("never on Sundays", id="p"), *rounds(8), HumanMessage("and now?", id="q")]
+    await go.invoke(graph, {"messages": given, "compaction_request": {"memory": memory}})
+    assert verdicts(graph) == ["committed"]
+    assert "never on Sundays" in texts(model.received[-1])
+    assert values(graph)["memory"]["goal"] == "buy eggs"
+    assert "compaction_request" not in values(graph)
+    assert filler(1) not in values(graph)["memory"]["goal"]
