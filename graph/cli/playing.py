@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
@@ -132,12 +132,19 @@ class Player:
 
     def _turn(self, given: dict[str, Any]) -> None:
         try:
-            # a replay can be started again: one checkpoint a turn is enough
-            for state in self.graph.stream(given, self.config, stream_mode="values", durability="exit"):
+            for state in self.graph.stream(given, self.config, stream_mode="values", durability=self._durability):
                 if self.observe:
                     self.observe(state)
         except RecordingEndedError:
             return  # nobody answered here when it was recorded
+
+    @property
+    def _durability(self) -> Literal["sync", "exit"]:
+        """Every step is a checkpoint where the thread can be looked at later: `inspect` reads requests from them.
+
+        In memory nobody can: one checkpoint a turn takes a third less time.
+        """
+        return "sync" if self.options.database.durable else "exit"
 
     def _received(self, messages: list[BaseMessage]) -> int:
         report = self.report

@@ -7,19 +7,23 @@ from typing import Any
 
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.serde.types import ERROR
 
 from langgraph_compaction.checkpoint import LedgerRow, Runs, SQLAlchemySaver, tables
 from langgraph_compaction.checkpoint import transcript as joining
 from langgraph_compaction.checkpoint.archive import of_thread as archived_of
-from langgraph_compaction.checkpoint.checkpoints import all_of
+from langgraph_compaction.checkpoint.checkpoints import all_of, written
 from langgraph_compaction.checkpoint.ledger import parents, rows
 from langgraph_compaction.checkpoint.lineage import lineage
+from langgraph_compaction.checkpoint.pending import Write
 from langgraph_compaction.checkpoint.reading import Reading
 from langgraph_compaction.checkpoint.runs import expand
 from langgraph_compaction.checkpoint.snapshots import of_thread as snapshots_of
 from langgraph_compaction.checkpoint.stored import Stored, row_name
 
 _CHANNELS = ("messages", "compaction", "memory")
+_MODEL = "~__pregel_pull, model"
+"""How LangGraph names the task of the node `model` in the writes beside a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,8 @@ class Moment:
     """Empty where the channel holds no list of messages."""
     compaction: Mapping[str, Any]
     memory: Mapping[str, Any]
+    failed: bool = False
+    """Whether a call of the model failed here: a request that has no answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,11 +123,12 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> Course:
         for one in stored:
             reading.expect(thread.seal.name(one.row), [one.values[name] for name in _CHANNELS if name in one.values])
         reading.fetch()
+        writes = written(conn, thread, stored)
         snapshots, archived = snapshots_of(conn, thread), archived_of(conn, thread)
         beside = [*snapshots.values(), *archived.values()]
         return Course(
             thread_id=thread_id,
-            moments=[_moment(reading, one) for one in stored],
+            moments=[_moment(reading, one, writes[one.place]) for one in stored],
             attempts=rows(conn, thread, None),
             snapshots=snapshots,
             archived=archived,
@@ -146,7 +153,7 @@ def stamp(saver: SQLAlchemySaver, thread_id: str) -> str:
     return "-".join(map(str, found or ()))
 
 
-def _moment(reading: Reading, one: Stored) -> Moment:
+def _moment(reading: Reading, one: Stored, writes: Sequence[Write]) -> Moment:
     row = reading.thread.seal.name(one.row)
 
     def built(channel: str) -> Mapping[str, Any]:
@@ -162,4 +169,5 @@ def _moment(reading: Reading, one: Stored) -> Moment:
         messages=(reading.runs(one.values["messages"], row) if "messages" in one.values else None) or (),
         compaction=built("compaction"),
         memory=built("memory"),
+        failed=any(write.channel == ERROR and write.path == _MODEL for write in writes),
     )

@@ -29,7 +29,9 @@ class Request(TypedDict):
     turn: int
     """Counted from 1."""
     at: str
-    """When its answer was stored; ISO 8601."""
+    """When its answer was stored, or, without one, what it was made of; ISO 8601."""
+    answered: bool
+    """False where the call of the model failed."""
     tokens: int
     real: bool
     """Whether the provider reported the size; else the messages are counted, and what is known of the fixed part."""
@@ -146,7 +148,8 @@ def _shown(message: BaseMessage, counter: TokenCounter) -> Shown:
 def _requests(course: Course, ruler: _Ruler) -> tuple[list[Request], dict[str, int]]:
     """The requests of the line, and for each of its checkpoints how many had been answered by then.
 
-    A request is what stands before an answer that the graph added at the end of the messages.
+    A request is what stands before an answer that the graph added at the end of the messages, or what was in view
+    when a call of the model failed.
     """
     found: list[Request] = []
     answered: dict[str, int] = {}
@@ -163,16 +166,9 @@ def _requests(course: Course, ruler: _Ruler) -> tuple[list[Request], dict[str, i
         if moment.source == "loop" and isinstance(answer, AIMessage) and last is not None and last not in seen:
             real = answer.usage_metadata["input_tokens"] if answer.usage_metadata else 0
             counted = fixed + ruler.tokens(moment.messages) - ruler.tokens(((last, 1),))
-            found.append(
-                Request(
-                    turn=max(1, turn),
-                    at=moment.written_at,
-                    tokens=real or counted,
-                    real=bool(real),
-                    trigger=sizes.trigger,
-                    limit=sizes.limit,
-                )
-            )
+            found.append(sizes.request(moment, turn, tokens=real or counted, real=bool(real)))
+        if moment.failed:
+            found.append(sizes.request(moment, turn, tokens=fixed + ruler.tokens(moment.messages), answered=False))
         if last is not None:
             seen.add(last)
         answered[moment.id] = len(found)
@@ -188,6 +184,19 @@ class _Sizes:
     def before(cls, line: Sequence[Moment]) -> "_Sizes":
         """What the first compaction knew, which held before it too."""
         return next((sizes for moment in line if (sizes := cls(None, None).after(moment)).trigger), cls(None, None))
+
+    def request(
+        self, moment: Moment, turn: int, *, tokens: int, real: bool = False, answered: bool = True
+    ) -> Request:
+        return Request(
+            turn=max(1, turn),
+            at=moment.written_at,
+            answered=answered,
+            tokens=tokens,
+            real=real,
+            trigger=self.trigger,
+            limit=self.limit,
+        )
 
     def after(self, moment: Moment) -> "_Sizes":
         last = moment.compaction.get("last") or {}

@@ -121,12 +121,14 @@ function chart() {
     const one = requests[at];
     if (!one) return;
     filled(cursor, { x1: on.x(at), x2: on.x(at), visibility: "visible" }, []);
-    tell(`request ${number(at + 1)}, turn ${number(one.turn)}: ${plural(one.tokens, "token")}, ${one.real ? "by the provider" : "counted"}`);
+    tell(`request ${number(at + 1)}, turn ${number(one.turn)}: ${plural(one.tokens, "token")}, ${sizedBy(one)}`);
   });
   svg.addEventListener("pointerleave", () => { cursor.setAttribute("visibility", "hidden"); tell(""); });
   byId("chart").replaceChildren(svg);
   if (state.chosen) pressed();
 }
+
+const sizedBy = (one) => `${one.real ? "by the provider" : "counted"}${one.answered ? "" : ", the call failed"}`;
 
 function twin() {
   const rows = state.data.requests.map((one, at) => [at, one]);
@@ -136,7 +138,7 @@ function twin() {
     const heads = [["request", "number"], ["turn", "number"], ["tokens", "number"], ["trigger", "number"], ["limit", "number"], ["size by"]];
     const cells = ([at, one]) => make("tr", {},
       ...[at + 1, one.turn, one.tokens, one.trigger, one.limit].map((value) => make("td", { class: "number" }, number(value))),
-      make("td", {}, one.real ? "the provider" : "counting"));
+      make("td", {}, sizedBy(one)));
     part.append(make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The chart as a table" },
       table("Tokens of each request to the model", heads, rows.map(cells))));
   };
