@@ -1,4 +1,4 @@
-"""The lines that a compaction runs grow with the number of messages, not with its square."""
+"""The work of a compaction follows the number of messages: the lines of this package that run are counted."""
 
 import sys
 from collections.abc import Callable
