@@ -19,7 +19,7 @@ OPENED = 24
 _TOLD = 10
 """Units of a short conversation for each unit that its summary must have."""
 
-_WORDS = 6
+_WORDS = 20
 """Distinct words below which a conversation consists of codes and figures; its summary need not repeat any."""
 
 _TAG = re.compile(r"<[^<>\n]*>")
@@ -65,18 +65,19 @@ def says_too_little(summary: str, conversation: str) -> bool:
     """Whether a summary is too short for the conversation that it replaces, or is only an acknowledgment.
 
     `conversation` is the text that the summarizer was shown, with tags and entities. A summary of fewer than
-    `ALONE` distinct units passes only if it shares a term with the conversation.
+    `LEAST` units passes only if it repeats a token with a digit, one of fewer than `ALONE` distinct units only if it
+    shares a term with the conversation.
     """
     told, size = unescape(_TAG.sub(" ", conversation)), units(summary)
-    if size < min(LEAST, units(told) // _TOLD):
-        return True
     if size < OPENED and (opening := _ACKNOWLEDGED.match(summary)) and _END.match(summary, opening.end()):
         return True
     if size - _repeated(summary) >= ALONE:
         return False
     known = terms(told)
-    words = sum(not any(map(str.isdigit, term)) for term in known)
-    return words >= _WORDS and known.isdisjoint(terms(summary))
+    shared = known & terms(summary)
+    if size < min(LEAST, units(told) // _TOLD):
+        return not any(map(_has_digit, shared))
+    return not shared and sum(not _has_digit(term) for term in known) >= _WORDS
 
 
 def units(text: str) -> float:
@@ -89,7 +90,7 @@ def terms(text: str) -> set[str]:
     words = {
         word[:_STEM] if word.isalpha() else word
         for word in _WORD.findall(text.casefold())
-        if len(word) >= _SHORTEST or any(map(str.isdigit, word))
+        if len(word) >= _SHORTEST or _has_digit(word)
     }
     return words | set(_PAIRED.findall(text))
 
@@ -98,3 +99,7 @@ def _repeated(text: str) -> int:
     """How many of its words have occurred before."""
     words = _WORD.findall(text.casefold())
     return len(words) - len(set(words))
+
+
+def _has_digit(term: str) -> bool:
+    return any(map(str.isdigit, term))

@@ -25,7 +25,9 @@ def summaries(messages: list[Any]) -> list[AnyMessage]:
 async def test_the_next_request_contains_the_summary(go: Drive, summarizer: str) -> None:
     """What a commit wrote is what the model reads next (B29)."""
     model = ScriptedModel()
-    graph = agent(model, "digest" if summarizer == "digest" else ScriptedModel(replies=["<summary>GIST</summary>"]))
+    graph = agent(
+        model, "digest" if summarizer == "digest" else ScriptedModel(replies=["<summary>GIST of all this</summary>"])
+    )
     await go.invoke(graph, full())
     (summary,) = summaries(values(graph)["messages"])
     assert summary in model.received[0]
@@ -86,7 +88,7 @@ async def test_nothing_is_done_twice_at_the_same_size(go: Drive) -> None:
 
 def test_state_stays_small_over_three_hundred_turns() -> None:
     """However long a thread grows, what compaction keeps in its state stays under two kilobytes."""
-    replies = (["<summary>gist</summary>"] * 3 + [""] * 3) * 50
+    replies = (["<summary>gist of all this</summary>"] * 3 + [""] * 3) * 50
     summarizer = ScriptedModel(replies=replies)
     graph = agent(ScriptedModel(replies=[filler(60)]), summarizer, checkpointer=None)
     state: dict[str, Any] = {"messages": [HumanMessage(filler(700, "第一个愿望"))]}

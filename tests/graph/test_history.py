@@ -53,7 +53,7 @@ def test_a_compaction_is_shown_with_its_messages() -> None:
 
 def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     """What it announces is what the compaction then does."""
-    summarizer = ScriptedModel(replies=["<summary>brief</summary>"])
+    summarizer = ScriptedModel(replies=["<summary>brief but long enough</summary>"])
     graph = agent(summarizer=summarizer, trigger_ratio=0.99)
     graph.invoke(full(), CONFIG)
     before = values(graph)

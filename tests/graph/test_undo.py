@@ -182,7 +182,7 @@ async def test_over_the_limit_an_undo_wants_to_be_forced(go: Drive, shared: dict
 
 async def test_a_person_may_compact_a_held_thread(shared: dict[str, Any]) -> None:
     """Their wish ends the hold, and the summary that was paid for is found again."""
-    summarizer = ScriptedModel(replies=["<summary>told once</summary>"])
+    summarizer = ScriptedModel(replies=["<summary>told once by both</summary>"])
     graph = agent(summarizer=summarizer, **shared)
     graph.invoke(full(), CONFIG)
     answered = undo(graph, CONFIG)

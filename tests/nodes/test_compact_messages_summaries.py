@@ -72,9 +72,9 @@ def test_facts_survive_one_compaction_after_another() -> None:
 def test_a_bad_reply_is_asked_for_again_with_the_defect_named(compact: Compact) -> None:
     """Three times, once more with less to read, then the digest takes over: bad text is never committed (F2, F4)."""
     messages = numbered(text_rounds(30, say=LONG))
-    model = ScriptedModel(replies=["Sure, what next?", "", "<summary>good</summary>"])
+    model = ScriptedModel(replies=["Sure, what next?", "", "<summary>good for four words</summary>"])
     found = compact(messages, max_tokens=1_500, summarizer=model)
-    assert (found.summary, found.verdict) == ("good", "committed")
+    assert (found.summary, found.verdict) == ("good for four words", "committed")
     assert "no_summary_tags" in model.received[1][1].text
     assert "empty_summary" in model.received[2][1].text
     stubborn = ScriptedModel(replies=["Sure, what next?"])

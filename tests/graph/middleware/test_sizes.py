@@ -148,7 +148,7 @@ async def test_a_trigger_and_a_rest_in_tokens(go: Drive) -> None:
 
 async def test_the_window_of_the_model_given_serves_one_without_a_profile(go: Drive) -> None:
     """Fractions are of the window of this call's model, else of the one that writes the summaries."""
-    writer = ScriptedModel(replies=["<summary>told</summary>"], profile_window=1_000)
+    writer = ScriptedModel(replies=["<summary>told by the writer</summary>"], profile_window=1_000)
     for model in (ScriptedModel(), ScriptedModel(profile_window=1_000)):
         graph = agent(model, writer, context_window=None, trigger=("fraction", 0.5), model_argument=writer)
         await go.invoke(graph, {"messages": rounds(6)[:-1]}, {"configurable": {"thread_id": "1"}})
