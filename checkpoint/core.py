@@ -98,7 +98,7 @@ class SaverCore(BaseCheckpointSaver[Any]):
 
         def work(conn: sa.Connection) -> CheckpointTuple | None:
             thread = self.store.find(conn, thread_id, lock=False)
-            self.erasures.begin(config, thread_id, thread and thread.id)
+            self.erasures.begin(config, thread_id, None if thread is None else thread.id)
             if thread is None:
                 return None
             stored = checkpoints.named(conn, thread, namespace, wanted)
@@ -207,8 +207,6 @@ class SaverCore(BaseCheckpointSaver[Any]):
         """
         thread_id, namespace = place_of(config)
         checkpoint_id, caller = configurable(config)["checkpoint_id"], guards.run_of(config)
-        # a run stores its checkpoints in the background: they may follow
-        at = None if caller is not None else (namespace, checkpoint_id)
         plan = Plan(self.serde, self.memo, thread_id)
         planned = [
             (WRITES_IDX_MAP.get(channel, index), channel, plan.add(value))
@@ -217,7 +215,7 @@ class SaverCore(BaseCheckpointSaver[Any]):
 
         def work(conn: sa.Connection, thread: Thread) -> Age:
             leases.check(thread, self.now())
-            self.erasures.check(conn, thread, caller, at)
+            self.erasures.check(conn, thread, caller, (namespace, checkpoint_id))
             nodes = plan.write(conn, thread, self.store, [node for _, _, node in planned])
             row = pending.row_name(namespace, checkpoint_id, task_id)
             held = [

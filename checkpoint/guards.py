@@ -84,13 +84,14 @@ class Erasures:
     ) -> None:
         """Raise ErasedThreadError for a late write to the locked thread.
 
-        `named` is the checkpoint (namespace, id) that a write without a run, or the first of a run, builds on.
+        `named` is the checkpoint (namespace, id) that it builds on. What a run names is not looked for: LangGraph
+        stores the checkpoints of a run in the background, so they may follow.
         """
-        known = None if run is None else self._runs.get(run, thread.thread_id)
-        if known is None:
+        if run is None:
             late = named is not None and not _ANEW.get() and self._is_gone(conn, thread, named)
         else:
-            late = known != thread.id
+            known = self._runs.get(run, thread.thread_id)
+            late = known is not None and known != thread.id
         if late:
             raise ErasedThreadError(
                 f"thread {thread.thread_id!r} was erased after this run began, so nothing of it is stored: start "

@@ -19,6 +19,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.runtime import RunControl, Runtime
 
 from langgraph_compaction.checkpoint import Database, Keyring, SQLAlchemySaver
 from tests.checkpoint import happenings as happen
@@ -82,6 +83,11 @@ class Run:
     edited: bool = False  # since its last put
     next_id: str | None = None
     last_put: tuple[Any, ...] | None = None
+    control: RunControl = field(default_factory=RunControl)
+
+    def calling(self, config: RunnableConfig) -> RunnableConfig:
+        """Return the config as LangGraph passes it: with what tells the run apart."""
+        return {"configurable": {**config["configurable"], "__pregel_runtime": Runtime(control=self.control)}}
 
 
 class Conversations(RuleBasedStateMachine):
@@ -89,8 +95,7 @@ class Conversations(RuleBasedStateMachine):
 
     Of what InMemorySaver keeps in a way of its own this does without: ids that do not rise (its newest is the
     largest id), forks that use a version again (a value is kept under its version), a list over namespaces
-    (one after the other), special writes among others (always replaced), and a graph that goes on after its
-    thread was deleted (values that did not change are gone).
+    (one after the other), and special writes among others (always replaced). A graph ends with its thread.
     """
 
     ids_rise: ClassVar[bool] = True
@@ -192,7 +197,7 @@ class Conversations(RuleBasedStateMachine):
         written = [happen.write_of(what, run.values["messages"], new) for what in made]
         # the tasks' ids and their paths are in different orders; the input has no path
         path = f"~__pregel_pull, {(3, 1, 2)[task - 1]}" if task else ""
-        self.do(who, "put_writes", config, written, f"task-{task}", path)
+        self.do(who, "put_writes", run.calling(config), written, f"task-{task}", path)
         if early:
             self.go_on(place, who + 1)
 
@@ -239,8 +244,13 @@ class Conversations(RuleBasedStateMachine):
     def forget(self, *, name: str, who: int) -> None:
         """Delete a thread, and end the graphs on it."""
         self.do(who, "delete_thread", self.thread(name))
-        self.runs = {place: run for place, run in self.runs.items() if place[0] != name}
+        self.end(name)
         self.go_on((name, ""), who)
+
+    def end(self, name: str) -> None:
+        """End the graphs on a thread: what they still write is refused."""
+        self.runs = {place: run for place, run in self.runs.items() if place[0] != name}
+        self.lost = {place: put for place, put in self.lost.items() if place[0] != name}
 
     @invariant()
     def the_newest_is_the_same(self) -> None:
@@ -320,7 +330,7 @@ class Conversations(RuleBasedStateMachine):
         described |= {"parents": {"": caller} if caller else {}, "tags": {"odd": run.steps % 2 == 1}}
         if run.updates:
             described[COUNTERS] = {"delta": [run.updates, run.updates]}
-        config: RunnableConfig = {**run.config, "metadata": {"user": "Ada", "langgraph_step": 1}}
+        config: RunnableConfig = {**run.calling(run.config), "metadata": {"user": "Ada", "langgraph_step": 1}}
         run.last_put = (config, checkpoint, described, fresh)
         run.config, run.next_id, run.edited = _at(run.config, checkpoint["id"]), None, False
         run.steps += 1
@@ -342,7 +352,7 @@ class Conversations(RuleBasedStateMachine):
 
 
 class WholeInterface(Conversations):
-    """The same with what InMemorySaver lacks, or keeps in a way of its own; a graph whose thread is gone goes on."""
+    """The same with what InMemorySaver lacks, or keeps in a way of its own."""
 
     ids_rise = False
 
@@ -371,6 +381,8 @@ class WholeInterface(Conversations):
             self.do(who, "delete_for_runs", [self.run_id(number)])
         else:
             self.do(who, "prune", [thread], **({"keep_last": number} if number else {}))
+        if how in {"delete", "prune all"}:
+            self.end(name)
         self.go_on((name, ""), who + 1)
 
     @rule(name=names, who=who)
@@ -378,6 +390,7 @@ class WholeInterface(Conversations):
         """Copy a thread to another one, which is deleted before."""
         other = MAIN[0] if name == OTHER[0] else OTHER[0]
         self.do(who, "delete_thread", self.thread(other))
+        self.end(other)
         self.do(who, "copy_thread", self.thread(name), self.thread(other))
         self.go_on((other, ""), who + 1)
 
