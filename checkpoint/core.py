@@ -104,7 +104,7 @@ class SaverCore(BaseCheckpointSaver[Any]):
             stored = checkpoints.named(conn, thread, namespace, wanted)
             if stored is None:
                 return None
-            reading = Reading(conn, thread, self.store, self.serde, prints={} if self.memo.looks.compared else None)
+            reading = Reading(conn, thread, self.store, self.serde, prints={}, told=self.memo.told)
             [built] = tuples.build(reading, [stored])
             for channel, node in stored.values.items():
                 if runs := reading.runs(node, thread.seal.name(stored.row)):

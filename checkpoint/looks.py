@@ -15,12 +15,13 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from weakref import ref
 
 import ormsgpack
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 
 from .codec import MESSAGES, PLAIN_OPTION
 
 KINDS = frozenset(MESSAGES.values())
 _fields = attrgetter("__dict__")
+_content = attrgetter("content")
 _extra = attrgetter("__pydantic_extra__")
 
 
@@ -38,7 +39,7 @@ class Looks(Protocol):
         ...
 
     def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:
-        """Keep more messages, and what `look` returned of each; without `compared` that is not needed."""
+        """Keep more messages, and what `look` returned of each; without `compared` the bytes each was read from."""
         ...
 
     def start(self, length: int) -> Self:
@@ -79,7 +80,7 @@ class Contents:
         first, tail = self._tail
         more = list(looks)
         tail.extend(more)
-        self.size += _weight(messages, sum(len(one[-1]) for one in more if one is not None))
+        self.size += sum(weight([one], seen) for one, seen in zip(messages, more, strict=True))
         while len(tail) >= BLOCK:
             self._blocks[first // BLOCK :] = [_joined(tail[:BLOCK])]
             first, tail = self._tail = first + BLOCK, tail[BLOCK:]
@@ -93,7 +94,7 @@ class Contents:
             looked = _look(messages)
             self._blocks[first // BLOCK :] = [looked]
             self._tail = first + BLOCK, []
-            self.size += _weight(messages, 0 if looked is None else len(looked[-1]))
+            self.size += weight(messages, looked)
 
     def start(self, length: int) -> Self:
         """Return a copy of what is kept of the first; a block that is cut equals nothing."""
@@ -148,15 +149,19 @@ class Objects:
     _tail: tuple[int, list[Reference]] = field(default_factory=lambda: (0, []))
     """The messages in blocks, and references to those after them. Both change at once."""
     size: int = 0
+    _loose: int = 0
+    """Bytes of the messages after the blocks, which are not kept alive."""
 
     def __len__(self) -> int:
         """Return of how many messages."""
         first, tail = self._tail
         return first + len(tail)
 
-    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:  # noqa: ARG002 - not compared
+    def add(self, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> None:
         """Keep references, and the messages of a block once it is whole."""
         first, tail = self._tail
+        read = [one for one in looks if type(one) is int]
+        self._loose += _READ * sum(read) if read else sum(weight([one], look(one), packed=2) for one in messages)
         self.size += _REFERENCE * len(messages)
         if len(tail) + len(messages) < BLOCK:
             tail.extend(map(ref, messages))
@@ -164,7 +169,8 @@ class Objects:
         held = [*map(call, tail), *messages]
         whole = len(held) // BLOCK * BLOCK
         self._blocks[first // BLOCK :] = [_block(held[at : at + BLOCK]) for at in range(0, whole, BLOCK)]
-        self.size += weight(one for one in held[:whole] if one is not None) + _OBJECT * whole
+        added = self._loose * whole // len(held)
+        self._loose, self.size = self._loose - added, self.size + added + _OBJECT * whole
         self._tail = first + whole, [*map(ref, messages[len(messages) + whole - len(held) :])]
 
     def start(self, length: int) -> Self:
@@ -172,7 +178,7 @@ class Objects:
         first, tail = self._tail
         size = self.size * length // max(len(self), 1)
         if length >= first:
-            return type(self)(self._blocks[: first // BLOCK], (first, tail[: length - first]), size)
+            return type(self)(self._blocks[: first // BLOCK], (first, tail[: length - first]), size, self._loose)
         blocks, rest = divmod(length, BLOCK)
         cut: list[Reference] = [*map(ref, self._blocks[blocks].held()[:rest])] or [_gone] * rest
         return type(self)(self._blocks[:blocks], (blocks * BLOCK, cut), size)
@@ -200,22 +206,17 @@ def unchanged(message: BaseMessage, before: Look | None) -> bool:
     return _alike([message], before)
 
 
-def weight(messages: Iterable[BaseMessage]) -> int:
-    """Estimate the bytes that are kept of messages: their values, what these hold, and what refers to them."""
-    fields = list(map(_fields, messages))
-    inside = tuple(one for one in _flat(map(_values, fields)) if one and type(one) not in _CONSTANT)
-    return _weighed(fields, len(_packed(inside) or b"") if inside else 0)
+def weight(messages: Sequence[BaseMessage], kept: Look | None, packed: int = 3) -> int:
+    """Estimate the bytes that a look keeps of messages: values, what these hold, and what refers to them.
 
-
-def _weight(messages: Iterable[BaseMessage], packed: int) -> int:
-    """Do what `weight` does where the values that can change are so many bytes, written by msgpack."""
-    return _weighed(list(map(_fields, messages)), packed)
-
-
-def _weighed(fields: Sequence[dict[str, Any]], packed: int) -> int:
-    # to walk through all values takes several times as long as to compare a message
-    values = list(_flat(map(_values, fields)))
-    return sum(map(getsizeof, values)) + _A_VALUE * len(values) + _PACKED * packed
+    A byte of what msgpack wrote counts `packed` times: two of the objects that it was written from, and itself.
+    """
+    if kept is None:
+        return 0
+    _, _, values, _, written = kept
+    # to measure every value takes longer than to look at a message; those of any size stand in these fields
+    large = [*map(_content, messages), *(one.artifact for one in messages if isinstance(one, ToolMessage))]
+    return sum(map(getsizeof, large)) + _A_VALUE * len(values) + packed * len(written)
 
 
 def _block(messages: Sequence[BaseMessage | None]) -> _Block:
@@ -278,12 +279,10 @@ def _head(count: int) -> int:
     return 1 if count < 2**4 else 3 if count < 2**16 else 5
 
 
-_A_VALUE = 28
-"""Bytes that refer to a value of a message: its place, its name and its part of a dict."""
-_OBJECT, _REFERENCE = 900, 130
-"""Bytes of a message beside its values, and of a weak reference to it."""
-_PACKED = 3
-"""Bytes that a byte of msgpack takes: as it was written, and in the objects it was written from."""
+_A_VALUE = 80
+"""Bytes of a usual value of a message and of what refers to it: its place, its name and its part of a dict."""
+_OBJECT, _REFERENCE, _READ = 900, 130, 2
+"""Bytes of a message beside its values, of a weak reference to it, and of its values for each byte of its row."""
 BLOCK = 128
 """Messages that are compared at once."""
 _CONSTANT: frozenset[type] = frozenset({str, bytes, int, float, bool, type(None)})

@@ -20,7 +20,7 @@ from weakref import ref
 
 from langchain_core.messages import BaseMessage
 
-from .codec import is_still
+from .codec import fingerprint, is_still
 from .looks import BLOCK, KINDS, Contents, Looks, unchanged, weight
 from .runs import Runs, first
 from .store import Prepared
@@ -145,6 +145,8 @@ class Memo:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.looks = looks
+        self.told: Callable[[bytes], int] = fingerprint if looks.compared else len
+        """What `read` is to be told of the bytes of each message."""
         self._size = size
         self._most = most
         self._clock = clock
@@ -213,12 +215,15 @@ class Memo:
     def read(
         self, thread_id: str, age: Age, messages: Sequence[BaseMessage], runs: Runs, prints: Sequence[int]
     ) -> None:
-        """Keep in mind a list that was read, as long as somebody has its messages."""
+        """Keep in mind a list that was read, as long as somebody has its messages.
+
+        `prints` holds what `told` returns of the bytes that each was read from.
+        """
         if not self._size:
             return
         new: Read | Known = Read(age, ref(messages[0]), runs, prints)
         if not self.looks.compared:
-            new = Known(age, ref(messages[0]), len(messages), self.grown(None, messages, ()), runs)
+            new = Known(age, ref(messages[0]), len(messages), self.grown(None, messages, prints), runs)
         with self._lock:
             thread = self._touched(thread_id)
             thread.reads = (new, *_others(thread.reads, new))[:_LISTS_A_THREAD]
@@ -238,7 +243,7 @@ class Memo:
                 if (message := one.message()) is not None:  # and its place is its own as long as somebody has it
                     held[id(message)] = one
                     held.move_to_end(id(message))
-                    sizes[id(message)] = _HELD_BYTES + weight([message])
+                    sizes[id(message)] = _HELD_BYTES + weight([message], one.look)
             while len(held) > _HELD_A_THREAD:
                 del sizes[held.popitem(last=False)[0]]
             self._settle(thread)

@@ -1,6 +1,6 @@
 """From nodes back to values, each message and blob read and built once."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain, starmap
 from typing import Any
@@ -15,6 +15,7 @@ from langgraph.checkpoint.serde.types import (
 from langgraph.types import Overwrite, Send
 
 from . import blobs
+from .codec import fingerprint
 from .errors import RowError, ValueTypeError, intact
 from .nodes import (
     BARE,
@@ -48,7 +49,8 @@ class Reading:
     messages: dict[int, BaseMessage] = field(default_factory=dict[int, BaseMessage])
     blobs: dict[int, bytes] = field(default_factory=dict[int, bytes])
     prints: dict[int, int] | None = None
-    """Fingerprints of the messages that were read, where they are wanted."""
+    """What `told` returned of the bytes of each message that was read, where that is wanted."""
+    told: Callable[[bytes], int] = fingerprint
     awaited: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     _longest: dict[int, list[BaseMessage]] = field(default_factory=dict[int, list[BaseMessage]])
 
@@ -62,7 +64,8 @@ class Reading:
         numbers = set(chain.from_iterable(blob_numbers(leaf) for _, leaf in self.awaited))
         self.blobs.update(blobs.get(self.conn, self.thread, numbers - self.blobs.keys()))
         runs = [self._runs(leaf, row) for row, leaf in self.awaited if leaf[0] in SEQS]
-        self.messages.update(self.store.get_many(self.conn, self.thread, runs, self.messages, self.prints))
+        read = self.store.get_many(self.conn, self.thread, runs, self.messages, self.prints, told=self.told)
+        self.messages.update(read)
         self.awaited.clear()
 
     def runs(self, node: Any, row: str) -> Runs | None:
@@ -70,7 +73,7 @@ class Reading:
         return self._runs(node, row) if node[0] in {RUNS, PIECES} else None
 
     def prints_of(self, runs: Runs) -> list[int]:
-        """Return the fingerprints of fetched messages, in their order; none where they were not wanted."""
+        """Return what was told of fetched messages, in their order; nothing where that was not wanted."""
         return [] if self.prints is None else list(map(self.prints.__getitem__, expand(runs)))
 
     def build(self, node: Any, row: str) -> Any:

@@ -111,10 +111,12 @@ class MessageStore:
         many: Iterable[Runs],
         known: Mapping[int, BaseMessage] | None = None,
         prints: dict[int, int] | None = None,
+        *,
+        told: Callable[[bytes], int] = fingerprint,
     ) -> dict[int, BaseMessage]:
         """Return each message of any of the runs once, by its number; those in `known` are not read again.
 
-        `prints` gains the `fingerprint` of what was read.
+        `prints` gains what `told` returns of the bytes of each that is read.
         """
         wanted = covering(many)
         found = dict(known or {})
@@ -122,7 +124,7 @@ class MessageStore:
         for seq, body, message in self.each(conn, thread, missing):
             found[seq] = message
             if prints is not None:
-                prints[seq] = fingerprint(body)
+                prints[seq] = told(body)
         return found
 
     def each(self, conn: sa.Connection, thread: Thread, runs: Runs) -> Iterator[tuple[int, bytes, BaseMessage]]:

@@ -5,7 +5,7 @@ from weakref import ref
 
 from langchain_core.messages import BaseMessage
 
-from langgraph_compaction.checkpoint.codec import dumps, fingerprint
+from langgraph_compaction.checkpoint.codec import dumps
 from langgraph_compaction.checkpoint.looks import Contents, Looks, look
 from langgraph_compaction.checkpoint.memo import Held, Known, Memo
 
@@ -26,7 +26,7 @@ def just_stored(memo: Memo, messages: list[BaseMessage]) -> None:
 
 def just_read(memo: Memo, messages: list[BaseMessage], thread_id: str = "t") -> None:
     """Let a memo know a list as it was read from the database."""
-    memo.read(thread_id, (1, 0), messages, ((0, len(messages)),), [fingerprint(dumps(one)) for one in messages])
+    memo.read(thread_id, (1, 0), messages, ((0, len(messages)),), [memo.told(dumps(one)) for one in messages])
 
 
 def remembered(messages: list[BaseMessage], size: int = 4, how: type[Looks] = Contents) -> Memo:
