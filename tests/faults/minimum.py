@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes import render
 from langgraph_compaction.nodes.policies.tokens import total
@@ -12,12 +12,14 @@ from tests.invariants import is_pinned, pairs, unanswered
 
 SLACK = 60
 """Tokens that a summary, its frame and the pinned words take at least."""
+STEP_LINE = 45
+"""Tokens of the line that tells of a step which left."""
 
 
 def least(messages: Sequence[AnyMessage], pins: Collection[str]) -> int:
     """Words of the least request of this conversation, summary included, without prompt and tools."""
     stay = sorted(must_stay(messages, pins))
-    return total(WORDS, render([messages[index] for index in stay])) + SLACK
+    return total(WORDS, render([messages[index] for index in stay])) + SLACK + STEP_LINE
 
 
 def pinned_words(messages: Sequence[AnyMessage]) -> set[str]:
@@ -26,16 +28,16 @@ def pinned_words(messages: Sequence[AnyMessage]) -> set[str]:
 
 
 def must_stay(messages: Sequence[AnyMessage], pins: Collection[str]) -> set[int]:
-    """Indexes of what no compaction may take: more than that by the part that it could clip."""
+    """Indexes of what no compaction may take: more than that by the part that it could clip.
+
+    A step whose results the model waits for, or whose calls were interrupted, may leave where nothing else fits; one
+    with an open call may not (`waits`).
+    """
     newest = unanswered(messages)
     stay = {i for i, m in enumerate(messages) if isinstance(m, SystemMessage) or is_pinned(m, pins) or i == newest}
-    said = [i for i, m in enumerate(messages) if isinstance(m, AIMessage)]
-    answers = [i for i in said if messages[i].text.strip() and not _calls(messages[i])]
     for start, results in pairs(messages)[0]:
         block = {start, *(index for index in results if index is not None)}
-        unread = max(block) >= max(said)
-        unsettled = None in results and not any(index > max(block) for index in answers)
-        if unread or unsettled or block & stay:
+        if block & stay:
             stay |= block
     return stay
 
@@ -44,7 +46,3 @@ def waits(messages: Sequence[AnyMessage]) -> bool:
     """Whether a call at the very end has no result: nothing is compacted then."""
     last = max((index for index, message in enumerate(messages) if message.type != "tool"), default=-1)
     return any(start == last and None in results for start, results in pairs(messages)[0])
-
-
-def _calls(message: AnyMessage) -> bool:
-    return isinstance(message, AIMessage) and bool(message.tool_calls or message.invalid_tool_calls)

@@ -23,8 +23,8 @@ from tests.histories import histories
 from tests.invariants import check_request, check_transition, is_summary
 
 COUNTER = approximate_counter()
-NOTICE = 40
-"""Tokens that the shortest summary takes, frame and all."""
+NOTICE = 100
+"""Tokens that the shortest summary takes, frame and all, with the line that tells of a step which left."""
 
 
 def count(messages: Sequence[AnyMessage]) -> int:
@@ -54,10 +54,11 @@ def compacted(messages: list[AnyMessage], max_tokens: int, chosen: CompactionSet
 
 
 def least(messages: Sequence[AnyMessage]) -> int:
-    """Return the tokens of what must stay, cut as short as it can be."""
+    """Return the tokens of what must stay, cut as short as it can be, once steps have left."""
     selector = Selector(Transcript(messages), CompactionSettings(), Meter(COUNTER, 0))
-    drop = frozenset(range(len(messages))) - selector.untouchable
-    return selector.tokens(drop, selector.tight_clip(selector.untouchable, drop, 0))
+    stay = selector.untouchable - selector.steps
+    drop = frozenset(range(len(messages))) - stay
+    return selector.tokens(drop, selector.tight_clip(stay, drop, 0, texts=True))
 
 
 options: st.SearchStrategy[CompactionSettings] = st.builds(
