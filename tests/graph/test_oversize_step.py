@@ -30,7 +30,7 @@ def _thoughts(words: int) -> AIMessage:
 
 
 STEPS: dict[str, Callable[[], AIMessage]] = {
-    "many calls": lambda: AIMessage("", tool_calls=_calls(300), id="step"),
+    "many calls": lambda: AIMessage("", tool_calls=_calls(160), id="step"),
     "a long text": lambda: AIMessage(filler(1_500), tool_calls=_calls(1), id="step"),
     "a long text in blocks": lambda: AIMessage(
         [{"type": "text", "text": filler(700)}, {"type": "text", "text": filler(700, "x")}],
@@ -100,16 +100,16 @@ async def test_a_step_whose_calls_were_interrupted(go: Drive, kind: str) -> None
 
 async def test_a_summary_stands_for_the_step(go: Drive) -> None:
     """The summarizer reads the calls and their results; the line about the step stands beside its text."""
-    summarizer = ScriptedModel(replies=["<summary>All 300 pages that were read are green.</summary>"])
+    summarizer = ScriptedModel(replies=["<summary>All 160 pages that were read are green.</summary>"])
     model = ScriptedModel(replies=[STEPS["many calls"](), "done"])
     graph = agent(model, summarizer, tools=[look])
     await go.invoke(graph, said("read all", "question"))
     read = "".join(message.text for request in summarizer.received for message in request)
     assert "page 0 is green" in read
-    assert "page 299 is green" in read
+    assert "page 159 is green" in read
     (record,) = [message for message in model.received[1] if TOLD in message.text]
-    assert "All 300 pages that were read are green." in record.text
-    assert "300 tool calls of which 300 have a result" in record.text
+    assert "All 160 pages that were read are green." in record.text
+    assert "160 tool calls of which 160 have a result" in record.text
     assert verdicts(graph) == ["committed"]
 
 
@@ -196,7 +196,7 @@ async def test_a_step_that_fits_stays(go: Drive) -> None:
 
 async def test_a_pinned_step_stays() -> None:
     """Pins hold, with their tool partners; the error names them."""
-    step = AIMessage("", tool_calls=_calls(300), id="step", additional_kwargs={"compaction": {"pinned": True}})
+    step = AIMessage("", tool_calls=_calls(160), id="step", additional_kwargs={"compaction": {"pinned": True}})
     with pytest.raises(ContextExhaustedError, match="remove pins"):
         await agent(ScriptedModel(replies=[step, "done"]), tools=[look]).ainvoke(said("read all"), CONFIG)
 
