@@ -33,7 +33,7 @@ def test_the_settings_are_the_contexts_schema(client: Any, assistant: str) -> No
         assert list(fields) == list(CompactionOverrides.model_fields)
         assert all(field["description"] and field["default"] is None for field in fields.values())
         assert "required" not in schemas[name]
-    assert list(schemas["input_schema"]["properties"]) == ["messages", "compaction", "memory"]
+    assert list(schemas["input_schema"]["properties"]) == ["messages", "compaction", "memory", "compaction_request"]
 
 
 def test_a_streaming_run_compacts_with_events(client: Any, assistant: str) -> None:
