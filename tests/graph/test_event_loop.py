@@ -1,6 +1,7 @@
 """Under blockbuster, as in LangGraph's server, nothing of ours blocks the event loop."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -136,6 +137,7 @@ async def test_what_needs_no_tokenizer_is_an_error_at_build_time() -> None:
 
 FRESH = """
 import asyncio
+import gc
 from blockbuster import BlockBuster
 from tests.graph.test_event_loop import BUILDS, CONFIG, LARGE
 
@@ -155,3 +157,13 @@ def test_in_a_process_that_has_used_nothing_yet(tmp_path: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(root)!r})\n{FRESH}"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2_000:]
+
+
+async def test_a_forgotten_database_is_closed_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
+    """A factory makes a graph for each request: the connections of the last one are closed off the loop."""
+    graph = agent(database="sqlite:///a.db", checkpointer=InMemorySaver())
+    await graph.ainvoke(LARGE, CONFIG)
+    del graph
+    gc.collect()
+    await asyncio.sleep(0.05)
+    assert "Exception during reset" not in caplog.text
