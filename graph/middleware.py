@@ -149,7 +149,6 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         with self._lock:
             if checkpointer and self._saver is None and self._database is None:
                 self._team = replaced(self._team, records=records_for(None, checkpointer))
-                self._team.due.append(self._team.records.database.finish_setup)
                 self._saver = checkpointer
             return self._team
 
