@@ -1,7 +1,6 @@
 """The shape of a turn: nodes and edges, on one screen."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from langchain_core.messages import SystemMessage
@@ -34,7 +33,6 @@ from langgraph_compaction.nodes.collaborators import (
 )
 from langgraph_compaction.nodes.commit import commit
 from langgraph_compaction.nodes.confirm import check_askable, confirm
-from langgraph_compaction.nodes.events import log
 from langgraph_compaction.nodes.key_information import Given as KeyGiven
 from langgraph_compaction.nodes.model import model as call_model
 from langgraph_compaction.nodes.policies.strategies.registry import Strategy
@@ -219,25 +217,12 @@ def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:
 
 
 def _checked(team: Collaborators) -> None:
-    """Fail at build time for a window that is unknown or leaves no room; say where the trigger is raised.
+    """Fail at build time for a window that is unknown or leaves no room; warn where the trigger is not as set.
 
     The second needs a count of prompt and tool schemas. On a running event loop it waits for the first turn, as all
     that blocks does: a server's graph factories run there.
     """
     if team.has_known_window:
         window_of(team.settings, team.fixed_model)
-    team.due.append(partial(_check_sizes, team))
+    team.due.append(team.sizes)
     team.settle_off_loop()
-
-
-def _check_sizes(team: Collaborators) -> None:
-    sizes = team.sizes()
-    if sizes is not None and sizes.raised:
-        log.warning(
-            "The system prompt and the tool schemas take %d of %d tokens. trigger_ratio therefore applies to the "
-            "remaining %d tokens, and a compaction starts at %d tokens.",
-            sizes.fixed,
-            sizes.limit,
-            sizes.room,
-            sizes.trigger,
-        )

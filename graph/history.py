@@ -10,11 +10,13 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import CompactionRecords, LedgerRow, UnknownAttemptError
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.collaborators import Collaborators, max_tokens_of, window_of
-from langgraph_compaction.nodes.engine import Call, demand, needs_summary, propose
+from langgraph_compaction.nodes.collaborators import Collaborators, answer_tokens, window_of
+from langgraph_compaction.nodes.engine import Call, demand, needs_summary
+from langgraph_compaction.nodes.key_room import foreseen
 from langgraph_compaction.nodes.ladder import Rung, strategy
 from langgraph_compaction.nodes.policies.gate import Finding
 from langgraph_compaction.nodes.policies.meter import meter_on
+from langgraph_compaction.nodes.policies.selection import Demand
 from langgraph_compaction.nodes.policies.sizes import sizes_of
 from langgraph_compaction.nodes.policies.strategies.registry import BUILT_IN, Strategy
 from langgraph_compaction.nodes.policies.tokens import TokenCounter, total
@@ -214,8 +216,8 @@ def _previewed(
         chosen,
         counter=counter,
         overhead=team.overhead(counter),
-        window=window_of(chosen, model),
-        max_tokens=max_tokens_of(model),
+        window=(window := window_of(chosen, model)),
+        max_tokens=answer_tokens(model, window),
         strategies=team.strategies,
     )
     return previewed(call, with_ids(values.get("messages") or []), team.ladder[0])
@@ -246,8 +248,13 @@ def call_on(
 def previewed(call: Call, messages: Sequence[AnyMessage], rung: Rung) -> Preview:
     """What a compaction of these messages would do on this rung."""
     chosen, before = call.settings, call.meter.request(messages)
-    goal = demand(call, trigger="manual", before=before, last=False, pins=call.pinned_texts(messages))
-    found = propose(call, messages, rung, goal)
+    pins = call.pinned_texts(messages)
+
+    def demanded(told: Mapping[str, str]) -> Demand:
+        return demand(call, trigger="manual", before=before, last=False, pins=pins, key_information=told)
+
+    proposal = foreseen(call, messages, rung, demanded)
+    found, goal = proposal.chosen, proposal.goal
     if isinstance(found, Finding):
         return Preview(
             strategy=strategy(chosen, rung),

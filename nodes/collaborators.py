@@ -18,6 +18,7 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.event_loop import on_event_loop
 
 from .errors import SettingsError, UnknownWindowError
+from .events import log
 from .key_information import BUILT_IN as KEY_INFORMATION
 from .key_information import KeyInformation, check_known
 from .ladder import Ladder, ladder_of
@@ -90,6 +91,8 @@ class Collaborators:
     key_information: Mapping[str, KeyInformation] = field(default_factory=lambda: KEY_INFORMATION)
     """Providers of key information that the settings may name."""
     counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
+    warned: set[tuple[str, str, int]] = field(default_factory=set[tuple[str, str, int]])
+    """What was said of a model's sizes already, so that it is said once."""
     due: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
     """Blocking work to be done before a node runs: making tables, reading a vocabulary, checking sizes."""
     settling: Any = field(default_factory=Lock)
@@ -136,7 +139,25 @@ class Collaborators:
         if not self.has_known_window:
             return None
         fixed = self.overhead(self.counter_for(model))
-        return sizes_of(settings, window=window_of(settings, model), fixed=fixed, max_tokens=max_tokens_of(model))
+        return self.sizes_for(model, settings, window=window_of(settings, model), fixed=fixed)
+
+    def sizes_for(self, model: Model | None, settings: CompactionSettings, *, window: int, fixed: int) -> Sizes:
+        """The sizes of a call of this model; warns once where they are others than the ratios alone would give.
+
+        Raises as `sizes_of` does.
+        """
+        sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=answer_tokens(model, window))
+        if sizes.of_limit:
+            self._warn_once("of_limit", model, sizes, _OF_LIMIT, sizes.reserve, window, sizes.limit, sizes.trigger)
+        if sizes.raised:
+            self._warn_once("raised", model, sizes, _RAISED, fixed, sizes.limit, sizes.room, sizes.trigger)
+        return sizes
+
+    def _warn_once(self, about: str, model: Model | None, sizes: Sizes, text: str, *figures: int) -> None:
+        key = (about, model_name(model), sizes.limit)
+        if key not in self.warned:
+            self.warned.add(key)
+            log.warning(text, key[1] or "no model", *figures)
 
     def model_for(self, state: Any, runtime: Any) -> Model | None:
         """The model of this call."""
@@ -168,6 +189,17 @@ class Collaborators:
         return schemas + (counter.message(self.prompt) if self.prompt else 0)
 
 
+_OF_LIMIT = (
+    "%s: max_tokens or output_reserve keeps %d of %d tokens free for the answer, more than 5 %% of the window. "
+    "Ratios are taken of the limit, %d, and a compaction starts at %d. A smaller max_tokens leaves more for the "
+    "conversation"
+)
+_RAISED = (
+    "%s: system prompt, system messages and tool schemas take %d of %d tokens. The trigger's ratio (trigger_ratio) "
+    "is taken of the %d that are left, and a compaction starts at %d"
+)
+
+
 def window_of(settings: CompactionSettings, model: Model | None) -> int:
     """Tokens the model accepts: the setting, else the profile's `max_input_tokens` (never an output limit, B20).
 
@@ -185,9 +217,29 @@ def window_of(settings: CompactionSettings, model: Model | None) -> int:
     return int(window)
 
 
-def max_tokens_of(model: Model | None) -> int | None:
-    """The model's own output limit, if one is set on it."""
-    value = getattr(core(model), "max_tokens", None) if model is not None else None
+INPUT_LIMITS: Mapping[str, int] = {"gpt-5": 272_000}
+"""By the beginning of a model's name: the `max_input_tokens` of its profile that is a limit of the input alone.
+
+A profile has no field that says whether `max_input_tokens` is the whole window (gpt-4o: 128,000, the answer among
+them) or stands beside the answer (gpt-5: 272,000, and 128,000 more for the answer), and its figures do not tell it
+either. So the models are named here. The rule holds only while name and figure both agree: a profile that gives
+another figure, such as the whole window of 400,000, is read as a window.
+"""
+
+
+def answer_tokens(model: Model | None, window: int) -> int | None:
+    """Tokens of the window that the model's answer takes: its own `max_tokens`, where that is set; else `None`.
+
+    0 where the window is a limit of the input alone (see `INPUT_LIMITS`).
+    """
+    if model is None:
+        return None
+    inner = core(model)
+    profile, name = getattr(inner, "profile", None) or {}, model_name(model)
+    limits = [limit for known, limit in INPUT_LIMITS.items() if name.startswith(known)]
+    if profile.get("max_input_tokens") == window and window in limits:
+        return 0
+    value = getattr(inner, "max_tokens", None)
     return value if isinstance(value, int) and value > 0 else None
 
 

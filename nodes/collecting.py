@@ -11,7 +11,7 @@ from .asking import SummaryTimeoutError, abounded, bounded
 from .attempts import stored
 from .events import KeyInformationEvent, emit, log
 from .key_information import KeyContext, KeyInformation
-from .policies.key_information import fitted, key_share, ordered, original_request
+from .policies.key_information import ordered, original_request
 from .policies.required import first_inputs
 from .policies.transcript import is_pinned, is_real_user
 from .steps import Step, either, querying
@@ -20,7 +20,7 @@ from .turn import Turn
 
 
 def key_information(turn: Turn) -> Step[dict[str, str]]:
-    """What stands beside the next summary: texts by name, in their order, within their share of the room."""
+    """What the providers tell for the next summary: texts by name, in their order, however long."""
     names = ordered(turn.settings.key_information)
     if not names:
         return {}
@@ -36,8 +36,7 @@ def key_information(turn: Turn) -> Step[dict[str, str]]:
         text = yield from _collected(turn, turn.team.key_information[name], context)
         if text or name == "pins":
             found[name] = text
-    budget = turn.meter.unscaled(key_share(turn.settings, turn.sizes.room))
-    return fitted(found, budget, turn.counter)
+    return found
 
 
 def _parent(turn: Turn) -> Mapping[str, Any]:

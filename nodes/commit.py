@@ -140,6 +140,8 @@ def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, ver
         "head": key,
         "last": last,
     }
+    if turn.compaction.get("in_vain"):
+        compaction["in_vain"] = None
     earlier = cast("EmbeddedState", turn.state).get("applied") or {"drop": [], "clip": {}}  # before the check
     applied = {
         "drop": [*earlier["drop"], *draft["drop"]],

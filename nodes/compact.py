@@ -8,20 +8,10 @@ from uuid import uuid4
 from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk, SystemMessage
 
 from .collaborators import counter_of, loaded
-from .engine import (
-    Beside,
-    Call,
-    applied_to,
-    beside,
-    demand,
-    judge,
-    known_information,
-    needs_summary,
-    propose,
-    summary_budget,
-)
+from .engine import Beside, Call, applied_to, beside, demand, judge, needs_summary, summary_budget
 from .errors import ContextExhaustedError, InvalidMessagesError, SettingsError
 from .events import saved_ratio
+from .key_room import foreseen
 from .ladder import Ladder, Rung, after_failure, ladder_of, verdict_of
 from .policies.gate import Finding
 from .policies.meter import Meter
@@ -208,15 +198,28 @@ def _attempt(
     call: Call, given: list[AnyMessage], rung: Rung, before: int, *, is_last: bool
 ) -> Step[tuple[list[AnyMessage], str | None] | Finding]:
     """One rung: the compacted list and its summary, or what was wrong."""
-    goal = demand(call, trigger="manual", before=before, last=is_last, pins=call.pinned_texts(given))
-    goal = replace(goal, aim=goal.ceiling)  # nothing is said after it: no room is kept for more
-    if rung.is_deterministic and not is_last:
-        goal = replace(goal, summary=max(goal.summary, int(call.sizes.room * DIGEST_SHARE)))
-    chosen = propose(call, given, rung, goal)
+    pins = call.pinned_texts(given)
+
+    def demanded(told: Mapping[str, str]) -> Demand:
+        goal = demand(call, trigger="manual", before=before, last=is_last, pins=pins, key_information=told)
+        goal = replace(goal, aim=goal.ceiling)  # nothing is said after it: no room is kept for more
+        if rung.is_deterministic and not is_last:
+            goal = replace(goal, summary=max(goal.summary, int(call.sizes.room * DIGEST_SHARE)))
+        return goal
+
+    proposal = foreseen(call, given, rung, demanded)
+    chosen, goal = proposal.chosen, proposal.goal
     if isinstance(chosen, Finding):
         return chosen
-    told = {} if is_last else known_information(call, given)
-    extra = beside(call, rung, given, chosen.drop, tokens=chosen.tokens, ceiling=chosen.ceiling, key_information=told)
+    extra = beside(
+        call,
+        rung,
+        given,
+        chosen.drop,
+        tokens=chosen.tokens,
+        ceiling=chosen.ceiling,
+        key_information=proposal.told,
+    )
     written = None
     if needs_summary(call.settings, chosen, goal):
         budget = _budget(call, rung, chosen, goal, extra)

@@ -6,10 +6,11 @@ from typing import Any, Literal, cast, get_args
 from langgraph.types import interrupt
 
 from .attempts import note
-from .engine import propose
 from .errors import ContextExhaustedError, SettingsError
+from .key_room import foreseen
 from .policies.gate import Finding
 from .policies.quoting import clip
+from .policies.selection import Demand
 from .settings import CompactionSettings
 from .state import FOCUS_CHARACTERS
 from .steps import Step
@@ -18,7 +19,7 @@ from .turn import NEW_THREAD, Turn, Update
 Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
 
 WAYS: tuple[Way, ...] = get_args(Way)
-"""How a conversation over the limit can go on, once its compaction was declined."""
+"""How a conversation over the limit can go on."""
 
 
 UNASKABLE = (
@@ -32,7 +33,7 @@ def confirm(turn: Turn) -> Step[Update]:
     """Ask; go on to the compaction, or along the stored route where it is declined.
 
     The answer is `True`/"accept", `False`/"decline", or a mapping `{"accept": bool, "focus": text}`; anything else
-    declines. After a no, over the limit, it is one of `ways`; anything else is `raise`.
+    declines. Over the limit it is one of `ways`; anything else is `raise`.
     """
     if turn.compaction.get("choosing"):
         return (yield from _choose(turn))
@@ -74,6 +75,16 @@ def by_hand(turn: Turn) -> str:
     )
 
 
+def nobody_to_ask(turn: Turn) -> str:
+    """The error over the limit where nobody can be asked and the settings refuse to compact unasked."""
+    return (
+        f"the request holds {turn.size} tokens and the limit is {turn.sizes.limit}; it was not sent. A person has to "
+        "be asked before a compaction (require_confirmation), nobody can answer without a checkpointer, and "
+        "on_no_handler='refuse' compacts nothing unasked: give checkpointer=..., set on_no_handler='proceed', call "
+        "compact_now, or send fewer messages"
+    )
+
+
 def ways(turn: Turn) -> tuple[Way, ...]:
     """What can be chosen here: only an agent's own run ends where another thread takes over."""
     return tuple(way for way in WAYS if way != "new_thread" or not turn.team.embedded)
@@ -95,7 +106,7 @@ def question(turn: Turn) -> dict[str, Any]:
 
 
 def last_question(turn: Turn) -> dict[str, Any]:
-    """What the person is told where a declined compaction has become due. Plain JSON."""
+    """What the person is told over the limit. Plain JSON."""
     return {
         "question": "The conversation is over the limit. How shall it go on?",
         "answers": list(ways(turn)),
@@ -104,13 +115,18 @@ def last_question(turn: Turn) -> dict[str, Any]:
 
 
 def _sizes(turn: Turn) -> dict[str, Any]:
-    goal = turn.demand(turn.meter.request(turn.messages), last=False)
-    chosen = propose(turn.call, turn.messages, turn.ladder[0], goal)
+    before = turn.meter.request(turn.messages)
+
+    def demanded(told: Mapping[str, str]) -> Demand:
+        return turn.demand(before, last=False, key_information=told)
+
+    proposal = foreseen(turn.call, turn.messages, turn.ladder[0], demanded)
+    chosen = proposal.chosen
     sizes = {"current_tokens": turn.size, "max_tokens": turn.sizes.limit}
     if isinstance(chosen, Finding):
         return sizes
     leaving = {"messages_leaving": len(chosen.drop), "messages_clipped": len(chosen.clip)}
-    return {**sizes, **leaving, "tokens_after_about": chosen.tokens + goal.summary}
+    return {**sizes, **leaving, "tokens_after_about": chosen.tokens + proposal.goal.summary}
 
 
 def understood(answer: Any) -> tuple[bool, str | None]:

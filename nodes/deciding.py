@@ -1,15 +1,17 @@
 """The one place where a check's figures become a route: used by `token_check` and by `model` (B23)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from .attempts import note
+from .confirm import nobody_to_ask
+from .errors import ContextExhaustedError
 from .events import PreCompactEvent, TriggerSource, emit, log, warning_event
 from .policies.breaker import Past, held_off
 from .policies.triggers import Decision, Reading, Standing, decide, firing
 from .state import Route
 from .steps import Step
-from .triggers import Hook, share
+from .triggers import Hook, Unit, share
 from .turn import Turn
 
 ON: Mapping[str, str] = {"compact": "selective_compaction", "confirm": "confirm", "choose": "confirm"}
@@ -19,7 +21,11 @@ HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_mo
 
 
 def check(turn: Turn, size: int, source: TriggerSource, route: Route) -> Step[dict[str, Any]]:
-    """Ask the triggers about a request of `size` tokens; the keys of the `compaction` channel that follow."""
+    """Ask the triggers about a request of `size` tokens; the keys of the `compaction` channel that follow.
+
+    What is done then depends on the request that is sent next: `size` may leave out what came last. Raises
+    `ContextExhaustedError` over the limit where nobody can be asked and the settings refuse to compact unasked.
+    """
     marked = turn.compaction.get("marked")
     reading = Reading(
         hook=HOOKS[source],
@@ -27,6 +33,7 @@ def check(turn: Turn, size: int, source: TriggerSource, route: Route) -> Step[di
         sizes=turn.sizes,
         messages=turn.messages,
         turns=turn.turns_since_commit,
+        in_vain=cast("Mapping[Unit, int]", turn.compaction.get("in_vain") or {}),
         marked=marked,
     )
     fired = firing(reading, turn.settings, turn.team.triggers)
@@ -34,13 +41,14 @@ def check(turn: Turn, size: int, source: TriggerSource, route: Route) -> Step[di
         return {"step": route, "route": route, **_warned(turn, size, source)}
     name = source if fired.name == "tokens" else fired.name
     emit(turn.writer, PreCompactEvent(trigger=name, current_tokens=size, threshold=turn.sizes.trigger))
-    decision = decide(size, turn.sizes, standing(turn), answered=route == "end")
+    due = size if route == "end" else max(size, turn.size)
+    decision = decide(due, turn.sizes, standing(turn), answered=route == "end")
     if decision == "deferred":
         reason = held_off(past(turn), turn.settings)
         log.info("Skipping a compaction during the cool-down (冷却中，跳过压缩): %s", reason)
         yield from note(turn, name, "deferred_cooldown", size, reason=reason)
     if decision in ("confirm", "choose") and not turn.can_ask:
-        decision = yield from _unasked(turn, name, size)
+        decision = yield from _unasked(turn, name, due, decision)
     heard: dict[str, Any] = {"marked": None} if marked else {}
     warned = {} if decision in ON else _warned(turn, size, source)
     return {
@@ -58,18 +66,23 @@ def check(turn: Turn, size: int, source: TriggerSource, route: Route) -> Step[di
 
 def _warned(turn: Turn, size: int, source: TriggerSource) -> dict[str, bool]:
     """Warn where the conversation has grown to `warn_ratio`, once until the next commit."""
-    ratio, window = turn.settings.warn_ratio, turn.sizes.window
-    if source == "input" or ratio is None or size < share(window, ratio) or turn.compaction.get("warned"):
+    ratio, base = turn.settings.warn_ratio, turn.sizes.base
+    if source == "input" or ratio is None or size < share(base, ratio) or turn.compaction.get("warned"):
         return {}
-    emit(turn.writer, warning_event(size, window, turn.sizes.trigger))
+    emit(turn.writer, warning_event(size, base, turn.sizes.trigger))
     return {"warned": True}
 
 
-def _unasked(turn: Turn, trigger: str, size: int) -> Step[Decision]:
-    """What is done where a person should be asked and nobody can answer (I22); over the limit there is no choice."""
-    if turn.settings.on_no_handler == "proceed" or size > turn.sizes.limit:
+def _unasked(turn: Turn, trigger: str, size: int, due: Decision) -> Step[Decision]:
+    """What is done where a person should be asked and nobody can answer (I22): `proceed` compacts, `refuse` does not.
+
+    Over the limit a refusal is an error: the request cannot be sent as it is.
+    """
+    if turn.settings.on_no_handler == "proceed":
         return "compact"
     yield from note(turn, trigger, "declined", size, reason="nobody_to_ask")
+    if due == "choose" and turn.meter.request(turn.messages) > turn.sizes.limit:
+        raise ContextExhaustedError(nobody_to_ask(turn))
     return "declined"
 
 

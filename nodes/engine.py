@@ -15,7 +15,6 @@ from .ladder import Rung
 from .policies.choosing import choose, forced
 from .policies.gate import Bounds, Finding, Required, prove
 from .policies.hiding import hide
-from .policies.key_information import fitted, key_share, ordered, original_request
 from .policies.meter import Meter
 from .policies.redaction import Redaction
 from .policies.required import NO_FACTS, Facts, facts_of, pinned_texts
@@ -114,21 +113,24 @@ def demand(
     pins: Sequence[str] = (),
     most: int | None = None,
     full: bool = False,
+    key_information: Mapping[str, str] | None = None,
 ) -> Demand:
-    """What a result must reach: below the trigger, or the limit for other triggers and the last rung (§4).
+    """What a result must reach: below the trigger, or the limit for other triggers and the last rung.
 
-    `pins` are the texts that a summary has to carry, `most` and `full` what the trigger asks for besides. After
-    the provider's own refusal our count is known to be too low, so a decisive step down is asked for.
+    `pins` and `key_information` are the texts that a summary has to carry, `most` and `full` what the trigger asks
+    for besides. After the provider's own refusal our count is known to be too low, so a decisive step down is asked
+    for.
     """
     sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
     if trigger == "overflow":
         ceiling = min(ceiling, int(before * DECISIVE))
     ceiling = min(ceiling, before - 1)
-    told = 0 if last else key_share(call.settings, sizes.room)
     named = (ANY_ID,) * (0 if last else EARLIER_HANDLES) if call.names_handles else None
-    around = Beside(pins=tuple(pins), shape=_shape(call.settings, 1, last=last), handles=named)
-    summary = frame(call, around) + _least(call) + told
+    told = {} if last or key_information is None else key_information
+    shape = _shape(call.settings, 1, last=last)
+    around = Beside(pins=tuple(pins), key_information=told, shape=shape, handles=named)
+    summary = frame(call, around) + _least(call)
     return Demand(
         before=before,
         ceiling=ceiling,
@@ -192,13 +194,6 @@ def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand)
         return bool(chosen.drop) and chosen.owes_summary
     wanted = settings.summary_mode != "if_needed" or bool(chosen.summarise) or chosen.owes_summary
     return wanted or chosen.tokens > goal.aim
-
-
-def known_information(call: Call, messages: Sequence[AnyMessage]) -> dict[str, str]:
-    """Key information that a list of messages tells by itself: the goal, and the place of pins."""
-    found = {"goal": original_request(messages), "pins": ""}
-    wanted = {name: found[name] for name in ordered(call.settings.key_information) if name in found}
-    return fitted(wanted, call.meter.unscaled(key_share(call.settings, call.sizes.room)), call.meter.counter)
 
 
 def beside(

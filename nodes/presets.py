@@ -96,6 +96,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "summary_form": "terse",
         "facts_share": 0.4,
         "trigger_ratio": 1.0,
+        "soft_zone": False,
         "target_ratio": 0.3,
         "long_input": "summarise",
     },

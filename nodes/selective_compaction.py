@@ -1,20 +1,28 @@
 """`selective_compaction`: begin the transaction and choose what leaves (S0.4)."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
+from typing import Any, get_args
 
 from .attempts import begin, close, outcome_of, recallable
 from .collecting import key_information
-from .engine import needs_summary, propose
+from .engine import needs_summary
 from .errors import ContextExhaustedError
 from .events import CompactionEvent, emit, log, meta_event
 from .failures import failure
+from .key_room import Proposal, bare, wants_key_information, with_key_information
 from .ladder import strategy
 from .policies.gate import Finding
 from .policies.selection import Counts, Demand, Selection
 from .policies.transcript import message_id
+from .policies.triggers import counted
 from .state import Draft
 from .steps import Step
+from .triggers import WISHES, Unit
 from .turn import Turn, Update, failed
+
+RESTARTING = WISHES | {"turns", "marker"}
+"""Triggers after which turns are counted anew, also where there was nothing to compact."""
 
 
 def selective_compaction(turn: Turn) -> Step[Update]:
@@ -34,22 +42,34 @@ def selective_compaction(turn: Turn) -> Step[Update]:
     draft = _opened(turn, base, rung=rung, name=name, trigger=trigger, before=before)
     log.info("Starting a selective compaction (开始选择性压缩): %s, %d tokens", name, before)
     turn.tell(meta_event("selective_start", before, before, Counts(), "started"))
-    goal = turn.demand(before, last=rung == len(ladder) - 1)
     try:
         key = turn.key(base, rung, draft["attempt"])
         yield from begin(turn, key, strategy=name, trigger=trigger, tokens_before=before)
-        chosen = propose(turn.call, turn.messages, ladder[rung], goal)
+        proposal = yield from _proposal(turn, rung, before)
+        chosen = proposal.chosen
         if not isinstance(chosen, Finding):
             chosen = replace(chosen, clip=recallable(turn, chosen.clip))
-        if not isinstance(chosen, Finding) and not ladder[rung].hides and needs_summary(turn.settings, chosen, goal):
-            draft["key_information"] = yield from key_information(turn)
+        draft["key_information"] = dict(proposal.told)
     except Exception as error:  # noqa: BLE001 - S0.21: a failure becomes a verdict, and the turn goes on
         return failed(draft, failure(error, "selective"))
     if isinstance(chosen, Finding):
         # in the soft zone nothing to gain now is no failure: the next turn may have more to leave
         return failed(draft, chosen) if urgent(turn) else (yield from _noop(turn, draft, chosen.reason))
     turn.tell(meta_event("selective_done", before, chosen.tokens, chosen.counts, "done"))
-    return _proposed(turn, draft, chosen, goal)
+    return _proposed(turn, draft, chosen, proposal.goal)
+
+
+def _proposal(turn: Turn, rung: int, before: int) -> Step[Proposal]:
+    """What leaves, with room for the key information; that is collected only where something can leave."""
+
+    def demanded(told: Mapping[str, str]) -> Demand:
+        return turn.demand(before, last=rung == len(turn.ladder) - 1, key_information=told)
+
+    first = bare(turn.call, turn.messages, turn.ladder[rung], demanded)
+    if not wants_key_information(turn.settings, turn.ladder[rung], first):
+        return first
+    texts = yield from key_information(turn)
+    return with_key_information(turn.call, turn.messages, turn.ladder[rung], demanded, first=first, texts=texts)
 
 
 def urgent(turn: Turn) -> bool:
@@ -134,5 +154,21 @@ def _noop(turn: Turn, draft: Draft, reason: str) -> Step[Update]:
             compaction_id=None,
         ),
     )
-    last = {"verdict": "noop", "tokens_before": before, "tokens_after": before}
-    return {"compaction": {"step": turn.compaction.get("route", "model"), "draft": None, "last": last}}
+    last = {"verdict": "noop", "reason": reason, "tokens_before": before, "tokens_after": before}
+    step = turn.compaction.get("route", "model")
+    return {"compaction": {"step": step, "draft": None, "last": last, **_counted_anew(turn)}}
+
+
+def _counted_anew(turn: Turn) -> dict[str, Any]:
+    """After a count or a wish that found nothing to compact: it does not fire again at every turn.
+
+    Turns are counted from here (S2.34, S2.62); of what is counted in the view, the number at this attempt is kept.
+    """
+    trigger = turn.compaction.get("trigger", "")
+    if trigger in RESTARTING:
+        return {"turns_then": turn.compaction.get("turns", 0)}
+    unit = next((one for one in get_args(Unit) if one == trigger), None)
+    if unit is None:
+        return {}
+    known = turn.compaction.get("in_vain") or {}
+    return {"in_vain": {**known, unit: counted(turn.messages, unit)}}

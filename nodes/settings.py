@@ -34,10 +34,16 @@ class _Settings(Frozen):
     figures for what it has been sent), `tiktoken`, `cjk_aware`, or `chars/N` (characters divided by N)."""
 
     output_reserve: int | None = Field(default=None, ge=0)
-    """Tokens kept free for the answer; `None`: the model's `max_tokens`, else min(16,384, window / 8)."""
+    """Tokens kept free for the answer; `None`: the model's `max_tokens`, else min(16,384, window / 8, half of what
+    lies above the trigger), and at least min(4,096, window / 16). Where this setting or `max_tokens` takes more than
+    5 % of the window, ratios are shares of the limit."""
 
     trigger_ratio: float | None = Field(default=0.8, gt=0, le=1)
     """Share of the window at which (inclusive) a compaction starts (S1.1); `None`: `triggers` alone decide."""
+
+    soft_zone: bool = True
+    """Start a compaction at the latest 2 % of the window below the limit, while the request still fits; without it
+    `trigger_ratio=1.0` starts one at the limit."""
 
     triggers: tuple[Trigger, ...] = ()
     """Further triggers: whichever fires first starts a compaction. Of several token triggers the lowest counts."""
@@ -117,11 +123,11 @@ class _Settings(Frozen):
     """Calls of the model in which so many compactions are too many; 0 switches this off."""
 
     require_confirmation: bool = False
-    """Ask before compacting in the soft zone, by an interrupt (S4.23); after a no, again over the limit (S4.39)."""
+    """Ask before compacting, by an interrupt (S4.23); over the limit with four ways to go on (S4.39)."""
 
     on_no_handler: Literal["proceed", "refuse"] | None = None
-    """Where nobody can be asked, for want of a checkpointer: `proceed` compacts unasked, `refuse` compacts only over
-    the limit; `None`: an error."""
+    """Where nobody can be asked, for want of a checkpointer: `proceed` compacts unasked; `refuse` compacts nothing,
+    and over the limit ends the run with an error; `None`: an error before anything is sent."""
 
     key_information: tuple[str, ...] = ()
     """What always stays beside a summary, by name: `goal`, `pins`, `memories`, `git_diff`, `tasks` and those that the

@@ -109,7 +109,9 @@ class Compaction(TypedDict, total=False):
     turns: int
     """Inputs so far."""
     turns_then: int
-    """The value of `turns` at the last commit."""
+    """The value of `turns` at the last commit, or when a wish or a count of turns last found nothing to compact."""
+    in_vain: dict[str, int] | None
+    """By unit, how many the view held when a count of them last found nothing to compact; until the next commit."""
     full: bool
     """Whether this compaction summarises the whole conversation (S2.28)."""
     most: int | None

@@ -88,7 +88,7 @@ def _checked(turn: Turn) -> Step[dict[str, Any]]:
     """First what stood here before, then the whole request; what the first has decided is not asked again."""
     for earlier, source in _before(turn):
         decided = yield from check(turn, earlier, source, "model")
-        if decided.get("trigger") and (decided["step"] != "model" or turn.size <= turn.sizes.limit):
+        if decided.get("trigger"):
             return decided
     return (yield from check(turn, turn.size, "precheck", "model"))
 

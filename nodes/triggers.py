@@ -22,9 +22,17 @@ class UsedRatio(Frozen):
     ratio: float = Field(gt=0, le=1)
     operator: Literal[">=", ">"] = ">="
 
+    def used(self, window: int) -> float:  # noqa: ARG002 - a share whatever the window
+        """The share of the window that the request is compared with."""
+        return self.ratio
+
+    def level(self, window: int) -> int:
+        """Tokens that the request is compared with."""
+        return share(window, self.ratio)
+
     def threshold(self, window: int) -> int:
         """Fewest tokens that fire it."""
-        return share(window, self.ratio) + (self.operator == ">")
+        return self.level(window) + (self.operator == ">")
 
 
 class RemainingRatio(Frozen):
@@ -34,9 +42,17 @@ class RemainingRatio(Frozen):
     ratio: float = Field(default=0.25, gt=0, lt=1)
     operator: Literal["<", "<="] = "<"
 
+    def used(self, window: int) -> float:  # noqa: ARG002 - a share whatever the window
+        """The share of the window that the request is compared with."""
+        return 1 - self.ratio
+
+    def level(self, window: int) -> int:
+        """Tokens that the request is compared with."""
+        return window - share(window, self.ratio)
+
     def threshold(self, window: int) -> int:
         """Fewest tokens that fire it."""
-        return window - share(window, self.ratio) + (self.operator == "<")
+        return self.level(window) + (self.operator == "<")
 
 
 class ReserveTokens(Frozen):
@@ -46,6 +62,14 @@ class ReserveTokens(Frozen):
     tokens: NonNegativeInt = 16_384
     operator: Literal[">=", ">"] = ">"
     """How the request is compared with the window without the reserve."""
+
+    def used(self, window: int) -> float:
+        """The share of the window that the request is compared with."""
+        return self.level(window) / window
+
+    def level(self, window: int) -> int:
+        """Tokens that the request is compared with."""
+        return max(0, window - self.tokens)
 
     def threshold(self, window: int) -> int:
         """Fewest tokens that fire it."""
@@ -66,6 +90,14 @@ class Count(Frozen):
     def most(self) -> int:
         """The most that does not fire it."""
         return self.limit - (self.operator == ">=")
+
+    def fires(self, count: int, in_vain: int | None = None) -> bool:
+        """Whether so many fire it; after an attempt that found nothing to do, once there are a tenth more of them.
+
+        `in_vain` is the count at that attempt. Turns are counted from there anew and need no such mark.
+        """
+        again = in_vain is None or not in_vain <= count < in_vain + max(1, self.limit // 10)
+        return count > self.most and again
 
 
 class Marker(Frozen):

@@ -1,6 +1,6 @@
 """What a node sees: the state, the sizes of this call, where the turn stands in SQL, and who to ask."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -13,7 +13,7 @@ from langgraph.types import StreamWriter
 
 from langgraph_compaction.checkpoint import AttemptKey, digest, digest_all
 
-from .collaborators import Collaborators, Model, max_tokens_of, model_name, window_of
+from .collaborators import Collaborators, Model, model_name, window_of
 from .engine import Call, demand
 from .events import CompactionMetaEvent, emit
 from .key_information import check_known
@@ -22,7 +22,7 @@ from .policies.gate import Finding
 from .policies.meter import Meter
 from .policies.request import stand_ins
 from .policies.selection import Demand
-from .policies.sizes import Sizes, sizes_of
+from .policies.sizes import Sizes
 from .policies.strategies.registry import check_named
 from .policies.tokens import TokenCounter, total
 from .policies.transcript import Transcript
@@ -80,10 +80,8 @@ class Turn:
     @property
     def draft(self) -> Draft:
         """The open draft; a node that runs with none open is wired wrongly."""
-        draft = self.compaction.get("draft")
-        if draft is None:
-            msg = "no draft is open"
-            raise RuntimeError(msg)
+        if (draft := self.compaction.get("draft")) is None:
+            raise RuntimeError("no draft is open")
         return draft
 
     @property
@@ -140,7 +138,7 @@ class Turn:
         fixed = self.meter.scaled(self.meter.overhead + total(self.counter, system))
         window = window_of(self.settings, self.model)
         learned = (self.compaction.get("learned") or {}).get(self.model_name, window)
-        return sizes_of(self.settings, window=min(window, learned), fixed=fixed, max_tokens=max_tokens_of(self.model))
+        return self.team.sizes_for(self.model, self.settings, window=min(window, learned), fixed=fixed)
 
     @cached_property
     def call(self) -> Call:
@@ -155,8 +153,8 @@ class Turn:
             names_handles=self._can_recall,
         )
 
-    def demand(self, before: int, *, last: bool) -> Demand:
-        """What this compaction has to reach from `before` tokens, by the trigger that fired."""
+    def demand(self, before: int, *, last: bool, key_information: Mapping[str, str] | None = None) -> Demand:
+        """What this compaction has to reach from `before` tokens, by the trigger that fired, beside these texts."""
         return demand(
             self.call,
             trigger=self.compaction.get("trigger", "precheck"),
@@ -165,6 +163,7 @@ class Turn:
             pins=self.call.pinned_texts(self.messages),
             most=self.compaction.get("most"),
             full=self.compaction.get("full", False),
+            key_information=key_information,
         )
 
     def _just_said(self) -> list[str]:
@@ -214,7 +213,7 @@ class Turn:
 
     @property
     def turns_since_commit(self) -> int:
-        """Inputs since the last compaction (S2.34)."""
+        """Inputs since the last compaction, or since a wish or a count of turns found nothing to compact (S2.34)."""
         return self.compaction.get("turns", 0) - self.compaction.get("turns_then", 0)
 
     @property

@@ -1,5 +1,11 @@
 """Fakes at the model's edge: the public fault kit under the name that the tests know it by."""
 
+from typing import Any
+
+from langchain_anthropic import ChatAnthropic
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
 from langgraph_compaction.nodes.testing import (
     Reply,
     ReplyingSummarizer,
@@ -15,9 +21,37 @@ __all__ = [
     "Reply",
     "ReplyingSummarizer",
     "ScriptedModel",
+    "SizedModel",
     "StalledSummarizer",
     "StreamingModel",
     "calls",
+    "claude",
+    "gpt",
+    "sized_as",
     "texts",
     "usage",
 ]
+
+
+def gpt(name: str, **given: Any) -> ChatOpenAI:
+    """Return a real model object of OpenAI's; nothing is sent."""
+    return ChatOpenAI(model=name, api_key=SecretStr("none"), **given)
+
+
+def claude(**given: Any) -> ChatAnthropic:
+    """Return a real model object of Anthropic's, which sets `max_tokens` itself: 64,000; nothing is sent."""
+    return ChatAnthropic(model_name="claude-sonnet-4-5", api_key=SecretStr("none"), **given)
+
+
+class SizedModel(ScriptedModel):
+    """A scripted model with an output limit of its own, as a provider's may have."""
+
+    max_tokens: int | None = None
+
+
+def sized_as(real: ChatOpenAI | ChatAnthropic, *replies: Any) -> SizedModel:
+    """Return a scripted model with the name, profile and output limit of a real one."""
+    name = real.model_name if isinstance(real, ChatOpenAI) else real.model
+    model = SizedModel(replies=list(replies or ("ok",)), name_=name, max_tokens=real.max_tokens)
+    model.profile = real.profile
+    return model

@@ -1,7 +1,7 @@
 """Whether a conversation is compacted now, by which trigger, and whether that is urgent (DESIGN §4, §7)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from langchain_core.messages import AnyMessage, SystemMessage
@@ -29,19 +29,24 @@ class Reading:
     messages: Sequence[AnyMessage] = ()
     """The conversation as the model sees it."""
     turns: int = 0
-    """Inputs since the last compaction."""
+    """Inputs since the last compaction, or since the last attempt by a count or a wish that found nothing to do."""
+    in_vain: Mapping[Unit, int] = field(default_factory=dict[Unit, int])
+    """By unit, the count at which the last attempt found nothing to do, if there was no compaction since."""
     marked: str | None = None
     """The marker that the model wrote into its last answer (S2.4)."""
 
     def count(self, unit: Unit) -> int:
         """How many of these there are."""
-        if unit == "turns":
-            return self.turns
-        if unit == "rounds":
-            return sum(map(is_real_user, self.messages))
-        if unit == "messages":
-            return sum(not isinstance(message, SystemMessage) for message in self.messages)
-        return len(self.messages)
+        return self.turns if unit == "turns" else counted(self.messages, unit)
+
+
+def counted(messages: Sequence[AnyMessage], unit: Unit) -> int:
+    """How many of these a conversation holds as the model sees it: rounds, messages, or all messages."""
+    if unit == "rounds":
+        return sum(map(is_real_user, messages))
+    if unit == "messages":
+        return sum(not isinstance(message, SystemMessage) for message in messages)
+    return len(messages)
 
 
 OwnTrigger = Callable[[Reading], bool]
@@ -95,7 +100,9 @@ def _reached(reading: Reading, settings: CompactionSettings, own: Mapping[str, O
     if over or (settings.token_triggers and reading.size >= reading.sizes.trigger):
         return Firing()
     for trigger in settings.triggers:
-        if isinstance(trigger, Count) and reading.count(trigger.unit) > trigger.most:
+        if isinstance(trigger, Count) and trigger.fires(
+            reading.count(trigger.unit), reading.in_vain.get(trigger.unit)
+        ):
             seen = trigger.unit in ("messages", "events")
             return Firing(name=trigger.unit, full=trigger.full, most=trigger.most if seen else None)
         if isinstance(trigger, Own) and own[trigger.name](reading):
@@ -121,13 +128,12 @@ UNTROUBLED = Standing()
 def decide(size: int, sizes: Sizes, standing: Standing = UNTROUBLED, *, answered: bool = False) -> Decision:
     """What to do about a request of `size` tokens for which a trigger fired; `answered`: the turn is over.
 
-    Over the limit nothing is deferred, and nobody is asked but who has declined before: they choose how the
-    conversation goes on, once it has to (S4.39).
+    Over the limit nothing is deferred or held off. Where a person is asked first, they choose there how the
+    conversation goes on, whether they declined before or not (S4.39). After the answer nothing is about to be sent:
+    the usual question is enough, and after a no the choice waits for the next input.
     """
     if size > sizes.limit:
-        if not standing.asks_first or standing.declined_at is None:
-            return "compact"
-        return "declined" if answered else "choose"
+        return _over_the_limit(standing, answered=answered)
     if standing.undone:
         return "held"
     if standing.held_off:
@@ -136,3 +142,11 @@ def decide(size: int, sizes: Sizes, standing: Standing = UNTROUBLED, *, answered
         return "compact"
     declined = standing.declined_at is not None and size < standing.declined_at + sizes.window * GROWTH
     return "declined" if declined else "confirm"
+
+
+def _over_the_limit(standing: Standing, *, answered: bool) -> Decision:
+    if not standing.asks_first:
+        return "compact"
+    if not answered:
+        return "choose"
+    return "confirm" if standing.declined_at is None else "declined"

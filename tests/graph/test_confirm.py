@@ -7,7 +7,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langgraph_compaction.graph import SettingsError
+from langgraph_compaction.graph import ContextExhaustedError, SettingsError
 from langgraph_compaction.graph.agent import agent as served
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
@@ -135,10 +135,16 @@ async def test_a_new_input_instead_of_an_answer_asks_again(go: Drive) -> None:
     assert {"question", "second"} <= {message.id for message in values(graph)["messages"]}
 
 
-async def test_over_the_limit_nobody_is_asked(go: Drive) -> None:
-    """In the hard zone there is nothing to choose."""
+@pytest.mark.requirement("S4.39")
+async def test_over_the_limit_the_question_is_how_to_go_on(go: Drive) -> None:
+    """One question, with the ways that there are in place of yes and no."""
     graph = asking()
     await go.invoke(graph, {"messages": [*rounds(12), HumanMessage("and now?")]})
+    asked = question(graph)
+    assert asked["answers"] == ["compact", "drop_oldest", "new_thread", "raise"]
+    assert (asked["current_tokens"], asked["max_tokens"]) == (1_302, 1_000)
+    assert verdicts(graph) == []
+    await go.invoke(graph, Command(resume="compact"))
     assert graph.get_state(CONFIG).interrupts == ()
     assert verdicts(graph) == ["committed"]
 
@@ -194,12 +200,12 @@ async def test_a_run_that_asks_for_questions_without_a_checkpointer_is_an_error(
 @pytest.mark.requirement("I22")
 @pytest.mark.parametrize(
     ("on_no_handler", "tokens", "verdict"),
-    [("proceed", 864, "committed"), ("refuse", 864, "declined"), ("refuse", 1_080, "committed")],
+    [("proceed", 864, "committed"), ("refuse", 864, "declined"), ("proceed", 1_080, "committed")],
 )
 async def test_where_nobody_can_answer_the_settings_say_what_is_done(
     go: Drive, on_no_handler: str, tokens: int, verdict: str
 ) -> None:
-    """`proceed` compacts unasked; `refuse` only over the limit, where the model could not be asked otherwise."""
+    """`proceed` compacts unasked, over the limit too; `refuse` goes on with the whole conversation."""
     model = ScriptedModel()
     graph = asking(model, checkpointer=None, on_no_handler=on_no_handler)
     given = {"messages": [*rounds(tokens // 108), HumanMessage("and now?")]}
@@ -210,11 +216,24 @@ async def test_where_nobody_can_answer_the_settings_say_what_is_done(
     assert ledger(graph)[0].reason == ("nobody_to_ask" if verdict == "declined" else "")
 
 
-@pytest.mark.requirement("I22")
-async def test_a_no_of_another_run_refuses_nothing_over_the_limit(go: Drive) -> None:
-    """A state declined before, carried to where nobody can answer: the model could not be asked otherwise."""
-    graph = asking(checkpointer=None, on_no_handler="refuse")
-    await go.invoke(graph, {"messages": [*rounds(10), HumanMessage("and now?")], "compaction": {"declined_at": 800}})
+@pytest.mark.requirement("I22", "S4.39")
+@pytest.mark.parametrize("earlier", [{}, {"declined_at": 800}])
+async def test_a_refusal_over_the_limit_is_an_error(go: Drive, earlier: dict[str, Any]) -> None:
+    """Nothing is sent or compacted unasked, whether or not a no was carried here; the ledger has the refusal."""
+    model = ScriptedModel()
+    graph = asking(model, checkpointer=None, on_no_handler="refuse")
+    with pytest.raises(ContextExhaustedError, match=r"1086 tokens.*limit is 1000.*on_no_handler='proceed'"):
+        await go.invoke(graph, {"messages": [*rounds(10), HumanMessage("and now?")], "compaction": earlier})
+    assert model.received == []
+    assert [(row.verdict, row.reason) for row in ledger(graph)] == [("declined", "nobody_to_ask")]
+
+
+@pytest.mark.requirement("I22", "S3.15")
+async def test_an_overflow_is_compacted_where_nobody_can_answer(go: Drive) -> None:
+    """The provider's refusal never asks, so that there is nothing to refuse."""
+    model = ScriptedModel(replies=[ContextOverflowError("prompt is too long"), "ok"])
+    graph = asking(model, checkpointer=None, on_no_handler="refuse")
+    await go.invoke(graph, {"messages": [*rounds(6), HumanMessage("and now?")]})
     assert verdicts(graph) == ["committed"]
 
 

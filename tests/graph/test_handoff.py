@@ -1,10 +1,10 @@
-"""After a no, over the limit: how a conversation goes on, by the person's choice (S4.39)."""
+"""Over the limit: how a conversation goes on, by the person's choice (S4.39)."""
 
 import json
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
@@ -22,26 +22,30 @@ from langgraph_compaction.graph import (
     transcript,
 )
 from langgraph_compaction.nodes.policies.transcript import is_summary
-from tests.fakes import ScriptedModel, texts
+from tests.fakes import ScriptedModel, texts, usage
 from tests.graph.harness import (
     CONFIG,
     SMALL,
     SUMMARY,
     THREAD,
     WORDS,
+    Clock,
     Drive,
     agent,
+    events,
     filler,
     frozen,
     full,
     ledger,
     request_tokens,
+    rounds,
     said,
     standing,
     steps,
     values,
     verdicts,
 )
+from tests.graph.middleware.agents import agent as middleware_agent
 
 WAYS = ["compact", "drop_oldest", "new_thread", "raise"]
 NEW: RunnableConfig = {"configurable": {"thread_id": "new"}}
@@ -220,13 +224,130 @@ async def test_after_the_answer_nothing_is_asked_over_the_limit(go: Drive) -> No
 
 
 @pytest.mark.requirement("S4.39")
-async def test_without_a_no_before_nobody_is_asked(go: Drive) -> None:
-    """Who jumps over the limit in one step, or has switched the questions off since, is compacted at once."""
+async def test_who_has_switched_the_questions_off_since_is_compacted_at_once(go: Drive) -> None:
+    """An earlier no binds only while people are asked."""
     graph = agent(require_confirmation=True)
     await go.invoke(graph, full())
     await go.invoke(graph, Command(resume=False))
     await go.invoke(graph, said(filler(150, "more")), context={"require_confirmation": False})
     assert verdicts(graph) == ["declined", "committed"]
+
+
+def leap(build: Any = agent, model: Any = None, summarizer: Any = None, **options: Any) -> Any:
+    """An agent that asks, and whose conversation will be 648 tokens: no trigger yet."""
+    return build(model, summarizer, require_confirmation=True, **options)
+
+
+EARLIER = {"messages": [*rounds(6)[:-1]]}
+
+
+async def leapt(go: Drive, graph: Any, **options: Any) -> dict[str, Any]:
+    """What the person is asked when one input takes the conversation from below the trigger to over the limit."""
+    await go.invoke(graph, EARLIER, CONFIG, **options)
+    assert graph.get_state(CONFIG).interrupts == ()
+    await go.invoke(graph, said(filler(500, "more"), "over"), CONFIG, **options)
+    return question(graph)
+
+
+@pytest.mark.requirement("S4.39", "S4.23")
+@pytest.mark.parametrize("preset", ["selective", "progressive", "layered_defence", "recent_rounds"])
+@pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
+async def test_a_jump_over_the_limit_asks_one_question_with_the_four_ways(go: Drive, build: Any, preset: str) -> None:
+    """Without a no before; nothing is compacted or sent until it is answered, and afterwards nobody is asked."""
+    model = ScriptedModel()
+    graph = leap(build, model, preset=preset)
+    asked = await leapt(go, graph)
+    assert asked["answers"] == WAYS
+    assert asked["current_tokens"] > asked["max_tokens"] == 1_000
+    assert (verdicts(graph), len(model.received)) == ([], 1)
+    await go.invoke(graph, Command(resume="compact"), CONFIG)
+    assert graph.get_state(CONFIG).interrupts == ()
+    assert verdicts(graph) == ["committed"]
+    assert model.received[-1][-1].id == "over"
+    assert len(model.received) == 2
+
+
+@pytest.mark.requirement("S4.39")
+@pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
+@pytest.mark.parametrize("answer", ["raise", "maybe", False, {"accept": False}, 7])
+async def test_what_is_no_way_after_a_jump_is_an_error(go: Drive, build: Any, answer: Any) -> None:
+    """Nothing is sent and nothing is compacted; the next input is asked about again."""
+    model = ScriptedModel()
+    graph = leap(build, model)
+    await leapt(go, graph)
+    before = values(graph)["messages"]
+    with pytest.raises(ContextExhaustedError, match=r"limit is 1000.*as was chosen.*update_state"):
+        await go.invoke(graph, Command(resume=answer), CONFIG)
+    assert frozen(values(graph)["messages"]) == frozen(before)
+    assert len(model.received) == 1
+    await go.invoke(graph, said("and now?"), CONFIG)
+    assert question(graph)["answers"] == WAYS
+
+
+@pytest.mark.requirement("S4.39")
+@pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
+async def test_the_other_ways_serve_after_a_jump_too(go: Drive, build: Any) -> None:
+    """The oldest messages are hidden without a summary, or another thread takes over."""
+    summarizer = ScriptedModel(replies=[SUMMARY])
+    graph = leap(build, summarizer=summarizer)
+    await leapt(go, graph)
+    await go.invoke(graph, Command(resume="drop_oldest"), CONFIG)
+    assert (ledger(graph)[-1].strategy, ledger(graph)[-1].verdict) == ("hide", "degraded_deterministic")
+    assert summarizer.received == []
+    graph = leap(build)
+    await leapt(go, graph)
+    before = values(graph)["messages"]
+    await go.invoke(graph, Command(resume="new_thread"), CONFIG)
+    assert [message.id for message in handoff(graph, CONFIG)["messages"]][-1] == "over"
+    assert frozen(values(graph)["messages"][: len(before)]) == frozen(before)
+
+
+@pytest.mark.requirement("S4.39")
+async def test_rungs_that_fail_after_the_answer_ask_nobody_again(go: Drive) -> None:
+    """The summariser is down: the rungs run on within the turn until one commits."""
+    graph = leap(summarizer=ScriptedModel(replies=[ValueError("down")]))
+    await leapt(go, graph)
+    chunks = await go.stream(graph, Command(resume="compact"))
+    assert "__interrupt__" not in steps(chunks)
+    assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
+
+
+@pytest.mark.requirement("S4.39", "S4.32")
+async def test_a_preset_that_checks_before_the_input_asks_how_where_the_input_goes_over(go: Drive) -> None:
+    """The conversation before it is in the soft zone, and the request that is to be sent is over the limit."""
+    graph = agent(preset="recent_rounds")
+    chunks = await go.stream(
+        graph, {"messages": [*rounds(8), HumanMessage(filler(200, "q"))]}, stream_mode=["updates", "custom"]
+    )
+    assert [event["current_tokens"] for event in events(chunks, "PreCompactEvent")] == [864]
+    assert question(graph)["answers"] == WAYS
+    assert question(graph)["current_tokens"] == 1_068
+
+
+@pytest.mark.requirement("S4.39", "S0.48")
+async def test_a_cool_down_defers_no_question_over_the_limit(go: Drive, clock: Clock) -> None:
+    """Nor does an undone compaction that is held."""
+    graph = leap(now=clock)
+    given = {**full(), "compaction": {"cooldown_until": clock.time + 5, "held": True}}
+    await go.invoke(graph, given)
+    assert graph.get_state(CONFIG).interrupts == ()
+    await go.invoke(graph, said(filler(200, "more")))
+    assert question(graph)["answers"] == WAYS
+
+
+@pytest.mark.requirement("S4.39", "S4.23")
+@pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
+async def test_an_answer_that_goes_over_the_limit_is_followed_by_the_usual_question(go: Drive, build: Any) -> None:
+    """Nothing is about to be sent: to go on without it is still possible, and the ways come with the next input."""
+    model = ScriptedModel(replies=[usage(AIMessage(filler(500, "a"), id="long"), 600, 500)])
+    graph = leap(build, model)
+    await go.invoke(graph, EARLIER, CONFIG)
+    assert [answer for answer in question(graph)["answers"] if isinstance(answer, str)] == ["accept", "decline"]
+    await go.invoke(graph, Command(resume=False), CONFIG)
+    assert graph.get_state(CONFIG).next == ()
+    await go.invoke(graph, said("and now?"), CONFIG)
+    assert question(graph)["answers"] == WAYS
+    assert len(model.received) == 1
 
 
 async def test_a_handover_tries_the_next_rung_where_the_summariser_fails(go: Drive) -> None:
@@ -237,22 +358,29 @@ async def test_a_handover_tries_the_next_rung_where_the_summariser_fails(go: Dri
     assert is_summary(handoff(graph, CONFIG)["messages"][0])
 
 
-async def test_inside_a_parent_no_new_thread_is_offered(go: Drive) -> None:
-    """Its run does not end where ours does; and who chooses `raise` there has the error at once."""
-    model = ScriptedModel()
+def parent_of(model: ScriptedModel, *, checkpointer: Any = None, **chosen: Any) -> Any:
+    """A graph that compacts in one node and answers in another."""
 
     def answer(state: CompactionState) -> dict[str, Any]:
         return {"messages": [model.invoke(state["messages"])]}
 
     inner = create_compaction_graph(
-        settings=CompactionSettings(**SMALL, require_confirmation=True), summarizer="digest", token_counter=WORDS
+        settings=CompactionSettings(**SMALL, require_confirmation=True, **chosen),
+        summarizer="digest",
+        token_counter=WORDS,
     )
     parent = StateGraph(CompactionState)
     parent.add_node("compact", as_node(inner))
     parent.add_node("answer", answer)
     parent.add_edge(START, "compact")
     parent.add_edge("compact", "answer")
-    graph = parent.compile(checkpointer=InMemorySaver())
+    return parent.compile(checkpointer=checkpointer)
+
+
+async def test_inside_a_parent_no_new_thread_is_offered(go: Drive) -> None:
+    """Its run does not end where ours does; and who chooses `raise` there has the error at once."""
+    model = ScriptedModel()
+    graph = parent_of(model, checkpointer=InMemorySaver())
     await go.invoke(graph, full())
     await go.invoke(graph, Command(resume=False))
     await go.invoke(graph, said(filler(150, "more")))
@@ -260,3 +388,47 @@ async def test_inside_a_parent_no_new_thread_is_offered(go: Drive) -> None:
     with pytest.raises(ContextExhaustedError, match="update_state"):
         await go.invoke(graph, Command(resume="new_thread"))
     assert len(model.received) == 1
+
+
+@pytest.mark.requirement("S4.39")
+@pytest.mark.parametrize("answer", ["compact", "drop_oldest", "what?"])
+async def test_inside_a_parent_a_jump_over_the_limit_is_asked_about_too(go: Drive, answer: str) -> None:
+    """Three ways; the parent's model is called with what fits, or not at all."""
+    model = ScriptedModel()
+    graph = parent_of(model, checkpointer=InMemorySaver())
+    assert (await leapt(go, graph))["answers"] == [way for way in WAYS if way != "new_thread"]
+    if answer == "what?":
+        with pytest.raises(ContextExhaustedError, match="as was chosen"):
+            await go.invoke(graph, Command(resume=answer))
+        assert len(model.received) == 1
+        return
+    await go.invoke(graph, Command(resume=answer))
+    assert request_tokens(model.received[-1]) <= 1_000
+    assert model.received[-1][-1].id == "over"
+
+
+@pytest.mark.requirement("I22", "S4.39")
+@pytest.mark.parametrize("where", ["graph", "middleware", "parent"])
+@pytest.mark.parametrize("on_no_handler", ["proceed", "refuse"])
+async def test_over_the_limit_where_nobody_can_answer_the_settings_decide(
+    go: Drive, where: str, on_no_handler: str
+) -> None:
+    """`proceed` compacts unasked; `refuse` sends nothing and compacts nothing, and says what can be done."""
+    model = ScriptedModel()
+    graph = (
+        parent_of(model, on_no_handler=on_no_handler)
+        if where == "parent"
+        else leap(
+            agent if where == "graph" else middleware_agent, model, checkpointer=None, on_no_handler=on_no_handler
+        )
+    )
+    given = {"messages": [*rounds(10), HumanMessage("and now?", id="over")]}
+    if on_no_handler == "refuse":
+        says = r"holds 1086 tokens and the limit is 1000.*on_no_handler='refuse'.*checkpointer=.*'proceed'"
+        with pytest.raises(ContextExhaustedError, match=says):
+            await go.invoke(graph, given, {})
+        assert model.received == []
+        return
+    result = await go.invoke(graph, given, {})
+    assert request_tokens(model.received[-1]) <= 1_000
+    assert result["messages"][-1].text == "ok"

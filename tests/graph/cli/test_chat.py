@@ -54,7 +54,7 @@ def test_a_person_sees_the_answer_and_the_gauge() -> None:
     """In a terminal's place stand plain lines: the answer, then size, trigger and limit."""
     lines = talk("Hello, ship.").output.splitlines()
     assert "you> (a scripted echo; it sees 1 of your messages) Hello, ship." in lines
-    assert "of 3,500 tokens (trigger 3,200)" in lines[-3]
+    assert "of 3,600 tokens (trigger 3,200)" in lines[-3]
 
 
 @pytest.mark.parametrize("last", ["/quit", ""])
@@ -99,7 +99,7 @@ def test_status_tells_how_the_thread_stands() -> None:
     assert (status["epoch"], status["last"], status["said"]) == (1, "committed", 8)
     assert status["messages"] < status["said"]
     assert [row["verdict"] for row in status["rows"]] == ["committed"]
-    assert status["standing"]["limit"] == 3_500
+    assert status["standing"]["limit"] == 3_600
 
 
 def test_an_unknown_command_is_not_sent_to_the_model() -> None:
@@ -134,7 +134,7 @@ def test_a_confirmation_is_asked_in_the_chat(answer: str, verdict: str) -> None:
     """With --confirm the person is asked first; yes or a focus compacts, no goes on without."""
     said = heard(*full(), answer, "/status", args=["--confirm"])
     (question,) = of_kind(said, "question")
-    assert question["max_tokens"] == 3_500
+    assert question["max_tokens"] == 3_600
     (status,) = of_kind(said, "status")
     assert status["last"] == verdict
     assert len(of_kind(said, "answer")) == len(full())
@@ -167,7 +167,7 @@ def test_a_real_model_streams_through_the_agent() -> None:
         "type": "gauge",
         "tokens": 23,
         "trigger": 4000,
-        "limit": 4375,
+        "limit": 4500,
         "window": 5000,
     }
     assert script.requests[0]["stream"]
@@ -269,7 +269,7 @@ def test_in_a_terminal_ctrl_c_at_the_prompt_ends_politely() -> None:
     child.expect("you> ")
     child.sendline("Ahoy.")
     child.expect(r"a scripted echo; it sees 1 of your messages\) Ahoy\.")
-    child.expect(r"of 3,500 tokens \(trigger 3,200\)")
+    child.expect(r"of 3,600 tokens \(trigger 3,200\)")
     child.expect("you> ")
     child.sendintr()
     child.expect("Bye.")

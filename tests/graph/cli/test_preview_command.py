@@ -85,7 +85,7 @@ def test_it_writes_nothing_and_is_what_then_happens(graph: Any, db: str, config:
     assert values(graph) == before
     assert history(graph, CONFIG) == []
     assert f"{told['tokens_before']:,} -> about {told['tokens_after_about']:,} tokens" in shown
-    assert "(trigger 3,960, limit 4,000)" in shown
+    assert "(trigger 3,920, limit 4,000)" in shown
     assert f"would leave the view: {len(told['dropped'])} messages" in shown
     assert "ru0-0" in shown
     compact_now(graph, CONFIG)
@@ -96,7 +96,7 @@ def test_it_writes_nothing_and_is_what_then_happens(graph: Any, db: str, config:
 def test_a_window_is_all_it_needs(graph: Any, db: str) -> None:
     """The settings are the usual ones then. Where nothing would be done, it says why."""
     shown = call("preview", THREAD, "--db", db, "--window", "100000").stdout
-    assert "(trigger 80,000, limit 87,500)" in shown
+    assert "(trigger 80,000, limit 90,000)" in shown
     short: Any = {"configurable": {"thread_id": "short"}}
     graph.invoke(said("hello"), short)
     shown = call("preview", "short", "--db", db, "--window", "100000").stdout

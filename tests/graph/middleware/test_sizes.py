@@ -33,20 +33,21 @@ def sizes(trigger: Any, *, fixed: int = 0) -> Sizes:
 @pytest.mark.parametrize(
     ("trigger", "tokens", "aim"),
     [
-        (None, 80_000, 43_750),
-        (("fraction", 0.8), 80_000, 43_750),
+        (None, 80_000, 45_000),
+        (("fraction", 0.8), 80_000, 45_000),
         (("fraction", 0.3), 30_000, 16_406),
         ({"fraction": 0.5}, 50_000, 27_343),
         (("tokens", 4_000), 4_000, 2_187),
         ({"tokens": 60_000}, 60_000, 32_812),
-        (("tokens", 500_000), 87_500, 43_750),
+        (("tokens", 95_000), 93_904, 47_952),
+        (("tokens", 500_000), 93_904, 47_952),
         ([("tokens", 60_000), ("fraction", 0.4)], 40_000, 21_875),
         ([("messages", 50), {"tokens": 70_000}], 70_000, 38_281),
         (("messages", 50), 87_500, 43_750),
     ],
 )
 def test_a_trigger_in_tokens(trigger: Any, tokens: int, aim: int) -> None:
-    """As LangChain means it, however low; a compaction goes clearly below it; the limit is the most."""
+    """As LangChain means it, however low; a compaction goes clearly below it; 2 % below the limit is the most."""
     found = sizes(trigger)
     assert (found.trigger, found.aim, found.raised) == (tokens, aim, False)
 

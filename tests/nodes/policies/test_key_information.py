@@ -1,14 +1,17 @@
 """Key information as text: order, quotation, share of the room, and the way back (S2.30, S2.35)."""
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_compaction.nodes import CompactionSettings, compact_messages
-from langgraph_compaction.nodes.engine import Beside, demand, frame, known_information, summary_budget
+from langgraph_compaction.nodes.engine import Beside, Call, demand, frame, summary_budget
+from langgraph_compaction.nodes.key_room import bare, foreseen
 from langgraph_compaction.nodes.policies.key_information import (
     TITLES,
     blocks,
@@ -19,6 +22,7 @@ from langgraph_compaction.nodes.policies.key_information import (
     section,
 )
 from langgraph_compaction.nodes.policies.required import first_inputs, pins_in, without_pin
+from langgraph_compaction.nodes.policies.selection import Choice, Demand, Selection, Selector
 from langgraph_compaction.nodes.policies.summary import absorbed, summary_message
 from langgraph_compaction.nodes.policies.transcript import MARK
 from tests.graph.harness import WORDS
@@ -159,23 +163,76 @@ def test_the_first_input_ends_with_the_first_answer() -> None:
     ]
 
 
+def long_rounds(count: int) -> list[AnyMessage]:
+    """Answered rounds of two long messages."""
+    return [message for _ in range(count) for message in (user(LONG), AIMessage(LONG))]
+
+
+def asked(told: Call, key: Mapping[str, str], *, before: int = 2_000, last: bool = False) -> Demand:
+    """What a compaction has to reach that carries this key information."""
+    return demand(told, trigger="check", before=before, last=last, key_information=key)
+
+
 @pytest.mark.requirement("S2.30")
 @pytest.mark.parametrize("scale", [1.0, 1.5])
-def test_room_is_kept_for_it_before_it_is_known(scale: float) -> None:
-    """The least that a summary needs holds the share, but on the last rung; what then stands there takes no more."""
+def test_room_is_kept_for_what_it_really_takes(scale: float) -> None:
+    """Not for its share: the least that a summary needs is more by just this message, but on the last rung."""
     told = call(2_000, scale, key_information=("goal",), key_information_share=0.1)
     plain = call(2_000, scale)
-    least = {last: demand(plain, trigger="check", before=2_000, last=last).summary for last in (True, False)}
-    assert demand(told, trigger="check", before=2_000, last=False).summary == least[False] + 200
-    assert demand(told, trigger="check", before=2_000, last=True).summary == least[True]
-    key = known_information(told, [user(LONG * 9)])
-    assert key["goal"].endswith("[... cut; 900 tokens in all]")
+    key = {"goal": "Port it."}
+    for last in (True, False):
+        assert asked(told, {}, last=last).summary == asked(plain, {}, last=last).summary
+    more = frame(told, Beside(key_information=key)) - frame(told, Beside())
+    assert 0 < more < 60
+    assert asked(told, key).summary == asked(told, {}).summary + more
+    assert asked(told, key).least == asked(told, key).summary
+    assert asked(told, key, last=True).summary == asked(told, {}, last=True).summary
     beside = Beside(key_information=key)
-    assert frame(told, beside) <= frame(plain, Beside()) + 200
-    without = summary_budget(
-        told, OWN, demand(told, trigger="check", before=2_000, last=False), tokens=900, ceiling=1_200
-    )
-    less = summary_budget(
-        told, OWN, demand(told, trigger="check", before=2_000, last=False), tokens=900, ceiling=1_200, extra=beside
+    without, less = (
+        summary_budget(told, OWN, asked(told, key), tokens=900, ceiling=1_200, extra=extra)
+        for extra in (Beside(), beside)
     )
     assert less < without
+
+
+@pytest.mark.requirement("S2.30")
+@pytest.mark.parametrize("window", [2_000, 128_000, 200_000])
+@pytest.mark.parametrize("words", [3, 400, 30_000])
+def test_key_information_has_its_share_or_half_of_what_can_be_freed(window: int, words: int) -> None:
+    """A wish to compact a small conversation is not in vain in a large window, however long its goal is."""
+    told = call(window, preset="progressive")
+    messages = numbered([user("word " * words), *long_rounds(12)])
+    before = told.meter.request(messages)
+
+    def demanded(key: Mapping[str, str]) -> Demand:
+        return demand(told, trigger="manual", before=before, last=False, key_information=key)
+
+    found = foreseen(told, messages, OWN, demanded)
+    assert isinstance(found.chosen, Selection)
+    assert found.chosen.tokens + found.goal.summary < before
+    assert found.told["goal"].startswith("word ")
+    size = COUNTER.text(section("goal", found.told["goal"]))
+    assert size <= min(window // 10, before // 2)
+    assert ("[... cut; " in found.told["goal"]) == (words > size)
+
+
+def test_where_no_choice_leaves_room_for_so_much_the_first_one_stands() -> None:
+    """A strategy that can free only little: key information takes half of that at most."""
+
+    def oldest_round(selector: Selector, _: Demand) -> Iterator[Choice]:
+        yield Choice(drop=frozenset(selector.spoken[1:3]))
+
+    strategies = {"oldest_round": oldest_round}
+    told = replace(call(128_000, key_information=("goal",), strategies=("oldest_round",)), strategies=strategies)
+    messages = numbered([user("word " * 400), *long_rounds(12)])
+    before = told.meter.request(messages)
+
+    def demanded(key: Mapping[str, str]) -> Demand:
+        return demand(told, trigger="manual", before=before, last=False, key_information=key)
+
+    found, first = foreseen(told, messages, OWN, demanded), bare(told, messages, OWN, demanded)
+    assert isinstance(found.chosen, Selection)
+    assert isinstance(first.chosen, Selection)
+    assert found.chosen.drop == first.chosen.drop == {1, 2}
+    freed = before - first.chosen.tokens - first.goal.summary
+    assert freed // 4 < COUNTER.text(section("goal", found.told["goal"])) <= freed // 2

@@ -1,8 +1,10 @@
 import pytest
+from langchain_core.messages import HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes.policies.sizes import Sizes
 from langgraph_compaction.nodes.policies.triggers import Reading, Standing, decide, firing
 from langgraph_compaction.nodes.settings import CompactionSettings
+from langgraph_compaction.nodes.triggers import Count, Unit
 
 SIZES = Sizes(window=1_000, reserve=100, fixed=0, trigger=800, aim=450)
 
@@ -22,11 +24,31 @@ def test_a_cooldown_defers_up_to_the_limit(size: int, decision: str) -> None:
     assert decide(size, SIZES, Standing(held_off="failures")) == decision
 
 
-@pytest.mark.requirement("S4.23")
-@pytest.mark.parametrize(("size", "decision"), [(800, "confirm"), (900, "confirm"), (901, "compact")])
-def test_a_person_is_asked_up_to_the_limit(size: int, decision: str) -> None:
-    """Over it there is no choice left."""
+@pytest.mark.requirement("S4.23", "S4.39")
+@pytest.mark.parametrize(
+    ("size", "decision"), [(800, "confirm"), (900, "confirm"), (901, "choose"), (9_999, "choose")]
+)
+def test_a_person_is_asked_whether_up_to_the_limit_and_how_over_it(size: int, decision: str) -> None:
+    """Also where the conversation jumped over the limit at once, and whatever holds compactions off."""
     assert decide(size, SIZES, Standing(asks_first=True)) == decision
+    if size > SIZES.limit:
+        assert decide(size, SIZES, Standing(asks_first=True, held_off="failures", undone=True)) == decision
+
+
+@pytest.mark.requirement("S4.23")
+@pytest.mark.parametrize(("declined_at", "decision"), [(None, "confirm"), (800, "declined")])
+def test_after_the_answer_a_person_is_asked_whether_also_over_the_limit(
+    declined_at: int | None, decision: str
+) -> None:
+    """Nothing is about to be sent: after a no the choice waits for the next input."""
+    standing = Standing(asks_first=True, declined_at=declined_at)
+    assert decide(901, SIZES, standing, answered=True) == decision
+
+
+def test_over_the_limit_who_is_not_to_be_asked_is_compacted_at_once() -> None:
+    """Before the call and after it; nothing holds it off."""
+    standing = Standing(held_off="failures", undone=True, declined_at=800)
+    assert [decide(901, SIZES, standing, answered=answered) for answered in (False, True)] == ["compact"] * 2
 
 
 @pytest.mark.parametrize(("size", "decision"), [(800, "declined"), (849, "declined"), (850, "confirm")])
@@ -67,3 +89,40 @@ def test_an_earlier_no_binds_only_while_people_are_asked() -> None:
 def test_a_cooldown_comes_before_the_question() -> None:
     """Nobody is asked about what would be deferred."""
     assert decide(800, SIZES, Standing(asks_first=True, held_off="frequency")) == "deferred"
+
+
+@pytest.mark.requirement("S3.13")
+@pytest.mark.parametrize(
+    ("count", "in_vain", "fires"),
+    [
+        (700, None, False),
+        (701, None, True),
+        (702, 701, False),
+        (770, 701, False),
+        (771, 701, True),
+        (701, 760, True),  # the conversation has shrunk since and grown again
+        (700, 760, False),
+    ],
+)
+def test_a_count_that_found_nothing_to_compact_waits_for_a_tenth_more(
+    count: int, in_vain: int | None, *, fires: bool
+) -> None:
+    """It would fire at every turn otherwise: what it counts does not get less by itself."""
+    assert Count(unit="events", limit=700, operator=">").fires(count, in_vain) == fires
+
+
+def test_a_small_count_waits_for_one_more() -> None:
+    """A tenth of five is less than one."""
+    assert [Count(unit="rounds", limit=5).fires(count, 5) for count in (5, 6)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("unit", "in_vain", "fires"),
+    [("events", {}, True), ("events", {"events": 3}, False), ("messages", {"events": 3}, True)],
+)
+def test_each_unit_waits_by_itself(unit: Unit, in_vain: dict[Unit, int], *, fires: bool) -> None:
+    """One that found nothing to compact does not hold another back."""
+    messages = [SystemMessage("rules"), HumanMessage("one"), HumanMessage("two")]
+    reading = Reading(hook="pre_model", size=1, sizes=SIZES, messages=messages, in_vain=in_vain)
+    settings = CompactionSettings(triggers=(Count(unit=unit, limit=2),))
+    assert (firing(reading, settings) is not None) == fires

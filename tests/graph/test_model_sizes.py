@@ -1,0 +1,185 @@
+"""Trigger and limit of real model objects, and what a graph does at them: nothing is sent to a provider."""
+
+import logging
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from langgraph_compaction.graph import CompactionSettings, create_compacting_agent, preview
+from langgraph_compaction.nodes.collaborators import INPUT_LIMITS, answer_tokens
+from langgraph_compaction.nodes.policies.sizes import Sizes
+from langgraph_compaction.nodes.policies.tokens import TextCounter
+from langgraph_compaction.nodes.presets import PRESETS
+from tests.fakes import ScriptedModel, SizedModel, claude, gpt, sized_as
+from tests.graph.harness import CONFIG, SUMMARY, Drive, agent, events, rounds, verdicts
+from tests.graph.middleware.agents import agent as middleware_agent
+
+WAYS = ["compact", "drop_oldest", "new_thread", "raise"]
+
+
+def sizes(model: Any, preset: str = "selective", ratio: float | None = None, **chosen: Any) -> Sizes:
+    """The sizes of an agent with this model, no prompt and no tools."""
+    given = (
+        chosen | {"preset": preset, "on_no_handler": "proceed"} | ({} if ratio is None else {"trigger_ratio": ratio})
+    )
+    graph = create_compacting_agent(model, settings=CompactionSettings.model_validate(given))
+    found: Sizes = graph.nodes["model"].bound.team.sizes()  # type: ignore[attr-defined] # the node of ours
+    return found
+
+
+@pytest.mark.requirement("S1.3")
+@pytest.mark.parametrize(
+    ("model", "preset", "ratio", "trigger", "limit"),
+    [
+        (gpt("gpt-4o"), "selective", 0.9, 115_200, 121_600),
+        (gpt("gpt-4o-mini"), "selective", 0.9, 115_200, 121_600),
+        (gpt("gpt-4o"), "layered_defence", None, 115_201, 121_600),
+        (gpt("gpt-4o"), "selective", None, 102_400, 115_200),
+        (gpt("gpt-4o"), "recent_rounds", None, 102_400, 115_200),
+        (gpt("gpt-4o"), "progressive", None, 96_001, 112_000),
+        (gpt("gpt-4o"), "faithful", None, 123_904, 123_904),
+        (gpt("gpt-4o", max_tokens=4_096), "selective", None, 102_400, 123_904),
+        (gpt("gpt-4o", max_tokens=16_384), "selective", None, 89_292, 111_616),
+        (gpt("gpt-5"), "selective", None, 217_600, 272_000),
+        (gpt("gpt-5"), "layered_defence", None, 244_801, 272_000),
+        (gpt("gpt-5"), "faithful", None, 272_000, 272_000),
+        (gpt("gpt-5-mini", max_tokens=32_000), "selective", None, 217_600, 272_000),
+        (gpt("gpt-4.1"), "selective", None, 838_060, 1_031_192),
+        (claude(), "selective", 0.8, 108_800, 136_000),
+        (claude(), "selective", 0.9, 122_400, 136_000),
+        (claude(), "layered_defence", None, 122_401, 136_000),
+        (claude(), "progressive", None, 102_001, 136_000),
+        (claude(), "selective", 0.99, 132_000, 136_000),
+        (claude(), "faithful", None, 136_000, 136_000),
+        (claude(max_tokens=8_192), "selective", None, 160_000, 191_808),
+    ],
+)
+def test_the_sizes_of_real_models(model: Any, preset: str, ratio: float | None, trigger: int, limit: int) -> None:
+    """As the profile and `max_tokens` of the object say."""
+    found = sizes(model, preset, ratio)
+    assert (found.trigger, found.limit) == (trigger, limit)
+
+
+@pytest.mark.parametrize("preset", [preset for preset in PRESETS if preset != "faithful"])
+@pytest.mark.parametrize("model", [gpt("gpt-4o"), gpt("gpt-5"), claude()], ids=["gpt-4o", "gpt-5", "claude"])
+def test_every_preset_has_a_soft_zone_with_every_model(preset: str, model: Any) -> None:
+    """2 % of the window at least."""
+    found = sizes(model, preset)
+    assert found.limit - found.trigger >= found.window // 50
+
+
+def test_a_limit_of_the_input_alone_needs_no_reserve() -> None:
+    """Told by name and figure; where either is another, the window holds the answer too."""
+    assert answer_tokens(gpt("gpt-5"), 272_000) == 0
+    assert answer_tokens(gpt("gpt-5", max_tokens=9), 272_000) == 0
+    assert answer_tokens(gpt("gpt-5"), 100_000) is None, "a window of one's own"
+    assert answer_tokens(gpt("gpt-5", max_tokens=9), 100_000) == 9
+    whole = gpt("gpt-5")
+    whole.profile = {"max_input_tokens": 400_000}
+    assert answer_tokens(whole, 400_000) is None
+    for other in (gpt("gpt-4o"), gpt("o3"), gpt("gpt-5.4"), SizedModel(profile_window=272_000)):
+        assert answer_tokens(other, (other.profile or {})["max_input_tokens"]) is None
+    assert answer_tokens(None, 272_000) is None
+    assert sizes(gpt("gpt-5"), output_reserve=20_000).limit == 252_000, "a setting stands over it"
+
+
+def test_the_models_known_for_an_input_limit_still_have_it() -> None:
+    """The profiles of the installed package give the figures that the rule rests on."""
+    for name, limit in INPUT_LIMITS.items():
+        assert (gpt(name).profile or {})["max_input_tokens"] == limit
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Warnings about sizes."""
+    return [record.getMessage() for record in caplog.records if "Ratios" in record.getMessage()]
+
+
+async def test_it_is_said_once_where_ratios_are_taken_of_the_limit(
+    go: Drive, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With its numbers: when the agent is built, and at no turn again."""
+    graph = agent(sized_as(claude()), context_window=None, output_reserve=None)
+    (said,) = told(caplog)
+    assert said.startswith("claude-sonnet-4-5: max_tokens or output_reserve keeps 64000 of 200000 tokens")
+    assert "136000, and a compaction starts at 108800" in said
+    for _ in range(3):
+        await go.invoke(graph, {"messages": [HumanMessage("hello")]})
+    preview(graph, CONFIG)
+    assert len(told(caplog)) == 1
+    agent(sized_as(gpt("gpt-4o")), context_window=None, output_reserve=None)
+    assert len(told(caplog)) == 1
+
+
+async def test_the_middleware_says_it_once_too(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
+    """At the first call: before it the model is not known."""
+    graph = middleware_agent(sized_as(claude()), context_window=None, output_reserve=None)
+    assert told(caplog) == []
+    for _ in range(3):
+        await go.invoke(graph, {"messages": [HumanMessage("hello")]}, CONFIG)
+    assert len(told(caplog)) == 1
+
+
+async def test_each_model_of_an_agent_is_told_of(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
+    """Where a function chooses the model of each call."""
+    caplog.set_level(logging.WARNING)
+    models = {"large": sized_as(claude()), "small": sized_as(gpt("gpt-4o", max_tokens=16_384))}
+    graph = agent(lambda state, _: models[state["messages"][-1].text], context_window=None, output_reserve=None)
+    for text in ("large", "small", "large", "small"):
+        await go.invoke(graph, {"messages": [HumanMessage(text)]})
+    assert [said.partition(":")[0] for said in told(caplog)] == ["claude-sonnet-4-5", "gpt-4o"]
+
+
+HUNDREDS = TextCounter("hundreds", lambda text: 100 * len(text.split()))
+"""A word is a hundred tokens: a window is full of few words."""
+
+
+def talk(tokens: int) -> dict[str, Any]:
+    """A conversation of about so many tokens, by the hundred, that ends with a question."""
+    return {"messages": [*rounds(10, tokens // 2_000), HumanMessage("and now?", id="question")]}
+
+
+@pytest.mark.requirement("S4.23", "S4.39")
+@pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
+@pytest.mark.parametrize("preset", ["selective", "progressive", "layered_defence", "recent_rounds"])
+async def test_a_person_is_asked_with_the_default_max_tokens_of_claude(go: Drive, build: Any, preset: str) -> None:
+    """Between trigger and limit whether to compact, over the limit how to go on; 136,000 tokens are the limit."""
+    given: dict[str, Any] = {
+        "context_window": None,
+        "output_reserve": None,
+        "require_confirmation": True,
+        "preset": preset,
+    }
+    given |= {"token_counter": HUNDREDS}
+    for tokens, answers in ((130_000, ["accept", "decline"]), (140_000, WAYS)):
+        graph = build(sized_as(claude()), **given)
+        await go.invoke(graph, talk(tokens), CONFIG)
+        (asked,) = graph.get_state(CONFIG).interrupts
+        assert [answer for answer in asked.value["answers"] if isinstance(answer, str)] == answers
+        assert asked.value["max_tokens"] == 136_000
+        assert verdicts(graph) == []
+        await go.invoke(graph, Command(resume=answers[0]), CONFIG)
+        assert verdicts(graph) == ["committed"]
+
+
+@pytest.mark.requirement("S4.23")
+async def test_the_warning_is_a_share_of_the_limit_where_the_trigger_is(go: Drive) -> None:
+    """Three quarters of 136,000 tokens, well before the trigger at four fifths; 150,000 would be over the limit."""
+    for tokens, warned in ((101_000, False), (104_000, True)):
+        graph = create_compacting_agent(
+            sized_as(claude()),
+            settings=CompactionSettings(warn_ratio=0.75),
+            summarizer=ScriptedModel(replies=[SUMMARY]),
+            token_counter=HUNDREDS,
+            checkpointer=InMemorySaver(),
+        )
+        chunks = await go.stream(graph, talk(tokens), stream_mode=["updates", "custom"])
+        (event,) = events(chunks, "ContextWarningEvent") if warned else [None]
+        assert bool(events(chunks, "ContextWarningEvent")) == warned
+        assert event is None or (event["ratio"], event["will_compact_at"]) == (
+            pytest.approx(0.765, abs=0.002),
+            108_800,
+        )
+        assert verdicts(graph) == []
