@@ -207,14 +207,19 @@ def window_of(settings: CompactionSettings, model: Model | None) -> int:
     """
     if settings.context_window is not None:
         return settings.context_window
-    profile = getattr(core(model), "profile", None) if model is not None else None
-    window = (profile.get("max_input_tokens") if profile else None) or settings.fallback_window
+    window = _told_window(model) or settings.fallback_window
     if not window:
         raise UnknownWindowError(
             f"no context window is known for {model_name(model) or 'a graph without a model'}: "
             "set CompactionSettings(context_window=...) to the tokens that the model accepts"
         )
     return int(window)
+
+
+def _told_window(model: Model | None) -> int | None:
+    """What the model's profile says that it accepts."""
+    profile = getattr(core(model), "profile", None) if model is not None else None
+    return profile.get("max_input_tokens") if profile else None
 
 
 INPUT_LIMITS: Mapping[str, int] = {"gpt-5": 272_000}
@@ -234,12 +239,10 @@ def answer_tokens(model: Model | None, window: int) -> int | None:
     """
     if model is None:
         return None
-    inner = core(model)
-    profile, name = getattr(inner, "profile", None) or {}, model_name(model)
-    limits = [limit for known, limit in INPUT_LIMITS.items() if name.startswith(known)]
-    if profile.get("max_input_tokens") == window and window in limits:
+    limits = [limit for known, limit in INPUT_LIMITS.items() if model_name(model).startswith(known)]
+    if window in limits and window == _told_window(model):
         return 0
-    value = getattr(inner, "max_tokens", None)
+    value = getattr(core(model), "max_tokens", None)
     return value if isinstance(value, int) and value > 0 else None
 
 

@@ -162,7 +162,7 @@ def _noop(turn: Turn, draft: Draft, reason: str) -> Step[Update]:
 def _counted_anew(turn: Turn) -> dict[str, Any]:
     """After a count or a wish that found nothing to compact: it does not fire again at every turn.
 
-    Turns are counted from here (S2.34, S2.62); of what is counted in the view, the number at this attempt is kept.
+    Turns are counted from here, as after a commit; of what is counted in the view, the number now is kept.
     """
     trigger = turn.compaction.get("trigger", "")
     if trigger in RESTARTING:

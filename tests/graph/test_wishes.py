@@ -1,4 +1,4 @@
-"""A wish to compact, and a count, in windows of real models: they compact whenever there is something old (S2.62)."""
+"""A wish to compact, and a count, in windows of real models: they compact whenever there is something old."""
 
 from collections.abc import Sequence
 from typing import Any
