@@ -79,6 +79,23 @@ def test_what_stays_is_cut_where_it_does_not_fit() -> None:
     assert 80 < hidden(messages, 100).tokens <= 100
 
 
+@pytest.mark.parametrize("must_fit", [True, False])
+@pytest.mark.parametrize("pin", [True, False])
+def test_a_step_leaves_only_where_the_request_must_fit(must_fit: bool, pin: bool) -> None:
+    """One of very many calls, which cannot be cut; a pinned one never leaves."""
+    names = [f"c{n}" for n in range(50)]
+    step = asks(*names)
+    if pin:
+        step.additional_kwargs["compaction"] = {"pinned": True}
+    messages = [user("u"), step, *(result(name) for name in names)]
+    wanted = Demand(before=10**6, ceiling=200, aim=100, summary=20, least=20, must_fit=must_fit)
+    found = hide(selector(messages), wanted)
+    leaves = must_fit and not pin
+    assert found.drop == (frozenset(range(1, 52)) if leaves else frozenset())
+    assert found.owes_summary == leaves
+    assert selector(messages).steps == (frozenset() if pin else frozenset(range(1, 52)))
+
+
 def test_clipping_alone_may_be_enough() -> None:
     """Then nothing leaves and nothing is owed."""
     found = hidden([user("u"), asks("a"), result("a", " one" * 5_000), AIMessage("done")], 300)
