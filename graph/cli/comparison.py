@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ..visible import in_line
 from .chart import SHARED, Line, lines
 from .replay_page import UNASKED
 from .report import Report
@@ -29,7 +30,7 @@ def comparison(reports: Sequence[Report], *, width: int) -> RenderableType:
     ]
     figures = f": {first.recorded} messages in {first.turns} turns, under {first.limit:,} tokens"
     parts: list[RenderableType] = [
-        Text.assemble((first.file, "bold"), figures),
+        Text.assemble((in_line(first.file), "bold"), figures),
         "",
         lines(drawn, first.limit, width) if any(one.sizes for one in reports) else Text("No request was sent."),
         Text(f"Tokens of the requests over time; {SHARED} is where several presets are alike.\n", "dim"),

@@ -1,6 +1,5 @@
 """`demo`: the main job, without any input of the user's."""
 
-import json
 import platform
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,9 +8,7 @@ from typing import Annotated, Literal
 from uuid import uuid4
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
-from rich.text import Text
 
 from langgraph_compaction.checkpoint import CheckpointError
 from langgraph_compaction.checkpoint.urls import place
@@ -23,6 +20,7 @@ from .demo_page import HEADER, opening, page, row
 from .findings import Findings, findings
 from .investigation import Investigation
 from .models import chat_model
+from .printing import Output, complain, print_lines
 from .questions import QUESTIONS
 from .storage import storage
 
@@ -41,20 +39,20 @@ def demo(
     A scripted model works through Python's standard library with real tools, and one summary is made to fail.
     Exits with 1 where anything did not come out as it must.
     """
-    console = Console(quiet=as_json, highlight=False)
+    console = Output(quiet=as_json)
     try:
         chosen = summarizer_of(chat_model() if summarizer == "model" else "digest")
         shown = _run(console, chosen, db)
     except (CompactionError, CheckpointError) as error:
-        Console(stderr=True, highlight=False).print(Text(str(error), "red"), soft_wrap=True)
+        complain(str(error))
         raise typer.Exit(1) from error
     if as_json:
-        print(json.dumps(shown.as_json(), ensure_ascii=False))  # noqa: T201 - the output
+        print_lines([shown.as_json()])
     if shown.problems():
         raise typer.Exit(1)
 
 
-def _run(console: Console, summarizer: Summarizer, db: str | None) -> Findings:
+def _run(console: Output, summarizer: Summarizer, db: str | None) -> Findings:
     started = perf_counter()
     with storage(db) as saver:
         work = Investigation(saver, tiktoken_counter(), summarizer, thread=f"demo-{uuid4().hex[:8]}")
@@ -77,7 +75,7 @@ def _run(console: Console, summarizer: Summarizer, db: str | None) -> Findings:
 
 
 @contextmanager
-def _progress(console: Console, limit: int) -> Generator[tuple[Progress, TaskID]]:
+def _progress(console: Output, limit: int) -> Generator[tuple[Progress, TaskID]]:
     """The last line while the work goes on: turn, how full the window is, and how much was read."""
     columns = (
         TextColumn(f"turn {{task.fields[turn]}} of {len(QUESTIONS)}"),

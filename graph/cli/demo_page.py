@@ -12,6 +12,7 @@ from langgraph_compaction.nodes.ladder import COMMITTED
 from .chart import chart
 from .findings import Findings
 from .investigation import Attempt, Restored
+from .printing import words
 from .standing import Standing
 
 SHOWN = 40
@@ -55,7 +56,7 @@ def page(shown: Findings, sizes: Sequence[int], standing: Standing, *, width: in
         _pairs(_figures(shown)),
         Text("\nThe last compaction, undone", "bold"),
         _pairs(_undone(shown.undone)),
-        Text(f"\nIts last answer: {shown.answer}\n"),
+        words(f"\nIts last answer: {shown.answer}\n"),
         *(Text(problem, "red") for problem in shown.problems()),
     ]
     return Group(*parts)

@@ -1,6 +1,5 @@
 """`evaluate`: what of recorded conversations is left after each policy, beside chance and `trim_messages`."""
 
-import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Annotated, Any, cast
 import typer
 from langchain_core.messages import AnyMessage
 from rich import box
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
@@ -31,6 +29,7 @@ from .kept import kept, told
 from .online_runs import run_of, through_the_graph
 from .online_table import print_online
 from .own_parts import OwnParts, own_parts
+from .printing import Output, print_lines
 from .recordings import Recording, read_recordings
 
 _LEGEND = (
@@ -111,8 +110,7 @@ def evaluate(
         else:
             rows = _measured(_tasks(recordings, _numbers(cut_at)), chosen, own, _numbers(budget))
         if as_json:
-            for row in rows:
-                print(json.dumps({**row, "note": SAID}, ensure_ascii=False))  # noqa: T201 - the output
+            print_lines({**row, "note": SAID} for row in rows)
         else:
             (print_online if online else _print)(rows)
         if chart is not None:
@@ -191,7 +189,7 @@ def _online(
 @contextmanager
 def _progress(name: str, total: int) -> Generator[Callable[[], None]]:
     """A bar on a terminal; what it gives is called after each of so many steps."""
-    console = Console(stderr=True)
+    console = Output(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task(name, total=total)
@@ -227,7 +225,7 @@ def _print(rows: Sequence[Mapping[str, Any]]) -> None:
             *([_with_chance(row)] if recoverable else []),
             end_section=following != row["budget"],
         )
-    console = Console(highlight=False)
+    console = Output()
     console.print(table)
     for row in rows:
         if row["within_cap"] < 1 or row["broken_pairs"]:

@@ -1,15 +1,12 @@
 """`import-checkpoints`: the threads of LangGraph's own savers, carried over and verified."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.importing import (
@@ -25,7 +22,8 @@ from langgraph_compaction.checkpoint.importing import (
 from langgraph_compaction.checkpoint.urls import is_memory, sync_url
 from langgraph_compaction.nodes import SettingsError
 
-from .kept import complain, told
+from .kept import told
+from .printing import Output, complain, print_lines, words
 
 _INTERRUPTED = 130
 _STEPS = 2
@@ -88,7 +86,7 @@ def import_command(
     a checkpoint could not be carried over or does not read back as it was.
     """
     outcome = Outcome()
-    console = Console(stderr=as_json, highlight=False)
+    console = Output(stderr=as_json)
     with told():
         kinds = [_class(name) for name in allow or ()]
         if is_memory(sync_url(target)):
@@ -101,14 +99,14 @@ def import_command(
             complain(f"stopped; run the command again to go on ({outcome.written:,} checkpoints written in this run)")
             raise typer.Exit(_INTERRUPTED) from None
     if as_json:
-        print(json.dumps(asdict(outcome), ensure_ascii=False))  # noqa: T201 - the output
+        print_lines([asdict(outcome)])
     else:
         _tell(outcome, console)
     if not outcome.flawless:
         raise typer.Exit(1)
 
 
-def _follow(events: Iterable[Event], outcome: Outcome, console: Console) -> None:
+def _follow(events: Iterable[Event], outcome: Outcome, console: Output) -> None:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -134,12 +132,12 @@ def _follow(events: Iterable[Event], outcome: Outcome, console: Console) -> None
             )
 
 
-def _tell(outcome: Outcome, console: Console) -> None:
+def _tell(outcome: Outcome, console: Output) -> None:
     figures = (
         f"{outcome.checkpoints:,} checkpoints in {outcome.threads:,} threads: {outcome.already:,} were there before, "
         f"{outcome.written:,} written now; {outcome.verified:,} read back and equal to the source"
     )
-    console.print(Text(figures, "green" if outcome.flawless else "yellow"), soft_wrap=True)
+    console.print(words(figures, "green" if outcome.flawless else "yellow"), soft_wrap=True)
     alike: dict[tuple[str, str], list[Failed]] = {}
     for failed in outcome.failed:
         alike.setdefault((failed.thread_id, failed.reason), []).append(failed)

@@ -1,12 +1,10 @@
 """`inspect`: a report of one thread, as a page of its own, as data, or followed while it goes on."""
 
-import json
 import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.filesize import decimal
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
@@ -18,6 +16,7 @@ from ..inspector.page import page
 from ..inspector.report import Report, report_of
 from ..inspector.serving import HOST, Server
 from .kept import kept
+from .printing import Output, print_lines, words
 from .stored import Db, Thread
 
 JsonInstead = Annotated[bool, typer.Option("--json", help="Print the data of the report instead.")]
@@ -42,7 +41,7 @@ def inspect(
     """
     with kept(db, thread) as saver:
         if as_json:
-            print(json.dumps(_report(saver, thread), ensure_ascii=False))  # noqa: T201 - the output
+            print_lines([_report(saver, thread)])
         elif serve:
             _serve(saver, thread, port)
         else:
@@ -76,7 +75,7 @@ def _write(report: Report, out: Path) -> None:
         ) from error
     counts = f"{len(report['requests'])} requests, {len(report['attempts'])} compactions"
     told = f"{out}: {counts}, {decimal(out.stat().st_size)}"
-    Console(highlight=False).print(told, soft_wrap=True, markup=False)
+    Output().print(words(told), soft_wrap=True)
 
 
 def _serve(saver: SQLAlchemySaver, thread: str, port: int) -> None:
@@ -86,8 +85,8 @@ def _serve(saver: SQLAlchemySaver, thread: str, port: int) -> None:
         raise SettingsError(f"port {port} cannot be used: {error.strerror}; choose another by --port") from error
     with serving:
         told = f"http://{HOST}:{serving.server_port}/ follows {thread}; Ctrl-C ends it"
-        Console(highlight=False).print(told, soft_wrap=True, markup=False)
+        Output().print(words(told), soft_wrap=True)
         try:
             serving.serve_forever()
         except KeyboardInterrupt:
-            Console(highlight=False).print("ended")
+            Output().print("ended")

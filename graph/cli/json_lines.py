@@ -1,11 +1,12 @@
 """What a chat shows to machines."""
 
-import json
 import sys
 from dataclasses import asdict
 from typing import Any
 
+from ..visible import json_line
 from .conversation import Status
+from .printing import print_text
 from .standing import Standing
 
 
@@ -60,4 +61,4 @@ class JsonLines:
     def _write(self, kind: str, **content: Any) -> None:
         if kind != "answer":
             self.end_answer()
-        print(json.dumps({"type": kind, **content}, ensure_ascii=False), flush=True)  # noqa: T201 - the output
+        print_text(json_line({"type": kind, **content}))

@@ -6,12 +6,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.urls import is_memory, place, sync_url
 from langgraph_compaction.nodes import CompactionError, SettingsError
+
+from .printing import complain
 
 
 @contextmanager
@@ -22,11 +22,6 @@ def told() -> Generator[None]:
     except (CompactionError, CheckpointError) as error:
         complain(str(error))
         raise typer.Exit(1) from error
-
-
-def complain(text: str) -> None:
-    """One line on stderr, in red."""
-    Console(stderr=True, highlight=False).print(Text(text, "red"), soft_wrap=True)
 
 
 @contextmanager

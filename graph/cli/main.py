@@ -11,6 +11,8 @@ from .import_command import import_command
 from .inspect_command import inspect
 from .presets_command import presets
 from .preview_command import preview
+from .printing import Group
+from .printing import run as run_app
 from .prune_command import prune
 from .recall_command import recall
 from .replay import replay
@@ -19,6 +21,7 @@ from .stored import checkpoints, history, stats, threads
 from .undo_command import branch, forget, release, undo
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -56,3 +59,8 @@ app.command(rich_help_panel=_COMPACTIONS)(branch)
 app.command(rich_help_panel=_TIDY)(forget)
 app.command(rich_help_panel=_TIDY)(prune)
 app.command("import-checkpoints", rich_help_panel=_TIDY)(import_command)
+
+
+def run() -> None:
+    """Run the command line, as the script `langgraph-compaction` does."""
+    run_app(app)

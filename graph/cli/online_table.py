@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from langgraph_compaction.graph.evaluation.scores import SAID
+
+from .printing import Output
 
 _LEGEND = (
     "Each run is played whole, turn by turn, in a window of the system prompt, the tools and a share of the rest. "
@@ -26,7 +27,7 @@ _NO_CALLS = (
 
 def print_online(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the rows of `replayed`, a table a window, with what they mean and what they do not show."""
-    console = Console(highlight=False)
+    console = Output()
     for window in dict.fromkeys(row["window"] for row in rows):
         console.print(_table([row for row in rows if row["window"] == window]))
     console.print(_LEGEND, style="dim")

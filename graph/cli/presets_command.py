@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 import yaml
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from langgraph_compaction.nodes.frozen import nearest
 from langgraph_compaction.nodes.presets import PRESETS, Preset
 from langgraph_compaction.nodes.settings import CompactionSettings
 
+from .printing import Output, print_text
 from .trigger_words import triggers_of
 
 ABOUT: Mapping[Preset, str] = {
@@ -56,13 +56,13 @@ def presets(
     chosen = [settings_of(one) for one in named]
     if as_json:
         for one in chosen:
-            print(_json(one, changed=changed))  # noqa: T201 - the output
+            print_text(_json(one, changed=changed))
     elif name is None:
-        console = Console(highlight=False)
+        console = Output()
         console.print(table(chosen))
         console.print("langgraph-compaction presets NAME prints one as YAML ready to edit.", style="dim")
     else:
-        print(as_yaml(chosen[0], _fields(chosen[0], changed=changed)), end="")  # noqa: T201 - the output
+        print_text(as_yaml(chosen[0], _fields(chosen[0], changed=changed)), end="")
 
 
 def _json(settings: CompactionSettings, *, changed: bool) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from langgraph_compaction.nodes import CompactionSettings
@@ -22,8 +21,9 @@ from ..history import Preview, call_on, previewed
 from ..rewriting import newest
 from .kept import kept
 from .presets_command import settings_of
+from .printing import Output, print_lines, words
 from .show_command import line_of, plain
-from .stored import AsJson, Db, Thread, print_lines
+from .stored import AsJson, Db, Thread
 
 
 def preview(
@@ -50,7 +50,7 @@ def preview(
     if as_json:
         print_lines([{"thread_id": thread, **_sizes(call), **_as_dict(seen)}])
         return
-    console = Console(highlight=False)
+    console = Output()
     console.print(_headline(seen, call), soft_wrap=True)
     for title, messages in (
         ("would leave the view", seen.dropped),
@@ -94,8 +94,8 @@ def _as_dict(seen: Preview) -> dict[str, Any]:
 def _headline(seen: Preview, call: Call) -> Text:
     sizes = f"(trigger {call.sizes.trigger:,}, limit {call.sizes.limit:,})"
     if seen.reason:
-        return Text(f"nothing would be done: {seen.reason}; the request holds {seen.tokens_before:,} tokens {sizes}")
+        return words(f"nothing would be done: {seen.reason}; the request holds {seen.tokens_before:,} tokens {sizes}")
     summary = "a summary" if seen.summary else "no summary"
-    return Text(
+    return words(
         f"{seen.strategy}, {summary}: {seen.tokens_before:,} -> about {seen.tokens_after_about:,} tokens {sizes}"
     )

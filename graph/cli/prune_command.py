@@ -8,9 +8,10 @@ from rich.filesize import decimal
 
 from langgraph_compaction.checkpoint import LeaseError, SQLAlchemySaver, ThreadStats
 
-from .kept import complain, kept
+from .kept import kept
+from .printing import cells, complain, print_lines
 from .rehearsal import rehearsed
-from .stored import AsJson, Db, cells, print_lines, print_table, table_of
+from .stored import AsJson, Db, print_table, table_of
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 

@@ -4,8 +4,6 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes.policies.recalled import answer
@@ -13,8 +11,9 @@ from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
 
 from ..recall_tool import MAX_TOKENS, Wanted, look_up
 from .kept import kept
+from .printing import Output, print_lines, words
 from .show_command import plain
-from .stored import AsJson, Db, Thread, print_lines
+from .stored import AsJson, Db, Thread
 
 
 def recall(
@@ -49,7 +48,7 @@ def recall(
         )
         return
     told = answer(found, wanted, max_tokens=max_tokens, counter=tiktoken_counter())
-    Console(highlight=False).print(Text(told), soft_wrap=True)
+    Output().print(words(told), soft_wrap=True)
 
 
 def _at(moment: datetime | None) -> float | None:

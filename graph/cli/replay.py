@@ -1,6 +1,5 @@
 """`replay`: a recorded conversation through the real graph, under one preset or several, and what became of it."""
 
-import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -8,9 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.text import Text
 
 from langgraph_compaction.checkpoint import CheckpointError, Database
 from langgraph_compaction.checkpoint.urls import place
@@ -19,11 +17,13 @@ from langgraph_compaction.nodes.configuration import load_settings
 from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
 from langgraph_compaction.nodes.presets import PRESETS
 
+from ..visible import json_line
 from .comparison import comparison
 from .models import chat_model
 from .own_parts import OwnParts, own_parts
 from .playing import Options, Player, limit_of
 from .presets_command import settings_of
+from .printing import Output, complain, print_text, words
 from .recordings import Recording, read_recordings
 from .replay_page import page
 from .report import Report
@@ -113,14 +113,14 @@ def replay(
                 database=database,
                 counter=tiktoken_counter(),
             )
-            console = Console(stderr=as_json, highlight=False, record=out is not None)
+            console = Output(stderr=as_json, record=out is not None)
             with _requests(requests, beside=file) as write:
                 plays = [replace(options, settings=one) for one in chosen]
                 flawless = _play_all(recordings, plays, write, None if as_json else console)
             if out is not None:
                 _draw(console, out, title=file.name)
     except (CompactionError, CheckpointError) as error:
-        _complain(str(error))
+        complain(str(error))
         raise typer.Exit(1) from error
     if not flawless:
         raise typer.Exit(1)
@@ -134,7 +134,7 @@ def _settings(preset: str | None, config: Path | None) -> list[CompactionSetting
 
 
 def _play_all(
-    recordings: Sequence[Recording], plays: Sequence[Options], write: Write | None, console: Console | None
+    recordings: Sequence[Recording], plays: Sequence[Options], write: Write | None, console: Output | None
 ) -> bool:
     """Play one after the other, and tell; whether nothing went wrong. Without a console a report is a JSON line."""
     flawless = True
@@ -145,11 +145,11 @@ def _play_all(
                 reports.append(_played(Player(recording, options, on_request=write), console))
             except CompactionError as error:
                 which = f" ({options.settings.preset})" if len(plays) > 1 else ""
-                _complain(f"{recording.name}{which}: {error}")
+                complain(f"{recording.name}{which}: {error}")
                 flawless = False
         if console is None:
             for report in reports:
-                print(report.as_json(), flush=True)  # noqa: T201 - the output
+                print_text(report.as_json())
         elif reports:
             console.print(*_pages(reports, plays, width=console.width), sep="\n")
         flawless = flawless and all(report.flawless for report in reports)
@@ -165,12 +165,12 @@ def _pages(reports: Sequence[Report], plays: Sequence[Options], *, width: int) -
         return
     yield comparison(reports, width=width)
     if kept_in:
-        yield Text(f"They are the threads {', '.join(one.thread for one in reports)} in {kept_in}.\n")
+        yield words(f"They are the threads {', '.join(one.thread for one in reports)} in {kept_in}.\n")
 
 
-def _played(player: Player, console: Console | None) -> Report:
+def _played(player: Player, console: Output | None) -> Report:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    shown = Console(stderr=True)
+    shown = Output(stderr=True)
     silent = console is None or console.record or not console.is_terminal
     with Progress(*columns, console=shown, transient=True, disable=silent) as progress:
         name = f"{player.recording.name}, {player.report.preset}"
@@ -180,7 +180,7 @@ def _played(player: Player, console: Console | None) -> Report:
     return player.report
 
 
-def _draw(console: Console, path: Path, *, title: str) -> None:
+def _draw(console: Output, path: Path, *, title: str) -> None:
     """Write what was printed as a picture or a page."""
     drawn = console.export_svg(title=title) if path.suffix == ".svg" else console.export_html()
     try:
@@ -202,8 +202,4 @@ def _requests(path: Path | None, *, beside: Path) -> Generator[Write | None]:
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be written ({error.strerror})", param_hint="--requests") from None
     with file:
-        yield lambda item: print(json.dumps(item, ensure_ascii=False), file=file)
-
-
-def _complain(text: str) -> None:
-    Console(stderr=True, highlight=False).print(Text(text, "red"), soft_wrap=True)
+        yield lambda item: print(json_line(item), file=file)

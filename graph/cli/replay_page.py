@@ -7,6 +7,8 @@ from rich.text import Text
 
 from langgraph_compaction.checkpoint import LedgerRow
 
+from ..visible import in_line
+from .printing import words
 from .report import Report
 
 WIDE = 90
@@ -20,7 +22,7 @@ def page(report: Report, *, width: int, place: str | None = None) -> RenderableT
     """The figures of a conversation, in so many columns; `place` names the database that keeps its thread."""
     parts: list[RenderableType] = [_opening(report)]
     if place:
-        parts.append(Text(f"It is thread {report.thread} in {place}."))
+        parts.append(words(f"It is thread {report.thread} in {place}."))
     if report.attempts:
         parts += ["", _table(report, gap=int(width >= WIDE)), ""]
     if report.asks:
@@ -34,7 +36,7 @@ def _opening(report: Report) -> Text:
         f"{report.max_request_tokens:,} of {report.limit:,} tokens"
     )
     compacts = f"\n{report.preset} compacts from {report.trigger:,} tokens on"
-    return Text.assemble((report.file, "bold"), figures, (compacts, "dim"))
+    return Text.assemble((in_line(report.file), "bold"), figures, (compacts, "dim"))
 
 
 def _table(report: Report, *, gap: int) -> Table:
@@ -50,7 +52,7 @@ def _table(report: Report, *, gap: int) -> Table:
         table.add_row(
             str(number),
             row.trigger,
-            Text(row.strategy),
+            Text(in_line(row.strategy)),
             _verdict(row),
             f"{row.tokens_before:,}",
             after,
@@ -62,7 +64,7 @@ def _table(report: Report, *, gap: int) -> Table:
 
 def _verdict(row: LedgerRow) -> Text:
     """The verdict; where there is a reason, on a line of its own."""
-    reason = ("\n" + row.reason.replace(":", ":\n"), "dim") if row.reason else ""
+    reason = ("\n" + in_line(row.reason).replace(":", ":\n"), "dim") if row.reason else ""
     return Text.assemble((row.verdict or "open", "yellow" if row.reason else ""), reason)
 
 

@@ -1,12 +1,13 @@
 """What became of a recorded conversation: the figures, as they are printed and as `--json` writes them."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from langgraph_compaction.checkpoint import LedgerRow
 from langgraph_compaction.nodes.ladder import COMMITTED
+
+from ..visible import json_line
 
 _CONVERSATION = (
     "file",
@@ -97,7 +98,7 @@ class Report:
     def as_json(self) -> str:
         """The figures as one line."""
         figures = {name: getattr(self, name) for name in _CONVERSATION}
-        return json.dumps({**figures, "compactions": self.compactions()}, ensure_ascii=False)
+        return json_line({**figures, "compactions": self.compactions()})
 
     def compactions(self) -> list[dict[str, Any]]:
         """The attempts as plain data."""

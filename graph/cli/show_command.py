@@ -7,7 +7,6 @@ from typing import Annotated, Any, cast
 
 import typer
 from langchain_core.messages import AnyMessage, BaseMessage
-from rich.console import Console
 from rich.text import Text
 
 from langgraph_compaction.checkpoint import CompactionRecords, LedgerRow, UnknownAttemptError, handle
@@ -16,7 +15,8 @@ from langgraph_compaction.nodes.policies.tokens import texts_of
 from ..history import parted
 from ..rewriting import newest
 from .kept import kept
-from .stored import AsJson, Db, Thread, at, print_lines
+from .printing import Output, print_lines, words
+from .stored import AsJson, Db, Thread, at
 from .undo_command import Named
 
 _SHOWN = 200
@@ -40,11 +40,11 @@ def show(
     if as_json:
         print_lines([{**asdict(row), "left": plain(left), "clipped": plain(clipped)}])
         return
-    console = Console(highlight=False)
+    console = Output()
     console.print(_headline(row), soft_wrap=True)
     if row.summary:
         console.print(Text("\nsummary", "bold"))
-        console.print(Text(row.summary), soft_wrap=True)
+        console.print(words(row.summary), soft_wrap=True)
     for title, messages in (("left the view", left), ("shortened", clipped)):
         if messages:
             console.print(Text(f"\n{title}: {len(messages)} messages", "bold"))
@@ -65,7 +65,7 @@ def _headline(row: LedgerRow) -> Text:
     after = "" if row.tokens_after is None else f" -> {row.tokens_after:,}"
     calls = f", {row.summary_calls} calls of the summariser" if row.summary_calls else ""
     reason = f" ({row.reason}{': ' + row.detail if row.detail else ''})" if row.reason else ""
-    return Text(
+    return words(
         f"{at(row.started_at)}  {row.verdict or 'open'}{reason}  {row.strategy}, trigger {row.trigger}: "
         f"{row.tokens_before:,}{after} tokens{calls}"
     )
@@ -81,9 +81,9 @@ def diff(thread: Thread, compaction: Named, *, db: Db, as_json: AsJson = False) 
     if as_json:
         print_lines([{"thread_id": thread, "compaction_id": compaction, "lines": lines}])
         return
-    console = Console(highlight=False)
+    console = Output()
     for line in lines:
-        console.print(Text(line, {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")), soft_wrap=True)
+        console.print(words(line, {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")), soft_wrap=True)
 
 
 def transcript(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
@@ -95,7 +95,7 @@ def transcript(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
     if as_json:
         print_lines(plain(found))
         return
-    console = Console(highlight=False)
+    console = Output()
     for message in found:
         console.print(line_of(message, whole=True), soft_wrap=True)
 
@@ -114,7 +114,7 @@ def line_of(message: BaseMessage, *, whole: bool) -> Text:
     short = (
         text if whole or len(text) <= _SHOWN else f"{' '.join(text[:_SHOWN].split())} [... {len(text):,} characters]"
     )
-    return Text.assemble((f"{handle(message)[:12]} {message.type:>6} ", "dim"), short)
+    return Text.assemble((f"{handle(message)[:12]} {message.type:>6} ", "dim"), words(short))
 
 
 def plain(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:

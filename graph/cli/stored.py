@@ -1,7 +1,6 @@
 """`threads`, `checkpoints`, `history` and `stats`: what a database keeps, as tables or as JSON lines."""
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -11,14 +10,13 @@ import typer
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
 from rich import box
-from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
-from rich.text import Text
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver, tables
 
 from .kept import kept
+from .printing import Output, cells, print_lines
 
 Db = Annotated[str, typer.Option("--db", help="URL of the database, as sqlite:///agent.db.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
@@ -111,11 +109,6 @@ def table_of(*, left: Iterable[str], right: Iterable[str]) -> Table:
     return table
 
 
-def cells(*values: object) -> list[Text]:
-    """What stands in a row; nothing for None, thousands apart."""
-    return [Text("" if value is None else f"{value:,}" if isinstance(value, int) else str(value)) for value in values]
-
-
 def at(moment: float) -> str:
     """A stored time, in UTC, to the second."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -123,13 +116,7 @@ def at(moment: float) -> str:
 
 def print_table(table: Table, none: str) -> None:
     """The table, or what to say where it is empty."""
-    Console(highlight=False).print(table if table.row_count else none)
-
-
-def print_lines(rows: Iterable[Mapping[str, Any]]) -> None:
-    """A JSON object a line."""
-    for row in rows:
-        print(json.dumps(row, ensure_ascii=False))  # noqa: T201 - the output
+    Output().print(table if table.row_count else none)
 
 
 def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:

@@ -4,12 +4,12 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from ..visible import visible
 from .chart import gauge
 from .conversation import Status
+from .printing import Output, cells, words
 from .standing import Standing
 
 
@@ -17,7 +17,7 @@ class Terminal:
     """Reads and writes a line at a time; `read` raises `EOFError` at the end of the input."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False)
+        self._console = Output()
         with suppress(ImportError):  # Windows has none
             import_module("readline")  # from now on lines are edited, and may be long
         self._open = False
@@ -26,7 +26,7 @@ class Terminal:
     def read(self, prompt: str) -> str:
         """A line of the person's."""
         try:
-            return input(prompt)
+            return input(visible(prompt))
         except (EOFError, KeyboardInterrupt):
             self._console.print()
             raise
@@ -34,12 +34,12 @@ class Terminal:
     def note(self, text: str) -> None:
         """Something about the chat itself."""
         self.end_answer()
-        self._console.print(escape(text), style="dim")
+        self._console.print(words(text, "dim"))
 
     def token(self, text: str) -> None:
         """A piece of the answer."""
         self._open = True
-        self._console.print(escape(text), end="", soft_wrap=True)
+        self._console.print(words(text), end="", soft_wrap=True)
 
     def end_answer(self) -> None:
         """Begin a new line, if an answer stands in this one."""
@@ -78,14 +78,14 @@ class Terminal:
         if status.rows:
             table = Table("trigger", "strategy", "verdict", "reason", "before", "after", box=None, header_style="dim")
             for row in status.rows:
-                after = "" if row.tokens_after is None else f"{row.tokens_after:,}"
-                table.add_row(row.trigger, row.strategy, row.verdict, row.reason, f"{row.tokens_before:,}", after)
+                sizes = (row.tokens_before, row.tokens_after)
+                table.add_row(*cells(row.trigger, row.strategy, row.verdict, row.reason, *sizes))
             self._console.print(table)
 
     def error(self, text: str) -> None:
         """A line about what failed."""
         self.end_answer()
-        self._console.print(escape(text), style="red", soft_wrap=not self._console.is_terminal)
+        self._console.print(words(text, "red"), soft_wrap=not self._console.is_terminal)
 
 
 def described(event: dict[str, Any]) -> str:

@@ -1,13 +1,11 @@
 """`undo`, `release`, `branch` and `forget`: take a compaction back, or a whole thread away."""
 
-import json
 from time import time
 from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
 from langgraph.checkpoint.base import ChannelVersions, empty_checkpoint
-from rich.console import Console
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.nodes import CompactionError
@@ -17,7 +15,9 @@ from langgraph_compaction.nodes.undoing import tell_ledger, undone
 
 from ..rewriting import at_rest, newest, rewrite
 from ..undo import OverLimitError
+from ..visible import in_line
 from .kept import kept
+from .printing import Output, print_lines
 from .stored import AsJson, Db, Thread
 
 Named = Annotated[str, typer.Argument(metavar="COMPACTION", help="A compaction's id, as `history --json` shows it.")]
@@ -123,7 +123,7 @@ def forget(
     """Erase a thread everywhere: checkpoints, messages, snapshots, summaries, ledger and archive."""
     with kept(db, thread) as saver:
         if not yes:
-            typer.confirm(f"Erase all of thread {thread}? It cannot be undone.", abort=True, err=True)
+            typer.confirm(f"Erase all of thread {in_line(thread)}? It cannot be undone.", abort=True, err=True)
         saver.delete_thread(thread)
         saver.reclaim()
     _tell({"thread_id": thread, "forgotten": True}, f"nothing of {thread} is left.", as_json=as_json)
@@ -131,6 +131,6 @@ def forget(
 
 def _tell(told: dict[str, Any], sentence: str, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(told, ensure_ascii=False))  # noqa: T201 - the output
+        print_lines([told])
     else:
-        Console(highlight=False).print(sentence, soft_wrap=True)
+        Output().print(sentence, soft_wrap=True)

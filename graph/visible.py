@@ -1,0 +1,32 @@
+"""Text that others wrote, without the characters that command a terminal or change the order of what is shown."""
+
+import json
+import re
+from typing import Any, Final
+
+_FORBIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed: escape sequences begin with one
+    "\u2028\u2029"  # line and paragraph separator
+    "\u202a-\u202e\u2066-\u2069"  # bidirectional embeddings, overrides and isolates
+    "\ud800-\udfff]"  # lone surrogates, which no encoding can write
+)
+
+
+def visible(text: str) -> str:
+    r"""Return the text with each such character as its escape, as `\x1b` or `\u202e`; a line keeps its end."""
+    return _FORBIDDEN.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def in_line(text: str) -> str:
+    r"""Return the same for text that stands in one line: line feeds and tabs are escaped too, as `\n` and `\t`."""
+    return visible(text.replace("\r\n", "\n")).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def json_line(value: Any) -> str:
+    r"""Return a value as JSON in one line, such characters as JSON's own escapes, as `\u001b`."""
+    return _FORBIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"  # noqa: PLR2004 - two digits are enough
