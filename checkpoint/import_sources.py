@@ -13,7 +13,6 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
-    writes_sort_key,
 )
 from sqlalchemy import exc
 
@@ -112,7 +111,7 @@ class Source:
         rows = [
             (str(task), str(path), int(index), str(name)) for task, path, index, name in _rows(self._engine, query)
         ]
-        return sorted(rows, key=lambda row: writes_sort_key(row[1], row[0], row[2]))
+        return sorted(rows, key=lambda row: (row[1], row[0], row[2]))
 
     def _tuple(self, thread_id: str, namespace: str, checkpoint_id: str) -> CheckpointTuple:
         place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}

@@ -7,7 +7,7 @@ from typing import Any
 
 import ormsgpack
 import sqlalchemy as sa
-from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
+from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 from . import tables
 from .errors import intact
@@ -78,9 +78,9 @@ def all_of(conn: sa.Connection, thread: Thread) -> Iterator[tuple[str, str, list
         yield namespace, checkpoint_id, _writes(thread, row, task, bytes(body))
 
 
-def place(write: Write) -> tuple[Any, ...]:
-    """Return what the writes beside a checkpoint are sorted by."""
-    return writes_sort_key(write.path, write.task, write.index)
+def place(write: Write) -> tuple[str, str, int]:
+    """Return what the writes beside a checkpoint are sorted by: the order in which LangGraph applies them."""
+    return write.path, write.task, write.index
 
 
 def grouped(writes: Iterable[Write]) -> list[Any]:

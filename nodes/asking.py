@@ -5,10 +5,11 @@ import contextvars
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableLambda
-from langchain_core.runnables.retry import ExponentialJitterParams
+from tenacity import wait_exponential_jitter
 
 from .policies.overflow import classify
 from .policies.summary import Reply
@@ -18,6 +19,8 @@ from .summarizers import Summarizer, SummaryRequest, is_deterministic
 T = TypeVar("T")
 LONGEST_PAUSE = 20.0
 """Seconds between two calls, at most."""
+_FIRST_PAUSE = "multiplier" if "multiplier" in signature(wait_exponential_jitter).parameters else "initial"
+"""How tenacity names the first pause: from 9.2 on it warns of the older name."""
 
 
 class SummaryTimeoutError(TimeoutError):
@@ -93,7 +96,7 @@ class Question:
                     raise PassingError from error
                 raise
 
-        waits = ExponentialJitterParams(initial=patience.pause, max=LONGEST_PAUSE, jitter=patience.pause)
+        waits: Any = {_FIRST_PAUSE: patience.pause, "max": LONGEST_PAUSE, "jitter": patience.pause}
         return RunnableLambda(call, afunc=acall).with_retry(
             retry_if_exception_type=(PassingError,),
             stop_after_attempt=patience.calls,

@@ -15,17 +15,8 @@ and its text second, since the same words ("too many tokens", "request too large
 
 from typing import Final, Literal
 
-from langchain_core.exceptions import (
-    ContextOverflowError,
-    ModelAPIError,
-    ModelAuthenticationError,
-    ModelConnectionError,
-    ModelError,
-    ModelNotFoundError,
-    ModelPermissionDeniedError,
-    ModelRateLimitError,
-    ModelTimeoutError,
-)
+from langchain_core import exceptions
+from langchain_core.exceptions import ContextOverflowError
 
 from .overflow_texts import BAD_KEY, PASSING, SILENT_HOSTS, SPENT, WORDINGS
 from .provider_error import causes, has_body, host_of, status_of, text_of
@@ -37,15 +28,17 @@ _POSSIBLE: Final = frozenset({None, 400, 413, 422})
 _TRANSIENT: Final = frozenset({408, 409, 429, *range(500, 600)})
 _DENIED: Final = frozenset({401, 403})
 _UNPAID: Final = 402
-_DENIALS: Final = (ModelAuthenticationError, ModelPermissionDeniedError)
-_NEVER: Final = (
-    ModelAPIError,
-    ModelAuthenticationError,
-    ModelConnectionError,
-    ModelNotFoundError,
-    ModelPermissionDeniedError,
-    ModelRateLimitError,
-    ModelTimeoutError,
+
+
+def _known(*names: str) -> tuple[type[BaseException], ...]:
+    """Return langchain-core's classes of these names; versions before 1.6 lack them, and raise none of them."""
+    return tuple(getattr(exceptions, name) for name in names if hasattr(exceptions, name))
+
+
+_MODEL_ERRORS: Final = _known("ModelError")
+_DENIALS: Final = _known("ModelAuthenticationError", "ModelPermissionDeniedError")
+_NEVER: Final = _DENIALS + _known(
+    "ModelAPIError", "ModelConnectionError", "ModelNotFoundError", "ModelRateLimitError", "ModelTimeoutError"
 )
 # aiohttp's, botocore's, httpx's and the SDKs' classes, by name: we depend on none of these libraries
 _TRANSPORT: Final = frozenset({"APIConnectionError", "ClientConnectionError", "HTTPClientError", "TransportError"})
@@ -104,8 +97,8 @@ def _is_transient(error: BaseException) -> bool:
 
 
 def _passes_by_itself(error: BaseException) -> bool:
-    if isinstance(error, ModelError):
-        return error.is_retryable
+    if isinstance(error, _MODEL_ERRORS):
+        return bool(getattr(error, "is_retryable", False))
     named = {each.__name__ for each in type(error).__mro__}
     return isinstance(error, TimeoutError | ConnectionError) or not named.isdisjoint(_TRANSPORT)
 

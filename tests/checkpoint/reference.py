@@ -14,7 +14,6 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
     get_checkpoint_id,
     get_checkpoint_metadata,
-    writes_sort_key,
 )
 
 COUNTERS = "counters_since_delta_snapshot"
@@ -155,7 +154,7 @@ class Reference(BaseCheckpointSaver[int]):
         if not (kept := self.kept.get(key)):
             return None
         held = self.writes.get(key, {})
-        ordered = sorted(held, key=lambda where: writes_sort_key(held[where][0], *where))
+        ordered = sorted(held, key=lambda where: (held[where][0], *where))
         pending = [(task, *held[task, number][1:]) for task, number in ordered]
         parent = _config(*key._replace(id=kept.parent)) if kept.parent else None
         return CheckpointTuple(_config(*key), kept.checkpoint, kept.metadata, parent, pending)

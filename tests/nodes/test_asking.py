@@ -3,9 +3,11 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from tenacity import wait_exponential_jitter
 
 from langgraph_compaction.nodes import Reply, SummaryRequest
 from langgraph_compaction.nodes.asking import LONGEST_PAUSE, Patience, Question, SummaryTimeoutError
@@ -81,10 +83,13 @@ def test_what_is_no_reply_is_named(ask: Ask) -> None:
 
 
 def test_pauses_double_up_to_the_longest() -> None:
-    """The waits handed to `with_retry` begin with the pause and end with the longest."""
+    """The waits handed to `with_retry` begin with the pause and end with the longest; tenacity warns of none."""
     asked: Any = question(ReplyingSummarizer(GOOD))._retried(Patience(seconds=9, calls=3, pause=0.5))
     assert asked.wait_exponential_jitter is True
-    assert asked.exponential_jitter_params == {"initial": 0.5, "max": LONGEST_PAUSE, "jitter": 0.5}
+    waits = wait_exponential_jitter(**asked.exponential_jitter_params)
+    first, later = (SimpleNamespace(attempt_number=number) for number in (1, 99))
+    assert 0.5 <= waits(cast("Any", first)) <= 1
+    assert waits(cast("Any", later)) == LONGEST_PAUSE
     assert asked.max_attempt_number == 3
 
 
