@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
