@@ -97,11 +97,12 @@ class Question:
                 raise
 
         waits: Any = {_FIRST_PAUSE: patience.pause, "max": LONGEST_PAUSE, "jitter": patience.pause}
-        return RunnableLambda(call, afunc=acall).with_retry(
-            retry_if_exception_type=(PassingError,),
-            stop_after_attempt=patience.calls,
-            exponential_jitter_params=waits,
+        retrying: Any = RunnableLambda(call, afunc=acall).with_retry(
+            retry_if_exception_type=(PassingError,), stop_after_attempt=patience.calls
         )
+        # langchain-core would drop a key that its own type does not name
+        asked: Runnable[Any, Any] = retrying.model_copy(update={"exponential_jitter_params": waits})
+        return asked
 
 
 def bounded(call: Callable[[], T], seconds: float) -> T:
