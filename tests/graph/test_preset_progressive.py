@@ -90,6 +90,17 @@ async def test_the_sliding_window_leaves_a_summary_and_the_newest_nine(go: Drive
     assert "ru6-0" not in texts(summarizer.received[0])
 
 
+@pytest.mark.requirement("S2.30")
+@pytest.mark.parametrize("names", [(), None], ids=["none", "the preset's"])
+async def test_key_information_takes_no_more_room_than_it_holds(go: Drive, names: tuple[str, ...] | None) -> None:
+    """The newest nine messages still fit beside a goal of two words: a tenth of the room would drive them out."""
+    graph = agent(preset="progressive", **({} if names is None else {"key_information": names}))
+    begun = [HumanMessage("short goal", id="goal"), *rounds(1)[1:], *rounds(6, 1, "s"), *rounds(5, 72, "t")]
+    await go.invoke(graph, {"messages": [*begun, HumanMessage("and now?", id="question")]})
+    assert taken(graph) == ["progressive/sliding_window+model"]
+    assert ("short goal" in summaries(graph)[0].text.partition("[Summary")[0]) == (names is None)
+
+
 @pytest.mark.requirement("S2.28", "S2.44", "S2.32")
 async def test_where_no_strategy_makes_room_the_whole_is_summarised(go: Drive) -> None:
     """Nine messages are too few for any strategy; the question stays."""
