@@ -45,16 +45,16 @@ def confirm(turn: Turn) -> Step[Update]:
 
 def _choose(turn: Turn) -> Step[Update]:
     """Ask how it goes on; nothing is asked any more where somebody has made room meanwhile."""
-    if turn.meter.request(turn.messages) <= turn.sizes.limit:
+    if room_made(turn):
         return {"compaction": {"step": turn.compaction.get("route", "model")}}
     way, focus = chosen(interrupt(last_question(turn)), ways(turn))
+    on = {"step": "selective_compaction", "choosing": 0}
     if way == "compact":
-        return {"compaction": {"step": "selective_compaction", "focus": focus, "declined_at": None}}
+        return {"compaction": {**on, "focus": focus, "declined_at": None}}
     if way == "drop_oldest":
-        last = len(turn.ladder) - 1
-        return {"compaction": {"step": "selective_compaction", "rung": last, "declined_at": None}}
+        return {"compaction": {**on, "rung": len(turn.ladder) - 1, "declined_at": None}}
     if way == "new_thread":
-        return {"compaction": {"step": "selective_compaction", "trigger": NEW_THREAD, "full": True}}
+        return {"compaction": {**on, "trigger": NEW_THREAD, "full": True}}
     if turn.team.embedded:
         raise ContextExhaustedError(by_hand(turn))  # there is no model node of ours that could
     return (yield from _declined(turn, {}, "raise"))
@@ -65,6 +65,15 @@ def _declined(turn: Turn, changed: dict[str, Any], reason: str = "") -> Step[Upd
     yield from note(turn, turn.compaction.get("trigger", "precheck"), "declined", turn.size, reason=reason)
     route, last = turn.compaction.get("route", "model"), {"verdict": "declined", "reason": reason}
     return {"compaction": {**changed, "step": route, "last": last}}
+
+
+def room_made(turn: Turn) -> bool:
+    """Whether messages were deleted since the question came up, so that the request fits.
+
+    All of it is counted: the provider's figure for what it was sent does not know of what was deleted since.
+    """
+    size = turn.meter.request(turn.messages)
+    return size <= turn.sizes.limit and size < turn.compaction.get("choosing", 0)
 
 
 def by_hand(turn: Turn) -> str:

@@ -60,7 +60,7 @@ def check(turn: Turn, size: int, source: TriggerSource, route: Route) -> Step[di
         "focus": None,
         "full": fired.full,
         "most": fired.most,
-        "choosing": decision == "choose",
+        "choosing": turn.meter.request(turn.messages) if decision == "choose" else 0,
     }
 
 
@@ -81,7 +81,7 @@ def _unasked(turn: Turn, trigger: str, size: int, due: Decision) -> Step[Decisio
     if turn.settings.on_no_handler == "proceed":
         return "compact"
     yield from note(turn, trigger, "declined", size, reason="nobody_to_ask")
-    if due == "choose" and turn.meter.request(turn.messages) > turn.sizes.limit:
+    if due == "choose":
         raise ContextExhaustedError(nobody_to_ask(turn))
     return "declined"
 

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, messa
 from langgraph_compaction.checkpoint import digest
 
 from .attempts import note
-from .confirm import by_hand
+from .confirm import by_hand, room_made
 from .deciding import check
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
@@ -62,9 +62,9 @@ def rendered_request(turn: Turn) -> list[AnyMessage]:
 def _hold_limit(turn: Turn) -> None:
     if turn.size <= turn.sizes.limit:
         return
-    size = turn.meter.request(turn.messages)
-    if size > turn.sizes.limit and turn.compaction.get("choosing"):
+    if turn.compaction.get("choosing") and not room_made(turn):
         raise ContextExhaustedError(by_hand(turn))
+    size = turn.meter.request(turn.messages)
     if size > turn.sizes.limit:
         why = (
             "Nothing is compacted while a tool call waits for its result: give the missing results, or a new message "

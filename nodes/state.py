@@ -130,8 +130,9 @@ class Compaction(TypedDict, total=False):
     """Tokens at which a person declined; asked again once the conversation has grown by 5 % of the window."""
     warned: bool
     """Whether `warn_ratio` was reached since the last commit."""
-    choosing: bool
-    """Whether the open question is the one over the limit, after a no (S4.39)."""
+    choosing: int
+    """Tokens of the request, all of it counted, when it was found over the limit and a person was to choose how to
+    go on (S4.39); 0: there is no such question."""
     handoff: dict[str, Any] | None
     """The input for a thread that a person chose to open instead, `{"messages", "compaction_request"}`; until the
     next input."""

@@ -31,7 +31,7 @@ from .turn import Turn, Update
 from .undoing import is_undo, taken_back, unheard
 from .wishes import REQUEST, Memory, fault_of
 
-FORGOTTEN = {"handoff": None, "choosing": False, "marked_alone": False}
+FORGOTTEN = {"handoff": None, "choosing": 0, "marked_alone": False}
 """What held until this check and does no longer; a check that asks again says so again."""
 
 EMBEDDED = "langgraph_compaction_embedded"
@@ -228,7 +228,7 @@ def wished(request: dict[str, Any]) -> dict[str, Any]:
     """A person's wish as the keys of the channel that a trigger writes."""
     focus, name = request.get("focus"), "command" if request.get("command") else "manual"
     kept = clip(str(focus), FOCUS_CHARACTERS) if focus else None
-    return {"trigger": name, "focus": kept, "full": bool(request.get("full")), "most": None, "choosing": False}
+    return {"trigger": name, "focus": kept, "full": bool(request.get("full")), "most": None, "choosing": 0}
 
 
 def _refused(turn: Turn, view: Transcript) -> tuple[AnyMessage, int] | None:

@@ -303,6 +303,28 @@ async def test_the_other_ways_serve_after_a_jump_too(go: Drive, build: Any) -> N
 
 
 @pytest.mark.requirement("S4.39")
+@pytest.mark.parametrize("answer", ["raise", "compact"])
+async def test_what_only_the_provider_counts_over_the_limit_is_asked_about_too(go: Drive, answer: str) -> None:
+    """Its answer held 250 tokens that no text shows: nobody has made room, so that the question is not moot."""
+    model = ScriptedModel(replies=[usage(AIMessage("short", id="the-answer"), 530, 250), "ok"])
+    graph = leap(model=model)
+    await go.invoke(graph, {"messages": rounds(5)[:-1]})
+    await go.invoke(graph, said(filler(240, "more"), "over"))
+    asked = question(graph)
+    assert (asked["answers"], asked["current_tokens"]) == (WAYS, 1_047)
+    if answer == "compact":
+        await go.invoke(graph, Command(resume=answer))
+        assert verdicts(graph) == ["committed"]
+        return
+    with pytest.raises(ContextExhaustedError, match="holds 1047 tokens"):
+        await go.invoke(graph, Command(resume=answer))
+    assert len(model.received) == 1
+    await graph.aupdate_state(CONFIG, {"messages": [RemoveMessage(id="r-user-0"), RemoveMessage(id="r-answer-0")]})
+    await go.invoke(graph, None)
+    assert values(graph)["messages"][-1].text == "ok"
+
+
+@pytest.mark.requirement("S4.39")
 async def test_rungs_that_fail_after_the_answer_ask_nobody_again(go: Drive) -> None:
     """The summariser is down: the rungs run on within the turn until one commits."""
     graph = leap(summarizer=ScriptedModel(replies=[ValueError("down")]))
