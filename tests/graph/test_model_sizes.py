@@ -1,6 +1,7 @@
 """Trigger and limit of real model objects, and what a graph does at them: nothing is sent to a provider."""
 
 import logging
+from asyncio import to_thread
 from typing import Any
 
 import pytest
@@ -100,8 +101,8 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_it_is_said_once_where_ratios_are_taken_of_the_limit(
     go: Drive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With its numbers: when the agent is built, and at no turn again."""
-    graph = agent(sized_as(claude()), context_window=None, output_reserve=None)
+    """With its numbers: when the agent is built (outside of an event loop), and at no turn again."""
+    graph = await to_thread(agent, sized_as(claude()), context_window=None, output_reserve=None)
     (said,) = told(caplog)
     assert said.startswith("claude-sonnet-4-5: max_tokens or output_reserve keeps 64000 of 200000 tokens")
     assert "136000, and a compaction starts at 108800" in said
@@ -109,7 +110,7 @@ async def test_it_is_said_once_where_ratios_are_taken_of_the_limit(
         await go.invoke(graph, {"messages": [HumanMessage("hello")]})
     preview(graph, CONFIG)
     assert len(told(caplog)) == 1
-    agent(sized_as(gpt("gpt-4o")), context_window=None, output_reserve=None)
+    await to_thread(agent, sized_as(gpt("gpt-4o")), context_window=None, output_reserve=None)
     assert len(told(caplog)) == 1
 
 

@@ -123,7 +123,7 @@ async def test_a_message_is_refused_after_an_attempt_on_it_failed(go: Drive) -> 
     failed = verdicts(graph)
     assert "rejected_insufficient" in failed
     for _ in range(2):
-        await go.invoke(graph, {"messages": [], "compaction": {"request": {"focus": None}}})
+        await go.invoke(graph, {"messages": [], "compaction_request": {"focus": None}})
     assert values(graph)["messages"][-1].additional_kwargs["compaction"]["refused"]
     assert verdicts(graph)[: len(failed) + 1] == [*failed, "refused"]
     assert verdicts(graph).count("refused") == 1
@@ -141,7 +141,7 @@ async def test_a_wish_after_a_refusal_asks_no_model(go: Drive, build: Any, on_re
     with suppress(*raises):
         await go.invoke(graph, huge())
     with suppress(*raises):
-        await go.invoke(graph, {"messages": [], "compaction": {"request": {"focus": None}}})
+        await go.invoke(graph, {"messages": [], "compaction_request": {"focus": None}})
     assert len(model.received) == 1
     if build is agent:
         assert ledger(graph)[-1].verdict == "committed"

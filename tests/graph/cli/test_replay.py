@@ -69,7 +69,7 @@ def test_the_end_state_is_told(recorded: Path) -> None:
     text = " ".join(run(recorded).stdout.split())
     (line,) = replayed(recorded)
     assert text.startswith("talk.json: 41 messages in 10 turns; 20 requests, the largest")
-    assert f"of {line['limit']} tokens" in text
+    assert f"of {line['limit']:,} tokens" in text
     assert text.endswith("0 lost, 0 requests invalid, 0 over the limit, 0 inputs refused")
 
 
