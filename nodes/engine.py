@@ -25,6 +25,7 @@ from .policies.summary import EARLIER_HANDLES, absorbed, handles_of, summary_mes
 from .policies.transcript import Transcript, is_summary, message_id
 from .settings import CompactionSettings
 from .summarizers import DigestSummarizer
+from .triggers import WISHES
 
 LEAST_SUMMARY = (12, 40)
 """Tokens of the shortest summary worth planning for: a notice, and a line of facts in a larger room."""
@@ -114,12 +115,13 @@ def demand(
     most: int | None = None,
     full: bool = False,
     key_information: Mapping[str, str] | None = None,
+    answered: bool = False,
 ) -> Demand:
     """What a result must reach: below the trigger, or the limit for other triggers and the last rung.
 
     `pins` and `key_information` are the texts that a summary has to carry, `most` and `full` what the trigger asks
     for besides. After the provider's own refusal our count is known to be too low, so a decisive step down is asked
-    for.
+    for. Where the turn is `answered`, no request has to fit: with the next input the answered round is old.
     """
     sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
@@ -139,7 +141,7 @@ def demand(
         least=summary,
         messages=most,
         full=full,
-        must_fit=before > sizes.limit or trigger == "overflow",
+        must_fit=trigger == "overflow" or (before > sizes.limit and (not answered or trigger in WISHES)),
         step_notice=frame(call, replace(around, step=STEP)) - frame(call, around),
     )
 

@@ -164,6 +164,7 @@ class Turn:
             most=self.compaction.get("most"),
             full=self.compaction.get("full", False),
             key_information=key_information,
+            answered=self.compaction.get("route") == "end",
         )
 
     def _just_said(self) -> list[str]:

@@ -18,6 +18,7 @@ from langgraph_compaction.graph import (
     records_of,
     transcript,
 )
+from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.policies.tokens import total
 from tests.fakes import ScriptedModel, texts, usage
 from tests.faults.cases import MODEL_ERROR, NEEDLE, SUMMARIES, Case, Reply, Turn, Writer, database_error
@@ -58,6 +59,12 @@ def play(case: Case, tally: Counter[str]) -> list[str]:
     return [*stage.onlooker.defects, *stage.defects]
 
 
+def _automatic_reserve(settings: CompactionSettings, window: int) -> int:
+    """An eighth of the window, at most half of what lies above the trigger, and at least a sixteenth."""
+    lowest = min((trigger.level(window) for trigger in settings.token_triggers), default=0)
+    return max(window // 16, min(window // 8, (window - lowest) // 2))
+
+
 class Stage:
     """A graph, its scripted model and summariser, and the thread they work on."""
 
@@ -85,7 +92,7 @@ class Stage:
         team = self.graph.builder.nodes["token_check"].runnable.team
         self.overhead = team.overhead(WORDS)
         window, reserve = case.settings.context_window or 0, case.settings.output_reserve
-        self.limit = window - (window // 8 if reserve is None else reserve)
+        self.limit = window - (_automatic_reserve(case.settings, window) if reserve is None else reserve)
         self.onlooker = Onlooker(self.records, case.pins, self.overhead, case.stored)
         self.scale = min(1.0, case.reports or 1.0)
         """The provider's tokens over ours, as far as anyone can know."""
