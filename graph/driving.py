@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -16,11 +16,13 @@ from langgraph_compaction.nodes.model import model
 from langgraph_compaction.nodes.rollback import rollback
 from langgraph_compaction.nodes.selective_compaction import selective_compaction
 from langgraph_compaction.nodes.state import CompactionState, merge, replace
-from langgraph_compaction.nodes.steps import Step
+from langgraph_compaction.nodes.steps import Step, either
 from langgraph_compaction.nodes.summarize import summarize
 from langgraph_compaction.nodes.token_check import EMBEDDED, EMBEDDED_IN, token_check
 from langgraph_compaction.nodes.turn import Body, Turn, Update, executed
 from langgraph_compaction.nodes.wishes import REQUEST
+
+from .pending import KEY, in_view, pending
 
 NODES: Mapping[str, Body] = {
     body.__name__: body for body in (token_check, confirm, selective_compaction, summarize, commit, rollback)
@@ -35,7 +37,9 @@ def begun(state: Any, runtime: Runtime[Any], team: Collaborators) -> Turn:
     """The turn that the node now running is in."""
     config = get_config()
     missing = {key: value for key, value in _of_parent(config).items() if not state.get(key)}
-    return Turn(cast("CompactionState", {**state, **missing}), config, runtime, team)
+    found = {**state, **missing}
+    found["messages"] = in_view(found["messages"], found.get("compaction") or {})
+    return Turn(cast("CompactionState", found), config, runtime, team)
 
 
 def _of_parent(config: RunnableConfig) -> dict[str, Any]:
@@ -74,19 +78,58 @@ def _after(turn: Turn, update: Update) -> Turn:
     return Turn(cast("CompactionState", state), turn.config, turn.runtime, turn.team)
 
 
-def changed(turn: Turn, given: Sequence[Any], beside: Sequence[Any] = ()) -> Update:
-    """The update of the node that a turn was driven in: its channels, and the messages where they were replaced.
+def changed(turn: Turn, given: Sequence[Any]) -> Update:
+    """The update of a hook that a turn was driven in: its channels, and the messages where they were replaced.
 
-    `given` are the messages before; an answer, which the caller writes himself, stands `beside` them.
+    `given` are the messages of the state.
     """
+    update, left = _heard(turn), list(turn.state["messages"])
+    if left != list(given):
+        update["messages"] = replace(left)
+    if turn.compaction.get(KEY):
+        update["compaction"] = {**turn.compaction, KEY: None}
+    return update
+
+
+def shown(update: Update) -> Step[None]:
+    """Tell `stream_mode="messages"` that a replaced list holds nothing new.
+
+    An agent that is a node of another graph returns all of its list, and LangGraph streams what no node was given
+    before. So a run by this node's name is given the list, and returns nothing.
+    """
+    if "messages" not in update:
+        return
+    config, given = get_config(), {"messages": update["messages"].value}
+
+    def nothing(_: Any) -> None: ...
+
+    async def anothing(_: Any) -> None: ...
+
+    node = RunnableLambda(nothing, afunc=anothing, name=config.get("metadata", {}).get("langgraph_node"))
+    yield from either(lambda: node.invoke(given, config), lambda: node.ainvoke(given, config))
+
+
+def changed_beside_answer(turn: Turn, given: Sequence[Any], view: Sequence[Any], beside: Sequence[Any]) -> Update:
+    """The update of a model's call, of which `messages` is no part: its caller writes the answer there.
+
+    `view` is what the turn began with, out of the messages of the state, `given`. Where it was replaced, that is
+    pending; only in a state that has messages without ids of their own is all of the list written at once, with the
+    messages of the response, which stand `beside` it.
+    """
+    update, left = _heard(turn), list(turn.state["messages"])
+    kept = left[:-1] if answer_of(turn, view) else left
+    if kept == list(view):
+        return update
+    if len({message.id for message in given} - {None}) < len(given):
+        return {**update, "messages": replace([*kept, *beside]), "compaction": {**turn.compaction, KEY: None}}
+    return {**update, "compaction": {**turn.compaction, KEY: pending(given, kept)}}
+
+
+def _heard(turn: Turn) -> Update:
     state: Mapping[str, Any] = turn.state
     update: Update = {key: state[key] for key in OURS if state.get(key)}
     if REQUEST in state and state[REQUEST] is None:
         update[REQUEST] = None  # it was heard
-    left = list(turn.state["messages"])
-    kept = left[:-1] if answer_of(turn, given) else left
-    if kept != list(given):
-        update["messages"] = replace([*kept, *beside])
     return update
 
 

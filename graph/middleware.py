@@ -39,9 +39,10 @@ from langgraph_compaction.nodes.wishes import NO_REQUEST, REQUEST, CompactionReq
 
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import records_for
-from .driving import NODES, WITH_MODEL, answer_of, begun, changed, driven, newest_answer
+from .driving import NODES, WITH_MODEL, answer_of, begun, changed, changed_beside_answer, driven, newest_answer, shown
 from .gathering import gathered
 from .model_request import Caller, Request, Response, schemas, with_answer
+from .pending import KEY
 
 USUAL_WINDOW = 128_000
 """For a look at the sizes before the first call, where no window is known yet."""
@@ -173,7 +174,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return await arun(self._wished(state, runtime))
 
     def after_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
-        """Compact what the check after the answer found too large."""
+        """Write what the calls before have compacted, and compact what the check after the answer found too large."""
         return run(self._due(state, runtime))
 
     async def aafter_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
@@ -184,10 +185,11 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         _hold_alone(request.state)
         team, given = self._called_with(request), request.state["messages"]
         turn = begun(request.state, request.runtime, replaced(team, model=caller))
+        view = turn.state["messages"]
         turn = yield from driven(turn, "token_check", WITH_MODEL)
-        response = _response(turn, caller, given)
+        response = _response(turn, caller, view)
         self._remember(response, team)
-        command: Command[Any] = Command(update=changed(turn, given, response.result))
+        command: Command[Any] = Command(update=changed_beside_answer(turn, given, view, response.result))
         return ExtendedModelResponse(model_response=response, command=command)
 
     def _wished(self, state: CompactingState, runtime: Runtime[Any]) -> Step[Update | None]:
@@ -203,10 +205,12 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         step, last = compaction.get("step", "end"), compaction.get("last") or {}
         if step == "model" and last.get("reason") == NO_REQUEST:
             raise RequestError(last["detail"])
-        if step not in NODES:
+        if step not in NODES and not compaction.get(KEY):
             return None
         turn = yield from driven(begun(state, runtime, self._remembered(state)), step, NODES)
-        return changed(turn, state["messages"])
+        update = changed(turn, state["messages"])
+        yield from shown(update)
+        return update
 
     def _called_with(self, request: Request) -> Collaborators:
         """Whom this call works with: its model, prompt and tools, and the settings for its window."""

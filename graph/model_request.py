@@ -34,7 +34,10 @@ class Caller(Runnable[Any, Any]):
         return self._answer()
 
     def _answer(self) -> AIMessage:
-        return next(message for message in reversed(self.response.result) if isinstance(message, AIMessage))
+        """The answer; without its id where a message of the state has that, in view or not: it would replace it."""
+        answer = next(message for message in reversed(self.response.result) if isinstance(message, AIMessage))
+        taken = any(message.id == answer.id for message in self.request.state["messages"])
+        return answer.model_copy(update={"id": None}) if taken else answer
 
     def _sent(self, rendered: Sequence[AnyMessage]) -> Request:
         messages = rendered[1:] if self.request.system_message else rendered  # the handler puts it there itself

@@ -10,6 +10,8 @@ from langgraph.checkpoint.base.id import uuid6
 
 from langgraph_compaction.nodes import CompactionError
 
+from .pending import KEY, in_view
+
 _TASKS = ("branch:to:", "__start__", "__pregel_tasks")
 """Channels that hold something only while a node is to run."""
 
@@ -22,6 +24,9 @@ def newest(saver: BaseCheckpointSaver[Any], thread: str) -> CheckpointTuple:
             f"this database has no checkpoint of a compacting graph for thread {thread!r}: where they are kept by "
             "another checkpointer, the functions of langgraph_compaction.graph do the same in Python"
         )
+    values = found.checkpoint["channel_values"]
+    if values["compaction"].get(KEY):
+        values["messages"] = in_view(values["messages"], values["compaction"])
     return found
 
 

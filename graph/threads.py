@@ -16,6 +16,7 @@ from langgraph_compaction.nodes.turn import CompactionNode
 from langgraph_compaction.nodes.wishes import REQUEST
 
 from .builder import Graph
+from .pending import KEY, in_view
 
 T = TypeVar("T")
 
@@ -86,8 +87,12 @@ def _on_event_loop() -> bool:
 
 
 def state_of(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
-    """A thread's state."""
-    return (yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config)))
+    """A thread's state; its messages are those in view, also while an agent has still to write a compaction."""
+    state = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
+    compaction = state.values.get("compaction") or {}
+    if not compaction.get(KEY):
+        return state
+    return state._replace(values={**state.values, "messages": in_view(state.values["messages"], compaction)})
 
 
 def at_rest(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:

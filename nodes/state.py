@@ -144,6 +144,8 @@ class Compaction(TypedDict, total=False):
     """The last attempt's verdict, reason, strategy and figures."""
     learned: dict[str, int]
     """Per model: tokens it accepts, as its own refusal told."""
+    pending: dict[str, Any] | None
+    """In LangChain's agent, what its calls have compacted and its end has still to write."""
     held: bool
     """Whether an undone compaction keeps automatic ones off in the soft zone, until `release` or a person's wish."""
     head: str | None

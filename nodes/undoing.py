@@ -39,6 +39,7 @@ def undone(before: Before) -> dict[str, Any]:
         **_ENDED,
         "trigger": "",
         "draft": None,
+        "pending": None,
         "usage": None,
         "streak": 0,
         "rung": 0,

@@ -1,0 +1,53 @@
+"""A compaction inside an agent's model call, kept in the `compaction` channel until the agent ends and writes it.
+
+The agent's model node writes the answer to `messages` itself. A second write to that channel in the same step makes
+LangGraph split the node's entry in `stream_mode="updates"`, so the replaced list waits here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+KEY = "pending"
+"""The key in the `compaction` channel."""
+
+
+def pending(given: Sequence[AnyMessage], view: Sequence[AnyMessage]) -> dict[str, Any]:
+    """What makes the view out of the state's messages, which have an id each of their own."""
+    held, order = {message.id: message for message in given}, [message.id for message in view]
+    placed = set(order)
+    return {
+        "order": order,
+        "drop": [message.id for message in given if message.id not in placed],
+        "clip": {m.id: m for m in view if m.id in held and m != held[m.id]},
+        "new": {m.id: m for m in view if m.id not in held},
+    }
+
+
+def in_view(messages: Sequence[AnyMessage], compaction: Mapping[str, Any]) -> list[AnyMessage]:
+    """The state's messages with what is pending in the channel applied; the same list where nothing is.
+
+    What arrived since stays where it stands: behind all that was there, or behind its neighbor in the view. What was
+    removed since stays removed. Applying it twice changes nothing.
+    """
+    change = compaction.get(KEY)
+    if not change:
+        return list(messages)
+    held, placed, gone = {message.id: message for message in messages}, set(change["order"]), set(change["drop"])
+    known = max((n for n, message in enumerate(messages) if message.id in placed or message.id in gone), default=-1)
+    found, neighbor = {**change["new"], **held, **_only(change["clip"], held)}, None
+    between: dict[str | None, list[AnyMessage]] = {}
+    for message in messages[: known + 1]:
+        if message.id in placed:
+            neighbor = message.id
+        elif message.id not in gone:
+            between.setdefault(neighbor, []).append(message)
+    view = list(between.get(None, ()))
+    for name in change["order"]:
+        view += [*([found[name]] if name in found else []), *between.get(name, ())]
+    return [*view, *messages[known + 1 :]]
+
+
+def _only(clipped: Mapping[str, AnyMessage], held: Mapping[str | None, AnyMessage]) -> dict[str, AnyMessage]:
+    return {name: message for name, message in clipped.items() if name in held}
