@@ -253,6 +253,7 @@ async def test_messages_without_ids_are_written_at_once(go: Drive) -> None:
     kept = values(graph)["messages"]
     assert sum(map(is_summary, kept)) == 1
     assert [m.text for m in kept[-2:]] == ["and now?", "done"]
+    assert "ru0-0 " not in texts(kept)
 
 
 def test_the_command_line_reads_what_is_in_view(tmp_path: Path) -> None:
