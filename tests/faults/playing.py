@@ -40,6 +40,15 @@ def read(n: int = 0, path: str = "") -> str:  # noqa: ARG001 - calls of historie
     return filler(n)
 
 
+def limit_of(settings: CompactionSettings) -> int:
+    """What no request may exceed, by the words of the guide."""
+    window, reserve = settings.context_window or 0, settings.output_reserve
+    if reserve is None:
+        above = window - min((trigger.level(window) for trigger in settings.token_triggers), default=0)
+        reserve = max(min(16_384, window // 8, above // 2), min(4_096, window // 16))
+    return window - reserve
+
+
 def play(case: Case, tally: Counter[str]) -> list[str]:
     """Play a case to its end, count what happened, and return what was wrong."""
     try:
@@ -57,12 +66,6 @@ def play(case: Case, tally: Counter[str]) -> list[str]:
     tally["restored"] += stage.restored
     tally["put off"] += stage.put_off
     return [*stage.onlooker.defects, *stage.defects]
-
-
-def _automatic_reserve(settings: CompactionSettings, window: int) -> int:
-    """An eighth of the window, at most half of what lies above the trigger, and at least a sixteenth."""
-    lowest = min((trigger.level(window) for trigger in settings.token_triggers), default=0)
-    return max(window // 16, min(window // 8, (window - lowest) // 2))
 
 
 class Stage:
@@ -91,8 +94,7 @@ class Stage:
             setattr(records, name, self._broken(name, getattr(records, name), late, numbers))
         team = self.graph.builder.nodes["token_check"].runnable.team
         self.overhead = team.overhead(WORDS)
-        window, reserve = case.settings.context_window or 0, case.settings.output_reserve
-        self.limit = window - (_automatic_reserve(case.settings, window) if reserve is None else reserve)
+        self.limit = limit_of(case.settings)
         self.onlooker = Onlooker(self.records, case.pins, self.overhead, case.stored)
         self.scale = min(1.0, case.reports or 1.0)
         """The provider's tokens over ours, as far as anyone can know."""

@@ -28,6 +28,7 @@ CONFIG: RunnableConfig = {"configurable": {"thread_id": "t"}}
 SETTINGS: dict[str, Any] = {
     "context_window": 600,
     "output_reserve": 50,
+    "trigger_ratio": 480 / 550,  # of the limit: the reserve takes more than 5 % of the window
     "tool_blocks_keep_recent": 2,
     "dialogue_rounds_keep_min": 3,
     "dialogue_beyond_keep": 1,
