@@ -10,7 +10,6 @@ from . import checkpoints
 from .pending import Write
 from .reading import Reading
 from .stored import Stored
-from .versions import comparable
 
 
 def build(reading: Reading, stored: Sequence[Stored]) -> list[CheckpointTuple]:
@@ -58,14 +57,13 @@ def config_of(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableCon
 
 def _tuple(reading: Reading, stored: Stored, writes: Sequence[Write]) -> CheckpointTuple:
     thread, name = reading.thread.thread_id, reading.thread.seal.name
-    versions, seen = comparable(stored.versions, stored.seen)
     checkpoint = Checkpoint(
         v=stored.v,
         id=stored.id,
         ts=stored.ts,
         channel_values={channel: reading.build(node, name(stored.row)) for channel, node in stored.values.items()},
-        channel_versions=versions,
-        versions_seen=seen,
+        channel_versions=stored.versions,
+        versions_seen=stored.seen,
         updated_channels=stored.updated,
     )
     if stored.rest:

@@ -147,17 +147,19 @@ def _nothing() -> Generator[None]:
     yield None
 
 
-def test_no_row_holds_a_word_of_an_erased_thread(database: Database, thread_id: str) -> None:
+def test_no_row_holds_a_word_of_an_erased_thread(empty_url: str, thread_id: str) -> None:
     """As soon as it is erased, in whichever column; opened and inflated where it is sealed."""
     said = marks("w")
-    fill(database, thread_id, said)
-    held = list(rows(database))
-    filled = {name for name, part in held if seen([part], said)}
-    expected = {"message", "pack", "blob", "checkpoint", "write", "bundle", "summary", "ledger"}
-    assert {f"compaction_{name}" for name in expected} <= filled
-    assert seen([part for _, part in held], said) == len(said)
-    CompactionRecords(database).forget(thread_id)
-    assert [name for name, part in rows(database) if seen([part], [*said, thread_id])] == []
+    with Database.open(empty_url) as database:
+        database.setup()
+        fill(database, thread_id, said)
+        held = list(rows(database))
+        filled = {name for name, part in held if seen([part], said)}
+        expected = {"message", "pack", "blob", "checkpoint", "write", "bundle", "summary", "ledger"}
+        assert {f"compaction_{name}" for name in expected} <= filled
+        assert seen([part for _, part in held], said) == len(said)
+        CompactionRecords(database).forget(thread_id)
+        assert [name for name, part in rows(database) if seen([part], [*said, thread_id])] == []
 
 
 @pytest.mark.usefixtures("uncompressed")
