@@ -155,7 +155,7 @@ class Database:
     def reclaim(self) -> None:
         """Write the tables anew, so that erased rows leave neither bytes nor space behind; see `rewriting`.
 
-        DatabaseError where another connection reads an old state of an SQLite file for too long.
+        DatabaseError where another connection reads an old state for too long, on SQLite and PostgreSQL.
         """
         self.finish_setup()
         with self._alone(WRITES), self._connected(self._autocommit()) as conn, self._translated(self._driver_error):

@@ -3,12 +3,20 @@
 A database only marks erased rows as free: their bytes stay in its files until something else is written there.
 """
 
+import time
 from typing import Any
 
 import sqlalchemy as sa
 
-from . import tables
+from . import tables, urls
 from .errors import DatabaseError
+
+_PAUSE_S = 0.05
+_OLDEST_READER = (
+    "SELECT txid_snapshot_xmax(txid_current_snapshot()), (SELECT max(age(backend_xmin)) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND pid <> pg_backend_pid())"
+)
+"""PostgreSQL: the number of the next transaction, and how many began since the oldest state that somebody reads."""
 
 
 def rewrite(conn: sa.Connection, place: str) -> None:
@@ -19,9 +27,33 @@ def rewrite(conn: sa.Connection, place: str) -> None:
     if conn.dialect.name == "sqlite":
         _rewrite_file(conn.connection.driver_connection, place)
         return
-    verb = "VACUUM FULL" if conn.dialect.name == "postgresql" else "OPTIMIZE TABLE"
+    is_postgresql = conn.dialect.name == "postgresql"
+    if is_postgresql:
+        _wait_for_readers(conn, place)
+    verb = "VACUUM FULL" if is_postgresql else "OPTIMIZE TABLE"
     for table in tables.METADATA.sorted_tables:
         conn.exec_driver_sql(f"{verb} {table.name}").close()
+
+
+def _wait_for_readers(conn: sa.Connection, place: str) -> None:
+    """Wait until nobody reads a state of before: VACUUM copies rows that somebody may still see."""
+    deadline = time.monotonic() + urls.BUSY_TIMEOUT_S
+    first: int | None = None
+    while True:
+        following, oldest = conn.exec_driver_sql(_OLDEST_READER).one()
+        first = following if first is None else first
+        if oldest is None or oldest <= following - first:
+            return
+        if time.monotonic() > deadline:
+            raise _still_read(place, "the tables")
+        time.sleep(_PAUSE_S)
+
+
+def _still_read(place: str, where: str) -> DatabaseError:
+    return DatabaseError(
+        f"{place}: what was erased is still in {where}, as another connection reads an old state of the database; "
+        "end that read and call reclaim() again"
+    )
 
 
 def _rewrite_file(driver: Any, place: str) -> None:
@@ -29,10 +61,7 @@ def _rewrite_file(driver: Any, place: str) -> None:
     driver.execute("VACUUM").close()
     busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
-        raise DatabaseError(
-            f"{place}: what was erased is still in the write-ahead log, as another connection reads an old state "
-            "of the file; end that read and call reclaim() again"
-        )
+        raise _still_read(place, "the write-ahead log")
     [mode] = driver.execute("PRAGMA journal_mode").fetchone()
     if mode == "persist":  # this journal stays beside the file with the old pages in it; changing the mode deletes it
         driver.execute("PRAGMA journal_mode=DELETE").close()

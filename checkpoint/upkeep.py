@@ -89,8 +89,8 @@ class Upkeep(SaverCore):
 
         Erasing alone makes rows unreadable through the database; their bytes stay in free pages and in the
         write-ahead log until then. Writers wait meanwhile, on PostgreSQL readers too, and SQLite needs free disk
-        space for a copy of the file. DatabaseError where another connection reads an old state of an SQLite file
-        for too long: call it again. A server's own logs, replicas and backups are not touched.
+        space for a copy of the file. DatabaseError where another connection reads an old state for too long, on
+        SQLite and PostgreSQL: call it again. A server's own logs, replicas and backups are not touched.
         """
         self.database.reclaim()
 

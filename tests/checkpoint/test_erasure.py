@@ -186,11 +186,12 @@ def test_no_journal_of_an_applications_own_engine_holds_a_word(tmp_path: Path, m
     assert seen(beside(file), gone) == 0
 
 
-def test_reclaim_says_where_a_reader_keeps_old_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The write-ahead log cannot be emptied while somebody reads an old state; afterwards it can."""
+def test_reclaim_says_where_a_reader_keeps_old_bytes(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes cannot be overwritten while somebody reads an old state of the database; afterwards they can."""
+    if "mariadb" in empty_url:
+        pytest.skip("MariaDB keeps old states in its undo log, apart from the tables")
     monkeypatch.setattr("langgraph_compaction.checkpoint.urls.BUSY_TIMEOUT_S", 0.05)
-    url = f"sqlite:///{tmp_path / 'read.db'}"
-    with Database.open(url) as database, Database.open(url) as other:
+    with Database.open(empty_url) as database, Database.open(empty_url) as other:
         database.setup()
         CompactionRecords(database).archive("t", "", "c", [HumanMessage("x", id="m")], now=1.0)
         with other.read() as conn:
@@ -200,6 +201,7 @@ def test_reclaim_says_where_a_reader_keeps_old_bytes(tmp_path: Path, monkeypatch
                 DatabaseError, match=r"another connection reads an old state .* call reclaim\(\) again"
             ):
                 database.reclaim()
+        monkeypatch.undo()
         database.reclaim()
 
 
