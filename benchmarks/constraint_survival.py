@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from langgraph_compaction.graph.cli.recordings import read_recordings
-from langgraph_compaction.graph.evaluation.policies import BASELINES, Policy, compacted, count
-from langgraph_compaction.graph.evaluation.scores import PLACES, SAID, Task, measured, task
-from langgraph_compaction.graph.evaluation.sentences import CONSTRAINTS
-from langgraph_compaction.graph.evaluation.survival import Cut, cut
+from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, Policy, compacted, count
+from langgraph_compaction.graph.lab.evaluation.scores import PLACES, SAID, Task, measured, task
+from langgraph_compaction.graph.lab.evaluation.sentences import CONSTRAINTS
+from langgraph_compaction.graph.lab.evaluation.survival import Cut, cut
+from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes import CompactionSettings
 
 RESULTS = Path(__file__).resolve().parent / "results" / "constraint_survival.json"

@@ -5,7 +5,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, trim_messages
 
-from langgraph_compaction.graph.evaluation.policies import (
+from langgraph_compaction.graph.lab.evaluation.policies import (
     COUNTER,
     SEEDS,
     Policy,
@@ -15,12 +15,12 @@ from langgraph_compaction.graph.evaluation.policies import (
     random_exchanges,
     trimmed,
 )
-from langgraph_compaction.graph.evaluation.survival import identifiers, text_of
+from langgraph_compaction.graph.lab.evaluation.survival import identifiers, text_of
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.policies.digest import digest
-from langgraph_compaction.nodes.policies.sightings import leaves, parsed
-from langgraph_compaction.nodes.policies.summary import summary_message
-from langgraph_compaction.nodes.policies.tokens import MESSAGE_OVERHEAD
+from langgraph_compaction.nodes.conversation.tokens import MESSAGE_OVERHEAD
+from langgraph_compaction.nodes.digest.digest import digest
+from langgraph_compaction.nodes.digest.value_extraction import leaves, parsed
+from langgraph_compaction.nodes.summary.summary_message import summary_message
 
 
 def trimmed_to_human(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:

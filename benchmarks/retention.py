@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from langgraph_compaction.graph.evaluation.policies import COUNTER
-from langgraph_compaction.graph.evaluation.scores import SAID
+from langgraph_compaction.graph.lab.evaluation.policies import COUNTER
+from langgraph_compaction.graph.lab.evaluation.scores import SAID
 
 RESULTS = Path(__file__).resolve().parent / "results" / "retention.json"
 PACKAGES = ("langchain", "deepagents", "langmem", "langgraph", "langchain-core")

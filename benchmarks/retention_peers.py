@@ -27,7 +27,7 @@ from langgraph.store.memory import InMemoryStore
 from langmem.short_term import SummarizationNode
 from retention_summarizer import DIGEST, DIGEST_OF_TEXT, NEWEST, Rule, summarizer
 
-from langgraph_compaction.graph.evaluation.policies import Policy, count
+from langgraph_compaction.graph.lab.evaluation.policies import Policy, count
 from langgraph_compaction.nodes.testing import ScriptedModel
 
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)

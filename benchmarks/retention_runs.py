@@ -1,5 +1,6 @@
 """The recorded runs, cut and with sentences put into them, and the rows of figures of every policy."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -9,13 +10,13 @@ from typing import Any, cast
 from langchain_core.messages import AnyMessage, BaseMessage
 from retention_peers import NEAR, Peer, peers
 
-from langgraph_compaction.graph.cli.recordings import read_recordings
-from langgraph_compaction.graph.evaluation.policies import BASELINES, Policy, compacted, count
-from langgraph_compaction.graph.evaluation.scores import Task, measured, task
-from langgraph_compaction.graph.evaluation.survival import cut
+from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, Policy, compacted, count
+from langgraph_compaction.graph.lab.evaluation.scores import Task, measured, task
+from langgraph_compaction.graph.lab.evaluation.survival import cut
+from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes import CompactionSettings
 
-RUNS = Path(__file__).resolve().parents[2] / "shared" / "data"
+RUNS = Path(os.environ.get("COMPACTION_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
 OURS = ("faithful", "selective")
 

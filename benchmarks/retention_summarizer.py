@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from langgraph_compaction.graph.evaluation.policies import COUNTER
-from langgraph_compaction.graph.evaluation.survival import text_of
-from langgraph_compaction.nodes.policies.digest import digest
+from langgraph_compaction.graph.lab.evaluation.policies import COUNTER
+from langgraph_compaction.graph.lab.evaluation.survival import text_of
+from langgraph_compaction.nodes.digest.digest import digest
 from langgraph_compaction.nodes.testing import ScriptedModel
 
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")

@@ -24,7 +24,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from savers import VACUUM_TURNS, Kind, Opened, Saver, Size, drop, opened
 from workload import PER_TURN, agent, compaction, question, script
 
-from langgraph_compaction.checkpoint.urls import sync_url
+from langgraph_compaction.checkpoint.db.urls import sync_url
 
 SEED_INPUTS = 4
 LEAVES_S, STOPS_S = 1, 120

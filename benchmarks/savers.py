@@ -18,7 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from workload import PER_TURN, script
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.checkpoint.urls import sync_url
+from langgraph_compaction.checkpoint.db.urls import sync_url
 
 VARIABLES = {"postgresql": "TEST_POSTGRES_URL", "mariadb": "TEST_MARIADB_URL"}
 """Where the URL of a server is looked for, whose user may create databases."""

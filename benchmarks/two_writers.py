@@ -32,7 +32,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.checkpoint import ConflictError, SQLAlchemySaver
-from langgraph_compaction.checkpoint.urls import sync_url
+from langgraph_compaction.checkpoint.db.urls import sync_url
 
 INPUTS = 15
 TRIES = 20

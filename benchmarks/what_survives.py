@@ -4,6 +4,7 @@ Usage: `python benchmarks/what_survives.py [tau-bench.json]`. Prints a table, wr
 """
 
 import json
+import os
 import random
 import sys
 import time
@@ -18,23 +19,16 @@ from langchain_core.messages import AnyMessage
 from rich.console import Console
 from rich.table import Table
 
-from langgraph_compaction.graph.cli.recordings import read_recordings
-from langgraph_compaction.graph.evaluation.policies import Policy, count
-from langgraph_compaction.graph.evaluation.scores import PLACES, SAID
-from langgraph_compaction.graph.evaluation.sentences import CONSTRAINTS
-from langgraph_compaction.graph.evaluation.shares import Pair, interval, ratio
-from langgraph_compaction.graph.evaluation.survival import (
-    Cut,
-    bound,
-    cut,
-    holds,
-    planted,
-    survives,
-    text_of,
-)
+from langgraph_compaction.graph.lab.evaluation.policies import Policy, count
+from langgraph_compaction.graph.lab.evaluation.scores import PLACES, SAID
+from langgraph_compaction.graph.lab.evaluation.sentences import CONSTRAINTS
+from langgraph_compaction.graph.lab.evaluation.shares import Pair, interval, ratio
+from langgraph_compaction.graph.lab.evaluation.survival import Cut, bound, cut, holds, planted, survives, text_of
+from langgraph_compaction.graph.lab.recordings import read_recordings
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parents[1] / "shared" / "data" / "tau-bench-airline" / "gpt-4o-airline-tasks-00-24.json"
+RECORDINGS = Path(os.environ.get("COMPACTION_DATA") or HERE.parents[1] / "shared" / "data")
+DATA = RECORDINGS / "tau-bench-airline" / "gpt-4o-airline-tasks-00-24.json"
 
 CAPS = (0.25, 0.5)
 TUNED = range(12)

@@ -1,8 +1,9 @@
 """What is kept in SQL: each message once, and on them snapshots, summaries, the ledger and the archive."""
 
-from .attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
-from .codec import digest, digest_all, dumps, handle, loads
-from .database import Database
+from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
+from .compaction.search import Found
+from .db.database import Database
+from .db.row_codec import Keyring
 from .errors import (
     CheckpointError,
     ConflictError,
@@ -17,14 +18,10 @@ from .errors import (
     UnknownAttemptError,
     ValueTypeError,
 )
+from .maintenance.stats import ThreadStats
+from .messages.strict_serde import StrictSerializer
 from .records import CompactionRecords
-from .runs import Runs, decode_runs, encode_runs, expand, runs_of
 from .saver import AsyncSQLAlchemySaver, SQLAlchemySaver
-from .sealing import Keyring
-from .search import Found
-from .serde import StrictSerializer
-from .stats import ThreadStats
-from .store import MessageStore
 
 __all__ = [
     "AsyncSQLAlchemySaver",
@@ -43,10 +40,8 @@ __all__ = [
     "LeaseError",
     "LedgerRow",
     "MessageError",
-    "MessageStore",
     "Outcome",
     "RowError",
-    "Runs",
     "SQLAlchemySaver",
     "SchemaError",
     "StrictSerializer",
@@ -54,13 +49,4 @@ __all__ = [
     "ThreadStats",
     "UnknownAttemptError",
     "ValueTypeError",
-    "decode_runs",
-    "digest",
-    "digest_all",
-    "dumps",
-    "encode_runs",
-    "expand",
-    "handle",
-    "loads",
-    "runs_of",
 ]

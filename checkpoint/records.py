@@ -6,13 +6,15 @@ from typing import Unpack
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
-from . import archive, leases, ledger, retention, snapshots, summaries, transcript
-from .attempt import AttemptKey, LedgerRow, Outcome, SummaryRecord
-from .database import reads, writes
-from .ledger import Opening
-from .runs import expand
-from .searching import Searching
-from .undoing import Undoing
+from .compaction import archive, ledger, snapshots, summary_cache, transcript
+from .compaction.archive_search import Searching
+from .compaction.attempt import AttemptKey, LedgerRow, Outcome, SummaryRecord
+from .compaction.ledger import Opening
+from .compaction.undo_queries import Undoing
+from .db import leases
+from .db.database import reads, writes
+from .maintenance import retention
+from .messages.sequence_runs import expand
 
 
 class CompactionRecords(Undoing, Searching):
@@ -55,13 +57,13 @@ class CompactionRecords(Undoing, Searching):
     @writes
     def record_summary(self, conn: sa.Connection, key: AttemptKey, record: SummaryRecord) -> None:
         """Keep a summary that was paid for, before it is used."""
-        summaries.write(conn, self.open_thread(conn, key.thread_id), key.compaction_id, record)
+        summary_cache.write(conn, self.open_thread(conn, key.thread_id), key.compaction_id, record)
 
     @reads
     def find_summary(self, conn: sa.Connection, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
         """Return the summary recorded for the same input and rung, unless the gate rejected it; or None."""
         thread = self.store.find(conn, key.thread_id, lock=False)
-        return None if thread is None else summaries.read(conn, thread, key, input_digest)
+        return None if thread is None else summary_cache.read(conn, thread, key, input_digest)
 
     @writes
     def commit(

@@ -19,9 +19,9 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 
-from . import leases
-from .stats import ThreadStats
-from .upkeep import PAUSE_S, Upkeep, held_by_another, new_lease
+from .db import leases
+from .maintenance.maintenance import PAUSE_S, Upkeep, held_by_another, new_lease
+from .maintenance.stats import ThreadStats
 
 
 class _Saver(Upkeep):

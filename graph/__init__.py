@@ -19,7 +19,13 @@ from langgraph_compaction.nodes import (
     compaction_count,
     load_settings,
 )
-from langgraph_compaction.nodes.key_information import GitDiff, KeyContext, KeyInformation, Memories, Tasks
+from langgraph_compaction.nodes.summary.key_information_sources import (
+    GitDiff,
+    KeyContext,
+    KeyInformation,
+    Memories,
+    Tasks,
+)
 
 from .builder import create_compacting_agent, create_compaction_graph
 from .embedding import as_node

@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database
-from langgraph_compaction.nodes.configuration import CONFIG, DATABASE_URL, load_settings
+from langgraph_compaction.nodes.config.loading import CONFIG, DATABASE_URL, load_settings
 
 from .builder import Graph, create_compacting_agent
-from .cli.chatting import agent_model
+from .chat_model import agent_model
 
 _database = Database.open(os.environ.get(DATABASE_URL, "memory"))
 

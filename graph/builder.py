@@ -15,7 +15,7 @@ from langgraph.types import RetryPolicy
 from sqlalchemy import Engine
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
-from langgraph_compaction.checkpoint.allowing import classes_in
+from langgraph_compaction.checkpoint.messages.allowed_types import classes_in
 from langgraph_compaction.nodes import (
     CompactionOverrides,
     CompactionSettings,
@@ -24,31 +24,25 @@ from langgraph_compaction.nodes import (
     SettingsError,
     Summarizer,
 )
-from langgraph_compaction.nodes.collaborators import (
-    Collaborators,
-    Model,
-    ModelSource,
-    counter_of,
-    window_of,
-)
 from langgraph_compaction.nodes.commit import commit
 from langgraph_compaction.nodes.confirm import check_askable, confirm
-from langgraph_compaction.nodes.key_information import Given as KeyGiven
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.model import model as call_model
-from langgraph_compaction.nodes.policies.strategies.registry import Strategy
-from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
-from langgraph_compaction.nodes.policies.triggers import OwnTrigger
 from langgraph_compaction.nodes.rollback import rollback
+from langgraph_compaction.nodes.runtime.dependencies import Collaborators, Model, ModelSource, counter_of, window_of
+from langgraph_compaction.nodes.runtime.node_context import CompactionNode
+from langgraph_compaction.nodes.selection.strategies.registry import Strategy
+from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.selective_compaction import selective_compaction
 from langgraph_compaction.nodes.state import EmbeddedState
 from langgraph_compaction.nodes.summarize import summarize
+from langgraph_compaction.nodes.summary.key_information_sources import Given as KeyGiven
 from langgraph_compaction.nodes.token_check import token_check
-from langgraph_compaction.nodes.turn import CompactionNode
 
+from .build_dependencies import gathered
 from .database import records_for
-from .gathering import gathered
 from .recall_tool import recall_tool
-from .routing import AGENT_EDGES, COMPACTION_EDGES, after_model, after_tools, by_step, paths
+from .routing import AGENT_EDGES, COMPACTION_EDGES, TOOLS_EDGES, Edges, after_model, after_tools, by_step
 
 RECURSION_LIMIT = 1_000
 """Steps of one run; LangGraph's own default would let a loop call the model thousands of times."""
@@ -78,7 +72,7 @@ def create_compacting_agent(
     now: Callable[[], float] | None = None,
     name: str = "compacting_agent",
 ) -> Graph:
-    """An agent whose conversation stays inside its model's window (DESIGN §3).
+    """An agent whose conversation stays inside its model's window.
 
     `model` is a chat model, or a function of (state, runtime) that returns one; its profile or
     `settings.context_window` says what it accepts. `summarizer` is a chat model, a compiled graph, an object
@@ -121,9 +115,9 @@ def create_compacting_agent(
     _add_compaction(graph, team, AGENT_EDGES)
     graph.add_node("model", CompactionNode("model", call_model, team), retry_policy=retry_policy)
     graph.add_node("tools", tool_node)
-    graph.add_conditional_edges("model", after_model, paths(AGENT_EDGES["model"]))
+    graph.add_conditional_edges("model", after_model, AGENT_EDGES["model"])
     direct = frozenset(tool.name for tool in known if tool.return_direct)
-    graph.add_conditional_edges("tools", after_tools(direct), paths(("token_check", "__end__")))
+    graph.add_conditional_edges("tools", after_tools(direct), TOOLS_EDGES)
     return _compiled(graph, checkpointer, store, name)
 
 
@@ -170,13 +164,11 @@ def create_compaction_graph(
     return _compiled(graph, checkpointer, None, name)
 
 
-def _add_compaction(
-    graph: StateGraph[Any, Any, Any, Any], team: Collaborators, edges: dict[str, tuple[str, ...]]
-) -> None:
+def _add_compaction(graph: StateGraph[Any, Any, Any, Any], team: Collaborators, edges: Mapping[str, Edges]) -> None:
     for body in (token_check, confirm, selective_compaction, summarize, commit, rollback):
         name = body.__name__
         graph.add_node(name, CompactionNode(name, body, team))
-        graph.add_conditional_edges(name, by_step(edges[name]), paths(edges[name]))
+        graph.add_conditional_edges(name, by_step(name), edges[name])
     graph.add_edge(START, "token_check")
 
 

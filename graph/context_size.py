@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
-from langgraph_compaction.nodes.settings import chosen
-from langgraph_compaction.nodes.triggers import Count, ReserveTokens
+from langgraph_compaction.nodes.config.settings import chosen
+from langgraph_compaction.nodes.config.triggers import Count, ReserveTokens
 
 ContextSize = tuple[str, float]
 """A kind and its value, as LangChain's `SummarizationMiddleware` takes them."""

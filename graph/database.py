@@ -1,4 +1,4 @@
-"""Where a graph keeps snapshots, ledger and archive (DESIGN §11)."""
+"""Where a graph keeps snapshots, ledger and archive."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""`as_node`: the compaction graph, or an agent, as a node of any graph, shrinking its parent for good (DESIGN §3)."""
+"""`as_node`: the compaction graph, or an agent, as a node of any graph, shrinking its parent for good."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -7,14 +7,13 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.types import Overwrite
 
-from langgraph_compaction.nodes.collaborators import Collaborators
-from langgraph_compaction.nodes.engine import applied_to
-from langgraph_compaction.nodes.state import replace, with_ids
-from langgraph_compaction.nodes.token_check import EMBEDDED, EMBEDDED_IN
-from langgraph_compaction.nodes.wishes import REQUEST
+from langgraph_compaction.nodes.compaction_request import REQUEST
+from langgraph_compaction.nodes.runtime.dependencies import Collaborators
+from langgraph_compaction.nodes.runtime.engine import applied_to
+from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, replace, with_ids
 
 from .builder import Graph
-from .driving import OURS
+from .inline_runner import OURS
 from .threads import team_of
 
 Persist = Literal["parent", "subgraph"]

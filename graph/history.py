@@ -10,24 +10,24 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import CompactionRecords, LedgerRow, UnknownAttemptError
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.collaborators import Collaborators, answer_tokens, window_of
-from langgraph_compaction.nodes.engine import Call, demand, needs_summary
-from langgraph_compaction.nodes.key_room import foreseen
-from langgraph_compaction.nodes.ladder import Rung, strategy
-from langgraph_compaction.nodes.policies.gate import Finding
-from langgraph_compaction.nodes.policies.meter import meter_on
-from langgraph_compaction.nodes.policies.selection import Demand
-from langgraph_compaction.nodes.policies.sizes import sizes_of
-from langgraph_compaction.nodes.policies.strategies.registry import BUILT_IN, Strategy
-from langgraph_compaction.nodes.policies.tokens import TokenCounter, total
-from langgraph_compaction.nodes.policies.transcript import is_summary
-from langgraph_compaction.nodes.presets import Preset
-from langgraph_compaction.nodes.settings import effective
+from langgraph_compaction.nodes.config.presets import Preset
+from langgraph_compaction.nodes.config.settings import effective
+from langgraph_compaction.nodes.conversation.meter import meter_on
+from langgraph_compaction.nodes.conversation.sizes import sizes_of
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, total
+from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.effects import Step, arun, blocking, either, querying
+from langgraph_compaction.nodes.gate.invariants import Finding
+from langgraph_compaction.nodes.runtime.dependencies import Collaborators, answer_tokens, window_of
+from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary
+from langgraph_compaction.nodes.runtime.key_information_room import foreseen
+from langgraph_compaction.nodes.selection.selector import Demand
+from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN, Strategy
 from langgraph_compaction.nodes.state import with_ids
-from langgraph_compaction.nodes.steps import Step, arun, blocking, either, querying
+from langgraph_compaction.nodes.summary.fallback_chain import Rung, strategy
 
 from .builder import Graph
-from .inspector.display import Parts, card
+from .notebook_display import Parts, card
 from .threads import records_of, run_sync, state_of, team_of, thread_of
 
 
@@ -46,7 +46,7 @@ class Diff:
     kept: int
     """Messages that both hold alike."""
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         gone: Parts = [("dropped", self.dropped), ("shortened", self.clipped)]
         come: Parts = [("summaries", self.summaries), ("added", self.added)]
         return card("Two conversations compared", [("kept as they were", self.kept)], [*gone, *come])
@@ -83,7 +83,7 @@ class Compaction:
     on_this_branch: bool
     """Whether the thread's state rests on it; a commit that it does not rest on is one of another branch."""
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         row = self.row
         figures = [("reason", f"{row.reason} {row.detail}".strip()), ("strategy", row.strategy)]
         sizes = [("tokens before", row.tokens_before), ("tokens after", row.tokens_after)]
@@ -172,7 +172,7 @@ class Preview:
     reason: str = ""
     """Why nothing would be done; empty where something would."""
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         sizes = [("tokens before", self.tokens_before), ("tokens after, about", self.tokens_after_about)]
         told = [("strategy", self.strategy), ("a summary", "yes" if self.summary else "no")]
         why = [("nothing would be done", self.reason)]

@@ -24,23 +24,40 @@ from sqlalchemy import Engine
 
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.nodes import CompactionSettings, Redaction, SettingsError, Summarizer, UnknownWindowError
-from langgraph_compaction.nodes.collaborators import Collaborators, Model, window_of
-from langgraph_compaction.nodes.ephemeral import ephemeral_tools
+from langgraph_compaction.nodes.compaction_request import (
+    NO_REQUEST,
+    REQUEST,
+    CompactionRequest,
+    Memory,
+    RequestChannel,
+    fault_of,
+)
+from langgraph_compaction.nodes.config.settings import effective
+from langgraph_compaction.nodes.conversation.transcript import Transcript
+from langgraph_compaction.nodes.effects import Step, arun, run
 from langgraph_compaction.nodes.errors import RequestError
-from langgraph_compaction.nodes.key_information import Given as KeyGiven
-from langgraph_compaction.nodes.policies.strategies.registry import Strategy
-from langgraph_compaction.nodes.policies.transcript import Transcript
-from langgraph_compaction.nodes.policies.triggers import OwnTrigger
-from langgraph_compaction.nodes.settings import effective
+from langgraph_compaction.nodes.runtime.dependencies import Collaborators, Model, window_of
+from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
+from langgraph_compaction.nodes.runtime.node_context import Turn, Update
+from langgraph_compaction.nodes.selection.strategies.registry import Strategy
+from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import Compaction, merge
-from langgraph_compaction.nodes.steps import Step, arun, run
-from langgraph_compaction.nodes.turn import Turn, Update
-from langgraph_compaction.nodes.wishes import NO_REQUEST, REQUEST, CompactionRequest, Memory, RequestChannel, fault_of
+from langgraph_compaction.nodes.summary.key_information_sources import Given as KeyGiven
 
+from .build_dependencies import gathered
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import records_for
-from .driving import NODES, WITH_MODEL, answer_of, begun, changed, changed_beside_answer, driven, newest_answer, shown
-from .gathering import gathered
+from .inline_runner import (
+    NODES,
+    WITH_MODEL,
+    answer_of,
+    begun,
+    changed,
+    changed_beside_answer,
+    driven,
+    newest_answer,
+    shown,
+)
 from .model_request import Caller, Request, Response, schemas, with_answer
 from .pending import KEY
 

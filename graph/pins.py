@@ -10,11 +10,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from langgraph_compaction.nodes import SettingsError
-from langgraph_compaction.nodes.collaborators import Collaborators
-from langgraph_compaction.nodes.policies.required import pins_in, without_pin
-from langgraph_compaction.nodes.policies.transcript import MARK, is_pinned, marks
+from langgraph_compaction.nodes.conversation.transcript import MARK, is_pinned, marks
+from langgraph_compaction.nodes.digest.required_texts import pins_in, without_pin
+from langgraph_compaction.nodes.effects import Step, arun, blocking
+from langgraph_compaction.nodes.runtime.dependencies import Collaborators
 from langgraph_compaction.nodes.state import with_ids
-from langgraph_compaction.nodes.steps import Step, arun, blocking
 
 from .builder import Graph
 from .threads import at_rest, run_sync, settled, state_of, written

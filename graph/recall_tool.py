@@ -9,12 +9,12 @@ from pydantic import BaseModel, Field
 
 from langgraph_compaction.checkpoint import CompactionRecords, Found
 from langgraph_compaction.nodes import SettingsError
-from langgraph_compaction.nodes.policies.recalled import answer
-from langgraph_compaction.nodes.policies.tokens import TokenCounter
-from langgraph_compaction.nodes.steps import Step, arun, querying, run
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter
+from langgraph_compaction.nodes.effects import Step, arun, querying, run
+from langgraph_compaction.nodes.summary.recall_answer import answer
 
 MAX_TOKENS = 1_000
-"""Tokens of an answer (METRICS)."""
+"""Tokens of an answer."""
 MOST_FOUND = 8
 """Messages of an answer."""
 

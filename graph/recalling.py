@@ -4,7 +4,7 @@ from typing import Unpack
 
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_compaction.nodes.steps import Step, arun
+from langgraph_compaction.nodes.effects import Step, arun
 
 from .builder import Graph
 from .recall_tool import Wanted, Where, recalled

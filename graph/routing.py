@@ -3,8 +3,7 @@
 A wrong step raises earlier, in the wrapper of the node that named it.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.graph import END
@@ -13,31 +12,41 @@ from langgraph.types import Send
 from langgraph_compaction.nodes.state import CompactionState
 from langgraph_compaction.nodes.transitions import NEXT
 
-AGENT_EDGES: dict[str, tuple[str, ...]] = {
-    node: tuple(END if step == "end" else step for step in steps) for node, steps in NEXT.items()
+Edges = dict[Hashable, str]
+"""The path map of a conditional edge: where each word of a router leads. Drawings show the words."""
+
+AGENT_EDGES: dict[str, Edges] = {
+    node: {word: END if step == "end" else step for step, word in steps.items()} for node, steps in NEXT.items()
 }
 """Where each node of the agent may go."""
 
-COMPACTION_EDGES = {
-    name: tuple(target for target in targets if target != "model")
-    for name, targets in AGENT_EDGES.items()
-    if name != "model"
+COMPACTION_EDGES: dict[str, Edges] = {
+    node: {word: END if target == "model" else target for word, target in edges.items()}
+    for node, edges in AGENT_EDGES.items()
+    if node != "model"
 }
 """The same without model and tools: what would go to the model ends."""
 
+TOOLS_EDGES: Edges = {"results": "token_check", "returned directly": END}
 
-def by_step(targets: tuple[str, ...]) -> Callable[[CompactionState], str]:
-    """A router to the stored step; to the end where that is no node of this graph.
+
+def by_step(node: str) -> Callable[[CompactionState], str]:
+    """A router behind this node: the word of the stored step.
 
     The step is one of the table's: the node's wrapper has checked it. Another one can only stand there after
-    `update_state`, which runs no node.
+    `update_state`, which runs no node; it ends the turn, or rolls back where the node cannot end it.
     """
+    words = NEXT[node]
+    otherwise = words.get("end") or words["rollback"]
 
     def route(state: CompactionState) -> str:
         step = (state.get("compaction") or {}).get("step", "end")
-        return step if step in targets else END
+        return words.get(step, otherwise)
 
     return route
+
+
+_ANSWERED = NEXT["model"]["end"]
 
 
 def after_model(state: CompactionState) -> str | list[Send]:
@@ -46,8 +55,8 @@ def after_model(state: CompactionState) -> str | list[Send]:
     if step == "tools":
         last = state["messages"][-1]
         calls = last.tool_calls if isinstance(last, AIMessage) else []
-        return [Send("tools", [{**call, "type": "tool_call"}]) for call in calls] or END
-    return step if step in AGENT_EDGES["model"] else END
+        return [Send("tools", [{**call, "type": "tool_call"}]) for call in calls] or _ANSWERED
+    return NEXT["model"].get(step, _ANSWERED)
 
 
 def after_tools(direct: frozenset[str]) -> Callable[[CompactionState], str]:
@@ -55,7 +64,8 @@ def after_tools(direct: frozenset[str]) -> Callable[[CompactionState], str]:
 
     def route(state: CompactionState) -> str:
         results = _newest_results(state["messages"])
-        return END if results and all(result.name in direct for result in results) else "token_check"
+        returned = results and all(result.name in direct for result in results)
+        return "returned directly" if returned else "results"
 
     return route
 
@@ -67,8 +77,3 @@ def _newest_results(messages: list[AnyMessage]) -> list[ToolMessage]:
             break
         results.append(message)
     return results
-
-
-def paths(targets: tuple[str, ...]) -> dict[Any, str]:
-    """The path map of a conditional edge."""
-    return {target: target for target in targets}

@@ -10,10 +10,10 @@ from langgraph.types import StateSnapshot
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
 from langgraph_compaction.nodes import CompactionError
-from langgraph_compaction.nodes.collaborators import Collaborators
-from langgraph_compaction.nodes.steps import Step, arun, blocking, either, querying, run
-from langgraph_compaction.nodes.turn import CompactionNode
-from langgraph_compaction.nodes.wishes import REQUEST
+from langgraph_compaction.nodes.compaction_request import REQUEST
+from langgraph_compaction.nodes.effects import Step, arun, blocking, either, querying, run
+from langgraph_compaction.nodes.runtime.dependencies import Collaborators
+from langgraph_compaction.nodes.runtime.node_context import CompactionNode
 
 from .builder import Graph
 from .pending import KEY, in_view

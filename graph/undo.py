@@ -9,14 +9,14 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import Before
 from langgraph_compaction.nodes import CompactionError
-from langgraph_compaction.nodes.collaborators import Collaborators
-from langgraph_compaction.nodes.policies.meter import meter_on
+from langgraph_compaction.nodes.conversation.meter import meter_on
+from langgraph_compaction.nodes.effects import Step, arun, blocking, querying
+from langgraph_compaction.nodes.runtime.dependencies import Collaborators
+from langgraph_compaction.nodes.runtime.undo import over_limit, tell_ledger, undone
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
-from langgraph_compaction.nodes.steps import Step, arun, blocking, querying
-from langgraph_compaction.nodes.undoing import over_limit, tell_ledger, undone
 
 from .builder import Graph
-from .inspector.display import card
+from .notebook_display import card
 from .threads import at_rest, records_of, run_sync, settled, state_of, thread_of, written
 
 
@@ -36,7 +36,7 @@ class Undone:
     trigger: int | None
     limit: int | None
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         sizes = [("tokens", self.tokens), ("trigger", self.trigger), ("limit", self.limit)]
         return card(f"Undone: {', '.join(self.compactions)}", [("messages in view", self.messages), *sizes])
 

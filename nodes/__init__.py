@@ -1,7 +1,10 @@
-"""What happens in a turn: one file a node, the pure policies they call, and the vocabulary of all."""
+"""The nodes of the graph, one file each, the vocabulary that they share, and rooms for what they call."""
 
-from .compact import CompactionResult, acompact_messages, compact_messages
-from .configuration import load_settings
+from .compaction_request import CompactionRequest
+from .config.loading import load_settings
+from .config.settings import CompactionOverrides, CompactionSettings
+from .conversation.redaction import Redaction
+from .conversation.request import render
 from .errors import (
     CompactionError,
     ContextExhaustedError,
@@ -21,16 +24,13 @@ from .events import (
     KeyInformationEvent,
     PreCompactEvent,
 )
-from .key_information import KeyContext, KeyInformation
-from .policies.redaction import Redaction
-from .policies.request import render
-from .policies.selection import Choice, Demand, Selector
-from .policies.summary import Reply
-from .policies.triggers import Reading
-from .settings import CompactionOverrides, CompactionSettings
+from .runtime.compact_messages import CompactionResult, acompact_messages, compact_messages
+from .selection.selector import Choice, Demand, Selector
+from .selection.trigger_evaluation import Reading
 from .state import CompactionState, compaction_count
-from .summarizers import Summarizer, SummaryRequest
-from .wishes import CompactionRequest
+from .summary.key_information_sources import KeyContext, KeyInformation
+from .summary.summarizers import Summarizer, SummaryRequest
+from .summary.summary_message import Reply
 
 __all__ = [
     "Choice",

@@ -1,24 +1,27 @@
-"""`commit`: prove the draft on the conversation as it stands now, then write it in one update (S0.25)."""
+"""`commit`: prove the draft on the conversation as it stands now, then write it in one update."""
 
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint import digest, handle
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    digest,
+    handle,
+)
 
-from . import attempts
-from .engine import applied_to, counts_of, judge
+from .compaction_request import Memory
+from .conversation.transcript import Transcript, is_summary, message_id
+from .effects import Step
 from .events import CompactionEvent, committed_events, cost_of, emit, log, meta_event
-from .failures import failure
-from .handoff import handed_over
-from .ladder import verdict_of
-from .policies.breaker import REMEMBERED
-from .policies.gate import Finding
-from .policies.transcript import Transcript, is_summary, message_id
+from .gate.invariants import Finding
+from .runtime import ledger_io
+from .runtime.engine import applied_to, counts_of, judge
+from .runtime.failure_description import failure
+from .runtime.handoff import handed_over
+from .runtime.node_context import NEW_THREAD, Turn, Update, failed
+from .selection.breaker import REMEMBERED
 from .state import Draft, EmbeddedState, replace
-from .steps import Step
-from .turn import NEW_THREAD, Turn, Update, failed
-from .wishes import Memory
+from .summary.fallback_chain import verdict_of
 
 GOAL_CHARACTERS = 300
 """Keeps the channel small in any script; the whole message is in the archive."""
@@ -41,16 +44,16 @@ def commit(turn: Turn) -> Step[Update]:
     ceiling, floor = draft.get("ceiling", turn.sizes.limit), draft.get("floor", 0)
     needed = draft.get("needed") or ()
     if finding := judge(turn.call, turn.messages, after, ceiling=ceiling, floor=floor, needed=needed):
-        return failed(draft, finding if attempts.as_begun(turn, draft) else _overtaken(finding))
+        return failed(draft, finding if ledger_io.as_begun(turn, draft) else _overtaken(finding))
     if "seen" not in draft:
         summaries = {message_id(message) for message in turn.messages if is_summary(message)}
         draft["seen"] = {"not_seen": [name for name in draft["drop"] if name not in summaries]}
     if draft["trigger"] == NEW_THREAD:
         return (yield from handed_over(turn, draft, after, _goal(turn)))
     size, verdict = turn.meter.request(after), verdict_of(turn.ladder, draft["rung"])
-    outcome = attempts.outcome_of(turn, draft, verdict, tokens_after=size)
+    outcome = ledger_io.outcome_of(turn, draft, verdict, tokens_after=size)
     try:
-        yield from attempts.commit(turn, turn.draft_key, outcome, _leaving(turn, draft))
+        yield from ledger_io.commit(turn, turn.draft_key, outcome, _leaving(turn, draft))
     except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
         return failed(draft, failure(error, "archive"))
     log.info(
@@ -71,11 +74,11 @@ def _tell(turn: Turn, draft: Draft, size: int, count: int, summary: str | None) 
 
 def _stale(turn: Turn, draft: Draft) -> Step[Finding | None]:
     """A finding where a message that the draft names has changed or gone since the snapshot."""
-    if attempts.as_begun(turn, draft):
+    if ledger_io.as_begun(turn, draft):
         return None
-    original = (yield from attempts.snapshot(turn, turn.draft_key)) or []
+    original = (yield from ledger_io.snapshot(turn, turn.draft_key)) or []
     before = {message.id: digest(message) for message in original}
-    now = {message.id: digest(attempts.stored(turn, message)) for message in turn.messages}
+    now = {message.id: digest(ledger_io.stored(turn, message)) for message in turn.messages}
     named = [*draft["drop"], *draft["clip"]]
     changed = [name for name in named if name not in now or before.get(name) != now[name]]
     return Finding("stale", "messages_changed", ", ".join(changed[:5])) if changed else None
@@ -155,11 +158,11 @@ def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, ver
 
 
 def _goal(turn: Turn) -> Memory | None:
-    """The first thing the user asked for, kept from the first commit on (S2.35)."""
+    """The first thing the user asked for, kept from the first commit on."""
     if turn.memory.get("goal"):
         return None
     starts = Transcript(turn.messages).round_starts
     if not starts:
         return None
     first = turn.messages[starts[0]]
-    return {"goal": first.text[:GOAL_CHARACTERS], "goal_handle": handle(attempts.stored(turn, first))}
+    return {"goal": first.text[:GOAL_CHARACTERS], "goal_handle": handle(ledger_io.stored(turn, first))}

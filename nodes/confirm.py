@@ -1,20 +1,20 @@
-"""`confirm`: a person is asked before a compaction, by LangGraph's interrupt (S4.23, S4.39)."""
+"""`confirm`: a person is asked before a compaction, by LangGraph's interrupt."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, cast, get_args
 
 from langgraph.types import interrupt
 
-from .attempts import note
+from .config.settings import CompactionSettings
+from .effects import Step
 from .errors import ContextExhaustedError, SettingsError
-from .key_room import foreseen
-from .policies.gate import Finding
-from .policies.quoting import clip
-from .policies.selection import Demand
-from .settings import CompactionSettings
+from .gate.invariants import Finding
+from .runtime.key_information_room import foreseen
+from .runtime.ledger_io import note
+from .runtime.node_context import NEW_THREAD, Turn, Update
+from .selection.selector import Demand
 from .state import FOCUS_CHARACTERS
-from .steps import Step
-from .turn import NEW_THREAD, Turn, Update
+from .text.quoting import clip
 
 Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
 
@@ -81,16 +81,6 @@ def by_hand(turn: Turn) -> str:
     return (
         f"the request holds {turn.size} tokens and the limit is {turn.sizes.limit}; it was not sent and nothing was "
         "compacted, as was chosen. Delete messages with update_state, then go on with invoke(None); or compact_now"
-    )
-
-
-def nobody_to_ask(turn: Turn) -> str:
-    """The error over the limit where nobody can be asked and the settings refuse to compact unasked."""
-    return (
-        f"the request holds {turn.size} tokens and the limit is {turn.sizes.limit}; it was not sent. A person has to "
-        "be asked before a compaction (require_confirmation), nobody can answer without a checkpointer, and "
-        "on_no_handler='refuse' compacts nothing unasked: give checkpointer=..., set on_no_handler='proceed', call "
-        "compact_now, or send fewer messages"
     )
 
 

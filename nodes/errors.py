@@ -26,7 +26,7 @@ class SettingsError(CompactionError, ValueError):
 
 
 class UnknownWindowError(SettingsError):
-    """Neither `context_window` nor the model's profile says how much the model accepts (F20)."""
+    """Neither `context_window` nor the model's profile says how much the model accepts."""
 
 
 class RequestError(CompactionError, ValueError):
@@ -59,7 +59,7 @@ class StepError(CompactionError):
 
 
 class ContextExhaustedError(CompactionError):
-    """The request is over the limit: every rung was tried, or a person chose to make room by hand (S4.39).
+    """The request is over the limit: every rung was tried, or a person chose to make room by hand.
 
     The state is as it was.
     """

@@ -1,4 +1,4 @@
-"""What the custom stream carries while a conversation is compacted. A failing sink is only logged (F26).
+"""What the custom stream carries while a conversation is compacted. A failing sink is only logged.
 
 Each event is a dictionary `{"event": name of its class, ...its fields}`, and is logged as well:
 
@@ -23,12 +23,21 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from .policies.selection import Counts
-from .triggers import WISHES
+from .compaction_request import WISHES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What became of tool blocks and fields."""
+
+    blocks_kept: int = 0
+    blocks_dropped: int = 0
+    calls_clipped: int = 0
+    results_clipped: int = 0
 
 
 class _Log(logging.LoggerAdapter[logging.Logger]):
-    """The package's logger. A handler that raises does not end a turn (F26)."""
+    """The package's logger. A handler that raises does not end a turn."""
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
         with suppress(Exception):  # there is nowhere left to say it
@@ -38,7 +47,7 @@ class _Log(logging.LoggerAdapter[logging.Logger]):
 log = _Log(logging.getLogger("langgraph_compaction"))
 
 TriggerSource = Literal["input", "precheck", "check"]
-"""Which check asked: without the newest message, before the model, or after its answer (S0.2, S0.3, S4.32)."""
+"""Which check asked: without the newest message, before the model, or after its answer."""
 
 Phase = Literal["selective_start", "selective_done", "summary_start", "summary_done", "rollback"]
 
@@ -52,7 +61,7 @@ EventSink = Callable[[Any], None]
 
 @dataclass(frozen=True, kw_only=True)
 class PreCompactEvent:
-    """The conversation reached its trigger; written also when the attempt is then skipped (S0.45)."""
+    """The conversation reached its trigger; written also when the attempt is then skipped."""
 
     trigger: str
     """The check at which tokens fired (`input`, `precheck`, `check`), `overflow`, `manual`, `marker`, `command`,
@@ -63,7 +72,7 @@ class PreCompactEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionMetaEvent:
-    """One phase of an attempt (S0.29-S0.34); tokens are those of the whole request."""
+    """One phase of an attempt; tokens are those of the whole request."""
 
     phase: Phase
     tokens_before: int
@@ -77,7 +86,7 @@ class CompactionMetaEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionEvent:
-    """An attempt ended with this verdict (DESIGN §7)."""
+    """An attempt ended with this verdict."""
 
     verdict: str
     reason: str
@@ -87,16 +96,16 @@ class CompactionEvent:
     blocks_dropped: int
     compaction_id: str | None
     tokens_remaining: int | None = None
-    """Tokens between the request as it is now and the limit (S2.56)."""
+    """Tokens between the request as it is now and the limit."""
     summary_calls: int = 0
-    """Calls of the summariser, those that failed too (S2.55)."""
+    """Calls of the summariser, those that failed too."""
     summary_input_tokens: int = 0
     summary_output_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContextEvent:
-    """Something became of the conversation itself (S1.39)."""
+    """Something became of the conversation itself."""
 
     event_type: Literal["COMPACTION_PERFORMED", "CONVERSATION_REPLACED"]
     detail: str
@@ -104,7 +113,7 @@ class ContextEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class CompactContextEvent:
-    """A compaction was committed (S4.34-S4.36)."""
+    """A compaction was committed."""
 
     type: str = CONTEXT_COMPACTED
     original_tokens: int
@@ -149,7 +158,7 @@ Event = (
 
 
 def cost_of(draft: Mapping[str, Any]) -> dict[str, int]:
-    """What an attempt's summary cost, by the fields of `CompactionEvent` (S2.55)."""
+    """What an attempt's summary cost, by the fields of `CompactionEvent`."""
     costs = {
         "summary_calls": "calls",
         "summary_input_tokens": "input_tokens",
@@ -159,7 +168,7 @@ def cost_of(draft: Mapping[str, Any]) -> dict[str, int]:
 
 
 def saved_ratio(original: int, new: int) -> float:
-    """Share of the tokens saved: 1 - new / original; 0 where the original is 0 (I20)."""
+    """Share of the tokens saved: 1 - new / original; 0 where the original is 0."""
     return 1 - new / original if original else 0.0
 
 
@@ -204,7 +213,7 @@ def meta_event(phase: Phase, before: int, after: int, counts: Counts, reason: st
 
 
 def emit(sink: EventSink, event: Event) -> None:
-    """Write an event to a sink as `{"event": its class's name, …its fields}`; never raises (B27, F26)."""
+    """Write an event to a sink as `{"event": its class's name, …its fields}`; never raises."""
     payload = {"event": type(event).__name__, **asdict(event)}
     log.debug("%s", payload)
     try:

@@ -1,27 +1,29 @@
-"""`model`: render the request, call, anchor the size on the real usage, check again after the answer (S0.3)."""
+"""`model`: render the request, call, anchor the size on the real usage, check again after the answer."""
 
 from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, message_chunk_to_message
 
-from langgraph_compaction.checkpoint import digest
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    digest,
+)
 
-from .attempts import note
+from .compaction_request import NO_REQUEST
+from .config.triggers import Marker
 from .confirm import by_hand, room_made
-from .deciding import check
+from .conversation.meter import calibrated
+from .conversation.request import render
+from .conversation.tokens import total
+from .effects import Step, either
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
-from .policies.marker import unmarked
-from .policies.meter import calibrated
-from .policies.overflow import is_context_overflow, overflow_sizes
-from .policies.request import render
-from .policies.tokens import total
+from .providers.overflow import is_context_overflow, overflow_sizes
+from .runtime.ledger_io import note
+from .runtime.node_context import Turn, Update
+from .runtime.trigger_check import check
+from .selection.marker import unmarked
 from .state import Usage
-from .steps import Step, either
-from .triggers import Marker
-from .turn import Turn, Update
-from .wishes import NO_REQUEST
 
 
 def model(turn: Turn) -> Step[Update]:
@@ -107,7 +109,7 @@ def _answered(turn: Turn, given: AIMessage) -> Step[Update]:
 
 
 def _heard(turn: Turn, answer: AIMessage) -> tuple[AIMessage, str | None]:
-    """The answer without the markers that the settings know, and the first one that it held (S2.4)."""
+    """The answer without the markers that the settings know, and the first one that it held."""
     marked: str | None = None
     for trigger in turn.settings.triggers:
         if isinstance(trigger, Marker) and (said := unmarked(answer, trigger.text)) is not None:
@@ -156,7 +158,7 @@ def _measured(turn: Turn, answer: AIMessage) -> dict[str, Any]:
 
 
 def _judged(turn: Turn, sent: int) -> dict[str, Any]:
-    """Whether the last compaction helped, by the provider's own count of the first request after it (F25).
+    """Whether the last compaction helped, by the provider's own count of the first request after it.
 
     One that did not makes the next attempt take another rung; several in a row start the cool-down.
     """
@@ -174,7 +176,7 @@ def _judged(turn: Turn, sent: int) -> dict[str, Any]:
 
 
 def _overflow(turn: Turn, error: Exception) -> Update:
-    """One emergency compaction, then one retry with the user's message verbatim (B19, S3.15)."""
+    """One emergency compaction, then one retry with the user's message verbatim."""
     sent, allowed = overflow_sizes(error)
     if turn.compaction.get("overflows", 0):
         raise ContextExhaustedError(

@@ -1,22 +1,22 @@
-"""`rollback`: drop the draft, restore the snapshot where the conversation differs, choose what follows (S0.6)."""
+"""`rollback`: drop the draft, restore the snapshot where the conversation differs, choose what follows."""
 
 from dataclasses import replace as changed
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
-from . import attempts
-from .deciding import check
-from .engine import counts_of
+from .compaction_request import WISHES
+from .effects import Step
 from .events import CompactionEvent, cost_of, emit, log, meta_event, replaced_event
-from .failures import failure
-from .ladder import after_failure, strategy
-from .policies.gate import Finding
+from .gate.invariants import Finding
+from .runtime import ledger_io
+from .runtime.engine import counts_of
+from .runtime.failure_description import failure
+from .runtime.node_context import Turn, Update
+from .runtime.trigger_check import check
 from .selective_compaction import urgent
 from .state import CompactionState, Draft, replace
-from .steps import Step
-from .triggers import WISHES
-from .turn import Turn, Update
+from .summary.fallback_chain import after_failure, strategy
 
 NO_FAILURE = frozenset({"recovered", "stale"})
 """Verdicts that leave rung and streak as they are."""
@@ -42,12 +42,12 @@ def rollback(turn: Turn) -> Step[Update]:
         update["messages"] = replace(restored)
         emit(turn.writer, replaced_event(len(restored)))
         turn = _holding(turn, restored)
-    outcome = attempts.outcome_of(turn, draft, verdict, reason=reason, detail=detail)
+    outcome = ledger_io.outcome_of(turn, draft, verdict, reason=reason, detail=detail)
     log.warning("Rolled back a compaction (压缩失败，已回滚): %s: %s %s", verdict, reason, outcome.detail[:200])
     if verdict == "recovered":
-        yield from attempts.recover(turn, draft, outcome)
+        yield from ledger_io.recover(turn, draft, outcome)
     else:
-        yield from attempts.close(turn, turn.draft_key, outcome)
+        yield from ledger_io.close(turn, turn.draft_key, outcome)
     _tell(turn, draft, verdict, reason)
     compaction: dict[str, Any] = {"draft": None}
     if verdict not in NO_FAILURE:
@@ -72,8 +72,8 @@ def _put_off(turn: Turn, draft: Draft, found: Finding) -> Step[Update]:
         found.reason,
     )
     if draft["failure"]:
-        outcome = attempts.outcome_of(turn, draft, found.verdict, reason=found.reason, detail=found.detail)
-        yield from attempts.close(turn, turn.draft_key, outcome)
+        outcome = ledger_io.outcome_of(turn, draft, found.verdict, reason=found.reason, detail=found.detail)
+        yield from ledger_io.close(turn, turn.draft_key, outcome)
     _tell(turn, draft, found.verdict, found.reason)
     left: Draft = {**draft, "unrestored": True}
     route, last = turn.compaction.get("route", "model"), _last(draft, found, restored=False)
@@ -102,9 +102,9 @@ def _restored(turn: Turn, draft: Draft) -> Step[list[AnyMessage] | None]:
 
     Raises what reading the snapshot raises; the database has asked again by then, where that could help.
     """
-    if attempts.as_begun(turn, draft):
+    if ledger_io.as_begun(turn, draft):
         return None
-    original: list[BaseMessage] | None = yield from attempts.snapshot(turn, turn.draft_key)
+    original: list[BaseMessage] | None = yield from ledger_io.snapshot(turn, turn.draft_key)
     if original is None:
         log.error("No snapshot of attempt %s was found; the conversation stays as it is", draft["snapshot_id"])
         return None
@@ -114,7 +114,7 @@ def _restored(turn: Turn, draft: Draft) -> Step[list[AnyMessage] | None]:
 
 
 def _counted(turn: Turn, draft: Draft, finding: Finding) -> dict[str, Any]:
-    """A failure changes the next attempt, and repeated ones start the cool-down (S0.47)."""
+    """A failure changes the next attempt, and repeated ones start the cool-down."""
     streak = turn.compaction.get("streak", 0) + 1
     tried = [
         *(turn.compaction.get("tried") or []),
@@ -139,7 +139,7 @@ def _decided_anew(turn: Turn) -> Step[dict[str, Any]]:
 
 
 def _next(turn: Turn, counted: dict[str, Any]) -> str:
-    """The hard zone and a person's wish go on to the next rung; else one failed attempt is enough (DESIGN §7)."""
+    """The hard zone and a person's wish go on to the next rung; else one failed attempt is enough."""
     route = turn.compaction.get("route", "model")
     if urgent(turn):
         return "selective_compaction"

@@ -1,25 +1,26 @@
-"""`selective_compaction`: begin the transaction and choose what leaves (S0.4)."""
+"""`selective_compaction`: begin the transaction and choose what leaves."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, get_args
 
-from .attempts import begin, close, outcome_of, recallable
-from .collecting import key_information
-from .engine import needs_summary
+from .compaction_request import WISHES
+from .config.triggers import Unit
+from .conversation.transcript import message_id
+from .effects import Step
 from .errors import ContextExhaustedError
-from .events import CompactionEvent, emit, log, meta_event
-from .failures import failure
-from .key_room import Proposal, bare, wants_key_information, with_key_information
-from .ladder import strategy
-from .policies.gate import Finding
-from .policies.selection import Counts, Demand, Selection
-from .policies.transcript import message_id
-from .policies.triggers import counted
+from .events import CompactionEvent, Counts, emit, log, meta_event
+from .gate.invariants import Finding
+from .runtime.engine import needs_summary
+from .runtime.failure_description import failure
+from .runtime.key_information_collection import key_information
+from .runtime.key_information_room import Proposal, bare, wants_key_information, with_key_information
+from .runtime.ledger_io import begin, close, outcome_of, recallable
+from .runtime.node_context import Turn, Update, failed
+from .selection.selector import Demand, Selection
+from .selection.trigger_evaluation import counted
 from .state import Draft
-from .steps import Step
-from .triggers import WISHES, Unit
-from .turn import Turn, Update, failed
+from .summary.fallback_chain import strategy
 
 RESTARTING = WISHES | {"turns", "marker"}
 """Triggers after which turns are counted anew, also where there was nothing to compact."""
@@ -50,7 +51,7 @@ def selective_compaction(turn: Turn) -> Step[Update]:
         if not isinstance(chosen, Finding):
             chosen = replace(chosen, clip=recallable(turn, chosen.clip))
         draft["key_information"] = dict(proposal.told)
-    except Exception as error:  # noqa: BLE001 - S0.21: a failure becomes a verdict, and the turn goes on
+    except Exception as error:  # noqa: BLE001 - a failure becomes a verdict, and the turn goes on
         return failed(draft, failure(error, "selective"))
     if isinstance(chosen, Finding):
         # in the soft zone nothing to gain now is no failure: the next turn may have more to leave

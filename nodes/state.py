@@ -1,4 +1,4 @@
-"""What a thread carries between steps: the messages, and two small channels of ours (DESIGN §5)."""
+"""What a thread carries between steps: the messages, and two small channels of ours."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired, cast
@@ -15,10 +15,18 @@ from langgraph.graph import MessagesState
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # below Python 3.12 pydantic makes schemas of no other
 
+from .compaction_request import CompactionRequest, Memory, RequestChannel
 from .errors import InvalidMessagesError
-from .wishes import CompactionRequest, Memory, RequestChannel
 
 STATE_VERSION = 1
+
+EMBEDDED = "langgraph_compaction_embedded"
+"""Key of a run's configuration by which `as_node` says that it stands around the compaction graph; its value is the
+parent's state, for providers of key information."""
+
+EMBEDDED_IN = "langgraph_compaction_embedded_in"
+"""Key of a run's configuration: the namespace of the node that `as_node` made. What runs deeper down inherits both
+keys, and is told by it."""
 
 FOCUS_CHARACTERS = 500
 """Most characters of a person's focus: it stands in the channel, which is small."""
@@ -90,7 +98,7 @@ class Compaction(TypedDict, total=False):
 
     v: int
     epoch: int
-    """Number of commits on this thread: the compaction count (S4.42)."""
+    """Number of commits on this thread: the compaction count."""
     step: Step
     route: Route
     trigger: str
@@ -104,7 +112,7 @@ class Compaction(TypedDict, total=False):
     rung: int
     """The rung that the next attempt takes."""
     tried: list[list[str]]
-    """The last eight `[base digest, strategy]` pairs; a pair is never tried again (F10)."""
+    """The last eight `[base digest, strategy]` pairs; a pair is never tried again."""
     cooldown_until: float
     turns: int
     """Inputs so far."""
@@ -113,15 +121,15 @@ class Compaction(TypedDict, total=False):
     in_vain: dict[str, int] | None
     """By unit, how many the view held when a count of them last found nothing to compact; until the next commit."""
     full: bool
-    """Whether this compaction summarises the whole conversation (S2.28)."""
+    """Whether this compaction summarises the whole conversation."""
     most: int | None
     """Most messages in view, where their number fired."""
     calls: int
     """Calls of the model so far."""
     recent: list[int]
-    """The value of `calls` at the last commits (F12)."""
+    """The value of `calls` at the last commits."""
     ineffective: int
-    """Commits in a row after which the provider still reported the trigger or more (F25)."""
+    """Commits in a row after which the provider still reported the trigger or more."""
     unproven: bool
     """Whether the last commit still waits for the provider's usage to prove it."""
     overflows: int
@@ -132,12 +140,12 @@ class Compaction(TypedDict, total=False):
     """Whether `warn_ratio` was reached since the last commit."""
     choosing: int
     """Tokens of the request, all of it counted, when it was found over the limit and a person was to choose how to
-    go on (S4.39); 0: there is no such question."""
+    go on; 0: there is no such question."""
     handoff: dict[str, Any] | None
     """The input for a thread that a person chose to open instead, `{"messages", "compaction_request"}`; until the
     next input."""
     marked: str | None
-    """The marker that the model wrote, until a check has heard it (S2.4)."""
+    """The marker that the model wrote, until a check has heard it."""
     marked_alone: bool
     """Whether the turn's last answer was nothing but a marker, and was not kept."""
     last: dict[str, Any]
@@ -166,7 +174,7 @@ class CompactionState(MessagesState):
 
 
 def compaction_count(state: dict[str, Any]) -> int:
-    """How many compactions this thread has committed (S4.42)."""
+    """How many compactions this thread has committed."""
     return int((state.get("compaction") or {}).get("epoch", 0))
 
 

@@ -1,21 +1,26 @@
-"""`summarize`: have the old part summarised; the result waits in the draft for the gate (S0.5, S0.26)."""
+"""`summarize`: have the old part summarised; the result waits in the draft for the gate."""
 
 from dataclasses import replace
 from hashlib import blake2b
 
-from langgraph_compaction.checkpoint import AttemptKey, digest_all
+from langgraph_compaction.checkpoint import (
+    AttemptKey,
+)
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    digest_all,
+)
 
-from .attempts import keep_summary, known_summary, originals_of
-from .engine import Beside, applied_to, beside, counts_of, demand, summary_budget
+from .conversation.transcript import message_id
+from .effects import Step
 from .events import log, meta_event
-from .failures import failure
-from .ladder import Rung
-from .policies.transcript import message_id
-from .sections import summarise_by_sections
+from .runtime.engine import Beside, applied_to, beside, counts_of, demand, summary_budget
+from .runtime.failure_description import failure
+from .runtime.ledger_io import keep_summary, known_summary, originals_of
+from .runtime.node_context import Turn, Update, failed
+from .runtime.sections import summarise_by_sections
+from .runtime.summarize_chunks import Work, Written, seen_of
 from .state import Draft
-from .steps import Step
-from .summarising import Work, Written, seen_of
-from .turn import Turn, Update, failed
+from .summary.fallback_chain import Rung
 
 
 def summarize(turn: Turn) -> Step[Update]:
@@ -29,7 +34,7 @@ def summarize(turn: Turn) -> Step[Update]:
     try:
         extra = _beside(turn, draft)
         written = yield from _written(turn, draft, rung, extra)
-    except Exception as error:  # noqa: BLE001 - S0.22: a failure becomes a verdict
+    except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         return failed(draft, failure(error, "summarize"))
     draft["calls"], draft["model"] = written.calls, written.model
     draft["input_tokens"], draft["output_tokens"] = written.input_tokens, written.output_tokens

@@ -1,4 +1,4 @@
-"""`token_check`: every turn starts here, and comes back here after its tools (S0.2)."""
+"""`token_check`: every turn starts here, and comes back here after its tools."""
 
 import os
 import socket
@@ -11,36 +11,28 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import AttemptKey
 
-from .attempts import REFUSAL, abandon, note, store
+from .compaction_request import REQUEST, Memory, fault_of
+from .config.triggers import Command
 from .confirm import check_askable
-from .deciding import check
-from .ephemeral import expire
+from .conversation.tokens import total
+from .conversation.transcript import MARK, Transcript, marks, message_id
+from .digest.required_texts import first_inputs
+from .effects import Step
 from .errors import EmbeddingError, MessageRefusedError
 from .events import CompactionEvent, PreCompactEvent, TriggerSource, emit, log
-from .failures import failure
-from .policies.gate import Finding
-from .policies.quoting import clip
-from .policies.required import first_inputs
-from .policies.tokens import total
-from .policies.transcript import MARK, Transcript, marks, message_id
-from .state import FOCUS_CHARACTERS, STATE_VERSION, CompactionState, Route, merge, replace
-from .steps import Step
+from .gate.invariants import Finding
+from .runtime.ephemeral_removal import expire
+from .runtime.failure_description import failure
+from .runtime.ledger_io import REFUSAL, abandon, note, store
+from .runtime.node_context import Turn, Update
+from .runtime.trigger_check import check
+from .runtime.undo import is_undo, taken_back, unheard
+from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, CompactionState, Route, merge, replace
 from .summarize import is_paid
-from .triggers import Command
-from .turn import Turn, Update
-from .undoing import is_undo, taken_back, unheard
-from .wishes import REQUEST, Memory, fault_of
+from .text.quoting import clip
 
 FORGOTTEN = {"handoff": None, "choosing": 0, "marked_alone": False}
 """What held until this check and does no longer; a check that asks again says so again."""
-
-EMBEDDED = "langgraph_compaction_embedded"
-"""Key of a run's configuration by which `as_node` says that it stands around the compaction graph; its value is the
-parent's state, for providers of key information."""
-
-EMBEDDED_IN = "langgraph_compaction_embedded_in"
-"""Key of a run's configuration: the namespace of the node that `as_node` made. What runs deeper down inherits both
-keys, and is told by it."""
 
 
 def token_check(turn: Turn) -> Step[Update]:
@@ -94,7 +86,7 @@ def _checked(turn: Turn) -> Step[dict[str, Any]]:
 
 
 def _before(turn: Turn) -> Iterator[tuple[int, TriggerSource]]:
-    """Tokens without a new input (S4.32), or up to an answer that its own calls kept from being checked (S1.2)."""
+    """Tokens without a new input, or up to an answer that its own calls kept from being checked."""
     hooks, newest = turn.settings.hooks, Transcript(turn.messages).pending_user
     if "pre_input" in hooks and newest is not None and newest == len(turn.messages) - 1:
         yield turn.size - turn.meter.scaled(turn.counter.message(turn.messages[newest])), "input"
@@ -132,7 +124,7 @@ def _update(turn: Turn, compaction: dict[str, Any]) -> Update:
 
 
 def _first_pinned(turn: Turn) -> Memory | None:
-    """The pins with what the user said first (S2.36), once; none of it where it takes more than half of the room."""
+    """The pins with what the user said first, once; none of it where it takes more than half of the room."""
     known, later = turn.memory.get("pins"), turn.compaction.get("turns", 0)
     if not turn.settings.pin_first_input or turn.memory.get("goal") or (later and known is not None):
         return None
@@ -191,7 +183,7 @@ def _alive(owner: str) -> bool:
 def _commanded(
     turn: Turn, view: Transcript, request: dict[str, Any] | None
 ) -> tuple[Turn, Transcript, dict[str, Any] | None]:
-    """A command at the very beginning of a person's newest message, as their wish (S2.5).
+    """A command at the very beginning of a person's newest message, as their wish.
 
     The message stays, marked, so that the model is never sent it; inside a parent, whose model it is, as it was.
     """
@@ -241,7 +233,7 @@ def _refused(turn: Turn, view: Transcript) -> tuple[AnyMessage, int] | None:
 
 
 def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int) -> Step[Update]:
-    """Archive the message, leave one line in its place, and end the turn (DESIGN §4).
+    """Archive the message, leave one line in its place, and end the turn.
 
     Inside a parent under `on_refusal="raise"` raises `MessageRefusedError`: the parent's list stays as it is. So it
     does everywhere where the archive cannot be written: the message stays (invariant 9), and once the database

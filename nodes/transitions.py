@@ -10,16 +10,34 @@ from typing import Any
 from .errors import StepError
 from .state import Step
 
-NEXT: Mapping[str, tuple[Step, ...]] = {
-    "token_check": ("model", "confirm", "selective_compaction", "summarize", "rollback", "end"),
-    "confirm": ("selective_compaction", "model", "end"),
-    "selective_compaction": ("summarize", "commit", "rollback", "model", "end"),
-    "summarize": ("commit", "rollback"),
-    "commit": ("model", "end", "rollback"),
-    "rollback": ("model", "end", "selective_compaction"),
-    "model": ("tools", "end", "confirm", "selective_compaction"),
+NEXT: Mapping[str, Mapping[Step, str]] = {
+    "token_check": {
+        "model": "fits",
+        "confirm": "asks first",
+        "selective_compaction": "too large",
+        "summarize": "interrupted, summary at hand",
+        "rollback": "interrupted",
+        "end": "nothing to answer",
+    },
+    "confirm": {"selective_compaction": "accepted", "model": "declined", "end": "ends the turn"},
+    "selective_compaction": {
+        "summarize": "summary due",
+        "commit": "no summary due",
+        "rollback": "failed",
+        "model": "nothing leaves",
+        "end": "nothing leaves, answered",
+    },
+    "summarize": {"commit": "draft", "rollback": "failed"},
+    "commit": {"model": "proved", "end": "proved, answered", "rollback": "refused by the gate"},
+    "rollback": {"model": "restored", "end": "restored, answered", "selective_compaction": "tries again"},
+    "model": {
+        "tools": "calls tools",
+        "end": "answered",
+        "confirm": "asks first",
+        "selective_compaction": "too large",
+    },
 }
-"""By node, the steps that it may name."""
+"""By node, the steps that it may name, each with the word that its edge carries in a drawing of the graph."""
 
 
 def check_step(node: str, update: Mapping[str, Any]) -> None:

@@ -10,12 +10,20 @@ import pytest
 import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.checkpoint.urls import sync_url
+from langgraph_compaction.checkpoint.db.urls import sync_url
+from tests.shared_data import recordings_found
 
 SERVERS = {"postgresql": "TEST_POSTGRES_URL", "mariadb": "TEST_MARIADB_URL"}
 SHARED = ("sqlite", *SERVERS)
 """Kinds of database that several processes can open."""
 KINDS = ("memory", *SHARED)
+
+
+def pytest_report_header() -> list[str]:
+    """Say once which recordings and which servers this run has."""
+    absent = [variable for variable in SERVERS.values() if not os.environ.get(variable)]
+    servers = f"servers: not set: {', '.join(absent)}" if absent else "servers: all"
+    return [recordings_found(), servers]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What holds of every request and of every step of a conversation (DESIGN §6), checked without our own policies.
+"""What holds of every request and of every step of a conversation, checked without our own policies.
 
 `check_request` looks at what a provider is sent; `check_transition` at a list of messages before and after
 whatever may have happened to it: a compaction, a rollback, any node.
@@ -130,7 +130,7 @@ def unanswered(messages: Sequence[AnyMessage]) -> int | None:
 
 
 def is_summary(message: AnyMessage) -> bool:
-    """Whether the message says that it is a summary of ours (DESIGN §9)."""
+    """Whether the message says that it is a summary of ours."""
     return _mark(message, "kind") == "compaction_summary"
 
 

@@ -5,15 +5,27 @@ from pathlib import Path
 
 import pytest
 
-_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+_GIVEN = os.environ.get("COMPACTION_DATA")
+DATA = Path(_GIVEN) if _GIVEN else Path(__file__).resolve().parents[2] / "shared" / "data"
+"""The folder of the recordings: `COMPACTION_DATA`, else `../shared/data` beside the project."""
+
+RECORDINGS = ("tau-bench-airline", "pi-session", "swe-agent", "openhands")
+
+
+def recordings_found() -> str:
+    """One line that says which recordings are there, and how those that are not can be named."""
+    absent = [name for name in RECORDINGS if not (DATA / name).is_dir()]
+    if not absent:
+        return f"recordings: all, in {DATA}"
+    there = ", ".join(name for name in RECORDINGS if name not in absent) or "none"
+    return f"recordings: {there}; absent: {', '.join(absent)} (COMPACTION_DATA names the folder that holds them)"
 
 
 def shared_data(name: str) -> Path:
-    """Return a path in the shared data; without it the test is skipped, or fails where `CI` is set."""
-    path = _DATA / name
+    """Return a path in the recordings; without it the test is skipped, or fails where `COMPACTION_DATA` is set."""
+    path = DATA / name
     if not path.exists():
-        reason = f"the recorded conversations are not there: ../shared/data/{name}"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        if _GIVEN:
+            pytest.fail(f"COMPACTION_DATA names {DATA}, which lacks {name}")
+        pytest.skip("the recorded conversations are absent: set COMPACTION_DATA to the folder that holds them")
     return path

@@ -3,9 +3,9 @@ from collections.abc import Sequence
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.graph.evaluation.policies import COUNTER, count
-from langgraph_compaction.graph.evaluation.scores import Task, cap_of, task
-from langgraph_compaction.graph.evaluation.survival import cut, text_of
+from langgraph_compaction.graph.lab.evaluation.policies import COUNTER, count
+from langgraph_compaction.graph.lab.evaluation.scores import Task, cap_of, task
+from langgraph_compaction.graph.lab.evaluation.survival import cut, text_of
 
 pytest.importorskip("deepagents", reason="the peers are not installed: pip install --group bench")
 pytest.importorskip("langmem", reason="the peers are not installed: pip install --group bench")

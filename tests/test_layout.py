@@ -1,13 +1,15 @@
-"""The house as DESIGN §2 lays it out: three folders, one namespace, imports downwards only."""
+"""The layout of the code: three folders, one package, rooms in one order, imports downwards only."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
-from importlib.util import find_spec
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from langgraph_compaction.nodes import CompactionSettings
 
@@ -31,20 +33,74 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{stem}.{alias.name}" for alias in node.names)
 
 
-def floor_of(module: str) -> str | None:
-    """The folder a module of ours belongs to."""
-    parts = module.split(".")
-    return parts[1] if parts[0] == PACKAGE and len(parts) > 1 else None
+VOCABULARY = {"compaction_request", "effects", "errors", "events", "state", "transitions"}
+"""Files at the top of `nodes` that hold no node, but what nodes and rooms share."""
+
+ROOMS = (
+    "checkpoint.errors",
+    "checkpoint.db",
+    "checkpoint.messages",
+    "checkpoint.checkpoints",
+    "checkpoint.compaction",
+    "checkpoint.maintenance",
+    "checkpoint.records",
+    "checkpoint.saver",
+    "checkpoint",
+    "nodes vocabulary",
+    "nodes.config",
+    "nodes.text",
+    "nodes.conversation",
+    "nodes.providers",
+    "nodes.digest",
+    "nodes.selection",
+    "nodes.gate",
+    "nodes.summary",
+    "nodes.runtime",
+    "nodes of the graph",
+    "nodes.testing",
+    "nodes",
+    "graph",
+    "graph.lab",
+    "graph.cli",
+)
+"""Every room, from the lowest: each may import from those before it only."""
+
+
+def room_of(module: str) -> str:
+    """The room of a module of ours, given without the package's name; KeyError for one that is in none."""
+    first, *rest = module.split(".")
+    if first == "nodes" and len(rest) == 1 and rest[0] in VOCABULARY:
+        return "nodes vocabulary"
+    if rest and f"{first}.{rest[0]}" in ROOMS:
+        return f"{first}.{rest[0]}"
+    if first == "nodes" and rest:
+        assert (ROOT / "nodes" / f"{rest[0]}.py").exists(), f"{module} is in no room"
+        return "nodes of the graph"
+    assert first == "graph" or not rest, f"{module} is in no room"
+    return first
+
+
+def is_module(name: str) -> bool:
+    """Whether a dotted name, without the package's name, is a file or a folder of ours."""
+    place = ROOT / Path(*name.split("."))
+    return place.with_suffix(".py").exists() or (place / "__init__.py").exists()
+
+
+def modules_of(path: Path) -> set[str]:
+    """The modules of ours that a file imports, without the package's name and without the folders they are in."""
+    names = {name.removeprefix(f"{PACKAGE}.") for name in imports(path) if name.startswith(f"{PACKAGE}.")}
+    modules = {name for name in names if is_module(name)}
+    folders = {name.rpartition(".")[0] for name in modules}
+    return modules - folders
 
 
 def test_imports_go_downwards_only() -> None:
-    """Checkpoint knows neither nodes nor graph, and nodes know no graph."""
-    upwards = [
-        f"{path}: {name}"
-        for path in FILES
-        for name in imports(path)
-        if (floor := floor_of(name)) and floor not in FLOORS[: FLOORS.index(portion(path)) + 1]
-    ]
+    """A room imports from itself and from those below it; the three floors are in the same order."""
+    upwards = []
+    for path in FILES:
+        own = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        above = ROOMS[ROOMS.index(room_of(own)) + 1 :]
+        upwards += [f"{path.relative_to(ROOT)}: {name}" for name in modules_of(path) if room_of(name) in above]
     assert upwards == []
 
 
@@ -61,7 +117,7 @@ def test_imports_are_relative_in_a_folder_and_absolute_across() -> None:
 
 
 def portion(path: Path) -> str:
-    """The portion of the namespace a file belongs to."""
+    """The folder at the top that a file is in."""
     return path.relative_to(ROOT).parts[0]
 
 
@@ -70,17 +126,42 @@ def beside(path: Path, module: str) -> bool:
     return module.split(".")[:-1] == [PACKAGE, *path.parent.relative_to(ROOT).parts]
 
 
-def test_policies_are_pure() -> None:
+PURE = ("conversation", "digest", "gate", "providers", "selection", "text")
+"""Rooms of `nodes` that work on values alone."""
+
+
+def test_pure_rooms_have_no_effects() -> None:
     """No LangGraph, no model, no clock, no database, no I/O."""
     forbidden = ("langgraph", "sqlalchemy", "time", "asyncio", "threading", "langchain_core.language_models")
     found = [
         f"{path}: {name}"
         for path in FILES
-        if path.parent.name == "policies"
+        if path.relative_to(ROOT).parts[:1] == ("nodes",) and path.relative_to(ROOT).parts[1] in PURE
         for name in imports(path)
         if any(name == module or name.startswith(f"{module}.") for module in forbidden)
     ]
     assert found == []
+
+
+OUTSIDE = re.compile(
+    r"\b(DESIGN|REQUIREMENTS|METRICS|CHECKPOINTS|PEERS|HOUSE)\b|§|\b(S[0-4]\.\d+|[FBCI]\d{1,2})\b(?!\.\d)"
+)
+"""Names of pages that are not in the project, and numbers of lines in them."""
+
+
+def test_the_code_refers_to_no_page_outside_the_project() -> None:
+    """What such a page says stands in words; numbers of requirements are in marks of tests and in their own page."""
+    texts = ((path, number, line) for path in FILES for number, line in enumerate(path.read_text().split("\n"), 1))
+    assert [f"{path}:{number}" for path, number, line in texts if OUTSIDE.search(line)] == []
+
+
+def test_the_architecture_page_names_what_is_there() -> None:
+    """Every path on the page is a file or a folder, and every folder with code is on it."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = {name.rstrip("/") for name in re.findall(r"`((?:checkpoint|graph|nodes|package)/[\w/]*(?:\.py)?)`", page)}
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+    folders = {f"{path.parent.relative_to(ROOT)}" for path in FILES if len(path.relative_to(ROOT).parts) == 3}
+    assert folders <= named
 
 
 def test_packages_are_the_folders_on_disk() -> None:
@@ -91,51 +172,84 @@ def test_packages_are_the_folders_on_disk() -> None:
         for path in (ROOT / floor).rglob("__init__.py")
     }
     tools = PROJECT["tool"]["setuptools"]
-    assert set(tools["packages"]) == on_disk
-    assert tools["package-dir"] == {f"{PACKAGE}.{floor}": floor for floor in FLOORS}
+    assert set(tools["packages"]) == on_disk | {PACKAGE}
+    assert tools["package-dir"] == {PACKAGE: "package"} | {f"{PACKAGE}.{floor}": floor for floor in FLOORS}
 
 
 def test_no_folder_of_ours_is_without_its_init() -> None:
-    """Below the namespace every folder with code is a regular package."""
+    """Every folder with code is a regular package."""
     assert {path.parent for path in FILES} == {path.parent for path in FILES if path.name == "__init__.py"}
 
 
-def test_the_namespace_has_no_init_and_each_portion_is_typed() -> None:
-    """`langgraph_compaction` is a PEP 420 namespace, so that others may add to it."""
-    spec = find_spec(PACKAGE)
-    assert spec is not None
-    assert spec.origin is None
+def test_the_package_gives_its_names_and_version() -> None:
+    """Each public name is that of the module that defines it, and is loaded when it is first used."""
+    import langgraph_compaction as package  # noqa: PLC0415 - the other tests need no more than its files
+
+    assert package.__version__ == PROJECT["project"]["version"]
+    assert set(package.__all__) <= set(dir(package))
+    for name in set(package.__all__) - {"__version__"}:
+        assert getattr(package, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'create_agent'"):
+        _ = package.create_agent  # type: ignore[attr-defined]  # that it does not exist is the point
+
+
+def test_importing_the_package_imports_no_dependency() -> None:
+    """`import langgraph_compaction` costs no more than its own file, and `python -m` is the command line."""
+    heavy = "{'langgraph', 'sqlalchemy', 'pydantic'} & set(sys.modules)"
+    code = f"import sys, {PACKAGE}; sys.exit(bool({heavy}))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    shown = subprocess.run([sys.executable, "-m", PACKAGE, "--help"], check=False, capture_output=True, text=True)
+    assert "evaluate" in shown.stdout
+
+
+def test_the_package_is_typed() -> None:
+    """One marker speaks for all folders, and nothing shadows the installed package."""
     assert not (ROOT / PACKAGE).exists()
-    data = PROJECT["tool"]["setuptools"]["package-data"]
-    for floor in FLOORS:
-        assert (ROOT / floor / "py.typed").exists()
-        assert "py.typed" in data[f"{PACKAGE}.{floor}"]
+    assert (ROOT / "package" / "py.typed").exists()
+    assert PROJECT["tool"]["setuptools"]["package-data"][PACKAGE] == ["py.typed"]
+
+
+def without(packages: Sequence[str], code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process in which these packages cannot be imported."""
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({tuple(packages)})); "
+    return subprocess.run([sys.executable, "-c", blocked + code], check=False, capture_output=True, text=True)
+
+
+OPTIONAL = (
+    "cryptography",
+    "langchain",
+    "langgraph.checkpoint.postgres",
+    "langgraph.checkpoint.sqlite",
+    "psycopg",
+    "pymysql",
+)
+OF_CLI = ("jinja2", "rich", "typer")
 
 
 def test_optional_packages_are_not_needed() -> None:
-    """The command line, the savers and the server's graph are there without what only extras and tests install."""
-    optional = (
-        "cryptography",
-        "langchain",
-        "langgraph.checkpoint.postgres",
-        "langgraph.checkpoint.sqlite",
-        "psycopg",
-        "pymysql",
-    )
-    blocked = f"import sys; sys.modules.update(dict.fromkeys({optional}))"
-    code = f"{blocked}; import {PACKAGE}.graph.agent, {PACKAGE}.graph.cli.main"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    """The command line, the savers and the server's graph are there without what only other extras install."""
+    done = without(OPTIONAL, f"import {PACKAGE}.graph.agent, {PACKAGE}.graph.cli.main")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_graph_needs_nothing_of_the_command_line() -> None:
+    """Without the extra `cli` agents, savers and the server's graph work, and the command says what it needs."""
+    agent = f"import {PACKAGE}.graph.agent, {PACKAGE}.graph.history, {PACKAGE}.nodes.testing"
+    done = without((*OPTIONAL, *OF_CLI), agent)
+    assert done.returncode == 0, done.stderr
+    for name in OF_CLI[1:]:
+        refused = without([name], f"from {PACKAGE}.__main__ import run; run()")
+        assert refused.returncode == 1
+        assert (
+            refused.stderr.strip()
+            == f"the command line needs {name}: pip install '{PROJECT['project']['name']}[cli]'"
+        )
 
 
 def test_every_setting_is_documented() -> None:
     """A docstring stands under each, and ends as a sentence."""
     fields = CompactionSettings.model_fields.items()
     assert [name for name, field in fields if not (field.description or "").rstrip().endswith(".")] == []
-
-
-def test_no_file_is_longer_than_three_hundred_lines() -> None:
-    """A file is one noun."""
-    assert [str(path) for path in FILES if len(path.read_text().splitlines()) > 300] == []
 
 
 def test_nodes_have_the_names_of_their_files() -> None:

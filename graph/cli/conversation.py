@@ -10,11 +10,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
 from langgraph_compaction.checkpoint import LedgerRow
-from langgraph_compaction.graph.builder import Graph
-from langgraph_compaction.graph.threads import compact_now, records_of, transcript
 
-from .standing import Standing, standing
-from .stopping import Stop
+from ..builder import Graph
+from ..threads import compact_now, records_of, transcript
+from ..window_usage import Standing, standing
+from .interruption import Stop
 
 Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[Literal["event"], dict[str, Any]]
 """A piece of the answer, a tool call as text, or a compaction's event."""

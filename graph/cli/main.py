@@ -4,21 +4,21 @@ import logging
 
 import typer
 
-from .chat import chat
-from .demo import demo
-from .evaluate_command import evaluate
-from .import_command import import_command
-from .inspect_command import inspect
-from .presets_command import presets
-from .preview_command import preview
-from .printing import Group
-from .printing import run as run_app
-from .prune_command import prune
-from .recall_command import recall
-from .replay import replay
-from .show_command import diff, show, transcript
-from .stored import checkpoints, history, stats, threads
-from .undo_command import branch, forget, release, undo
+from .commands.chat import chat
+from .commands.demo import demo
+from .commands.evaluate_command import evaluate
+from .commands.import_command import import_command
+from .commands.inspect_command import inspect
+from .commands.presets_command import presets
+from .commands.preview_command import preview
+from .commands.prune_command import prune
+from .commands.recall_command import recall
+from .commands.replay_command import replay
+from .commands.show_command import diff, show, transcript
+from .commands.threads_command import checkpoints, history, stats, threads
+from .commands.undo_command import branch, forget, release, undo
+from .output.printing import Group
+from .output.printing import run as run_app
 
 app = typer.Typer(
     cls=Group,

@@ -9,17 +9,24 @@ import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.types import ERROR
 
-from langgraph_compaction.checkpoint import LedgerRow, Runs, SQLAlchemySaver, tables
-from langgraph_compaction.checkpoint import transcript as joining
-from langgraph_compaction.checkpoint.archive import of_thread as archived_of
-from langgraph_compaction.checkpoint.checkpoints import all_of, written
-from langgraph_compaction.checkpoint.ledger import parents, rows
-from langgraph_compaction.checkpoint.lineage import lineage
-from langgraph_compaction.checkpoint.pending import Write
-from langgraph_compaction.checkpoint.reading import Reading
-from langgraph_compaction.checkpoint.runs import expand
-from langgraph_compaction.checkpoint.snapshots import of_thread as snapshots_of
-from langgraph_compaction.checkpoint.stored import Stored, row_name
+from langgraph_compaction.checkpoint import (
+    LedgerRow,
+    SQLAlchemySaver,
+)
+from langgraph_compaction.checkpoint.checkpoints.checkpoint_row import Stored, row_name
+from langgraph_compaction.checkpoint.checkpoints.checkpoint_rows import all_of, written
+from langgraph_compaction.checkpoint.checkpoints.lineage import lineage
+from langgraph_compaction.checkpoint.checkpoints.pending_writes import Write
+from langgraph_compaction.checkpoint.compaction import transcript as joining
+from langgraph_compaction.checkpoint.compaction.archive import of_thread as archived_of
+from langgraph_compaction.checkpoint.compaction.ledger import parents, rows
+from langgraph_compaction.checkpoint.compaction.snapshots import of_thread as snapshots_of
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.messages.decode import Reading
+from langgraph_compaction.checkpoint.messages.sequence_runs import (
+    Runs,
+    expand,
+)
 
 _CHANNELS = ("messages", "compaction", "memory")
 _MODEL = "~__pregel_pull, model"

@@ -9,11 +9,20 @@ from typing import Any, TypedDict
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from langgraph_compaction.checkpoint import LedgerRow, Runs, expand, handle
-from langgraph_compaction.checkpoint.transcript import summarised_by
-from langgraph_compaction.nodes.ladder import COMMITTED
-from langgraph_compaction.nodes.policies.tokens import TokenCounter, media_blocks, texts_of
-from langgraph_compaction.nodes.policies.transcript import is_pinned, is_summary
+from langgraph_compaction.checkpoint import (
+    LedgerRow,
+)
+from langgraph_compaction.checkpoint.compaction.transcript import summarised_by
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    handle,
+)
+from langgraph_compaction.checkpoint.messages.sequence_runs import (
+    Runs,
+    expand,
+)
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_blocks, texts_of
+from langgraph_compaction.nodes.conversation.transcript import is_pinned, is_summary
+from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 
 from .course import Course, Moment
 

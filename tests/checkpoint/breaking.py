@@ -10,7 +10,7 @@ import pymysql
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from langgraph_compaction.checkpoint.urls import sync_url
+from langgraph_compaction.checkpoint.db.urls import sync_url
 
 Thing = Literal["statements", "answers", "checkouts", "connects"]
 Harm = Callable[[Any], None]

@@ -4,18 +4,18 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from langgraph_compaction.checkpoint import bundles
+from langgraph_compaction.checkpoint.checkpoints import checkpoint_bundles
 
 
 @contextmanager
 def small_bundles(size: int = 2, loose: int = 1) -> Generator[None]:
     """Bundle so many checkpoints, and leave so many of the newest alone, while the block runs."""
-    before = bundles.SIZE, bundles.LOOSE
-    bundles.SIZE, bundles.LOOSE = size, loose
+    before = checkpoint_bundles.SIZE, checkpoint_bundles.LOOSE
+    checkpoint_bundles.SIZE, checkpoint_bundles.LOOSE = size, loose
     try:
         yield
     finally:
-        bundles.SIZE, bundles.LOOSE = before
+        checkpoint_bundles.SIZE, checkpoint_bundles.LOOSE = before
 
 
 def bundling(opens: Callable[..., AbstractContextManager[Any]]) -> Callable[..., AbstractContextManager[Any]]:

@@ -4,7 +4,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import bundles, tables
+from langgraph_compaction.checkpoint.checkpoints import checkpoint_bundles
+from langgraph_compaction.checkpoint.db import tables
 from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.samples import talk
@@ -17,7 +18,11 @@ def bundled(saver: Any, thread_id: str) -> list[str]:
     """Return the ids of a thread's bundled checkpoints, oldest first within a namespace."""
     with saver.database.read() as conn:
         thread = saver.store.find(conn, thread_id, lock=False)
-        return [] if thread is None else [held.id for one in bundles.all_of(conn, thread) for held in one.held]
+        return (
+            []
+            if thread is None
+            else [held.id for one in checkpoint_bundles.all_of(conn, thread) for held in one.held]
+        )
 
 
 def rows_of(saver: Any, table: sa.Table, thread_id: str) -> list[sa.Row[Any]]:

@@ -5,9 +5,9 @@ from weakref import ref
 
 from langchain_core.messages import BaseMessage
 
-from langgraph_compaction.checkpoint.codec import dumps
-from langgraph_compaction.checkpoint.looks import Contents, Looks, look
-from langgraph_compaction.checkpoint.memo import Held, Known, Memo
+from langgraph_compaction.checkpoint.messages.change_detection import Contents, Looks, look
+from langgraph_compaction.checkpoint.messages.message_codec import dumps
+from langgraph_compaction.checkpoint.messages.write_cache import Held, Known, Memo
 
 Remember = Callable[[Memo, list[BaseMessage]], None]
 

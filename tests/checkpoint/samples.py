@@ -17,8 +17,16 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, Outcome, SummaryRecord, digest_all
-from langgraph_compaction.checkpoint.ledger import Opening
+from langgraph_compaction.checkpoint import (
+    AttemptKey,
+    CompactionRecords,
+    Outcome,
+    SummaryRecord,
+)
+from langgraph_compaction.checkpoint.compaction.ledger import Opening
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    digest_all,
+)
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 

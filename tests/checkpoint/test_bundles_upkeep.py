@@ -4,15 +4,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import (
-    CheckpointError,
-    Database,
-    Keyring,
-    RowError,
-    SQLAlchemySaver,
-    bundles,
-    tables,
-)
+from langgraph_compaction.checkpoint import CheckpointError, Database, Keyring, RowError, SQLAlchemySaver
+from langgraph_compaction.checkpoint.checkpoints import checkpoint_bundles
+from langgraph_compaction.checkpoint.db import tables
 from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.contract.steps import Steps, id_of, ids, read, where
 from tests.checkpoint.lines import COUNT, bundled, line, rows_of, states
@@ -167,7 +161,7 @@ def test_a_large_checkpoint_has_a_bundle_to_itself(saver: Any, thread_id: str) -
     steps = Steps(saver, thread_id)
     with small_bundles(4, 1):
         for number in range(9):
-            steps.put({"x": number}, note="\u00e9" * (bundles.LARGE if number == 2 else 1))
+            steps.put({"x": number}, note="\u00e9" * (checkpoint_bundles.LARGE if number == 2 else 1))
     sizes = [row.size for row in rows_of(saver, tables.bundle, thread_id)]
     assert sizes == [2, 1, 1, 4]
     assert len(states(saver, thread_id)) == 9

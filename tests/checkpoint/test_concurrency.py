@@ -9,11 +9,17 @@ from langgraph_compaction.checkpoint import (
     CompactionRecords,
     Database,
     DatabaseError,
-    MessageStore,
     Outcome,
-    Runs,
+)
+from langgraph_compaction.checkpoint.messages import message_blocks
+from langgraph_compaction.checkpoint.messages.message_codec import (
     digest,
-    packs,
+)
+from langgraph_compaction.checkpoint.messages.message_store import (
+    MessageStore,
+)
+from langgraph_compaction.checkpoint.messages.sequence_runs import (
+    Runs,
 )
 from tests.checkpoint.processes import forks, run_together
 from tests.checkpoint.samples import begin, key_of, opening, talk
@@ -38,7 +44,7 @@ def check_numbers(database: Database, thread_id: str) -> None:
     with database.read() as conn:
         thread = STORE.find(conn, thread_id, lock=False)
         assert thread is not None
-        seqs = sorted(seq for seq, _ in packs.everything(conn, thread))
+        seqs = sorted(seq for seq, _ in message_blocks.everything(conn, thread))
         found = {message.id for message in STORE.get(conn, thread, ((0, len(seqs)),))}
     expected = {message.id for message in talk(ROUNDS + 2)}
     expected |= {m.id for number in range(WRITERS) for m in talk(ROUNDS + 1, start=1000 * (number + 1))}

@@ -12,10 +12,12 @@ from langgraph_compaction.checkpoint import (
     KeyringError,
     RowError,
     SQLAlchemySaver,
-    copying,
+)
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.maintenance import thread_copies
+from langgraph_compaction.checkpoint.messages.message_codec import (
     digest,
     digest_all,
-    tables,
 )
 from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.samples import key_of
@@ -88,7 +90,7 @@ def test_every_sealed_column_is_encrypted(empty_url: str) -> None:
         with small_bundles(size=1):
             filled(saver, "t")
         with saver.database.read() as conn:
-            for sealed in copying.SEALED:
+            for sealed in thread_copies.SEALED:
                 column = sealed.table.c[sealed.column]
                 starts = {bytes(body)[:4] for body in conn.execute(sa.select(column)).scalars()}
                 assert starts == {b"\x02\x02k1"}, str(column)

@@ -19,10 +19,10 @@ from langgraph_compaction.checkpoint import (
     Database,
     ErasedThreadError,
     SQLAlchemySaver,
-    tables,
 )
-from langgraph_compaction.checkpoint.guards import KEPT_S
-from langgraph_compaction.checkpoint.importing import Failed, import_checkpoints, open_source
+from langgraph_compaction.checkpoint.checkpoints.write_guards import KEPT_S
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import Failed, import_checkpoints, open_source
 from tests.fakes import ScriptedModel
 from tests.graph.cli.foreign import sqlite_saver
 from tests.graph.harness import SUMMARY, agent, full, said

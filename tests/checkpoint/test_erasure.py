@@ -12,16 +12,9 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import (
-    CompactionRecords,
-    Database,
-    DatabaseError,
-    SQLAlchemySaver,
-    SummaryRecord,
-    sealing,
-    tables,
-)
-from langgraph_compaction.checkpoint.copying import SEALED
+from langgraph_compaction.checkpoint import CompactionRecords, Database, DatabaseError, SQLAlchemySaver, SummaryRecord
+from langgraph_compaction.checkpoint.db import row_codec, tables
+from langgraph_compaction.checkpoint.maintenance.thread_copies import SEALED
 from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.samples import COMMITTED, key_of, opening
@@ -33,7 +26,7 @@ MESSAGES = 220
 @pytest.fixture
 def uncompressed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Store bodies as they are, so that words can be found in a file."""
-    monkeypatch.setattr(sealing, "_SMALL", sealing._LARGEST)
+    monkeypatch.setattr(row_codec, "_SMALL", row_codec._LARGEST)
 
 
 def marks(name: str) -> list[str]:
@@ -190,7 +183,7 @@ def test_reclaim_says_where_a_reader_keeps_old_bytes(empty_url: str, monkeypatch
     """The bytes cannot be overwritten while somebody reads an old state of the database; afterwards they can."""
     if "mariadb" in empty_url:
         pytest.skip("MariaDB keeps old states in its undo log, apart from the tables")
-    monkeypatch.setattr("langgraph_compaction.checkpoint.urls.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("langgraph_compaction.checkpoint.db.urls.BUSY_TIMEOUT_S", 0.05)
     with Database.open(empty_url) as database, Database.open(empty_url) as other:
         database.setup()
         CompactionRecords(database).archive("t", "", "c", [HumanMessage("x", id="m")], now=1.0)

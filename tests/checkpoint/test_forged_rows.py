@@ -9,15 +9,14 @@ import ormsgpack
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import (
-    RowError,
-    SQLAlchemySaver,
-    bundles,
-    checkpoints,
-    pending,
-    tables,
+from langgraph_compaction.checkpoint import RowError, SQLAlchemySaver
+from langgraph_compaction.checkpoint.checkpoints import (
+    checkpoint_bundles,
+    checkpoint_rows,
+    pending_writes,
 )
-from langgraph_compaction.checkpoint import stored as stored_rows
+from langgraph_compaction.checkpoint.checkpoints import checkpoint_row as stored_rows
+from langgraph_compaction.checkpoint.db import tables
 from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.tampering import (
     TABLES,
@@ -61,20 +60,20 @@ def in_the_rest(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None
 def into_checkpoint(saver: Any, conn: sa.Connection, **content: Any) -> None:
     """Write the newest checkpoint again with other content."""
     thread = saver.store.thread(conn, "t")
-    stored = checkpoints.named(conn, thread, "", None)
+    stored = checkpoint_rows.named(conn, thread, "", None)
     assert stored is not None
     if "values" in content:
         content["values"] = {**stored.values, **content["values"]}
-    checkpoints.put(conn, thread, replace(stored, **content))
+    checkpoint_rows.put(conn, thread, replace(stored, **content))
 
 
 def in_a_write(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
     """Write tagged bytes as what a task wrote."""
     thread = saver.store.thread(conn, "t")
-    stored = checkpoints.named(conn, thread, "", None)
+    stored = checkpoint_rows.named(conn, thread, "", None)
     assert stored is not None
-    write = pending.Write("", "task-9", 0, "short", [0, kind, data], row="")
-    pending.put(conn, thread, ("", stored.id), "task-9", [write])
+    write = pending_writes.Write("", "task-9", 0, "short", [0, kind, data], row="")
+    pending_writes.put(conn, thread, ("", stored.id), "task-9", [write])
 
 
 def in_a_blob(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
@@ -191,7 +190,7 @@ def test_a_value_nested_without_end_is_named(saver: Any, depth: int) -> None:
     """A value in very many containers is an error that names the row, not the end of the process."""
     with saver.database.write() as conn:
         thread = saver.store.thread(conn, "t")
-        stored = checkpoints.named(conn, thread, "", None)
+        stored = checkpoint_rows.named(conn, thread, "", None)
         assert stored is not None
         content = [stored.v, stored.ts, {}, {}, None, {"short": None}, stored.metadata, None]
         deep = b"\x92\x06\x91" * depth + ormsgpack.packb([0, "null", b""])  # a list in a list in a list ...
@@ -241,8 +240,8 @@ def label_of(name: str, row: sa.Row[Any]) -> tuple[str, str]:
             bound = stored_rows.beside(row.number, row.parent, row.run)
             return stored_rows.row_name(row.namespace, row.id), bound
         case "bundle":
-            return bundles.row_name(row.namespace, row.first), bundles.beside(row._mapping)
+            return checkpoint_bundles.row_name(row.namespace, row.first), checkpoint_bundles.beside(row._mapping)
         case "write":
-            return pending.row_name(row.namespace, row.checkpoint, row.task), ""
+            return pending_writes.row_name(row.namespace, row.checkpoint, row.task), ""
         case _:
             return f"{name} {row[1]}", ""

@@ -9,7 +9,16 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database, Outcome, SQLAlchemySaver, runs_of, tables
+from langgraph_compaction.checkpoint import (
+    CompactionRecords,
+    Database,
+    Outcome,
+    SQLAlchemySaver,
+)
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.messages.sequence_runs import (
+    runs_of,
+)
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.listening import listening, statements
 from tests.checkpoint.samples import key_of, opening, talk

@@ -16,8 +16,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver, tables
-from langgraph_compaction.checkpoint.urls import sync_url
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.db.urls import sync_url
 from tests.checkpoint.breaking import CUT_SHORT, REFUSALS, Harm, Server, Thing, Trap, refusal
 from tests.checkpoint.processes import forks
 from tests.conftest import server_database

@@ -6,15 +6,19 @@ from langgraph_compaction.checkpoint import (
     Database,
     Keyring,
     Outcome,
-    archive,
+)
+from langgraph_compaction.checkpoint.compaction import archive
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    content_hash,
     digest,
     dumps,
     handle,
     loads,
+)
+from langgraph_compaction.checkpoint.messages.message_store import Prepared
+from langgraph_compaction.checkpoint.messages.sequence_runs import (
     runs_of,
 )
-from langgraph_compaction.checkpoint.codec import content_hash
-from langgraph_compaction.checkpoint.store import Prepared
 from tests.checkpoint.samples import EVERY_KIND, key_of, opening, talk
 
 DONE = Outcome(verdict="committed", now=2.0)

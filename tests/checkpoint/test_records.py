@@ -8,10 +8,11 @@ from langgraph_compaction.checkpoint import (
     CompactionRecords,
     Outcome,
     SummaryRecord,
-    archive,
+)
+from langgraph_compaction.checkpoint.compaction import archive, snapshots
+from langgraph_compaction.checkpoint.messages.message_codec import (
     digest,
     digest_all,
-    snapshots,
 )
 from tests.checkpoint.samples import COMMITTED, EVERY_KIND, SUMMARY, begin, key_of, opening, talk
 

@@ -1,7 +1,14 @@
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import Database, MessageStore, SchemaError, schema, tables
+from langgraph_compaction.checkpoint import (
+    Database,
+    SchemaError,
+)
+from langgraph_compaction.checkpoint.db import schema, tables
+from langgraph_compaction.checkpoint.messages.message_store import (
+    MessageStore,
+)
 from tests.checkpoint.processes import forks, run_together
 
 
@@ -44,13 +51,14 @@ def test_setup_finishes_what_was_begun(empty_url: str) -> None:
             assert conn.execute(sa.select(tables.message)).first() is None
 
 
-def test_a_newer_database_is_refused(empty_url: str) -> None:
-    """Tables of a later version are neither used nor changed; the error says what to do."""
+@pytest.mark.parametrize(("step", "advice"), [(1, "update langgraph-compaction"), (-1, "use a new database")])
+def test_a_database_of_another_version_is_refused(empty_url: str, step: int, advice: str) -> None:
+    """Tables of another version are neither used nor changed; the error says what to do."""
     with Database.open(empty_url) as database:
         database.setup()
         with database.write() as conn:
-            conn.execute(sa.update(tables.schema).values(version=schema.VERSION + 1))
+            conn.execute(sa.update(tables.schema).values(version=schema.VERSION + step))
     with Database.open(empty_url) as late:
         for use in (late.setup, late.read().__enter__, late.write().__enter__):
-            with pytest.raises(SchemaError, match="update langgraph-compaction"):
+            with pytest.raises(SchemaError, match=advice):
                 use()

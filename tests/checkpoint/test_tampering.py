@@ -4,14 +4,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import (
-    CheckpointError,
-    CompactionRecords,
-    Keyring,
-    RowError,
-    SQLAlchemySaver,
-    tables,
-)
+from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, Keyring, RowError, SQLAlchemySaver
+from langgraph_compaction.checkpoint.db import tables
 from tests.checkpoint.samples import key_of
 from tests.checkpoint.tampering import (
     TABLES,

@@ -3,7 +3,9 @@ from collections.abc import Callable
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, Outcome, archive, ledger, tables
+from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, Outcome
+from langgraph_compaction.checkpoint.compaction import archive, ledger
+from langgraph_compaction.checkpoint.db import tables
 from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import COMMITTED, SUMMARY, begin, key_of, opening, talk
 

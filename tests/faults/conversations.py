@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.types import Command, interrupt
 
+from langgraph_compaction.nodes.runtime.node_context import Turn
 from langgraph_compaction.nodes.testing import StreamingModel, calls, failing_records, usage
-from langgraph_compaction.nodes.turn import Turn
 from tests.faults.stage import Stage, scenario
 from tests.graph.harness import CONFIG, SUMMARY, Drive, filler, full, rounds, steps
 from tests.invariants import is_summary

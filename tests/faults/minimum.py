@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes import render
-from langgraph_compaction.nodes.policies.tokens import total
+from langgraph_compaction.nodes.conversation.tokens import total
 from tests.graph.harness import WORDS
 from tests.invariants import is_pinned, pairs, unanswered
 

@@ -5,9 +5,14 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, dumps
+from langgraph_compaction.checkpoint import (
+    CompactionRecords,
+)
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    dumps,
+)
 from langgraph_compaction.nodes import render
-from langgraph_compaction.nodes.policies.tokens import total
+from langgraph_compaction.nodes.conversation.tokens import total
 from tests.graph.harness import THREAD, WORDS
 from tests.invariants import check_transition
 from tests.replay.watcher import COMMITTED, State, Watcher

@@ -19,7 +19,7 @@ from langgraph_compaction.graph import (
     transcript,
 )
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.policies.tokens import total
+from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel, texts, usage
 from tests.faults.cases import MODEL_ERROR, NEEDLE, SUMMARIES, Case, Reply, Turn, Writer, database_error
 from tests.faults.minimum import least, pinned_words, waits

@@ -1,6 +1,6 @@
-"""What tools, the assistant and quotations say stays data: it pins, rules, triggers and frames nothing (DESIGN §8).
+"""What tools, the assistant and quotations say stays data: it pins, rules, triggers and frames nothing.
 
-The digest's own heed for authors is tested in `tests/nodes/policies/test_digest.py`.
+The digest's own heed for authors is tested in `tests/nodes/digest/test_digest.py`.
 """
 
 import json
@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.nodes.frames import FRAME
-from langgraph_compaction.nodes.policies.entries import Entry
-from langgraph_compaction.nodes.policies.record import unpack
-from langgraph_compaction.nodes.policies.summary import PINNED, summary_message
-from langgraph_compaction.nodes.policies.transcript import is_summary, marks
+from langgraph_compaction.nodes.config.summary_format import FRAME
+from langgraph_compaction.nodes.conversation.transcript import is_summary, marks
+from langgraph_compaction.nodes.digest.codec import unpack
+from langgraph_compaction.nodes.digest.model import Entry
+from langgraph_compaction.nodes.summary.summary_message import PINNED, summary_message
 from tests.fakes import ScriptedModel, usage
 from tests.graph.harness import CONFIG, agent, events, ledger, standing, values
 
@@ -149,7 +149,7 @@ CASES = [(name, row) for name in SUMMARIZERS for row in ROWS if name == "digest"
 
 @pytest.mark.parametrize(("name", "row"), CASES)
 def test_an_injection_changes_neither_pins_nor_facts_nor_triggers_nor_the_frame(name: str, row: str) -> None:
-    """All is as in the conversation in which as many words say nothing (issue 5)."""
+    """All is as in the conversation in which as many words say nothing."""
     told, plain = (turn(everywhere(text), SUMMARIZERS[name]()) for text in (ROWS[row], harmless(ROWS[row])))
     assert marks(told.summary)["pins"] == marks(plain.summary)["pins"] == [PIN]
     assert told.known == plain.known

@@ -1,4 +1,4 @@
-"""Random conversations, settings and faults: every promise after every node (DESIGN §6).
+"""Random conversations, settings and faults: every promise after every node.
 
 `COMPACTION_SOAK_CASES=100000 pytest tests/faults/test_properties.py -s` plays as many cases.
 """

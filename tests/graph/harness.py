@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.checkpoint import LedgerRow
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent, records_of
-from langgraph_compaction.nodes.policies.tokens import TextCounter
+from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from tests.fakes import ScriptedModel, usage
 
 WORDS = TextCounter("words", lambda text: len(text.split()))

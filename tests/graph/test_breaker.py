@@ -1,4 +1,4 @@
-"""The breaker's other dimension in a running thread: compactions that serve nobody (F12, F25, DESIGN §7)."""
+"""The breaker's other dimension in a running thread: compactions that serve nobody."""
 
 from pathlib import Path
 from typing import Any

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import handle
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    handle,
+)
 from langgraph_compaction.graph import records_of, transcript
 from langgraph_compaction.nodes import testing
-from langgraph_compaction.nodes.policies.transcript import is_summary
+from langgraph_compaction.nodes.conversation.transcript import is_summary
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import CONFIG, Drive, agent, filler, frozen, full, said, standing, values
 
@@ -23,7 +25,7 @@ def summaries(messages: list[Any]) -> list[AnyMessage]:
 
 @pytest.mark.parametrize("summarizer", ["digest", "model"])
 async def test_the_next_request_contains_the_summary(go: Drive, summarizer: str) -> None:
-    """What a commit wrote is what the model reads next (B29)."""
+    """What a commit wrote is what the model reads next."""
     model = ScriptedModel()
     graph = agent(
         model, "digest" if summarizer == "digest" else ScriptedModel(replies=["<summary>GIST of all this</summary>"])
@@ -37,7 +39,7 @@ async def test_the_next_request_contains_the_summary(go: Drive, summarizer: str)
 
 
 async def test_facts_survive_three_compactions_in_one_summary(go: Drive) -> None:
-    """Each compaction absorbs the summary before it, and what one kept the next does not lose (B33)."""
+    """Each compaction absorbs the summary before it, and what one kept the next does not lose."""
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[copying])
     graph = agent(model, summarizer)
     spoken: list[str] = []

@@ -1,4 +1,4 @@
-"""A person asks for a compaction by a command in their text (S2.5)."""
+"""A person asks for a compaction by a command in their text."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ from langgraph_compaction.graph import (
     create_compaction_graph,
     transcript,
 )
-from langgraph_compaction.nodes.policies.transcript import is_summary
-from langgraph_compaction.nodes.triggers import Command
+from langgraph_compaction.nodes.config.triggers import Command
+from langgraph_compaction.nodes.conversation.transcript import is_summary
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,

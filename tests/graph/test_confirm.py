@@ -97,6 +97,19 @@ async def test_a_decline_holds_until_the_conversation_has_grown(go: Drive) -> No
     assert question(graph)["current_tokens"] >= 870 + 50
 
 
+@pytest.mark.requirement("S4.23")
+async def test_after_a_decline_the_newest_input_counts_from_the_next_turn_on(go: Drive) -> None:
+    """`recent_rounds` measures what stood before the input, for the question after a decline too."""
+    graph = agent(preset="recent_rounds", context_window=1_000)
+    await go.invoke(graph, {"messages": [*rounds(8, 46), HumanMessage("now?", id="question")]})
+    assert graph.get_state(CONFIG).interrupts
+    await go.invoke(graph, Command(resume=False))
+    await go.invoke(graph, said(filler(50), "longer"))
+    assert graph.get_state(CONFIG).interrupts == (), "with this input the request has grown by 6 %, without it by 1 %"
+    await go.invoke(graph, said("y", "next"))
+    assert graph.get_state(CONFIG).interrupts
+
+
 async def test_the_focus_reaches_the_summariser_once(go: Drive) -> None:
     """What the person wants kept is asked of this summary and of no later one."""
     summarizer = ScriptedModel(replies=[SUMMARY])

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.graph import CompactionResult, CompactionSettings, compact_now
 from langgraph_compaction.nodes.events import CONTEXT_COMPACTED, CompactContextEvent, committed_events, saved_ratio
-from langgraph_compaction.nodes.turn import Turn
+from langgraph_compaction.nodes.runtime.node_context import Turn
 from tests.fakes import ScriptedModel, texts, usage
 from tests.graph.harness import (
     CONFIG,
@@ -208,7 +208,7 @@ def test_the_preset_of_the_seed_warns_at_three_quarters() -> None:
 
 
 async def test_a_sink_that_fails_changes_nothing(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of the events is worth a turn (F26)."""
+    """None of the events is worth a turn."""
 
     def raising(_: Any) -> None:
         raise OSError("no space left")

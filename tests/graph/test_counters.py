@@ -1,4 +1,4 @@
-"""Which counter measures a conversation in the graph, and whether the provider's figures stand above it (C15)."""
+"""Which counter measures a conversation in the graph, and whether the provider's figures stand above it."""
 
 from typing import Any
 

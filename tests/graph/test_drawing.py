@@ -21,9 +21,11 @@ def test_the_drawing_is_the_one_we_know(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "edges"), [("agent", AGENT_EDGES), ("compaction", COMPACTION_EDGES)])
-def test_every_edge_ends_at_a_node(name: str, edges: dict[str, tuple[str, ...]]) -> None:
-    """Each node of the table is in the graph and reaches what the table says."""
+def test_every_edge_ends_at_a_node(name: str, edges: dict[str, dict[str, str]]) -> None:
+    """Each node of the table is in the graph and reaches what the table says, by an edge with its word."""
     graph = GRAPHS[name]().get_graph()
-    drawn = {(edge.source, edge.target) for edge in graph.edges}
-    assert {(source, target) for source, targets in edges.items() for target in targets} <= drawn
+    drawn = {(edge.source, edge.target): edge.data for edge in graph.edges if edge.source in edges}
+    assert drawn.keys() == {(source, target) for source, words in edges.items() for target in words.values()}
+    for (source, target), word in drawn.items():
+        assert edges[source][str(word)] == target
     assert edges.keys() <= graph.nodes.keys()

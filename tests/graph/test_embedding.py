@@ -261,7 +261,7 @@ async def test_without_a_thread_nothing_is_written(go: Drive) -> None:
 
 @PERSIST
 async def test_only_the_parents_answer_streams(go: Drive, persist: str) -> None:
-    """Neither the summary nor a restored message appears in the parent's message stream (F18)."""
+    """Neither the summary nor a restored message appears in the parent's message stream."""
     world = World(persist, StreamingModel(replies=[SUMMARY]), StreamingModel(replies=["here you are"]))
     chunks = await go.stream(world.graph, {"messages": rounds(8)}, stream_mode="messages")
     assert "".join(message.text for message, _ in chunks) == "here you are"

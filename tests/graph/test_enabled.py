@@ -1,4 +1,4 @@
-"""`enabled=False`: nothing compacts by itself (S4.25)."""
+"""`enabled=False`: nothing compacts by itself."""
 
 import os
 import subprocess
@@ -12,10 +12,10 @@ from langchain_core.messages import HumanMessage
 
 from langgraph_compaction.graph import compact_now
 from langgraph_compaction.nodes import CompactionOverrides, ContextExhaustedError
-from langgraph_compaction.nodes.policies.sizes import sizes_of
-from langgraph_compaction.nodes.policies.triggers import Reading, firing
-from langgraph_compaction.nodes.settings import CompactionSettings
-from langgraph_compaction.nodes.triggers import Count, Marker, Own
+from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.nodes.config.triggers import Count, Marker, Own
+from langgraph_compaction.nodes.conversation.sizes import sizes_of
+from langgraph_compaction.nodes.selection.trigger_evaluation import Reading, firing
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, Drive, agent, full, ledger, rounds, said, values, verdicts
 

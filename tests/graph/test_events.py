@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.graph import records_of
-from langgraph_compaction.nodes.turn import Turn
+from langgraph_compaction.nodes.runtime.node_context import Turn
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     SUMMARY,
@@ -186,7 +186,7 @@ def observer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 async def test_who_only_watches_changes_nothing(
     go: Drive, monkeypatch: pytest.MonkeyPatch, observer: str, replies: list[Any], expected: str
 ) -> None:
-    """An event sink, a ledger or a log handler that raises neither ends the turn nor changes its verdict (F26)."""
+    """An event sink, a ledger or a log handler that raises neither ends the turn nor changes its verdict."""
     graph = telling(ScriptedModel(replies=replies))
     if observer == "ledger":
         for method in ("close", "note", "abandon_open"):

@@ -1,4 +1,4 @@
-"""Over the limit: how a conversation goes on, by the person's choice (S4.39)."""
+"""Over the limit: how a conversation goes on, by the person's choice."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ from langgraph_compaction.graph import (
     records_of,
     transcript,
 )
-from langgraph_compaction.nodes.policies.transcript import is_summary
+from langgraph_compaction.nodes.conversation.transcript import is_summary
 from tests.fakes import ScriptedModel, texts, usage
 from tests.graph.harness import (
     CONFIG,

@@ -1,4 +1,4 @@
-"""Where in a turn the triggers are asked (C2), and what they compare there, at the graph."""
+"""Where in a turn the triggers are asked, and what they compare there, at the graph."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langgraph_compaction.nodes.policies.transcript import is_summary
+from langgraph_compaction.nodes.conversation.transcript import is_summary
 from tests.fakes import ScriptedModel, usage
 from tests.graph.harness import (
     Drive,

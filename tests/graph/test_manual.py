@@ -141,7 +141,7 @@ def ask() -> str:
 
 
 async def test_a_waiting_tool_is_not_abandoned(go: Drive) -> None:
-    """While a tool waits for an answer the wish is refused, and the answer still reaches it (F23)."""
+    """While a tool waits for an answer the wish is refused, and the answer still reaches it."""
     graph = agent(ScriptedModel(replies=[calls(("ask", {})), "done"]), tools=[ask])
     await go.invoke(graph, {"messages": [*rounds(4), *said("go")["messages"]]})
     with pytest.raises(CompactionError, match="resume"):

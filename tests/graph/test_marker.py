@@ -1,4 +1,4 @@
-"""The model asks for a compaction by a marker in its answer (S2.4)."""
+"""The model asks for a compaction by a marker in its answer."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.types import Command
 
-from langgraph_compaction.nodes.policies.transcript import is_summary
+from langgraph_compaction.nodes.conversation.transcript import is_summary
 from tests.fakes import ScriptedModel, calls, usage
 from tests.graph.harness import (
     CONFIG,

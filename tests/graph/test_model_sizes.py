@@ -10,10 +10,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent, preview
-from langgraph_compaction.nodes.collaborators import INPUT_LIMITS, answer_tokens
-from langgraph_compaction.nodes.policies.sizes import Sizes
-from langgraph_compaction.nodes.policies.tokens import TextCounter
-from langgraph_compaction.nodes.presets import PRESETS
+from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.conversation.sizes import Sizes
+from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.runtime.dependencies import INPUT_LIMITS, answer_tokens
 from tests.fakes import ScriptedModel, SizedModel, claude, gpt, sized_as
 from tests.graph.harness import CONFIG, SUMMARY, Drive, agent, events, rounds, verdicts
 from tests.graph.middleware.agents import agent as middleware_agent

@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
 
-from langgraph_compaction.graph.cli.online_runs import run_of, through_the_graph
-from langgraph_compaction.graph.cli.own_parts import OwnParts
-from langgraph_compaction.graph.cli.recordings import Recording, read_recordings
-from langgraph_compaction.graph.evaluation.online import (
+from langgraph_compaction.graph.lab.evaluation.online import (
     BASELINES,
     OUTPUT,
     PRICE,
@@ -24,10 +21,13 @@ from langgraph_compaction.graph.evaluation.online import (
     turn_by_turn,
     uncompacted,
 )
-from langgraph_compaction.graph.evaluation.online_scores import POINTS, replayed
-from langgraph_compaction.graph.evaluation.policies import count
+from langgraph_compaction.graph.lab.evaluation.online_scores import POINTS, replayed
+from langgraph_compaction.graph.lab.evaluation.policies import count
+from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
+from langgraph_compaction.graph.lab.replay.online_runs import run_of, through_the_graph
+from langgraph_compaction.graph.lab.replay.user_parts import OwnParts
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.policies.summary import Reply
+from langgraph_compaction.nodes.summary.summary_message import Reply
 from tests.graph.cli.replaying import READ as READ_SCHEMA
 from tests.histories import asks, result
 from tests.shared_data import shared_data
@@ -239,7 +239,7 @@ def test_recordings_of_the_same_name_are_told_apart(recording: Recording) -> Non
 
 
 def test_the_figures_on_real_runs_are_those_that_others_measured() -> None:
-    """Sliding trim costs half as much again, 1.57 over twice the runs (METRICS); ours keeps more than any of them."""
+    """Sliding trim costs half as much again, 1.57 over twice the runs; ours keeps more than any of them."""
     recordings = read_recordings(shared_data("tau-bench-airline/gpt-4o-airline-tasks-00-24.json"))
     runs = [run_of(one) for one in recordings]
     whole, trim, chance = replayed(runs, BASELINES, [0.5])

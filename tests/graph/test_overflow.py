@@ -56,7 +56,7 @@ OVERFLOWS: dict[str, Callable[[], Exception]] = {
 
 @pytest.mark.parametrize("kind", OVERFLOWS)
 async def test_an_overflow_is_compacted_once_and_retried_once(go: Drive, kind: str) -> None:
-    """The provider's "too long" compacts what we thought would fit; the retry ends with the same message (B19)."""
+    """The provider's "too long" compacts what we thought would fit; the retry ends with the same message."""
     model = ScriptedModel(replies=[OVERFLOWS[kind](), "twelve"])
     graph = agent(model, dialogue_rounds_keep_min=5)  # alone would leave 84 % of what was refused
     chunks = await go.stream(graph, adopted(), stream_mode=["updates", "custom"])
@@ -73,7 +73,7 @@ async def test_an_overflow_is_compacted_once_and_retried_once(go: Drive, kind: s
 
 @pytest.mark.parametrize("kind", OVERFLOWS)
 async def test_a_second_overflow_is_a_clear_error(go: Drive, kind: str) -> None:
-    """Where the provider refuses the compacted request too, the turn ends; the next one works (B36)."""
+    """Where the provider refuses the compacted request too, the turn ends; the next one works."""
     model = ScriptedModel(replies=[OVERFLOWS[kind](), OVERFLOWS[kind](), "twelve"])
     graph = agent(model)
     with pytest.raises(ContextExhaustedError, match="context_window"):
@@ -112,7 +112,7 @@ async def test_each_request_of_a_turn_has_its_own_retry(go: Drive) -> None:
     ids=lambda error: type(error).__name__,
 )
 async def test_other_errors_go_through_untouched(go: Drive, error: Exception) -> None:
-    """Rate limits, bad keys and all that is not known to be an overflow compact nothing (F16)."""
+    """Rate limits, bad keys and all that is not known to be an overflow compact nothing."""
     model, given = ScriptedModel(replies=[error]), adopted()
     graph = agent(model)
     with pytest.raises(type(error)) as caught:
@@ -129,7 +129,7 @@ def growing(graph: Any, go: Drive) -> Any:
 
 
 async def test_what_the_server_allows_is_learned(go: Drive) -> None:
-    """The window that a refusal names holds from then on, for this model alone (B42)."""
+    """The window that a refusal names holds from then on, for this model alone."""
     replies = [llama_cpp(700, 600), "twelve"]
     graph = agent(ScriptedModel(replies=replies, name_="local"))
     await go.invoke(graph, adopted())

@@ -9,7 +9,7 @@ from langchain_core.tools import tool
 
 from langgraph_compaction.graph import CompactionSettings, ContextExhaustedError, compact_messages, transcript
 from langgraph_compaction.nodes import render
-from langgraph_compaction.nodes.policies.tokens import total
+from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, WORDS, Drive, agent, filler, said, values, verdicts
 from tests.graph.middleware.agents import agent as middleware_agent

@@ -11,11 +11,11 @@ from langgraph.types import Command
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.graph import recall
 from langgraph_compaction.nodes import compact_messages
-from langgraph_compaction.nodes.engine import ANY_ID
-from langgraph_compaction.nodes.policies.summary import EARLIER_HANDLES, summary_message
-from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
-from langgraph_compaction.nodes.policies.transcript import is_summary
-from langgraph_compaction.nodes.settings import CompactionSettings
+from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.runtime.engine import ANY_ID
+from langgraph_compaction.nodes.summary.summary_message import EARLIER_HANDLES, summary_message
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,

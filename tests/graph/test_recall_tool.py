@@ -3,11 +3,13 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import handle
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    handle,
+)
 from langgraph_compaction.graph import SettingsError, arecall, recall
 from langgraph_compaction.nodes import CompactionSettings, Redaction
-from langgraph_compaction.nodes.policies.recalled import NOTHING
-from langgraph_compaction.nodes.policies.transcript import MARK
+from langgraph_compaction.nodes.conversation.transcript import MARK
+from langgraph_compaction.nodes.summary.recall_answer import NOTHING
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,

@@ -7,12 +7,19 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database, Found, handle
-from langgraph_compaction.graph.evaluation.policies import BASELINES, compacted, count
-from langgraph_compaction.graph.evaluation.questions import MOST_WORDS, needs, queries
-from langgraph_compaction.graph.evaluation.recoverable import Archive
-from langgraph_compaction.graph.evaluation.scores import measured, task
-from langgraph_compaction.graph.evaluation.survival import Cut, cut, text_of
+from langgraph_compaction.checkpoint import (
+    CompactionRecords,
+    Database,
+    Found,
+)
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    handle,
+)
+from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, compacted, count
+from langgraph_compaction.graph.lab.evaluation.recall_questions import MOST_WORDS, needs, queries
+from langgraph_compaction.graph.lab.evaluation.recoverable import Archive
+from langgraph_compaction.graph.lab.evaluation.scores import measured, task
+from langgraph_compaction.graph.lab.evaluation.survival import Cut, cut, text_of
 from langgraph_compaction.graph.recall_tool import Wanted, look_up
 from langgraph_compaction.nodes import CompactionSettings
 from tests.histories import asks, result
@@ -153,7 +160,7 @@ def test_a_run_is_archived_once_and_a_question_answered_once(
         looked.append(wanted)
         return look_up(records, thread, wanted)
 
-    monkeypatch.setattr("langgraph_compaction.graph.evaluation.recoverable.look_up", counted)
+    monkeypatch.setattr("langgraph_compaction.graph.lab.evaluation.recoverable.look_up", counted)
     first = calls(archive, RUN, VIEW)
     count = len(looked)
     assert count

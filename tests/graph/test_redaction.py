@@ -1,4 +1,4 @@
-"""What an application redacts leaves no trace where a compaction tells or asks (DESIGN §7)."""
+"""What an application redacts leaves no trace where a compaction tells or asks."""
 
 import logging
 from collections.abc import Callable
@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import AttemptKey, handle
+from langgraph_compaction.checkpoint import (
+    AttemptKey,
+)
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    handle,
+)
 from langgraph_compaction.graph import records_of
 from langgraph_compaction.nodes import Redaction
 from tests.fakes import ScriptedModel, texts

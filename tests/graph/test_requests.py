@@ -9,15 +9,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
-from langgraph_compaction.graph import (
-    CompactionState,
-    RequestError,
-    as_node,
-    branch_from,
-    history,
-    pin,
-    records_of,
-)
+from langgraph_compaction.graph import CompactionState, RequestError, as_node, branch_from, history, pin, records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph import harness
 from tests.graph.harness import CONFIG, THREAD, Drive, filler, full, rounds, said, standing, values, verdicts

@@ -1,4 +1,4 @@
-"""The preset `reserve_tokens`: so many tokens stay free, and so many of the newest stay (REQUIREMENTS §3.5)."""
+"""The preset `reserve_tokens`: so many tokens stay free, and so many of the newest stay."""
 
 import pytest
 from langchain_core.exceptions import ContextOverflowError
@@ -6,9 +6,9 @@ from langchain_core.messages import HumanMessage
 
 from langgraph_compaction.graph import ContextExhaustedError
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.policies.sizes import sizes_of
-from langgraph_compaction.nodes.policies.transcript import is_summary
-from langgraph_compaction.nodes.prompts import PROMPTS
+from langgraph_compaction.nodes.config.prompts import PROMPTS
+from langgraph_compaction.nodes.conversation.sizes import sizes_of
+from langgraph_compaction.nodes.conversation.transcript import is_summary
 from tests.fakes import ScriptedModel
 from tests.graph.harness import Drive, agent, ledger, rounds, said, values, verdicts
 
@@ -56,7 +56,7 @@ async def test_a_reply_without_headings_is_asked_for_again(go: Drive) -> None:
 
 
 async def test_an_overflow_is_compacted_and_retried_once(go: Drive) -> None:
-    """The second one is an explicit error (B36)."""
+    """The second one is an explicit error."""
     overflow = ContextOverflowError("too long")
     graph = agent(
         ScriptedModel(replies=[overflow, overflow, "answer"]),

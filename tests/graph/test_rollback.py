@@ -189,7 +189,7 @@ async def test_rollback_restores_the_snapshot_where_another_writer_was(go: Drive
 
 
 async def test_a_message_that_arrived_during_the_summary_stays_behind_it(go: Drive) -> None:
-    """The draft is applied to the conversation as it stands, so that nothing said meanwhile is lost (B41)."""
+    """The draft is applied to the conversation as it stands, so that nothing said meanwhile is lost."""
     graph = agent(calm())
     await pause(go, graph, "commit")
     graph.update_state(CONFIG, {"messages": [HumanMessage("one more thing", id="new")]}, as_node="summarize")
@@ -211,7 +211,7 @@ async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
 
 
 async def test_the_next_attempt_takes_the_next_rung(go: Drive) -> None:
-    """After a failed summary the digest, which needs no model, compacts what is still too large (F10)."""
+    """After a failed summary the digest, which needs no model, compacts what is still too large."""
     summarizer = ScriptedModel(replies=[RuntimeError("down")])
     graph = agent(ScriptedModel(), summarizer)
     chunks = await go.stream(graph, full())
@@ -233,7 +233,7 @@ async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive) -> Non
 
 
 async def test_turns_with_a_dead_summariser_are_answered_and_lose_nothing(go: Drive) -> None:
-    """A summariser that always fails costs three calls an attempt, no answer and no message (F1)."""
+    """A summariser that always fails costs three calls an attempt, no answer and no message."""
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[ConnectionError("reset")])
     graph = agent(model, summarizer)
     for turn in range(12):

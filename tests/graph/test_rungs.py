@@ -1,4 +1,4 @@
-"""Which rung follows which failure, and in which zone (F10, DESIGN §7)."""
+"""Which rung follows which failure, and in which zone."""
 
 from collections import Counter
 from typing import Any

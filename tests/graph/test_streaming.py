@@ -69,7 +69,7 @@ def _message(chunk: Any) -> Any:
     ],
 )
 async def test_only_the_answer_streams(go: Drive, kind: str, options: dict[str, Any]) -> None:
-    """No token of the summariser, no summary and no old message appears among the messages (F18)."""
+    """No token of the summariser, no summary and no old message appears among the messages."""
     summarizer = SUMMARIZERS[kind](StreamingModel(replies=[GHOST]))
     graph = agent(StreamingModel(replies=["here you are"]), summarizer)
     chunks = await go.stream(graph, full(), stream_mode="messages", **options)

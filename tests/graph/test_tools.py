@@ -121,7 +121,7 @@ async def test_a_tool_may_read_the_state(go: Drive) -> None:
 
 
 async def test_a_tool_may_interrupt_and_be_resumed(go: Drive) -> None:
-    """Nothing is compacted while it waits, however large the request; the check comes after its result (F23)."""
+    """Nothing is compacted while it waits, however large the request; the check comes after its result."""
     graph, model = working(usage(calls(("ask", {}), ("read", {"words": 1})), 900), "done")
     await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("go")]})
     assert graph.get_state(CONFIG).next == ("tools",)
@@ -132,7 +132,7 @@ async def test_a_tool_may_interrupt_and_be_resumed(go: Drive) -> None:
 
 
 async def test_a_new_input_while_calls_are_open_heals_the_request(go: Drive) -> None:
-    """The call is answered in the request; the state keeps what happened (F8, B2)."""
+    """The call is answered in the request; the state keeps what happened."""
     graph, model = working(calls(("ask", {})), "never mind then", "later")
     await go.invoke(graph, said("go"))
     await go.invoke(graph, said("forget it"))
@@ -155,7 +155,7 @@ async def test_an_interrupted_call_may_leave_once_it_was_answered(go: Drive) -> 
 
 @pytest.mark.parametrize("results_first", [0, 1])
 async def test_a_user_between_two_results_breaks_no_request(go: Drive, results_first: int) -> None:
-    """`[ai(c1,c2), tool(c1), human, tool(c2)]`, and the same before the second result, are sent whole (F8)."""
+    """`[ai(c1,c2), tool(c1), human, tool(c2)]`, and the same before the second result, are sent whole."""
     made = calls(("read", {"words": 1}), ("read", {"words": 1}))
     made.id = "calls"
     one, two = (ToolMessage(f"r{n}", tool_call_id=f"call-{n}", id=f"r{n}") for n in (1, 2))

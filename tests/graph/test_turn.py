@@ -98,7 +98,7 @@ async def test_the_trigger_itself_counts_as_reached(go: Drive, size: int, expect
 
 
 async def test_stale_usage_does_not_trigger_again_after_a_commit(go: Drive) -> None:
-    """Messages kept by a compaction still carry the usage of the larger prompt; nobody believes it (B32)."""
+    """Messages kept by a compaction still carry the usage of the larger prompt; nobody believes it."""
     model = ScriptedModel(replies=[usage(AIMessage("big"), 900), "small"])
     graph = agent(model)
     await go.invoke(graph, {"messages": [*rounds(6), HumanMessage("and now?")]})
@@ -108,7 +108,7 @@ async def test_stale_usage_does_not_trigger_again_after_a_commit(go: Drive) -> N
 
 
 async def test_a_failing_model_after_a_commit_costs_no_second_summary(go: Drive) -> None:
-    """Resuming after the model failed calls the model alone, and the answer comes (F9)."""
+    """Resuming after the model failed calls the model alone, and the answer comes."""
     summarizer = ScriptedModel(replies=[SUMMARY])
     graph = agent(ScriptedModel(replies=[RuntimeError("down"), "here"]), summarizer)
     with pytest.raises(RuntimeError, match="down"):
@@ -131,7 +131,7 @@ ANCHOR = usage(AIMessage("fine", id="answer"), 2 * 108 + 6, 500)
 async def test_usage_is_the_anchor_until_what_it_measured_changes(
     go: Drive, changed: str, current: list[int]
 ) -> None:
-    """The next request is the last usage and what came since; another model, prompt or answer voids it (B42)."""
+    """The next request is the last usage and what came since; another model, prompt or answer voids it."""
     saver = InMemorySaver()
     await go.invoke(agent(ScriptedModel(replies=[ANCHOR], name_="first"), checkpointer=saver), BEFORE)
     model = ScriptedModel(name_="second" if changed == "model" else "first")

@@ -6,7 +6,15 @@ import sqlalchemy as sa
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
-from langgraph_compaction.checkpoint import AttemptKey, Database, LedgerRow, digest_all, tables
+from langgraph_compaction.checkpoint import (
+    AttemptKey,
+    Database,
+    LedgerRow,
+)
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    digest_all,
+)
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,

@@ -70,7 +70,7 @@ async def test_the_summarisers_own_time_out_is_retried(go: Drive) -> None:
 
 
 async def test_what_needs_nobodys_answer_has_no_time_out(go: Drive) -> None:
-    """The digest comes to its end on a busy machine too (F11)."""
+    """The digest comes to its end on a busy machine too."""
     graph = agent(ScriptedModel(), "digest", summary_timeout_s=1e-9)
     await go.invoke(graph, full())
     assert verdicts(graph) == ["committed"]

@@ -8,15 +8,9 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langgraph_compaction.graph import (
-    CompactionSettings,
-    acompact_now,
-    compact_now,
-    create_compacting_agent,
-    preview,
-)
-from langgraph_compaction.nodes.policies.transcript import is_summary
-from langgraph_compaction.nodes.triggers import Count
+from langgraph_compaction.graph import CompactionSettings, acompact_now, compact_now, create_compacting_agent, preview
+from langgraph_compaction.nodes.config.triggers import Count
+from langgraph_compaction.nodes.conversation.transcript import is_summary
 from tests.fakes import ScriptedModel, claude, gpt, sized_as
 from tests.graph.harness import (
     CONFIG,

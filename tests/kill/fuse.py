@@ -13,7 +13,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.graph import builder
-from langgraph_compaction.nodes.turn import Body, Turn
+from langgraph_compaction.nodes.runtime.node_context import Body, Turn
 
 BODIES = ("token_check", "confirm", "selective_compaction", "summarize", "commit", "rollback", "call_model")
 BRANCH, TASKS = "branch:to:", "__pregel_tasks"

@@ -8,9 +8,10 @@ import sqlalchemy as sa
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_compaction.checkpoint import LedgerRow, tables
+from langgraph_compaction.checkpoint import LedgerRow
+from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.graph import records_of, transcript
-from langgraph_compaction.nodes.policies.transcript import is_summary
+from langgraph_compaction.nodes.conversation.transcript import is_summary
 from tests.kill.world import CONFIG, World
 
 Said = list[tuple[str, str, str]]

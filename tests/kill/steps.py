@@ -10,7 +10,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint
 
-from langgraph_compaction.checkpoint import packs, tables
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.messages import message_blocks
 
 THREADS = ("a", "b", "c")
 COPIES = ("copy-1", "copy-2")
@@ -196,7 +197,7 @@ def torn(saver: Any) -> list[str]:
                 problems += [f"{table.name} of thread {owner}" for owner in sorted(owners - there)]
         for name in conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all():
             thread = saver.store.find(conn, name, lock=False)
-            for table, bodies in ((tables.hash_, packs.packed), (tables.message, packs.loose)):
+            for table, bodies in ((tables.hash_, message_blocks.packed), (tables.message, message_blocks.loose)):
                 ours = sa.and_(table.c.thread == thread.id, table.c.hash.is_not(None))
                 named = set(conn.execute(sa.select(table.c.seq).where(ours)).scalars())
                 held = {seq for seq, _ in bodies(conn, thread)}

@@ -57,7 +57,7 @@ def test_a_draft_that_names_a_deleted_message_is_stale(world_of: Worlds, place: 
 
 
 def test_a_message_deleted_before_a_compaction_stays_deleted(world_of: Worlds) -> None:
-    """Ids, not positions: nothing shifts, and a kill in the compaction that follows does not bring it back (F15)."""
+    """Ids, not positions: nothing shifts, and a kill in the compaction that follows does not bring it back."""
     world = world_of(PRECHECK)
     update(world, RemoveMessage("a-t-call-h0"), "model")
     assert is_killed(lambda: fused(world, PRECHECK, Fuse("sql commit:after")))

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver, tables
-from langgraph_compaction.checkpoint.urls import sync_url
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.db.urls import sync_url
 from tests.kill.children import CONTEXT, PATIENCE_S
 from tests.kill.steps import Model, config_of, differing, expected, found, steps, torn
 

@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_compaction.checkpoint import tables
+from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.graph import records_of
 from tests.kill.recovery import check_whole
 from tests.kill.scenarios import SCENARIOS, Worlds

@@ -19,7 +19,7 @@ from langchain_core.tools import InjectedToolCallId, tool
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.nodes import Reply, SummaryRequest
-from langgraph_compaction.nodes.policies.tokens import TextCounter
+from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from tests.fakes import ScriptedModel
 from tests.kill.fuse import Fuse, FusedSaver
 

@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.nodes import CompactionResult, acompact_messages, compact_messages, render
-from langgraph_compaction.nodes.policies.tokens import tiktoken_counter, total
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from tests.histories import numbered
 from tests.invariants import check_request, check_transition
 

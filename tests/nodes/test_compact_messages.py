@@ -5,7 +5,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, trim_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
-from langgraph_compaction.checkpoint.codec import digest_all
+from langgraph_compaction.checkpoint.messages.message_codec import digest_all
 from langgraph_compaction.nodes import (
     CompactionSettings,
     ContextExhaustedError,
@@ -88,7 +88,7 @@ def test_the_seeds_own_numbers_leave_no_orphan(blocks: int, rounds: int) -> None
 
 @pytest.mark.requirement("B2")
 def test_an_open_call_waits_for_its_results() -> None:
-    """Between the first result and the second nothing of the block goes, and the second finds its call (F8)."""
+    """Between the first result and the second nothing of the block goes, and the second finds its call."""
     messages = [*text_rounds(20, say=LONG), user("u"), asks("a", "b"), result("a")]
     found = compacted(messages, 1_000)
     later = [*found.new_messages, result("b", id="later")]
@@ -98,7 +98,7 @@ def test_an_open_call_waits_for_its_results() -> None:
 
 @pytest.mark.requirement("B3")
 def test_clipped_arguments_stay_a_dict() -> None:
-    """Providers parse them again (F22)."""
+    """Providers parse them again."""
     messages = [user("u"), asks("a", code=LONG * 30, path="app.py"), result("a"), user("next")]
     found = compacted(messages, 600)
     call = next(m for m in found.new_messages if isinstance(m, AIMessage)).tool_calls[0]
@@ -107,7 +107,7 @@ def test_clipped_arguments_stay_a_dict() -> None:
 
 
 def test_a_system_message_inside_the_conversation_stays() -> None:
-    """Byte for byte, in its place (F24)."""
+    """Byte for byte, in its place."""
     rule = SystemMessage("Never delete anything.")
     messages = [SystemMessage("s"), *text_rounds(10, say=LONG), rule, *text_rounds(10, say=LONG)]
     kept = [m.text for m in compacted(messages, 800).new_messages if isinstance(m, SystemMessage)]

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint.codec import digest_all
+from langgraph_compaction.checkpoint.messages.message_codec import digest_all
 from langgraph_compaction.nodes import (
     CompactionSettings,
     ContextExhaustedError,
@@ -14,11 +14,11 @@ from langgraph_compaction.nodes import (
     compact_messages,
     render,
 )
-from langgraph_compaction.nodes.policies.meter import Meter
-from langgraph_compaction.nodes.policies.selection import Selector
-from langgraph_compaction.nodes.policies.summary import summary_message
-from langgraph_compaction.nodes.policies.tokens import approximate_counter, total
-from langgraph_compaction.nodes.policies.transcript import Transcript
+from langgraph_compaction.nodes.conversation.meter import Meter
+from langgraph_compaction.nodes.conversation.tokens import approximate_counter, total
+from langgraph_compaction.nodes.conversation.transcript import Transcript
+from langgraph_compaction.nodes.selection.selector import Selector
+from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import histories
 from tests.invariants import check_request, check_transition, is_summary
 

@@ -4,7 +4,14 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 
-from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest, compact_messages
+from langgraph_compaction.nodes import (
+    CompactionSettings,
+    ContextExhaustedError,
+    Reply,
+    SummaryRequest,
+    compact_messages,
+)
+from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ReplyingSummarizer, ScriptedModel, texts
 from tests.histories import asks, numbered, result, text_rounds, tool_blocks, user
 from tests.invariants import check_transition, is_summary
@@ -33,7 +40,7 @@ class NeedleSummarizer:
 
 @both
 def test_a_fact_that_the_summariser_was_shown_survives(compact: Compact) -> None:
-    """Chunk by chunk it is shown everything it replaces, each chunk with the record so far (F5)."""
+    """Chunk by chunk it is shown everything it replaces, each chunk with the record so far."""
     needles = [f"needle-{n}" for n in range(40)]
     messages = numbered([m for n in needles for m in (user(f"{n}{LONG}"), AIMessage(f"ok{LONG}"))])
     summarizer = NeedleSummarizer(needles)
@@ -49,7 +56,7 @@ def test_a_fact_that_the_summariser_was_shown_survives(compact: Compact) -> None
 
 @pytest.mark.requirement("B33")
 def test_facts_survive_one_compaction_after_another() -> None:
-    """A new summary absorbs the old: one at a time, no bigger each time, nothing dropped on the way (F25)."""
+    """A new summary absorbs the old: one at a time, no bigger each time, nothing dropped on the way."""
     needles = [f"needle-{n}" for n in range(26)]
     summarizer = NeedleSummarizer(needles)
     messages: list[AnyMessage] = []
@@ -70,7 +77,7 @@ def test_facts_survive_one_compaction_after_another() -> None:
 @both
 @pytest.mark.requirement("S0.26", "S0.27")
 def test_a_bad_reply_is_asked_for_again_with_the_defect_named(compact: Compact) -> None:
-    """Three times, once more with less to read, then the digest takes over: bad text is never committed (F2, F4)."""
+    """Three times, once more with less to read, then the digest takes over: bad text is never committed."""
     messages = numbered(text_rounds(30, say=LONG))
     model = ScriptedModel(replies=["Sure, what next?", "", "<summary>good for four words</summary>"])
     found = compact(messages, max_tokens=1_500, summarizer=model)
@@ -87,7 +94,7 @@ def test_a_bad_reply_is_asked_for_again_with_the_defect_named(compact: Compact) 
 @both
 @pytest.mark.requirement("S0.22", "B17")
 def test_a_summariser_that_raises_is_replaced_by_the_digest(compact: Compact) -> None:
-    """A passing failure is tried again, a lasting one is not; an error is never anybody's summary (F1)."""
+    """A passing failure is tried again, a lasting one is not; an error is never anybody's summary."""
     messages = numbered(text_rounds(30, say=LONG))
     for error, asked in ((TimeoutError("late"), 3), (ValueError("bad key"), 1)):
         summarizer = ReplyingSummarizer(error)
@@ -118,7 +125,7 @@ def test_a_summariser_of_the_wrong_form_is_replaced_by_the_digest(compact: Compa
 @both
 @pytest.mark.requirement("B8")
 def test_a_summary_longer_than_what_it_replaces_is_not_taken(compact: Compact) -> None:
-    """The digest is (F3)."""
+    """The digest is."""
     summarizer = ReplyingSummarizer(Reply(content=f"<summary>{LONG * 100}</summary>"))
     found = compact(numbered(text_rounds(30, say=LONG)), max_tokens=1_500, summarizer=summarizer)
     assert found.verdict == "degraded_deterministic"
@@ -126,7 +133,7 @@ def test_a_summary_longer_than_what_it_replaces_is_not_taken(compact: Compact) -
 
 
 def test_a_kept_tail_over_the_limit_is_shrunk() -> None:
-    """The floor yields, and the summariser is asked once (F6)."""
+    """The floor yields, and the summariser is asked once."""
     summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
     found = compacted(text_rounds(12, say=LONG * 3), 1_000, summarizer=summarizer)
     assert len(summarizer.requests) == 1
@@ -134,7 +141,7 @@ def test_a_kept_tail_over_the_limit_is_shrunk() -> None:
 
 
 def test_a_result_larger_than_the_window_is_clipped() -> None:
-    """Its beginning stays, a line says how long it was, and nobody has to summarise anything (F7)."""
+    """Its beginning stays, a line says how long it was, and nobody has to summarise anything."""
     summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
     messages = [user("u"), asks("a"), result("a", "START" + LONG * 100)]
     found = compacted(messages, 800, summarizer=summarizer)
@@ -173,3 +180,28 @@ def test_an_earlier_summary_is_never_dropped_without_a_new_one() -> None:
     twice = compact_messages(more, max_tokens=900, settings=settings)
     check_transition(more, twice)
     assert sum(map(is_summary, twice)) == 1
+
+
+@pytest.mark.parametrize("words", [20, 60, 80, 100])
+def test_a_small_record_holds_both_of_two_earlier_summaries(words: int) -> None:
+    """Nothing else holds what an earlier summary says: it comes before facts that the summary has no room to show."""
+    call = {"name": "read", "args": {"path": "alpha", "line": 7}, "id": "a"}
+    messages = [
+        summary_message("first record", "one"),
+        *(user("alpha ", id=f"said-{number}") for number in range(3)),
+        user("alpha " * words, id="long"),
+        *(AIMessage("", tool_calls=[call], id=f"interrupted-{number}") for number in range(3)),
+        summary_message("second record", "two"),
+        user("alpha ", id="newest"),
+    ]
+    absorbed = 0
+    for percent in range(30, 60, 5):
+        try:
+            found = compact_messages(messages, max_tokens=count(messages) * percent // 100, token_counter=COUNTER)
+        except ContextExhaustedError:
+            continue
+        (summary,) = filter(is_summary, found)
+        record = summary.additional_kwargs["compaction"]["record"]
+        assert {"first record", "second record"} <= {row[-1] for row in record["entries"]}
+        absorbed += 1
+    assert absorbed >= 2

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from langgraph_compaction.nodes import SettingsError, load_settings
-from tests.nodes.test_configuration import env, section
+from tests.nodes.config.test_loading import env, section
 
-RATIO = "Share of the window at which (inclusive) a compaction starts (S1.1); `None`: `triggers` alone decide."
-PREVIEW = "Tokens that a clipped field keeps from its beginning (S0.42)."
+RATIO = "Share of the window at which (inclusive) a compaction starts; `None`: `triggers` alone decide."
+PREVIEW = "Tokens that a clipped field keeps from its beginning."
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown key of the YAML": (
         {"yaml": section("{triger_ratio: 0.7}")},

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.nodes import ContextExhaustedError, compact_messages
-from langgraph_compaction.nodes.policies.request import render
+from langgraph_compaction.nodes.conversation.request import render
 from tests.fakes import ScriptedModel
 
 FEW, TIMES, MOST = 100, 4, 6.0

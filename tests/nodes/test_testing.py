@@ -8,9 +8,9 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.checkpoint import AttemptKey
 from langgraph_compaction.graph import records_of
-from langgraph_compaction.nodes.policies.summary import extract
-from langgraph_compaction.nodes.prompts import FIVE_SECTIONS
-from langgraph_compaction.nodes.summarizers import summarizer_of
+from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
+from langgraph_compaction.nodes.summary.summarizers import summarizer_of
+from langgraph_compaction.nodes.summary.summary_message import extract
 from langgraph_compaction.nodes.testing import (
     BAD_REPLIES,
     Fault,

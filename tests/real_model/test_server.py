@@ -5,7 +5,7 @@ import pytest
 from langchain_core.messages import AIMessageChunk
 from langchain_openai import ChatOpenAI
 
-from langgraph_compaction.nodes.policies.overflow import classify, is_context_overflow, overflow_sizes
+from langgraph_compaction.nodes.providers.overflow import classify, is_context_overflow, overflow_sizes
 from tests.real_model.server import LlamaServer, serving
 
 

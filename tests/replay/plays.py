@@ -10,13 +10,13 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage, SystemMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
-from langgraph_compaction.graph.cli.playing import Options, Player
-from langgraph_compaction.graph.cli.recordings import Recording, read_recordings
-from langgraph_compaction.graph.cli.report import Report
+from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
+from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player
+from langgraph_compaction.graph.lab.replay.replay_report import Report
 from langgraph_compaction.graph.threads import transcript
-from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
-from langgraph_compaction.nodes.presets import Preset
-from langgraph_compaction.nodes.settings import CompactionSettings
+from langgraph_compaction.nodes.config.presets import Preset
+from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from tests.fakes import ReplyingSummarizer
 from tests.recount import text_tokens
 from tests.replay.watcher import State, Watcher

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from langgraph_compaction.nodes.presets import PRESETS, Preset
+from langgraph_compaction.nodes.config.presets import PRESETS, Preset
 from tests.replay.plays import SIZES, Case, Play
 
 OTHERS: Sequence[Preset] = [preset for preset in PRESETS if preset != "selective"]

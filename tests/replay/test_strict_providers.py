@@ -9,12 +9,12 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.graph.cli.playing import Options, Player
+from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player
 from langgraph_compaction.nodes import compact_messages
+from langgraph_compaction.nodes.conversation.request import render
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.conversation.transcript import calls_of
 from langgraph_compaction.nodes.errors import ContextExhaustedError
-from langgraph_compaction.nodes.policies.request import render
-from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
-from langgraph_compaction.nodes.policies.transcript import calls_of
 from tests.histories import result as answer
 from tests.replay.payloads import PROVIDERS, refused
 from tests.replay.plays import PI, SIZES, TAU_BENCH, limit, recordings
@@ -95,7 +95,7 @@ def _reuses_an_id(messages: Sequence[Any]) -> bool:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_no_provider_package_sends_our_marks_on(provider: str) -> None:
-    """What a message says of itself stays with us, whoever speaks (DESIGN §9)."""
+    """What a message says of itself stays with us, whoever speaks."""
     mark = "MARKED-4711"
     marks = {
         "compaction": {"kind": mark, "is_meta": True, "pinned": True, "handle": mark, "compaction": mark},

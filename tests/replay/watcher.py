@@ -7,7 +7,15 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, LedgerRow, archive, dumps
+from langgraph_compaction.checkpoint import (
+    AttemptKey,
+    CompactionRecords,
+    LedgerRow,
+)
+from langgraph_compaction.checkpoint.compaction import archive
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    dumps,
+)
 from tests.invariants import check_transition, is_summary
 
 State = dict[str, Any]
@@ -157,7 +165,7 @@ def _check_floor(old: list[AnyMessage], new: list[AnyMessage], floor: int) -> No
 
 
 def _check_place(old: list[AnyMessage], new: list[AnyMessage]) -> None:
-    """A summary stands where the first of those messages stood for which it stands (B9)."""
+    """A summary stands where the first of those messages stood for which it stands."""
     before, after = {message.id for message in old}, {message.id for message in new}
     summary = next((place for place, message in enumerate(new) if message.id not in before), None)
     first = next((place for place, message in enumerate(old) if message.id not in after), None)

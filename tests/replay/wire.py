@@ -5,9 +5,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from langgraph_compaction.graph.cli.openai_json import to_openai
-from langgraph_compaction.graph.cli.recordings import Recording
-from langgraph_compaction.graph.cli.stand_ins import Playback
+from langgraph_compaction.graph.lab.recordings import Recording
+from langgraph_compaction.graph.lab.replay.openai_json import to_openai
+from langgraph_compaction.graph.lab.replay.stand_ins import Playback
 from tests.recount import request_tokens, second_opinion, unpaired
 
 

@@ -30,11 +30,6 @@ class Guard:
         begin = text.index(self.code)
         return begin, begin + len(self.code)
 
-    @property
-    def line(self) -> int:
-        """Number of the line where it begins."""
-        return (ROOT / self.path).read_text(encoding="utf-8")[: self.place[0]].count("\n") + 1
-
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
@@ -55,7 +50,6 @@ class Test:
 
     path: str
     name: str
-    line: int
 
 
 def names() -> list[str]:
@@ -85,7 +79,7 @@ def tests() -> dict[str, list[Test]]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.name.startswith("test_"):
-                test = Test(str(path.relative_to(ROOT)), function.name, function.lineno)
+                test = Test(str(path.relative_to(ROOT)), function.name)
                 for name in dict.fromkeys(_marked(function)):
                     found[name].append(test)
     return found

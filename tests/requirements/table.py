@@ -1,4 +1,4 @@
-"""Writes docs/requirements.md: for each line what it asks, the code that guards it, the tests that hold it."""
+"""Writes docs/requirements.md: for each line what it asks, the files that do it, the tests that hold it."""
 
 from tests.requirements.lines import LINES, ROOT, Line, Test, lines, tests
 
@@ -15,9 +15,9 @@ DOCUMENTS = {
 HEAD = """\
 # Requirements
 
-Every numbered line of the five systems that this package unites: what it asks for, the code that guards it, and the
-tests that turn red when that code is wrong. Written by `python -m tests.requirements.table`; `make mutants SEED=n`
-breaks 40 of the guards, one at a time, and counts the tests that notice.
+Every numbered line of the five systems that this package unites: what it asks for, the files that do it, and the
+tests that turn red when they do it wrong. Written by `python -m tests.requirements.table`; `make mutants SEED=n`
+breaks the code of 40 lines, one at a time, and counts the tests that notice.
 """
 
 
@@ -26,7 +26,7 @@ def page() -> str:
     known, marked = lines(), tests()
     parts = [HEAD]
     for document, title in DOCUMENTS.items():
-        parts.append(f"## {document}: {title}\n\n| line | what | guarded by | tests |\n|---|---|---|---|")
+        parts.append(f"## {document}: {title}\n\n| line | what | done in | tests |\n|---|---|---|---|")
         parts[-1] += "".join(
             "\n" + _row(known[name], marked.get(name, []))
             for number in range(1, LINES[document] + 1)
@@ -36,14 +36,12 @@ def page() -> str:
 
 
 def _row(line: Line, held_by: list[Test]) -> str:
-    guards = "; ".join(
-        f"[{guard.path}](../{guard.path}#L{guard.line}) `{_cell(guard.code)}`" for guard in line.guards
-    )
+    guards = ", ".join(dict.fromkeys(f"[{guard.path}](../{guard.path})" for guard in line.guards))
     if line.informative:
         guards = f"informative: {line.informative}"
     if line.superseded:
         guards = f"superseded: {line.superseded}" + (f"; {guards}" if guards else "")
-    held = "; ".join(f"[{test.name}](../{test.path}#L{test.line})" for test in held_by)
+    held = "; ".join(f"[{test.name}](../{test.path})" for test in held_by)
     return f"| {line.name} | {_cell(line.what)} | {guards} | {held} |"
 
 

@@ -38,7 +38,7 @@ def test_few_lines_are_superseded() -> None:
 
 
 def test_marks_name_lines_that_exist() -> None:
-    """And at most three a test. The bugs and choices of the requirements (B1, C1, I1, F1) are no lines."""
+    """And at most three a test. The bugs and choices of the requirements are no lines."""
     assert {name for name in MARKED if name.startswith("S")} <= set(names())
     assert {test.name: count for test, count in marks_a_test().items() if count > MOST_MARKS} == {}
 

@@ -19,10 +19,13 @@ def test_the_graph_is_drawn_by_its_names(client: Any, assistant: str) -> None:
     assert {node["id"] for node in drawn["nodes"]} == {"__start__", *AGENT_EDGES, "tools", "__end__"}
     assert {(edge["source"], edge["target"]) for edge in drawn["edges"]} == {
         ("__start__", "token_check"),
-        *((source, target) for source, targets in AGENT_EDGES.items() for target in targets),
+        *((source, target) for source, words in AGENT_EDGES.items() for target in words.values()),
         ("tools", "token_check"),
         ("tools", "__end__"),
     }
+    words = {(edge["source"], edge["target"]): edge.get("data") for edge in drawn["edges"]}
+    assert words["token_check", "selective_compaction"] == "too large"
+    assert words["commit", "rollback"] == "refused by the gate"
 
 
 def test_the_settings_are_the_contexts_schema(client: Any, assistant: str) -> None:

@@ -23,7 +23,7 @@ from langgraph.types import Interrupt, Send
 from pydantic import BaseModel
 
 from langgraph_compaction.checkpoint.errors import CheckpointError, ValueTypeError
-from langgraph_compaction.checkpoint.serde import StrictSerializer
+from langgraph_compaction.checkpoint.messages.strict_serde import StrictSerializer
 from tests.checkpoint.contract.conftest import Opened
 from tests.checkpoint.contract.savers import Kind, Saver
 from tests.checkpoint.contract.steps import Steps, id_of, ids, read, values_of, where, writes_of

@@ -3,8 +3,8 @@
 import pytest
 from rich.text import Text
 
-from langgraph_compaction.graph.cli.chart import chart, gauge
-from langgraph_compaction.graph.cli.standing import Standing
+from langgraph_compaction.graph.cli.output.size_chart import chart, gauge
+from langgraph_compaction.graph.window_usage import Standing
 
 
 def at(tokens: int) -> Standing:

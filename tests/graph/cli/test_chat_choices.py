@@ -1,4 +1,4 @@
-"""`chat --confirm` after a no, over the limit: what a person can choose (S4.39)."""
+"""`chat --confirm` after a no, over the limit: what a person can choose."""
 
 import pytest
 

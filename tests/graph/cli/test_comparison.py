@@ -3,11 +3,11 @@
 import pytest
 from rich.console import Console
 
-from langgraph_compaction.graph.cli.chart import SHARED, Line, lines
-from langgraph_compaction.graph.cli.comparison import comparison
-from langgraph_compaction.graph.cli.replay_page import UNASKED
-from langgraph_compaction.graph.cli.report import Report
-from langgraph_compaction.nodes.presets import PRESETS
+from langgraph_compaction.graph.cli.output.preset_comparison import comparison
+from langgraph_compaction.graph.cli.output.replay_page import UNASKED
+from langgraph_compaction.graph.cli.output.size_chart import SHARED, Line, lines
+from langgraph_compaction.graph.lab.replay.replay_report import Report
+from langgraph_compaction.nodes.config.presets import PRESETS
 from tests.graph.cli.test_replay_page import attempt
 
 

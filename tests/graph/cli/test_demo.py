@@ -12,12 +12,14 @@ import sqlalchemy as sa
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from typer.testing import CliRunner, Result
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver, tables
-from langgraph_compaction.graph.cli import demo, findings, investigation
-from langgraph_compaction.graph.cli.findings import Fact, Findings
-from langgraph_compaction.graph.cli.investigation import Investigation, Restored, Rollback, fingerprint
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.graph.cli.commands import demo
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.cli.questions import QUESTIONS
+from langgraph_compaction.graph.lab.demo import findings, investigation
+from langgraph_compaction.graph.lab.demo.demo_questions import QUESTIONS
+from langgraph_compaction.graph.lab.demo.findings import Fact, Findings
+from langgraph_compaction.graph.lab.demo.investigation import Investigation, Restored, Rollback, fingerprint
 from langgraph_compaction.nodes import rollback
 
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.evaluation.recoverable import RECOVERED
-from langgraph_compaction.graph.evaluation.scores import SAID, measured
+from langgraph_compaction.graph.lab.evaluation.recoverable import RECOVERED
+from langgraph_compaction.graph.lab.evaluation.scores import SAID, measured
 from tests.graph.cli.replaying import one_line, run
 
 FIELDS = {
@@ -22,7 +22,7 @@ ONLINE_FIELDS = {
     *("tokens_sent", "prefix_reuse", "cost", "over_window", "extra_calls", "course"),
 }
 OWN = """
-from langgraph_compaction.nodes.policies.selection import Choice
+from langgraph_compaction.nodes.selection.selector import Choice
 
 
 def oldest_half(selector, demand):
@@ -130,7 +130,7 @@ def test_what_a_recall_brings_back_has_a_column_of_its_own(recorded: Path, monke
             *({**r, **nothing} for r in found[1:]),
         ]
 
-    monkeypatch.setattr("langgraph_compaction.graph.cli.evaluate_command.measured", known)
+    monkeypatch.setattr("langgraph_compaction.graph.cli.commands.evaluate_command.measured", known)
     result = evaluate(recorded, "--preset", "faithful", "--budget", "0.5")
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert next(line for line in result.stdout.splitlines() if "75/50" in line).startswith("50% faithful")

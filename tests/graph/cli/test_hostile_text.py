@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent, history
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.cli.printing import Output, run
-from langgraph_compaction.graph.visible import in_line, json_line, visible
+from langgraph_compaction.graph.cli.output.printing import Output, run
+from langgraph_compaction.graph.visible_text import in_line, json_line, visible
 from langgraph_compaction.nodes.testing import ScriptedModel
 from tests.graph.cli.replaying import READ, rounds, written
 

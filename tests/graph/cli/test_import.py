@@ -14,11 +14,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.types import Command
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.checkpoint.importing import (
-    Verified,
-    import_checkpoints,
-    open_source,
-)
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import Verified, import_checkpoints, open_source
 from tests.conftest import server_database
 from tests.graph.cli import foreign
 from tests.graph.cli.foreign import GRAPHS, OFFICIAL, changed, config, said, state_of

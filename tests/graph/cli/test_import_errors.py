@@ -10,7 +10,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langgraph_compaction.checkpoint import DatabaseError, SQLAlchemySaver
-from langgraph_compaction.checkpoint.importing import (
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import (
     Failed,
     Source,
     SourceError,

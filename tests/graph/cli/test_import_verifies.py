@@ -7,11 +7,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.checkpoint.importing import (
-    Failed,
-    import_checkpoints,
-    open_source,
-)
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import Failed, import_checkpoints, open_source
 from tests.graph.cli import foreign
 from tests.graph.cli.foreign import OFFICIAL, changed, config, said, state_of
 from tests.graph.cli.importing import imported, told_in_list

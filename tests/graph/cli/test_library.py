@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_compaction.graph.cli.library import ROOT, library_tools, list_folder, parts_of, read_file, search
+from langgraph_compaction.graph.lab.demo.library_tools import (
+    ROOT,
+    library_tools,
+    list_folder,
+    parts_of,
+    read_file,
+    search,
+)
 
 
 def test_a_folder_lists_its_modules_and_packages() -> None:

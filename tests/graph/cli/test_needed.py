@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langgraph_compaction.graph.cli.needed import Needed
+from langgraph_compaction.graph.lab.replay.needed_values import Needed
 
 
 def calls(*values: str) -> AIMessage:

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from langgraph_compaction.graph.cli.openai_json import to_openai
+from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 
 CALL = {"id": "c1", "name": "look", "args": {"at": "ü", "deep": {"n": [1, None]}}}
 BROKEN = {"id": "c2", "name": "look", "args": '{"at": ', "error": None}

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from langgraph_compaction.graph.cli.commands.presets_command import ABOUT
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.cli.presets_command import ABOUT
-from langgraph_compaction.graph.cli.trigger_words import in_words, triggers_of
-from langgraph_compaction.nodes.configuration import load_settings
-from langgraph_compaction.nodes.presets import PRESETS, Preset
-from langgraph_compaction.nodes.settings import CompactionSettings
-from langgraph_compaction.nodes.triggers import Count, Own, RemainingRatio, ReserveTokens, Trigger, UsedRatio
+from langgraph_compaction.graph.cli.output.trigger_words import in_words, triggers_of
+from langgraph_compaction.nodes.config.loading import load_settings
+from langgraph_compaction.nodes.config.presets import PRESETS, Preset
+from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.nodes.config.triggers import Count, Own, RemainingRatio, ReserveTokens, Trigger, UsedRatio
 
 
 def presets(*args: str, width: int = 100) -> Result:

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import compact_now, history, preview
-from langgraph_compaction.nodes.presets import Preset
+from langgraph_compaction.nodes.config.presets import Preset
 from tests.fakes import ScriptedModel, usage
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import CONFIG, SMALL, THREAD, agent, filler, full, said, tool_block, values

@@ -4,10 +4,15 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver, handle
+from langgraph_compaction.checkpoint import (
+    SQLAlchemySaver,
+)
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    handle,
+)
 from langgraph_compaction.graph import recall
-from langgraph_compaction.nodes.policies.recalled import NOTHING
-from langgraph_compaction.nodes.policies.tokens import tiktoken_counter
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.summary.recall_answer import NOTHING
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import CONFIG, THREAD, agent, filler, full, ledger, said
 

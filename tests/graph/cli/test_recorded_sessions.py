@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langgraph_compaction.graph.cli.recordings import Recording, read_recordings
+from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 
 
 def read_one(path: Path, values: list[Any]) -> Recording:

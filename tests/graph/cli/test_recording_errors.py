@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_compaction.graph.cli.recordings import RecordingError, read_recordings
+from langgraph_compaction.graph.lab.recordings import RecordingError, read_recordings
 
 NO_ID = '[{"role": "assistant", "tool_calls": [{"id": null, "function": {"name": "f", "arguments": "{}"}}]}]'
 NO_NAME = '[{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "", "arguments": "{}"}}]}]'

@@ -15,7 +15,7 @@ from langchain_core.messages import (
     messages_to_dict,
 )
 
-from langgraph_compaction.graph.cli.recordings import Recording, read_recordings
+from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 
 SCHEMA = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 

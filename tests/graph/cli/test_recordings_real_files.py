@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langgraph_compaction.graph.cli.openai_json import to_openai
-from langgraph_compaction.graph.cli.recordings import Recording, read_recordings
+from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
+from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 from tests.recount import text_tokens, unpaired
 from tests.shared_data import shared_data
 

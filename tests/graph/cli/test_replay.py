@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from langgraph_compaction.graph.cli import playing
 from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.lab.replay import recorded_run
 from tests.graph.cli.replaying import FIGURES, READ, replayed, rounds, run, written
 from tests.recount import request_tokens, second_opinion, unpaired
 
@@ -114,7 +114,7 @@ def test_a_defect_ends_the_command_with_1(recorded: Path, monkeypatch: pytest.Mo
     def never(_messages: Any) -> bool:
         return False
 
-    monkeypatch.setattr(playing, "is_paired", never)
+    monkeypatch.setattr(recorded_run, "is_paired", never)
     result = run(recorded, *args)
     assert result.exit_code == 1
     assert ('"invalid_requests": 20' if args else "20 requests invalid") in result.stdout

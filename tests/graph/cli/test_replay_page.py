@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from langgraph_compaction.checkpoint import LedgerRow
-from langgraph_compaction.graph.cli.replay_page import page
-from langgraph_compaction.graph.cli.report import Report
+from langgraph_compaction.graph.cli.output.replay_page import page
+from langgraph_compaction.graph.lab.replay.replay_report import Report
 
 ROWS = [
     ("precheck", "selective+digest", "committed", "", 128_766, 116_844, 128, 12),

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_compaction.graph.cli.own_parts import NAMES
-from langgraph_compaction.graph.cli.replay_page import UNASKED
-from langgraph_compaction.nodes.presets import PRESETS
+from langgraph_compaction.graph.cli.output.replay_page import UNASKED
+from langgraph_compaction.graph.lab.replay.user_parts import NAMES
+from langgraph_compaction.nodes.config.presets import PRESETS
 from tests.graph.cli.replaying import FIGURES, one_line, replayed, rounds, run, written
 
 THREE = "selective,layered_defence,recent_rounds"
 
 OWN = """
-from langgraph_compaction.nodes.policies.selection import Choice
+from langgraph_compaction.nodes.selection.selector import Choice
 
 
 def oldest_half(selector, demand):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_compaction.graph.cli import playing
+from langgraph_compaction.graph.lab.replay import recorded_run
 from tests.graph.cli.replaying import READ, SYSTEM, replayed, rounds, run, written
 from tests.recount import request_tokens
 
@@ -22,8 +22,8 @@ def test_a_share_is_of_what_is_not_fixed_rounded_up(recorded: Path, window: str,
 
 def test_a_share_that_is_a_whole_number_stays_one() -> None:
     """2.2 % of 1,500 tokens are 33, though 1500 x 2.2 / 100 is a little more to a computer."""
-    assert playing.limit_of("2.2%", fixed=7, rest=1_500) == 7 + 33
-    assert playing.limit_of("2.201%", fixed=7, rest=1_500) == 7 + 34
+    assert recorded_run.limit_of("2.2%", fixed=7, rest=1_500) == 7 + 33
+    assert recorded_run.limit_of("2.201%", fixed=7, rest=1_500) == 7 + 34
 
 
 def test_tokens_are_taken_as_they_are(recorded: Path) -> None:

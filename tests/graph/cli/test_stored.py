@@ -11,7 +11,15 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from typer.testing import CliRunner, Result
 
-from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, Outcome, SQLAlchemySaver, digest_all
+from langgraph_compaction.checkpoint import (
+    AttemptKey,
+    CompactionRecords,
+    Outcome,
+    SQLAlchemySaver,
+)
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    digest_all,
+)
 from langgraph_compaction.graph.cli.main import app
 from tests.conftest import server_database
 from tests.graph.cli import foreign

@@ -5,7 +5,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.graph import diff, history, preview, show, undo
-from langgraph_compaction.graph.inspector.display import SHOWN
+from langgraph_compaction.graph.notebook_display import SHOWN
 from tests.graph.harness import CONFIG, values
 from tests.graph.inspector.conftest import HOSTILE, Told
 

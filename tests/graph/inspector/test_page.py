@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from langgraph_compaction.graph.cli.inspect_command import file_name
+from langgraph_compaction.graph.cli.commands.inspect_command import file_name
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.inspector.page import page
 from tests.graph.harness import THREAD

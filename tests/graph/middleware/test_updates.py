@@ -15,8 +15,8 @@ from langgraph.types import Command, Overwrite
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import as_node, pins, preview, transcript, undo
+from langgraph_compaction.graph.offline_edit import newest
 from langgraph_compaction.graph.pending import in_view, pending
-from langgraph_compaction.graph.rewriting import newest
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph.harness import CONFIG, THREAD, Drive, filler, full, rounds, said, standing, values, verdicts
 from tests.graph.middleware.agents import agent

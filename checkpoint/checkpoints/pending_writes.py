@@ -1,0 +1,127 @@
+"""Pending writes: what the tasks at a checkpoint wrote, a row for each task."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import ormsgpack
+import sqlalchemy as sa
+from langgraph.checkpoint.base import WRITES_IDX_MAP
+
+from ..db import tables
+from ..db.statements import any_of, in_groups, insert_new
+from ..db.thread_row import Thread
+from ..errors import intact
+from ..messages.row_bodies import expect_types, unpacked
+
+_OPTION = ormsgpack.OPT_NON_STR_KEYS
+_write = tables.write.c
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One pending write; `path` and `task` and `index` are its place among the others."""
+
+    path: str
+    task: str
+    index: int
+    channel: str
+    node: Any
+    row: str
+    """Name of the row it stands in, within its thread."""
+
+
+def merged(held: Iterable[Write], writes: Sequence[Write]) -> Iterable[Write]:
+    """Return what stands of one task's writes once it wrote again: the first write of an index stays.
+
+    Where all of the new ones are special (an error, an interrupt, a resume), they take the place of earlier ones.
+    """
+    special = all(one.channel in WRITES_IDX_MAP for one in writes)
+    new = {one.index: one for one in (writes if special else reversed(writes))}
+    old = {one.index: one for one in held}
+    return ({**old, **new} if special else {**new, **old}).values()
+
+
+def put(conn: sa.Connection, thread: Thread, place: tuple[str, str], task: str, writes: Sequence[Write]) -> None:
+    """Add one task's writes to what stands there under its name."""
+    namespace, checkpoint_id = place
+    key = {"thread": thread.id, "namespace": namespace, "checkpoint": checkpoint_id, "task": task}
+    row = row_name(namespace, checkpoint_id, task)
+    body = thread.seal.close(row, ormsgpack.packb(grouped(merged((), writes)), option=_OPTION))
+    if insert_new(conn, tables.write, {**key, "body": body}):
+        return
+    held = _writes(thread, row, task, bytes(conn.execute(_WRITE, key).scalar_one()))
+    body = thread.seal.close(row, ormsgpack.packb(grouped(merged(held, writes)), option=_OPTION))
+    conn.execute(_UPDATE_WRITE, {**{f"key_{name}": value for name, value in key.items()}, "body": body})
+
+
+def of(conn: sa.Connection, thread: Thread, namespace: str, ids: Iterable[str]) -> dict[str, list[Write]]:
+    """Return the writes beside these checkpoints, in the order in which LangGraph applies them."""
+    wanted = list(ids)
+    found: dict[str, list[Write]] = {}
+    for size, group in in_groups(wanted):
+        where = {"thread": thread.id, "namespace": namespace, **group}
+        for checkpoint_id, task, body in conn.execute(_chosen(size), where):
+            held = _writes(thread, row_name(namespace, checkpoint_id, task), task, bytes(body))
+            found.setdefault(checkpoint_id, []).extend(held)
+    for writes in found.values():
+        writes.sort(key=place)
+    return found
+
+
+def all_of(conn: sa.Connection, thread: Thread) -> Iterator[tuple[str, str, list[Write]]]:
+    """Yield (namespace, checkpoint id, one task's writes) for the whole thread."""
+    query = sa.select(_write.namespace, _write.checkpoint, _write.task, _write.body).where(_write.thread == thread.id)
+    for namespace, checkpoint_id, task, body in conn.execute(query):
+        row = row_name(namespace, checkpoint_id, task)
+        yield namespace, checkpoint_id, _writes(thread, row, task, bytes(body))
+
+
+def place(write: Write) -> tuple[str, str, int]:
+    """Return what the writes beside a checkpoint are sorted by: the order in which LangGraph applies them."""
+    return write.path, write.task, write.index
+
+
+def grouped(writes: Iterable[Write]) -> list[Any]:
+    """Return one task's writes for msgpack."""
+    groups: dict[str, list[Any]] = {}
+    for one in writes:
+        groups.setdefault(one.path, []).append([one.index, one.channel, one.node])
+    return [[path, items] for path, items in groups.items()]
+
+
+def ungrouped(groups: Any, task: str, row: str) -> Iterator[Write]:
+    """Yield what `grouped` was given; TypeError or ValueError for anything else."""
+    for path, items in groups:
+        for index, channel, node in items:
+            expect_types((path, str), (index, int), (channel, str))
+            yield Write(path, task, index, channel, node, row)
+
+
+def _writes(thread: Thread, row: str, task: str, sealed: bytes) -> list[Write]:
+    with intact(thread.seal.name(row)):
+        return list(ungrouped(unpacked(thread, row, sealed), task, row))
+
+
+def row_name(namespace: str, checkpoint_id: str, task: str) -> str:
+    """Return the row's name within its thread."""
+    return f"write of task {task} at checkpoint {checkpoint_id} in {namespace!r}"
+
+
+_OURS_WRITES = sa.and_(_write.thread == sa.bindparam("thread"), _write.namespace == sa.bindparam("namespace"))
+_WRITE = sa.select(_write.body).where(
+    _OURS_WRITES, _write.checkpoint == sa.bindparam("checkpoint"), _write.task == sa.bindparam("task")
+)
+
+
+@cache
+def _chosen(size: int) -> sa.Select[str, str, bytes]:
+    return sa.select(_write.checkpoint, _write.task, _write.body).where(_OURS_WRITES, any_of(_write.checkpoint, size))
+
+
+_UPDATE_WRITE = (
+    sa.update(tables.write)
+    .where(*(_write[name] == sa.bindparam(f"key_{name}") for name in ("thread", "namespace", "checkpoint", "task")))
+    .values(body=sa.bindparam("body"))
+)

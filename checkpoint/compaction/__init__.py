@@ -1,0 +1,1 @@
+"""Snapshots, ledger, archive and search."""

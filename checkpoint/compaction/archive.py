@@ -1,0 +1,59 @@
+"""The archive: what left the view, in the words it had, as runs per compaction."""
+
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from ..db import tables
+from ..db.thread_row import Thread
+from ..messages.row_bodies import opened_runs, sealed_runs
+from ..messages.sequence_runs import Runs, expand, runs_of
+
+_archive = tables.archive.c
+
+
+class Entry(NamedTuple):
+    """What one compaction archived, and when (wall clock, seconds)."""
+
+    compaction_id: str
+    runs: Runs
+    created_at: float
+
+
+def write(conn: sa.Connection, thread: Thread, namespace: str, compaction_id: str, runs: Runs, *, now: float) -> None:
+    """Archive for a compaction, beside what stands there: a fork may commit the same attempt otherwise."""
+    row, held = row_name(compaction_id), _read(conn, thread, compaction_id)
+    if held is None:
+        key = {"thread": thread.id, "compaction_id": compaction_id, "namespace": namespace}
+        sealed = sealed_runs(thread, row, runs)
+        conn.execute(sa.insert(tables.archive).values(**key, runs=sealed, created_at=now))
+    else:
+        sealed = sealed_runs(thread, row, runs_of(dict.fromkeys([*expand(held), *expand(runs)])))
+        mine = sa.and_(_archive.thread == thread.id, _archive.compaction_id == compaction_id)
+        conn.execute(sa.update(tables.archive).where(mine).values(runs=sealed))
+
+
+def of_thread(conn: sa.Connection, thread: Thread, namespace: str | None = None) -> dict[str, Runs]:
+    """Return what each compaction of a thread, of one namespace or of all, archived."""
+    query = sa.select(_archive.compaction_id, _archive.runs).where(_archive.thread == thread.id)
+    if namespace is not None:
+        query = query.where(_archive.namespace == namespace)
+    return {name: opened_runs(thread, row_name(name), data) for name, data in conn.execute(query)}
+
+
+def entries(conn: sa.Connection, thread: Thread) -> list[Entry]:
+    """Return what each compaction of a thread archived, the oldest first."""
+    query = sa.select(_archive.compaction_id, _archive.runs, _archive.created_at).where(_archive.thread == thread.id)
+    rows = conn.execute(query.order_by(_archive.created_at, _archive.compaction_id))
+    return [Entry(name, opened_runs(thread, row_name(name), data), moment) for name, data, moment in rows]
+
+
+def _read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Runs | None:
+    query = sa.select(_archive.runs).where(_archive.thread == thread.id, _archive.compaction_id == compaction_id)
+    data = conn.execute(query).scalar_one_or_none()
+    return None if data is None else opened_runs(thread, row_name(compaction_id), data)
+
+
+def row_name(compaction_id: str) -> str:
+    """Return the name of an archive row within its thread."""
+    return f"archive {compaction_id}"

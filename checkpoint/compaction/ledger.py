@@ -1,0 +1,150 @@
+"""The ledger: one row per attempt, from begin to verdict. Every writer holds the thread row's lock."""
+
+import json
+from dataclasses import asdict
+from typing import Any, TypedDict
+
+import sqlalchemy as sa
+
+from ..db import tables
+from ..db.columns import printable
+from ..db.thread_row import Thread
+from ..errors import UnknownAttemptError
+from .attempt import AttemptKey, LedgerRow, Outcome
+
+_ledger = tables.ledger.c
+ABANDONED = "abandoned"
+
+
+class Opening(TypedDict):
+    """What is known of an attempt before it begins."""
+
+    parent_id: str | None
+    """compaction_id of the commit that the attempt builds on."""
+    checkpoint_id: str | None
+    epoch: int
+    trigger: str
+    strategy: str
+    tokens_before: int
+    counter: str
+
+
+def begin(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, *, now: float, fresh: bool) -> None:
+    """Open the attempt's row; one that is there is opened again if abandoned or, with `fresh`, only noted."""
+    found = _find(conn, thread.id, key.compaction_id)
+    if found is None:
+        _insert(conn, thread, key, opening, started_at=now)
+    elif fresh or found.verdict == ABANDONED:
+        values = {**opening, "verdict": None, "reason": "", "detail": "", "started_at": now, "ended_at": None}
+        _update(conn, thread, key.compaction_id, found, values)
+
+
+def close(conn: sa.Connection, thread: Thread, key: AttemptKey, outcome: Outcome) -> None:
+    """Write the verdict over whatever stood there; UnknownAttemptError where the attempt was never begun."""
+    found = _find(conn, thread.id, key.compaction_id)
+    if found is None:
+        raise UnknownAttemptError(
+            f"attempt {key.compaction_id} of thread {key.thread_id!r} is not in the ledger: begin or note it"
+        )
+    _update(conn, thread, key.compaction_id, found, _ending(outcome))
+
+
+def note(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, outcome: Outcome) -> None:
+    """Write a row that was never open. What a real attempt of the same key came to is left as it is."""
+    found = _find(conn, thread.id, key.compaction_id)
+    if found is None:
+        _insert(conn, thread, key, opening, started_at=outcome.now, **_ending(outcome))
+    elif found.verdict is None or not _has_snapshot(conn, thread.id, key.compaction_id):
+        close(conn, thread, key, outcome)
+
+
+def abandon(conn: sa.Connection, thread: int, namespace: str, *, keep: AttemptKey | None, now: float) -> int:
+    """Close every open row of the namespace but `keep`; return how many there were."""
+    still_open = sa.and_(_ledger.thread == thread, _ledger.namespace == namespace, _ledger.verdict.is_(None))
+    if keep is not None:
+        still_open &= _ledger.compaction_id != keep.compaction_id
+    done = conn.execute(sa.update(tables.ledger).where(still_open).values(verdict=ABANDONED, ended_at=now))
+    return done.rowcount
+
+
+def rows(conn: sa.Connection, thread: Thread, namespace: str | None) -> list[LedgerRow]:
+    """Return the attempts of a thread, of one namespace or of all, in the order in which they began."""
+    query = sa.select(tables.ledger).where(_ledger.thread == thread.id).order_by(_ledger.id)
+    if namespace is not None:
+        query = query.where(_ledger.namespace == namespace)
+    return [_row(thread, dict(row)) for row in conn.execute(query).mappings()]
+
+
+def open_attempts(conn: sa.Connection, thread: int) -> list[str]:
+    """Return the compaction_ids of the attempts that have no verdict yet."""
+    query = sa.select(_ledger.compaction_id).where(_ledger.thread == thread, _ledger.verdict.is_(None))
+    return list(conn.execute(query).scalars())
+
+
+def row_name(compaction_id: str) -> str:
+    """Return a ledger row's name within its thread."""
+    return f"ledger row {compaction_id}"
+
+
+def parents(conn: sa.Connection, thread: int) -> dict[str, str | None]:
+    """Return compaction_id -> parent_id for the whole thread."""
+    query = sa.select(_ledger.compaction_id, _ledger.parent_id).where(_ledger.thread == thread)
+    return {row.compaction_id: row.parent_id for row in conn.execute(query)}
+
+
+def _find(conn: sa.Connection, thread: int, compaction_id: str) -> sa.Row[int, str | None, bytes] | None:
+    query = sa.select(_ledger.id, _ledger.verdict, _ledger.content)
+    return conn.execute(query.where(_ledger.thread == thread, _ledger.compaction_id == compaction_id)).one_or_none()
+
+
+def _has_snapshot(conn: sa.Connection, thread: int, compaction_id: str) -> bool:
+    columns = tables.snapshot.c
+    query = sa.select(columns.thread).where(columns.thread == thread, columns.compaction_id == compaction_id)
+    return conn.execute(query).first() is not None
+
+
+def _insert(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, **rest: Any) -> None:
+    own = {field: value for field, value in asdict(key).items() if field != "thread_id"}
+    values = {"reason": "", **own, **opening, **rest}
+    content = closed(thread, key.compaction_id, _said(values, {"base_digest": "", "detail": "", "summary": None}))
+    row = {"thread": thread.id, "compaction_id": key.compaction_id, **values, "content": content}
+    conn.execute(sa.insert(tables.ledger).values(row))
+
+
+def _update(
+    conn: sa.Connection, thread: Thread, name: str, found: sa.Row[int, str | None, bytes], values: dict[str, Any]
+) -> None:
+    said = _said(values, _opened(thread, name, found.content))
+    row = {**values, "content": closed(thread, name, said)}
+    conn.execute(sa.update(tables.ledger).where(_ledger.id == found.id).values(row))
+
+
+def _said(values: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Take what may quote the conversation, or tells it from others, out of `values`: it is sealed."""
+    taken = {field: values.pop(field, held) for field, held in before.items()}
+    return {field: None if text is None else printable(text) for field, text in taken.items()}
+
+
+def closed(thread: Thread, compaction_id: str, said: dict[str, Any]) -> bytes:
+    """Return what `content` holds of a row's detail and summary."""
+    return thread.seal.close(row_name(compaction_id), json.dumps(said).encode())
+
+
+def _opened(thread: Thread, compaction_id: str, sealed: bytes) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(thread.seal.open(row_name(compaction_id), bytes(sealed)))
+    return said
+
+
+def _ending(outcome: Outcome) -> dict[str, Any]:
+    known = {field: value for field, value in asdict(outcome).items() if value is not None}
+    known["ended_at"] = known.pop("now")
+    if "seen" in known:
+        known["seen"] = json.dumps(known["seen"])
+    return known
+
+
+def _row(thread: Thread, columns: dict[str, Any]) -> LedgerRow:
+    del columns["thread"]
+    seen = columns.pop("seen")
+    said = _opened(thread, columns["compaction_id"], columns.pop("content"))
+    return LedgerRow(**columns, **said, thread_id=thread.thread_id, seen=None if seen is None else json.loads(seen))

@@ -1,0 +1,66 @@
+"""Summaries that were paid for, kept before they are used."""
+
+import sqlalchemy as sa
+
+from ..db import tables
+from ..db.thread_row import Thread
+from .attempt import AttemptKey, SummaryRecord
+
+_summary, _ledger = tables.summary.c, tables.ledger.c
+
+
+def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: SummaryRecord) -> None:
+    """Record a summary of one input; a later one of the same input takes its place."""
+    found_by = thread.seal.mask(record.input_digest)
+    conn.execute(sa.delete(tables.summary).where(_same(thread.id, compaction_id, found_by)))
+    text = record.text.encode("utf-8", "surrogatepass")
+    conn.execute(
+        sa.insert(tables.summary).values(
+            thread=thread.id,
+            compaction_id=compaction_id,
+            input_digest=found_by,
+            text=thread.seal.close(row_name(compaction_id, found_by), text),
+            model=record.model,
+            input_tokens=record.input_tokens,
+            output_tokens=record.output_tokens,
+            calls=record.calls,
+        )
+    )
+
+
+def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str) -> SummaryRecord | None:
+    """Return the newest summary of this input by an attempt of the same namespace and rung, or None.
+
+    The attempt may have begun with other messages: one that died is made again with what arrived since, and a
+    fork with what was said there. What the gate rejected is not found.
+    """
+    rejected = sa.func.coalesce(_ledger.verdict, "").like("rejected%")
+    attempt = sa.and_(_ledger.thread == _summary.thread, _ledger.compaction_id == _summary.compaction_id)
+    found_by = thread.seal.mask(input_digest)
+    query = (
+        sa.select(tables.summary)
+        .join(tables.ledger, attempt)
+        .where(_summary.thread == thread.id, _summary.input_digest == found_by)
+        .where(_ledger.namespace == key.namespace, _ledger.rung == key.rung, ~rejected)
+        .order_by(_ledger.id.desc())
+        .limit(1)
+    )
+    row = conn.execute(query).mappings().one_or_none()
+    if row is None:
+        return None
+    sealed = bytes(row["text"])
+    text = thread.seal.open(row_name(row["compaction_id"], found_by), sealed).decode("utf-8", "surrogatepass")
+    return SummaryRecord(input_digest, text, row["model"], row["input_tokens"], row["output_tokens"], row["calls"])
+
+
+def row_name(compaction_id: str, input_digest: str) -> str:
+    """Return a summary row's name within its thread."""
+    return f"summary {compaction_id} of input {input_digest}"
+
+
+def _same(thread: int, compaction_id: str, input_digest: str) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        _summary.thread == thread,
+        _summary.compaction_id == compaction_id,
+        _summary.input_digest == input_digest,
+    )

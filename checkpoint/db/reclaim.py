@@ -1,0 +1,68 @@
+"""Writing the tables' files anew, so that nothing of erased rows stands in them.
+
+A database only marks erased rows as free: their bytes stay in its files until something else is written there.
+"""
+
+import time
+from typing import Any
+
+import sqlalchemy as sa
+
+from ..errors import DatabaseError
+from . import tables, urls
+
+_PAUSE_S = 0.05
+_OLDEST_READER = (
+    "SELECT txid_snapshot_xmax(txid_current_snapshot()), (SELECT max(age(backend_xmin)) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND pid <> pg_backend_pid())"
+)
+"""PostgreSQL: the number of the next transaction, and how many began since the oldest state that somebody reads."""
+
+
+def rewrite(conn: sa.Connection, place: str) -> None:
+    """Write every table anew, outside of a transaction; DatabaseError, naming `place`, where that is not finished.
+
+    PostgreSQL and MariaDB copy a table at a time. Their own logs, replicas and backups are not touched.
+    """
+    if conn.dialect.name == "sqlite":
+        _rewrite_file(conn.connection.driver_connection, place)
+        return
+    is_postgresql = conn.dialect.name == "postgresql"
+    if is_postgresql:
+        _wait_for_readers(conn, place)
+    verb = "VACUUM FULL" if is_postgresql else "OPTIMIZE TABLE"
+    for table in tables.METADATA.sorted_tables:
+        conn.exec_driver_sql(f"{verb} {table.name}").close()
+
+
+def _wait_for_readers(conn: sa.Connection, place: str) -> None:
+    """Wait until nobody reads a state of before: VACUUM copies rows that somebody may still see."""
+    deadline = time.monotonic() + urls.BUSY_TIMEOUT_S
+    first: int | None = None
+    while True:
+        following, oldest = conn.exec_driver_sql(_OLDEST_READER).one()
+        first = following if first is None else first
+        if oldest is None or oldest <= following - first:
+            return
+        if time.monotonic() > deadline:
+            raise _still_read(place, "the tables")
+        time.sleep(_PAUSE_S)
+
+
+def _still_read(place: str, where: str) -> DatabaseError:
+    return DatabaseError(
+        f"{place}: what was erased is still in {where}, as another connection reads an old state of the database; "
+        "end that read and call reclaim() again"
+    )
+
+
+def _rewrite_file(driver: Any, place: str) -> None:
+    # PRAGMA incremental_vacuum and secure_delete would leave copies of rows within pages that stay in use
+    driver.execute("VACUUM").close()
+    busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise _still_read(place, "the write-ahead log")
+    [mode] = driver.execute("PRAGMA journal_mode").fetchone()
+    if mode == "persist":  # this journal stays beside the file with the old pages in it; changing the mode deletes it
+        driver.execute("PRAGMA journal_mode=DELETE").close()
+        driver.execute("PRAGMA journal_mode=PERSIST").close()

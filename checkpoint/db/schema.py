@@ -1,0 +1,78 @@
+"""Making the tables, once, whoever comes first."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from ..errors import SchemaError
+from . import tables
+from .statements import insert_if_absent
+
+VERSION = 5
+"""Version of the tables this code reads and writes."""
+
+_LOCK_NAME = "langgraph_compaction.setup"
+_LOCK_NUMBER = 0x6C67_636F_6D70
+_LOCK_TIMEOUT_S = 60
+
+
+def create(conn: sa.Connection) -> None:
+    """Create the tables that are missing; safe when several processes do it at once.
+
+    SchemaError for a database whose tables are of another version.
+    """
+    with _alone(conn):
+        found = stored_version(conn)
+        if found is None:
+            tables.METADATA.create_all(conn)
+            # MariaDB lets the lock go before the row is committed: the next one may find it there
+            insert_if_absent(conn, tables.schema, {"id": 1, "version": VERSION})
+        else:
+            _accept(found)
+
+
+def check(conn: sa.Connection) -> None:
+    """SchemaError unless the tables are there and of a version this code knows."""
+    found = stored_version(conn)
+    if found is None:
+        raise SchemaError("the tables are missing; call setup() once before the database is used")
+    _accept(found)
+
+
+def stored_version(conn: sa.Connection) -> int | None:
+    """Return the version written in the database, or None where there is none."""
+    if not sa.inspect(conn).has_table(tables.schema.name):
+        return None
+    return conn.execute(sa.select(tables.schema.c.version)).scalar_one_or_none()
+
+
+def _accept(found: int) -> None:
+    if found < VERSION:
+        raise SchemaError(
+            f"the database has version {found} of the tables, from before the first release, and this code reads "
+            f"version {VERSION}: use a new database"
+        )
+    if found > VERSION:
+        raise SchemaError(
+            f"the database has version {found} of the tables and this code knows {VERSION}; "
+            "update langgraph-compaction, or use another database"
+        )
+
+
+@contextmanager
+def _alone(conn: sa.Connection) -> Generator[None]:
+    """Hold a lock against other processes in set-up (SQLite: the transaction itself is one)."""
+    if conn.dialect.name == "postgresql":
+        conn.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK_NUMBER)))
+        yield
+    elif conn.dialect.name in {"mysql", "mariadb"}:
+        name = sa.func.concat(_LOCK_NAME, ".", sa.func.database())
+        if conn.execute(sa.select(sa.func.get_lock(name, _LOCK_TIMEOUT_S))).scalar() != 1:
+            raise SchemaError("another process has been setting up the tables for a minute; try again")
+        try:
+            yield
+        finally:
+            conn.execute(sa.select(sa.func.release_lock(name)))
+    else:
+        yield

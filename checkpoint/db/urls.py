@@ -1,0 +1,132 @@
+"""From what a user writes to the URL of a synchronous driver, and an engine for it."""
+
+from collections.abc import Callable
+from threading import Lock
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.pool import Pool, SingletonThreadPool, StaticPool
+
+from ..errors import DatabaseError
+
+MEMORY = "memory"
+BUSY_TIMEOUT_S = 30.0
+
+_BACKENDS = {
+    "sqlite": ("sqlite", "pysqlite"),
+    "postgres": ("postgresql", "psycopg"),
+    "postgresql": ("postgresql", "psycopg"),
+    "mysql": ("mysql", "pymysql"),
+    "mariadb": ("mariadb", "pymysql"),
+}
+_ASYNC_DRIVERS = {"aiosqlite", "asyncpg", "psycopg_async", "aiomysql", "asyncmy"}
+_EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+_EXAMPLES = "sqlite:///agent.db, postgresql://user@host/name or mariadb://user@host/name"
+
+
+def sync_url(target: str) -> sa.URL:
+    """Parse a database URL and name a synchronous driver in it; DatabaseError says what is wrong with it."""
+    if target == MEMORY:
+        return sa.URL.create("sqlite+pysqlite")
+    try:
+        url = _parsed(target)
+    except (exc.ArgumentError, ValueError):
+        # neither the text nor the cause: either may hold the password
+        raise DatabaseError(
+            f"this is no database URL; one looks like {_EXAMPLES}, with the special characters of a password "
+            "percent-encoded ('memory' and a synchronous SQLAlchemy Engine are accepted too)"
+        ) from None
+    name, _, driver = url.drivername.partition("+")
+    if name not in _BACKENDS:
+        raise DatabaseError(f"there is no support for {name!r} databases; use {_EXAMPLES}")
+    backend, default = _BACKENDS[name]
+    sync = default if not driver or driver in _ASYNC_DRIVERS else driver
+    return _libpq_options(url, driver).set(drivername=f"{backend}+{sync}")
+
+
+def is_memory(url: sa.URL) -> bool:
+    """Say whether the URL names an SQLite database that ends with its connection."""
+    in_memory = url.database in {None, "", ":memory:"} or url.query.get("mode") == MEMORY
+    return url.get_backend_name() == "sqlite" and in_memory
+
+
+def place(url: sa.URL) -> str:
+    """Return the URL without user, password and options, fit for an error message."""
+    port = f":{url.port}" if url.port else ""
+    return f"{url.get_backend_name()}://{url.host or ''}{port}/{url.database or ''}"
+
+
+def create_engine(url: sa.URL) -> sa.Engine:
+    """Make an engine as this package wants it; DatabaseError where the driver is missing or unknown."""
+    try:
+        return sa.create_engine(url, hide_parameters=True, **_options(url))
+    except ModuleNotFoundError as error:
+        backend = url.get_backend_name()
+        extra = f"; pip install 'langgraph-compaction[{_EXTRAS[backend]}]'" if backend in _EXTRAS else ""
+        raise DatabaseError(f"{place(url)} needs the Python package {error.name!r}{extra}") from error
+    except (exc.ArgumentError, TypeError) as error:
+        raise DatabaseError(f"{place(url)} cannot be opened: {error}") from error
+
+
+def accept(engine: sa.Engine) -> None:
+    """DatabaseError for an engine that cannot be used: its database, its driver or its pool."""
+    if engine.dialect.name not in {"sqlite", "postgresql", "mysql", "mariadb"}:
+        raise DatabaseError(f"there is no support for {engine.dialect.name!r} databases")
+    if engine.dialect.is_async:
+        raise DatabaseError("an engine with an asynchronous driver was given; give its URL, or a synchronous engine")
+    if isinstance(engine.pool, SingletonThreadPool):
+        raise DatabaseError(
+            "this engine gives every thread an SQLite memory database of its own; "
+            "open 'memory', or make the engine with poolclass=StaticPool and check_same_thread=False"
+        )
+
+
+class OwnEngine:
+    """An engine of our own, made once, by the thread that needs it first."""
+
+    def __init__(self, url: sa.URL, prepare: Callable[[sa.Engine], None]) -> None:
+        self.url = url
+        self._prepare = prepare
+        self._engine: sa.Engine | None = None
+        self._making = Lock()
+
+    def made(self) -> sa.Engine:
+        """The engine; DatabaseError where its driver is missing or unknown."""
+        if self._engine is None:
+            with self._making:
+                if self._engine is None:
+                    engine = create_engine(self.url)
+                    self._prepare(engine)
+                    self._engine = engine
+        return self._engine
+
+    def close(self, kept: dict[Pool, sa.Connection]) -> None:
+        """Close its connections, the one that is kept for its pool too; nothing where it was never made."""
+        if self._engine is not None:
+            if (conn := kept.pop(self._engine.pool, None)) is not None:
+                conn.close()
+            self._engine.dispose()
+
+
+def _parsed(target: str) -> sa.URL:
+    url = sa.make_url(target)
+    if url.host and "@" in f"{url.host}{url.database}":
+        raise ValueError("a password with an @ or / in it was taken for host and name")
+    return url
+
+
+def _options(url: sa.URL) -> dict[str, object]:
+    if is_memory(url):
+        # one connection, so that every thread sees one database; Database puts them in a queue
+        return {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
+    if url.get_backend_name() == "sqlite":
+        return {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
+    # PostgreSQL is not asked whether a connection still lives: a transaction that was lost is done again
+    return {"pool_pre_ping": url.get_backend_name() != "postgresql", "isolation_level": "READ COMMITTED"}
+
+
+def _libpq_options(url: sa.URL, driver: str) -> sa.URL:
+    """Rename the one option that asyncpg calls otherwise than libpq."""
+    if driver != "asyncpg" or "ssl" not in url.query:
+        return url
+    return url.difference_update_query(["ssl"]).update_query_dict({"sslmode": url.query["ssl"]})

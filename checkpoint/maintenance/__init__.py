@@ -1,0 +1,1 @@
+"""Retention, copies, figures and the import from LangGraph's own savers."""

@@ -1,0 +1,225 @@
+"""The databases of LangGraph's own savers, opened for reading only."""
+
+import sqlite3
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import sqlalchemy as sa
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
+from sqlalchemy import exc
+
+from ..db import urls
+from ..errors import CheckpointError, DatabaseError
+from .import_values import SourceSerializer, with_int_versions
+
+_EXAMPLES = "sqlite:///FILE (a SqliteSaver's) or postgresql://user@host/name (a PostgresSaver's)"
+_NEEDED = {"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id"}
+
+_checkpoints = sa.table("checkpoints", *(sa.column(name) for name in ("thread_id", "checkpoint_ns", "checkpoint_id")))
+
+
+class SourceError(CheckpointError):
+    """What is to be imported cannot be opened or read; the text says what to do."""
+
+
+class PendingWrite(NamedTuple):
+    """A write that a task left beside a checkpoint, and where it stood among the task's."""
+
+    task_id: str
+    task_path: str
+    place: int
+    channel: str
+    value: Any
+
+
+class SourceCheckpoint(NamedTuple):
+    """A checkpoint as its saver reads it, with the versions of its channels as numbers."""
+
+    checkpoint: Checkpoint
+    metadata: CheckpointMetadata
+    parent_id: str | None
+    writes: Sequence[PendingWrite]
+    """In the order in which a saver gives them back."""
+
+
+def configurable(config: RunnableConfig | None) -> dict[str, Any]:
+    """Return what a config says of a checkpoint's place: nothing where there is none."""
+    return (config or {}).get("configurable", {})
+
+
+class Source:
+    """A database of an official saver, of which it holds one checkpoint at a time in memory."""
+
+    def __init__(
+        self,
+        saver: BaseCheckpointSaver[str],
+        engine: sa.Engine,
+        writes: sa.TableClause,
+        errors: type[Exception],
+    ) -> None:
+        """Read checkpoints by `saver`, whose driver raises `errors`, and walk their ids by `engine`."""
+        self.place = urls.place(engine.url)
+        self._saver = saver
+        self._engine = engine
+        self._writes = writes
+        self._errors = errors
+
+    def threads(self) -> dict[str, int]:
+        """Return the number of checkpoints of every thread, by its id, the oldest thread first."""
+        columns = _checkpoints.c
+        query = sa.select(columns.thread_id, sa.func.count()).group_by(columns.thread_id)
+        rows = _rows(self._engine, query.order_by(sa.func.min(columns.checkpoint_id)))
+        return {str(thread_id): int(count) for thread_id, count in rows}
+
+    def ids(self, thread_id: str) -> list[tuple[str, str]]:
+        """Return (namespace, checkpoint id) of all checkpoints of a thread, oldest first."""
+        columns = _checkpoints.c
+        query = sa.select(columns.checkpoint_ns, columns.checkpoint_id).where(columns.thread_id == thread_id)
+        rows = _rows(self._engine, query.order_by(columns.checkpoint_id, columns.checkpoint_ns))
+        return [(str(namespace), str(checkpoint_id)) for namespace, checkpoint_id in rows]
+
+    def read(self, thread_id: str, namespace: str, checkpoint_id: str) -> SourceCheckpoint:
+        """Read one checkpoint with its pending writes; SourceError or ValueTypeError where it cannot be read."""
+        places = self._write_places(thread_id, namespace, checkpoint_id)
+        found = self._tuple(thread_id, namespace, checkpoint_id)
+        pending = found.pending_writes or []
+        if [(task_id, channel) for task_id, _, _, channel in places] != [write[:2] for write in pending]:
+            raise SourceError("it was written to while it was read: run the import again")
+        return SourceCheckpoint(
+            checkpoint=with_int_versions(found.checkpoint),
+            metadata=_metadata(found.metadata),
+            parent_id=configurable(found.parent_config).get("checkpoint_id"),
+            writes=[PendingWrite(*place, write[2]) for place, write in zip(places, pending, strict=True)],
+        )
+
+    def _write_places(self, thread_id: str, namespace: str, checkpoint_id: str) -> list[tuple[str, str, int, str]]:
+        columns = self._writes.c
+        path = columns.task_path if "task_path" in columns else sa.literal("")
+        query = sa.select(columns.task_id, path, columns.idx, columns.channel).where(
+            columns.thread_id == thread_id,
+            columns.checkpoint_ns == namespace,
+            columns.checkpoint_id == checkpoint_id,
+        )
+        rows = [
+            (str(task), str(path), int(index), str(name)) for task, path, index, name in _rows(self._engine, query)
+        ]
+        return sorted(rows, key=lambda row: (row[1], row[0], row[2]))
+
+    def _tuple(self, thread_id: str, namespace: str, checkpoint_id: str) -> CheckpointTuple:
+        place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
+        try:
+            found = self._saver.get_tuple({"configurable": place})
+        except self._errors as error:
+            raise DatabaseError(f"{self.place}: {error}") from error
+        except (ValueError, TypeError, LookupError, NotImplementedError) as error:
+            raise SourceError(f"it is damaged: {type(error).__name__}: {error}") from error
+        if found is None:
+            raise SourceError("it was deleted while the import ran")
+        return found
+
+
+def _metadata(read: CheckpointMetadata) -> CheckpointMetadata:
+    """Leave out the copy of all writes that LangGraph put into metadata until 0.5; they stand beside it anyway."""
+    return cast("CheckpointMetadata", {key: value for key, value in read.items() if key != "writes"})
+
+
+@contextmanager
+def open_source(target: str, *, allow: Iterable[type] = ()) -> Generator[Source]:
+    """Open a database of a SqliteSaver or PostgresSaver, for reading only, as long as the block runs.
+
+    Values are read strictly: LangGraph's own safe types and the classes in `allow`. SourceError for another kind
+    of database, for a file or tables that are not there, and for a missing package; DatabaseError where it does
+    not answer.
+    """
+    url = urls.sync_url(target)
+    opened = {"sqlite": _sqlite, "postgresql": _postgres}.get(url.get_backend_name())
+    if opened is None or urls.is_memory(url):
+        raise SourceError(f"there is nothing to import from {urls.place(url)}; give {_EXAMPLES}")
+    with ExitStack() as stack:
+        try:
+            source = stack.enter_context(opened(url, SourceSerializer(allow=allow)))
+        except ModuleNotFoundError as error:
+            raise SourceError(
+                f"to read {urls.place(url)} the Python package {error.name!r} is missing; "
+                "pip install 'langgraph-compaction[import]'"
+            ) from error
+        yield source
+
+
+@contextmanager
+def _sqlite(url: sa.URL, serde: SourceSerializer) -> Generator[Source]:
+    from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415 - an optional package
+
+    file = Path(url.database or "")
+    if not file.is_file():
+        raise SourceError(f"there is no file {file}")
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+
+    engine = sa.create_engine(url, creator=connect, poolclass=sa.NullPool, hide_parameters=True)
+    writes = _tables(engine, "SqliteSaver", "writes")
+    with closing(connect()) as conn:
+        saver = SqliteSaver(conn, serde=serde)
+        saver.is_setup = True  # its own set-up writes
+        saver._has_task_path = "task_path" in writes.c  # noqa: SLF001 - set-up would find out  # pyright: ignore[reportPrivateUsage]
+        yield Source(saver, engine, writes, sqlite3.Error)
+
+
+@contextmanager
+def _postgres(url: sa.URL, serde: SourceSerializer) -> Generator[Source]:
+    from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415 - an optional package
+    from psycopg import Connection, Error  # noqa: PLC0415 - the same
+    from psycopg.rows import DictRow, dict_row  # noqa: PLC0415 - the same
+
+    engine = urls.create_engine(url)
+    try:
+        walker = engine.execution_options(postgresql_readonly=True)
+        writes = _tables(walker, "PostgresSaver", "checkpoint_writes")
+        if "task_path" not in writes.c:
+            raise SourceError(
+                f"{urls.place(url)}: its tables are of an old version; run PostgresSaver.setup() on it once"
+            )
+        where = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        with Connection[DictRow].connect(where, autocommit=True, prepare_threshold=0, row_factory=dict_row) as conn:
+            conn.execute("SET default_transaction_read_only = on")
+            yield Source(PostgresSaver(conn, serde=serde), walker, writes, Error)
+    finally:
+        engine.dispose()
+
+
+def _tables(engine: sa.Engine, saver: str, writes: str) -> sa.TableClause:
+    """Return the table of writes as it is; SourceError unless a saver of that kind made the tables."""
+    place = urls.place(engine.url)
+    with _translated(place), engine.connect() as conn:
+        inspector = sa.inspect(conn)
+        columns = {
+            name: {column["name"] for column in inspector.get_columns(name)} if inspector.has_table(name) else set()
+            for name in ("checkpoints", writes)
+        }
+    if not columns["checkpoints"] >= _NEEDED or not columns[writes]:
+        raise SourceError(f"{place} does not hold the tables of a {saver}")
+    return sa.table(writes, *(sa.column(name) for name in sorted(columns[writes])))
+
+
+def _rows(engine: sa.Engine, query: sa.Select[*tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    with _translated(urls.place(engine.url)), engine.connect() as conn:
+        return [tuple(row) for row in conn.execute(query)]
+
+
+@contextmanager
+def _translated(place: str) -> Generator[None]:
+    """Turn an error of the database into DatabaseError, without parameters."""
+    try:
+        yield
+    except exc.SQLAlchemyError as error:
+        said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        raise DatabaseError(f"{place}: {said}") from error

@@ -1,0 +1,216 @@
+"""What is erased: threads, runs, old checkpoints, and what nothing refers to any more."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import sqlalchemy as sa
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from ..checkpoints import checkpoint_rows, pending_writes, write_guards
+from ..checkpoints.checkpoint_row import Stored, named_row
+from ..checkpoints.lineage import lineage
+from ..compaction import archive, ledger, snapshots
+from ..db import tables
+from ..db.statements import chunks
+from ..db.thread_row import Thread
+from ..errors import RowError
+from ..messages import blobs, message_blocks
+from ..messages.encoded_values import piece_numbers, seqs_and_blobs
+from ..messages.message_store import MessageStore
+from ..messages.sequence_runs import Runs, covering, expand
+
+_DELTA = "counters_since_delta_snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What a pruning keeps of each namespace: the `last` so many, and what is younger than `since` (seconds)."""
+
+    last: int
+    since: float | None
+    archive: bool
+
+
+def names(conn: sa.Connection) -> list[str]:
+    """Return the ids of all threads, in the order in which they were first seen."""
+    return list(conn.execute(sa.select(tables.thread.c.thread_id).order_by(tables.thread.c.id)).scalars())
+
+
+def threads_of_runs(conn: sa.Connection, runs: Sequence[str]) -> list[str]:
+    """Return the ids of the threads in which these runs left checkpoints."""
+    found: dict[str, None] = {}
+    for chunk in chunks(runs):
+        for table in (tables.checkpoint, tables.run):
+            joined = sa.select(tables.thread.c.thread_id).distinct().join(table, table.c.thread == tables.thread.c.id)
+            found.update(dict.fromkeys(conn.execute(joined.where(table.c.run.in_(chunk))).scalars()))
+    return list(found)
+
+
+def idle(conn: sa.Connection, until: float) -> list[str]:
+    """Return the ids of the threads that were last written to before `until` (seconds)."""
+    query = sa.select(tables.thread.c.thread_id).where(tables.thread.c.updated_at < until)
+    return list(conn.execute(query.order_by(tables.thread.c.id)).scalars())
+
+
+def erase(conn: sa.Connection, thread: Thread, now: float) -> None:
+    """Erase every row of a thread, and note that it was erased."""
+    for table in tables.METADATA.sorted_tables:
+        if "thread" in table.c:
+            conn.execute(sa.delete(table).where(table.c.thread == thread.id))
+    conn.execute(sa.delete(tables.thread).where(tables.thread.c.id == thread.id))
+    write_guards.note_erased(conn, thread.thread_id, now)
+
+
+def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, until: float) -> bool:
+    """Erase a thread unless somebody wrote to it in the meantime; say whether it was erased."""
+    thread = store.find(conn, thread_id)
+    if thread is None or thread.updated_at >= until:
+        return False
+    erase(conn, thread, store.threads.now())
+    return True
+
+
+def delete_runs(conn: sa.Connection, thread: Thread, runs: Sequence[str]) -> None:
+    """Erase the checkpoints of these runs; what built on them now builds on what stood before them."""
+    stored = list(checkpoint_rows.all_of(conn, thread))
+    _remove(conn, thread, stored, gone={one.place for one in stored if one.run in set(runs)})
+    sweep(conn, thread)
+
+
+def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: Keep) -> None:
+    """Erase the checkpoints that `keep` does not keep, and what they alone held."""
+    stored = list(checkpoint_rows.all_of(conn, thread))
+    about = {one.place: serde.loads_typed(one.metadata) for one in stored}
+    written = {(*one.place, write.channel) for one in stored for write in one.writes or ()}
+    for namespace, name, writes in pending_writes.all_of(conn, thread):
+        written.update((namespace, name, write.channel) for write in writes)
+    kept = _kept(thread, stored, about, written, keep)
+    _remove(conn, thread, stored, gone=about.keys() - kept)
+    if not keep.archive:
+        _drop_archive(conn, thread)
+    sweep(conn, thread)
+
+
+def _kept(
+    thread: Thread,
+    stored: Sequence[Stored],
+    about: Mapping[tuple[str, str], Mapping[str, Any]],
+    written: AbstractSet[tuple[str, str, str]],
+    keep: Keep,
+) -> set[tuple[str, str]]:
+    by_namespace: dict[str, list[Stored]] = {}
+    for one in stored:
+        by_namespace.setdefault(one.namespace, []).append(one)
+    kept: set[tuple[str, str]] = set()
+    for namespace in sorted(by_namespace):  # the root first
+        line = by_namespace[namespace]
+        root = ("", about[namespace, line[-1].id].get("parents", {}).get(""))
+        if ":" in namespace and root in about and root not in kept:
+            continue  # left by a call of a subgraph, whose checkpoint goes
+        young = [one for one in line if keep.since is not None and _time(one) >= keep.since]
+        for one in [*line[max(len(line) - keep.last, 0) :], *young]:
+            kept.update((namespace, name) for name in _with_delta(thread, one, line, about, written))
+    return kept
+
+
+def _with_delta(
+    thread: Thread,
+    one: Stored,
+    line: Sequence[Stored],
+    about: Mapping[tuple[str, str], Mapping[str, Any]],
+    written: AbstractSet[tuple[str, str, str]],
+) -> Iterator[str]:
+    """Yield a checkpoint's id and those of the ancestors from which its delta channels are rebuilt."""
+    yield one.id
+    missing = set(about[one.namespace, one.id].get(_DELTA) or ()) - one.values.keys()
+    by_id = {held.id: held for held in line} if missing else {}
+    parents = {name: held.parent for name, held in by_id.items()}
+    for name in lineage(one.id, parents.get, lambda name: named_row(thread, one.namespace, name)):
+        ancestor = by_id.get(name)
+        if not missing or ancestor is None:
+            return
+        if ancestor is one:
+            continue
+        held = missing & ancestor.values.keys()
+        if held or any((one.namespace, name, channel) in written for channel in missing):
+            yield name
+        missing -= held
+
+
+def _remove(conn: sa.Connection, thread: Thread, stored: Sequence[Stored], *, gone: set[tuple[str, str]]) -> None:
+    """Erase checkpoints; what built on them now builds on what stood before them."""
+    parents = {one.place: one.parent for one in stored}
+
+    def change(one: Stored) -> Stored | None:
+        namespace = one.namespace
+        line = lineage(one.id, lambda name: parents[namespace, name], lambda name: named_row(thread, namespace, name))
+        parent = next((name for name in islice(line, 1, None) if (namespace, name) not in gone), None)
+        return None if one.place in gone else replace(one, parent=parent)
+
+    checkpoint_rows.change_all(conn, thread, change)
+
+
+def _drop_archive(conn: sa.Connection, thread: Thread) -> None:
+    """Erase the archive, and the snapshots of attempts that have ended."""
+    still_open = ledger.open_attempts(conn, thread.id)
+    conn.execute(sa.delete(tables.archive).where(tables.archive.c.thread == thread.id))
+    ours = tables.snapshot.c.thread == thread.id
+    conn.execute(sa.delete(tables.snapshot).where(ours, tables.snapshot.c.compaction_id.not_in(still_open)))
+
+
+def _time(one: Stored) -> float:
+    try:
+        return datetime.fromisoformat(one.ts).timestamp()
+    except ValueError:  # not a time: nothing says that it is old
+        return float("inf")
+
+
+def sweep(conn: sa.Connection, thread: Thread) -> None:
+    """Erase the messages and blobs that no checkpoint, write, snapshot or archive of the thread holds."""
+    found = list(nodes(conn, thread, checkpoint_rows.all_of(conn, thread)))
+    pieces = blobs.get(conn, thread, piece_numbers(found))
+    runs, numbers = seqs_and_blobs(found, pieces)
+    held = [*snapshots.of_thread(conn, thread).values(), *archive.of_thread(conn, thread).values()]
+    live = set(expand(held_in(thread, [*runs, *held])))
+    rows = (sa.select(table.c.seq).where(table.c.thread == thread.id) for table in (tables.hash_, tables.message))
+    present = set(conn.execute(sa.union_all(*rows)).scalars())
+    _sweep_messages(conn, thread, present - live)
+    stored = set(conn.execute(sa.select(tables.blob.c.number).where(tables.blob.c.thread == thread.id)).scalars())
+    for chunk in chunks(sorted(stored - numbers)):
+        conn.execute(sa.delete(tables.blob).where(tables.blob.c.thread == thread.id, tables.blob.c.number.in_(chunk)))
+    thread.lose_rows()
+    conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread.id).values(generation=thread.generation))
+
+
+def held_in(thread: Thread, many: Sequence[Runs]) -> Runs:
+    """Return the sorted runs of all; RowError where they name a message that the thread never had."""
+    whole = covering(many)
+    if whole and sum(whole[-1]) > thread.next_seq:
+        raise RowError(f"a row of thread {thread.id} is damaged: it names messages up to {sum(whole[-1])}")
+    return whole
+
+
+def nodes(conn: sa.Connection, thread: Thread, stored: Iterable[Stored]) -> Iterator[Any]:
+    """Yield every node of a thread's checkpoints, which are `stored`, and of its writes."""
+    for one in stored:
+        yield from one.values.values()
+        yield from (write.node for write in one.writes or ())
+    for _, _, writes in pending_writes.all_of(conn, thread):
+        yield from (one.node for one in writes)
+
+
+def _sweep_messages(conn: sa.Connection, thread: Thread, dead: set[int]) -> None:
+    message, named, pack = tables.message.c, tables.hash_.c, tables.pack.c
+    edge = message_blocks.first_loose(thread)
+    for chunk in chunks(sorted(dead)):
+        conn.execute(sa.delete(tables.hash_).where(named.thread == thread.id, named.seq.in_(chunk)))
+        conn.execute(sa.delete(tables.message).where(message.thread == thread.id, message.seq.in_(chunk)))
+    blocks = {seq // message_blocks.BLOCK for seq in dead if seq < edge}
+    for block, held in list(message_blocks.read(conn, thread, blocks)):
+        left = [None if block * message_blocks.BLOCK + place in dead else body for place, body in enumerate(held)]
+        conn.execute(sa.delete(tables.pack).where(pack.thread == thread.id, pack.block == block))
+        message_blocks.write(conn, thread, {block: left})

@@ -1,0 +1,231 @@
+"""A message as bytes, and the names that follow from its bytes.
+
+The bytes are those of LangGraph's `JsonPlusSerializer` (msgpack). Reading is strict, whatever the environment
+says: the bytes are scanned before anything is built, and a type outside `MESSAGES` and `PLAIN` is an error,
+never a silently different value. There is no pickle.
+"""
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import ormsgpack
+from langchain_core import messages as kinds
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.serde.jsonplus import (
+    EXT_CONSTRUCTOR_KW_ARGS,
+    EXT_CONSTRUCTOR_POS_ARGS,
+    EXT_CONSTRUCTOR_SINGLE_ARG,
+    EXT_METHOD_SINGLE_ARG,
+    EXT_NUMPY_ARRAY,
+    EXT_PYDANTIC_V1,
+    EXT_PYDANTIC_V2,
+    JsonPlusSerializer,
+)
+from pydantic import BaseModel
+
+from ..errors import MessageError, RowError
+
+HASH_BYTES = 16
+HANDLE_CHARS = 12
+
+MESSAGES: dict[tuple[str, ...], type[BaseMessage]] = {
+    (kind.__module__, kind.__name__): kind
+    for kind in (
+        *(kinds.AIMessage, kinds.AIMessageChunk, kinds.ChatMessage, kinds.ChatMessageChunk),
+        *(kinds.FunctionMessage, kinds.FunctionMessageChunk, kinds.HumanMessage),
+        *(kinds.HumanMessageChunk, kinds.RemoveMessage, kinds.SystemMessage),
+        *(kinds.SystemMessageChunk, kinds.ToolMessage, kinds.ToolMessageChunk),
+    )
+}
+"""The classes a row may hold, by module and name."""
+
+PLAIN = frozenset(
+    {
+        *(("datetime", name) for name in ("datetime", "date", "time", "timedelta", "timezone")),
+        *(("ipaddress", f"IPv{v}{kind}") for v in (4, 6) for kind in ("Address", "Interface", "Network")),
+        *(("pathlib", name) for name in ("Path", "PosixPath", "WindowsPath")),
+        *(("pathlib._local", name) for name in ("Path", "PosixPath", "WindowsPath")),
+        ("builtins", "frozenset"),
+        ("builtins", "set"),
+        ("collections", "deque"),
+        ("decimal", "Decimal"),
+        ("re", "compile"),
+        ("uuid", "UUID"),
+        ("zoneinfo", "ZoneInfo"),
+    }
+)
+"""(module, name) of the values a message may hold besides what msgpack knows by itself."""
+
+_FIELDS = {kind: frozenset(kind.model_fields) for kind in MESSAGES.values()}
+_new: Callable[[type[BaseMessage]], BaseMessage] = object.__new__
+# the slots themselves: they need not be looked up for every message
+_set_fields: Callable[[BaseMessage, dict[str, Any]], None] = BaseModel.__dict__["__dict__"].__set__
+_set_names: Callable[[BaseMessage, set[str]], None] = BaseModel.__dict__["__pydantic_fields_set__"].__set__
+_set_extra: Callable[[BaseMessage, dict[str, Any]], None] = BaseModel.__dict__["__pydantic_extra__"].__set__
+_set_private: Callable[[BaseMessage, None], None] = BaseModel.__dict__["__pydantic_private__"].__set__
+_BUILDERS = {
+    EXT_CONSTRUCTOR_SINGLE_ARG,
+    EXT_CONSTRUCTOR_POS_ARGS,
+    EXT_CONSTRUCTOR_KW_ARGS,
+    EXT_METHOD_SINGLE_ARG,
+    EXT_PYDANTIC_V1,
+    EXT_PYDANTIC_V2,
+}
+_HEADS = {0xC7: 3, 0xC8: 4, 0xC9: 6}
+"""Bytes before the inside of an extension, the length and the code among them, by the first byte."""
+
+_NON_STR_KEYS = ormsgpack.OPT_NON_STR_KEYS
+PLAIN_OPTION = (
+    _NON_STR_KEYS
+    | ormsgpack.OPT_PASSTHROUGH_DATACLASS
+    | ormsgpack.OPT_PASSTHROUGH_DATETIME
+    | ormsgpack.OPT_PASSTHROUGH_ENUM
+    | ormsgpack.OPT_PASSTHROUGH_UUID
+)
+"""With it msgpack writes what it knows by itself as `dumps` does, and nothing else."""
+_SERIALIZER = JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=None)
+
+
+def dumps(message: BaseMessage) -> bytes:
+    """Serialise one message; MessageError names the message where a value in it has no serialised form.
+
+    As with every LangGraph checkpointer tuples come back as lists, pydantic objects in an artifact as dicts,
+    and an unpaired surrogate as a question mark.
+    """
+    try:
+        _, data = _SERIALIZER.dumps_typed(message)
+    except (ormsgpack.MsgpackEncodeError, TypeError, ValueError) as error:
+        raise MessageError(f"message {message.id!r} cannot be serialised: {error}") from error
+    return data
+
+
+def loads(data: bytes, *, row: str = "the row") -> BaseMessage:
+    """Build the message that `dumps` wrote; RowError, naming `row`, for all else, of which nothing is run.
+
+    The fields are taken as they were written. Validation would change some messages: one whose tool calls
+    were taken out would get them back from `additional_kwargs`.
+    """
+    if (message := loads_plain(data)) is not None:
+        return message
+    payload = _scanned(data, row)
+    match _SERIALIZER.loads_typed(("msgpack", payload)):
+        case [module, name, {"type": _, "content": _} as fields, *_] if set(map(type, fields)) == {str}:
+            return construct(MESSAGES[module, name], fields)
+        case _:
+            raise RowError(f"{row} is damaged: it holds a message without fields")
+
+
+def loads_plain(data: bytes) -> BaseMessage | None:
+    """Build a message with no other fields than its class has and no value but msgpack's own; None for all else."""
+    try:
+        # without a hook for extensions one that is nested is an error
+        module, name, fields, _ = ormsgpack.unpackb(data[_inside(data) :], option=_NON_STR_KEYS)
+        kind = MESSAGES[module, name]
+        return _built(kind, fields) if fields.keys() == _FIELDS[kind] else None
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return None
+
+
+def construct(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
+    """Do what `model_construct` does, four times as fast where the fields are exactly the class's own."""
+    return _built(kind, fields) if fields.keys() == _FIELDS[kind] else kind.model_construct(None, **fields)
+
+
+def _built(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
+    message = _new(kind)
+    _set_fields(message, fields)
+    _set_names(message, set(fields))
+    _set_extra(message, {})
+    _set_private(message, None)
+    return message
+
+
+def fingerprint(data: bytes) -> int:
+    """Return 64 bits of what is inside of a serialised message: against accidents, and for this process alone."""
+    return hash(data[_HEADS.get(data[0], 0) :])
+
+
+def is_still(message: BaseMessage, seen: int) -> bool:
+    """Say whether a message has the fields that bytes of this fingerprint were read to; False where none can tell."""
+    kind = type(message)
+    try:
+        parts = (kind.__module__, kind.__name__, message.__dict__, "model_validate_json")
+        return not message.__pydantic_extra__ and hash(ormsgpack.packb(parts, None, PLAIN_OPTION)) == seen
+    except (TypeError, ValueError):
+        return False
+
+
+def prove(message: BaseMessage, data: bytes) -> None:
+    """Raise MessageError unless `data`, which is `dumps(message)`, can be read again."""
+    try:
+        loads(data, row=f"message {message.id!r}")
+    except RowError as error:
+        raise MessageError(f"{error}: it could be written but not read again") from error
+
+
+def content_hash(data: bytes) -> bytes:
+    """Return the 16 bytes a serialised message is found by."""
+    return blake2b(data, digest_size=HASH_BYTES).digest()
+
+
+def digest(message: BaseMessage) -> str:
+    """Return 32 hexadecimal characters that differ where messages differ in any field."""
+    return content_hash(dumps(message)).hex()
+
+
+def handle(message: BaseMessage) -> str:
+    """Return the 12 characters by which a message is recalled from the archive: the start of its digest."""
+    return digest(message)[:HANDLE_CHARS]
+
+
+def digest_all(messages: Sequence[BaseMessage]) -> str:
+    """Return 32 hexadecimal characters for a list of messages; order and repetitions count."""
+    whole = blake2b(digest_size=HASH_BYTES)
+    for message in messages:
+        whole.update(content_hash(dumps(message)))
+    return whole.hexdigest()
+
+
+def _inside(data: bytes) -> int:
+    """Return where the inside of a message starts; ValueError for bytes that are not one message and no more."""
+    start = _HEADS.get(data[0], 0) if data else 0
+    if start and data[start - 1] == EXT_PYDANTIC_V2 and int.from_bytes(data[1 : start - 1]) == len(data) - start:
+        return start
+    raise ValueError("no message")
+
+
+def _scanned(data: bytes, row: str) -> bytes:
+    """Return the inside of the one message in `data`, whose types have all been seen, and nothing was built."""
+    found: list[bytes] = []
+    foreign: list[str] = []
+
+    def inside(code: int, payload: bytes) -> None:
+        names = _names(ormsgpack.unpackb(payload, ext_hook=inside, option=_NON_STR_KEYS))
+        if code != EXT_NUMPY_ARRAY and (code not in _BUILDERS or names not in PLAIN):
+            foreign.append(".".join(names) or f"extension {code}")
+
+    def outside(code: int, payload: bytes) -> None:
+        names = _names(ormsgpack.unpackb(payload, ext_hook=inside, option=_NON_STR_KEYS))
+        if code != EXT_PYDANTIC_V2 or names not in MESSAGES:
+            foreign.append(".".join(names) or f"extension {code}")
+        found.append(payload)
+
+    try:
+        whole = ormsgpack.unpackb(data, ext_hook=outside, option=_NON_STR_KEYS)
+    except ValueError as error:
+        raise RowError(f"{row} is damaged: {error}") from error
+    if foreign:
+        raise RowError(f"{row} holds {', '.join(foreign)}, which may not be loaded")
+    if whole is not None or len(found) != 1:
+        raise RowError(f"{row} holds no message")
+    return found[0]
+
+
+def _names(parts: Any) -> tuple[str, ...]:
+    """Return (module, name) of what an extension would build, or () where it names nothing."""
+    match parts:
+        case [str(module), str(name), *_]:
+            return module, name
+        case _:
+            return ()

@@ -1,0 +1,110 @@
+"""Ordered sequence numbers as runs: what a list of messages costs in a row.
+
+A list that mostly grows at its end is one to three runs at any length, a few bytes each. Order and
+repetitions are kept; a run only ever counts upwards.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from ..errors import RowError
+
+Runs = tuple[tuple[int, int], ...]
+"""(start, length) pairs, in order; every length is at least 1."""
+
+_SEVEN_BITS = 0x7F
+_MORE = 0x80
+_LARGEST = 2**62  # a start and a length stay within the 64 bits of a database together
+
+
+def runs_of(seqs: Iterable[int]) -> Runs:
+    """Join ordered sequence numbers into the fewest runs."""
+    runs: list[tuple[int, int]] = []
+    start = after = -1
+    for seq in seqs:
+        if seq != after:
+            if after > start:
+                runs.append((start, after - start))
+            start = seq
+        after = seq + 1
+    if after > start:
+        runs.append((start, after - start))
+    return tuple(runs)
+
+
+def first(runs: Runs, count: int) -> Runs:
+    """Return the runs of the first `count` sequence numbers."""
+    left = count
+    taken: list[tuple[int, int]] = []
+    for start, length in runs:
+        if left <= 0:
+            break
+        taken.append((start, min(length, left)))
+        left -= length
+    return tuple(taken)
+
+
+def extended(runs: Runs, seqs: Iterable[int]) -> Runs:
+    """Return the runs with more sequence numbers behind them."""
+    more = runs_of(seqs)
+    if not (runs and more and sum(runs[-1]) == more[0][0]):
+        return (*runs, *more)
+    (start, length), (_, added) = runs[-1], more[0]
+    return (*runs[:-1], (start, length + added), *more[1:])
+
+
+def expand(runs: Runs) -> Iterator[int]:
+    """Yield every sequence number of the runs, in order."""
+    return chain.from_iterable(range(start, start + length) for start, length in runs)
+
+
+def count(runs: Runs) -> int:
+    """Return how many messages the runs stand for."""
+    return sum(length for _, length in runs)
+
+
+def covering(many: Iterable[Runs]) -> Runs:
+    """Return the sorted runs, without overlap, that hold every sequence number of all the given ones."""
+    merged: list[tuple[int, int]] = []
+    for start, length in sorted(run for runs in many for run in runs):
+        end = start + length
+        if merged and start <= merged[-1][0] + merged[-1][1]:
+            first, held = merged[-1]
+            merged[-1] = (first, max(first + held, end) - first)
+        else:
+            merged.append((start, length))
+    return tuple(merged)
+
+
+def encode_runs(runs: Runs) -> bytes:
+    """Write runs as varints: start, length, start, length ..."""
+    out = bytearray()
+    for number in (n for run in runs for n in run):
+        rest = number
+        while rest > _SEVEN_BITS:
+            out.append(rest & _SEVEN_BITS | _MORE)
+            rest >>= 7
+        out.append(rest)
+    return bytes(out)
+
+
+def decode_runs(data: bytes, *, row: str = "the row") -> Runs:
+    """Read what `encode_runs` wrote; RowError, naming `row`, for anything else."""
+    numbers = _varints(data, row)
+    if len(numbers) % 2 or not all(numbers[1::2]) or max(numbers, default=0) > _LARGEST:
+        raise RowError(f"{row} is damaged: its runs do not add up")
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _varints(data: bytes, row: str) -> Sequence[int]:
+    numbers: list[int] = []
+    value = shift = 0
+    for byte in data:
+        value |= (byte & _SEVEN_BITS) << shift
+        shift = shift + 7 if byte & _MORE else 0
+        if not shift:
+            numbers.append(value)
+            value = 0
+    if shift:
+        raise RowError(f"{row} is damaged: its runs break off")
+    return numbers

@@ -1,0 +1,75 @@
+"""From what a builder or a middleware is given to the collaborators that the nodes work with."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import time
+from typing import Any, TypedDict, Unpack
+
+from langchain_core.messages import SystemMessage
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.nodes import CompactionSettings, Redaction, Summarizer
+from langgraph_compaction.nodes.runtime.dependencies import (
+    Collaborators,
+    Model,
+    ModelSource,
+    counter_of,
+    loaded,
+    redaction_of,
+)
+from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
+from langgraph_compaction.nodes.selection.strategies.registry import Strategy, with_own
+from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
+from langgraph_compaction.nodes.summary.key_information_sources import Given as KeyGiven
+from langgraph_compaction.nodes.summary.key_information_sources import providers_of
+from langgraph_compaction.nodes.summary.summarizers import summarizer_of
+
+
+class Given(TypedDict, total=False):
+    """The arguments that every way to build shares, in the words of `create_compacting_agent`."""
+
+    summarizer: Summarizer | Model | str | None
+    fallback_summarizers: Sequence[Summarizer | Model]
+    redact: Redaction | Callable[[str], str] | None
+    strategies: Mapping[str, Strategy] | None
+    triggers: Mapping[str, OwnTrigger] | None
+    key_information: KeyGiven
+    token_counter: Any
+    now: Callable[[], float] | None
+
+
+def gathered(
+    settings: CompactionSettings,
+    records: CompactionRecords,
+    *,
+    model: ModelSource = None,
+    prompt: str | SystemMessage | None = None,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
+    embedded: bool = False,
+    **given: Unpack[Given],
+) -> Collaborators:
+    """The collaborators; raises `SettingsError` for an argument that is not what it should be.
+
+    What blocks is due: the caller settles it.
+    """
+    counter = counter_of(given.get("token_counter"))
+    return Collaborators(
+        settings=settings,
+        records=records,
+        model=model,
+        summarizer=summarizer_of(given.get("summarizer")),
+        fallbacks=tuple(map(summarizer_of, given.get("fallback_summarizers", ()))),
+        redaction=redaction_of(given.get("redact")),
+        strategies=with_own(given.get("strategies")),
+        triggers=given.get("triggers") or {},
+        key_information=providers_of(given.get("key_information")),
+        counter=counter,
+        now=given.get("now") or time,
+        tools=[convert_to_openai_tool(tool) for tool in tools],
+        ephemeral=ephemeral_tools(tools),
+        prompt=SystemMessage(prompt) if isinstance(prompt, str) else prompt,
+        embedded=embedded,
+        due=[records.database.finish_setup, *([partial(loaded, counter)] if counter else [])],
+    )

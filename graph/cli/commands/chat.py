@@ -1,0 +1,151 @@
+"""`chat`: talk to an agent whose conversation stays inside its window."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
+from langgraph_compaction.checkpoint.db.urls import place
+from langgraph_compaction.nodes import CompactionError, CompactionSettings, UnknownWindowError
+from langgraph_compaction.nodes.runtime.dependencies import model_name
+
+from ...builder import Graph, create_compacting_agent
+from ...chat_model import agent_model, has_key
+from ...lab.demo.library_tools import library_tools
+from ..conversation import Conversation, Happening
+from ..output.json_lines import JsonLines
+from ..output.model_failures import explained
+from ..output.terminal import Terminal
+from ..storage import storage
+
+Screen = Terminal | JsonLines
+
+ECHO_ROUNDS = 2
+"""The round floor with the echo: even a short conversation can be compacted."""
+
+HELP = "/compact FOCUS (or nothing), /status, /quit; an empty line tries a failed turn again."
+
+
+def chat(
+    *,
+    thread: Annotated[str, typer.Option(help="The conversation's name, to take it up again with --db.")] = "chat",
+    window: Annotated[int | None, typer.Option(min=1, help="Tokens the model accepts, if it does not say.")] = None,
+    tools: Annotated[bool, typer.Option("--tools", help="Let it read Python's standard library.")] = False,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Be asked before a compaction.")] = False,
+    db: Annotated[
+        str | None, typer.Option(help="URL of the database to keep it; else it ends with the command.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines instead of a terminal.")] = False,
+) -> None:
+    """Talk to an agent in the terminal, and watch its window.
+
+    With OPENAI_API_KEY the model is real (OPENAI_MODEL, OPENAI_BASE_URL), else a scripted echo. Inside the chat:
+    /compact FOCUS, /status, /quit.
+    """
+    screen: Screen = JsonLines() if as_json else Terminal()
+    try:
+        with storage(db) as saver:
+            graph = _graph(screen, saver, window=window, tools=tools, confirm=confirm)
+            with contextlib.suppress(EOFError, KeyboardInterrupt):  # the person ends the chat
+                _talk(screen, Conversation(graph, thread))
+            kept_in = place(saver.database.engine.url) if db and saver.database.durable else None
+            screen.note(f"Bye. The conversation is kept as {thread} in {kept_in}." if kept_in else "Bye.")
+    except UnknownWindowError as error:
+        screen.error(f"{error}; here: --window TOKENS")
+        raise typer.Exit(1) from error
+    except (CompactionError, CheckpointError) as error:
+        screen.error(str(error))
+        raise typer.Exit(1) from error
+
+
+def _graph(screen: Screen, saver: SQLAlchemySaver, *, window: int | None, tools: bool, confirm: bool) -> Graph:
+    """The agent, after a first line that says who it is."""
+    (model, known), real = agent_model(), has_key()
+    if real:
+        screen.note(f"You talk to {model_name(model)} at {os.environ.get('OPENAI_BASE_URL', 'OpenAI')}. {HELP}")
+    else:
+        screen.note("This model is scripted: it only repeats what you say. With OPENAI_API_KEY set it is a real one.")
+        screen.note(HELP)
+    settings = CompactionSettings(context_window=window or known, require_confirmation=confirm)
+    if not real:
+        few = {"dialogue_rounds_keep_min": ECHO_ROUNDS, "dialogue_beyond_keep": 0}
+        settings = settings.model_copy(update=few)
+    return create_compacting_agent(
+        model,
+        library_tools() if tools else (),
+        settings=settings,
+        summarizer=model if real else "digest",
+        checkpointer=saver,
+    )
+
+
+def _talk(screen: Screen, conversation: Conversation) -> None:
+    """Read and answer until `/quit`; raises `EOFError` or `KeyboardInterrupt` where the person left otherwise."""
+    if before := conversation.status().messages:
+        screen.note(f"Taking up {conversation.thread}: {before} messages.")
+        screen.gauge(conversation.standing)
+    _turn(screen, conversation, iter(()))
+    while True:
+        line = screen.read("you> ").strip()
+        command, _, rest = line.partition(" ")
+        if command == "/quit":
+            return
+        if command == "/status":
+            screen.status(conversation.status())
+        elif command == "/compact":
+            _turn(screen, conversation, conversation.compact(rest.strip() or None))
+        elif command.startswith("/"):
+            screen.note(f"There is no {command}: {HELP}")
+        elif line:
+            _turn(screen, conversation, conversation.say(line))
+        elif conversation.unfinished:
+            _turn(screen, conversation, conversation.go_on())
+
+
+def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happening]) -> None:
+    """Show a turn to its end, with the questions that come up; a failure is one line, and the chat goes on."""
+    try:
+        shown, asked = _show(screen, happenings), False
+        while (question := conversation.question) is not None:
+            answer, asked = _understood(screen.ask(question), question["answers"]), True
+            shown = _show(screen, conversation.answer(answer)) or shown
+        if asked and (given := conversation.handoff) is not None:
+            conversation.move()
+            screen.note(f"Going on as {conversation.thread}, with a summary of what was said.")
+            shown = _show(screen, conversation.take_over(given))
+    except (EOFError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises, the chat goes on
+        retry = " An empty line tries again." if conversation.unfinished else ""
+        screen.error(f"{explained(error)}.{retry}")
+        return
+    if shown:
+        screen.gauge(conversation.standing)
+
+
+def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:
+    """Show what happens; whether anything did."""
+    shown = False
+    for happening in happenings:
+        shown = True
+        if happening[0] == "token":
+            screen.token(happening[1])
+        elif happening[0] == "event":
+            screen.event(happening[1])
+        else:
+            screen.note(f"→ {happening[1]}")
+    screen.end_answer()
+    return shown
+
+
+def _understood(answer: str, offered: list[Any]) -> object:
+    """What `confirm` takes: yes, no, or a focus; over the limit one of the ways it offers."""
+    said = answer.strip()
+    if "compact" in offered:
+        return said
+    if said.lower() in {"", "y", "yes"}:
+        return True
+    return False if said.lower() in {"n", "no"} else {"accept": True, "focus": said}

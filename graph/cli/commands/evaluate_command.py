@@ -1,0 +1,246 @@
+"""`evaluate`: what of recorded conversations is left after each policy, beside chance and `trim_messages`."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from langchain_core.messages import AnyMessage
+from rich import box
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.nodes import CompactionSettings, SettingsError
+from langgraph_compaction.nodes.config.base_model import nearest
+from langgraph_compaction.nodes.config.presets import PRESETS
+
+from ...lab.evaluation.evaluation_chart import SUFFIXES, write_chart, write_courses
+from ...lab.evaluation.online import BASELINES as ONLINE_BASELINES
+from ...lab.evaluation.online import Online
+from ...lab.evaluation.online_scores import replayed
+from ...lab.evaluation.policies import BASELINES, Policy, compacted
+from ...lab.evaluation.recoverable import RECOVERED
+from ...lab.evaluation.scores import SAID, Task, measured, task
+from ...lab.evaluation.survival import cut
+from ...lab.recordings import Recording, read_recordings
+from ...lab.replay.online_runs import run_of, through_the_graph
+from ...lab.replay.user_parts import OwnParts, own_parts
+from ...offline_edit import newest
+from ..open_database import kept, told
+from ..output.online_table import print_online
+from ..output.printing import Output, print_lines
+
+_LEGEND = (
+    "Of what the calls after the cut need of what stood before it: identifiers that are left (recall), near two of "
+    "the words that gave them meaning (bound), calls all of whose identifiers are left (calls). Rules: constraints "
+    "put at the top, middle and bottom of the user's words that are left; precise: constraints among the sentences "
+    "that a digest lists as rules, of as many remarks as constraints. Used: tokens, of the cap, as a quotient. "
+    "Intervals of bound: bootstrap over runs, 95 %."
+)
+
+_NEEDED = ("recall", "bound", "calls")
+_HEADINGS = ("cap", "policy", "recall", "bound", "95 %", "calls", "rules", "precise", "used", "recov-\nerable")
+
+
+def _shares(value: str) -> str:
+    for share in value.split(","):
+        try:
+            number = float(share)
+        except ValueError:
+            number = 0.0
+        if not 0 < number <= 1:
+            raise typer.BadParameter(f"{share.strip()!r} is no share; give numbers above 0 and up to 1: 0.1,0.25,0.5")
+    return value
+
+
+def _chart(value: Path | None) -> Path | None:
+    if value is not None and value.suffix not in SUFFIXES:
+        raise typer.BadParameter(f"{value} is none of {', '.join(SUFFIXES)}")
+    return value
+
+
+def evaluate(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Recorded conversations; as `replay` reads them.")
+    ] = None,
+    *,
+    preset: Annotated[
+        str, typer.Option(help=f"Presets, with commas, and strategies of --use: {', '.join(PRESETS)}.")
+    ] = "faithful,selective",
+    budget: Annotated[
+        str, typer.Option(callback=_shares, help="Caps, as shares of the tokens before the cut.")
+    ] = "0.1,0.25,0.5",
+    cut_at: Annotated[
+        str, typer.Option("--cut", callback=_shares, help="Where to cut a run, as shares of its messages.")
+    ] = "0.5",
+    online: Annotated[
+        bool, typer.Option("--online", help="Play the runs whole, turn by turn: what was available, what it cost.")
+    ] = False,
+    window: Annotated[
+        str, typer.Option(callback=_shares, help="With --online: windows, as shares of a run's own tokens.")
+    ] = "0.5",
+    use: Annotated[str | None, typer.Option(help="A Python file with STRATEGIES of your own, by name.")] = None,
+    db: Annotated[str | None, typer.Option(help="URL of a checkpoint database to read threads of.")] = None,
+    thread: Annotated[list[str] | None, typer.Option(help="A thread of --db; once for each.")] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(callback=_chart, help="Draw it, retention against budget or the course: .svg, .png or .html."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a policy and budget, or window; shares of 1.")
+    ] = False,
+) -> None:
+    """Measure without a model what presets and strategies keep of conversations that really happened.
+
+    A run is cut, what stands before is compacted to a cap, and what the calls after the cut need is looked for in the
+    result. Random whole exchanges and `trim_messages` get the same caps. --use runs the file it names. With --online
+    nothing is cut: the whole run is played in a small window, through the real graph.
+    """
+    with told():
+        own = own_parts(use) if use else OwnParts()
+        chosen = _chosen([name.strip() for name in preset.split(",")], own)
+        recordings = [one for file in files or () for one in read_recordings(file)]
+        recordings += _threads(db, thread or [])
+        if not recordings:
+            raise SettingsError("name files of conversations, or threads of a database: --db URL --thread ID")
+        if online:
+            rows = _online(recordings, chosen, own, _numbers(window))
+        else:
+            rows = _measured(_tasks(recordings, _numbers(cut_at)), chosen, own, _numbers(budget))
+        if as_json:
+            print_lines({**row, "note": SAID} for row in rows)
+        else:
+            (print_online if online else _print)(rows)
+        if chart is not None:
+            draw = write_courses if online else write_chart
+            draw(rows, chart, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
+
+
+def _numbers(shares: str) -> list[float]:
+    return [float(share) for share in shares.split(",")]
+
+
+def _chosen(names: Sequence[str], own: OwnParts) -> dict[str, CompactionSettings]:
+    """The settings of each preset or strategy that is to be measured."""
+    known = [*PRESETS, *own.strategies]
+    for name in names:
+        if name not in known:
+            raise SettingsError(f"there is no preset or strategy {name!r}; {nearest(name, known)}")
+    return {name: _settings(name) for name in names}
+
+
+def _settings(name: str) -> CompactionSettings:
+    """A preset, or a strategy of one's own with the usual settings."""
+    given: dict[str, Any] = {"preset": name} if name in PRESETS else {"strategies": (name,)}
+    return CompactionSettings.model_validate(given)
+
+
+def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
+    """The whole conversations of threads, with what compactions took out of view."""
+    if db is None:
+        if threads:
+            raise SettingsError("--thread needs --db: the database that the thread is in")
+        return []
+    with kept(db, *threads) as saver:
+        found: list[Recording] = []
+        for thread in threads or saver.threads():
+            values = newest(saver, thread).checkpoint["channel_values"]
+            head = (values.get("compaction") or {}).get("head")
+            whole = CompactionRecords(saver.database).transcript(thread, "", values["messages"], head=head)
+            found.append(Recording(name=thread, messages=tuple(whole)))
+        return found
+
+
+def _tasks(recordings: Sequence[Recording], shares: Sequence[float]) -> list[Task]:
+    """Each run cut at each place; only those of which something stands before the cut."""
+    runs = [
+        cut(one.name, cast("Sequence[AnyMessage]", one.messages), share) for one in recordings for share in shares
+    ]
+    tasks = [task(run, seed) for seed, run in enumerate(runs) if run.old]
+    if not tasks:
+        raise SettingsError("the conversations are too short to be cut: nothing stands before the cut")
+    return tasks
+
+
+def _measured(
+    tasks: Sequence[Task], chosen: Mapping[str, CompactionSettings], own: OwnParts, budgets: Sequence[float]
+) -> list[dict[str, Any]]:
+    ours = {name: (compacted(settings, own.strategies),) for name, settings in chosen.items()}
+    policies: dict[str, Sequence[Policy]] = {**ours, **BASELINES}
+    with _progress("contexts", len(tasks) * len(policies) * len(budgets)) as seen:
+        return list(measured(tasks, policies, budgets, seen=seen))
+
+
+def _online(
+    recordings: Sequence[Recording],
+    chosen: Mapping[str, CompactionSettings],
+    own: OwnParts,
+    windows: Sequence[float],
+) -> list[dict[str, Any]]:
+    ours = {name: (through_the_graph(settings, recordings, own),) for name, settings in chosen.items()}
+    policies: dict[str, Sequence[Online]] = {**ours, **ONLINE_BASELINES}
+    runs = [run_of(one) for one in recordings]
+    with _progress("runs", len(runs) * len(policies) * len(windows)) as seen:
+        return list(replayed(runs, policies, windows, seen=seen))
+
+
+@contextmanager
+def _progress(name: str, total: int) -> Generator[Callable[[], None]]:
+    """A bar on a terminal; what it gives is called after each of so many steps."""
+    console = Output(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(name, total=total)
+        yield lambda: progress.advance(bar)
+
+
+def _print(rows: Sequence[Mapping[str, Any]]) -> None:
+    first = rows[0]
+    table = Table(
+        box=box.SIMPLE,
+        padding=0,
+        show_edge=False,
+        title=f"{first['runs']} runs, {first['cuts']} cuts, {first['identifiers']} identifiers of "
+        f"{first['later_calls']} later calls",
+    )
+    recoverable = any(row.get("recoverable") is not None for row in rows)
+    for heading in _HEADINGS if recoverable else _HEADINGS[:-1]:
+        table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=True)
+    for place, row in enumerate(rows):
+        following = rows[place + 1]["budget"] if place + 1 < len(rows) else None
+        low, high = row["ci95"]["bound"]
+        recall, bound, calls = (_percent(row[name] if row["identifiers"] else None) for name in _NEEDED)
+        table.add_row(
+            f"{row['budget']:.0%}",
+            row["policy"],
+            recall,
+            bound,
+            f"{100 * low:.0f}-{100 * high:.0f}" if bound else "",
+            calls,
+            "/".join(f"{100 * share:.0f}" for share in row["rules"].values()),
+            _percent(row["precision"]),
+            f"{row['tokens_over_cap']:.2f}" + ("" if row["within_cap"] == 1 else "!"),
+            *([_with_chance(row)] if recoverable else []),
+            end_section=following != row["budget"],
+        )
+    console = Output()
+    console.print(table)
+    for row in rows:
+        if row["within_cap"] < 1 or row["broken_pairs"]:
+            flaws = f"{100 - 100 * row['within_cap']:.1f} % over the cap, {row['broken_pairs']} pairs broken"
+            console.print(f"{row['policy']} at {row['budget']:.0%}: {flaws}", style="red")
+    console.print(_LEGEND, style="dim")
+    if recoverable:
+        console.print(f"{RECOVERED} In the table: the one / the other, in %.", style="dim")
+    console.print(SAID)
+
+
+def _with_chance(row: Mapping[str, Any]) -> str:
+    shares = (row.get(name) for name in ("recoverable", "recoverable_by_chance"))
+    return "/".join(f"{100 * share:.0f}" for share in shares if share is not None)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f}"

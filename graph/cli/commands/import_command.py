@@ -1,0 +1,161 @@
+"""`import-checkpoints`: the threads of LangGraph's own savers, carried over and verified."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint.db.urls import is_memory, sync_url
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import (
+    Begun,
+    Event,
+    Failed,
+    Found,
+    Verified,
+    Written,
+    import_checkpoints,
+    open_source,
+)
+from langgraph_compaction.nodes import SettingsError
+
+from ..open_database import told
+from ..output.printing import Output, complain, print_lines, words
+
+_INTERRUPTED = 130
+_STEPS = 2
+"""A checkpoint is written, and then verified."""
+
+
+@dataclass
+class Outcome:
+    """What became of an import."""
+
+    threads: int = 0
+    checkpoints: int = 0
+    already: int = 0
+    written: int = 0
+    verified: int = 0
+    held_back: int = 0
+    failed: list[Failed] = field(default_factory=list[Failed])
+
+    def add(self, event: Event) -> None:
+        """Count an event in."""
+        match event:
+            case Found():
+                self.threads, self.checkpoints = event.threads, event.checkpoints
+            case Begun():
+                self.already += event.already
+            case Written():
+                self.written += 1
+            case Verified():
+                self.verified += 1
+            case Failed():
+                self.held_back += event.held_back
+                self.failed.append(event)
+
+    @property
+    def flawless(self) -> bool:
+        """Whether every checkpoint stands in the target as in the source."""
+        return not self.failed and self.verified == self.checkpoints
+
+
+def import_command(
+    *,
+    source: Annotated[
+        str, typer.Option("--from", help="URL of a SqliteSaver's or PostgresSaver's database; only read.")
+    ],
+    target: Annotated[
+        str, typer.Option("--to", help="URL of the database to carry threads over to; made if needed.")
+    ],
+    thread: Annotated[list[str] | None, typer.Option(help="Carry over this thread only; may be repeated.")] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="module:Class that values may hold besides LangGraph's types; repeatable."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object with the figures and what failed.")
+    ] = False,
+) -> None:
+    """Carry the threads of a SqliteSaver or PostgresSaver over, and verify them state by state.
+
+    May be stopped and run again: it goes on where it was, and writes nothing twice. Exits with 1, and a list, where
+    a checkpoint could not be carried over or does not read back as it was.
+    """
+    outcome = Outcome()
+    console = Output(stderr=as_json)
+    with told():
+        kinds = [_class(name) for name in allow or ()]
+        if is_memory(sync_url(target)):
+            raise SettingsError("--to names a database in memory, which would end with the command")
+        try:
+            with open_source(source, allow=kinds) as opened, SQLAlchemySaver.from_url(target, allow=kinds) as saver:
+                saver.setup()
+                _follow(import_checkpoints(opened, saver, threads=thread or None), outcome, console)
+        except KeyboardInterrupt:
+            complain(f"stopped; run the command again to go on ({outcome.written:,} checkpoints written in this run)")
+            raise typer.Exit(_INTERRUPTED) from None
+    if as_json:
+        print_lines([asdict(outcome)])
+    else:
+        _tell(outcome, console)
+    if not outcome.flawless:
+        raise typer.Exit(1)
+
+
+def _follow(events: Iterable[Event], outcome: Outcome, console: Output) -> None:
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[done]}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("threads", total=None, done="")
+        for event in events:
+            outcome.add(event)
+            match event:
+                case Found():
+                    progress.update(task, total=_STEPS * event.checkpoints)
+                case Begun():
+                    progress.update(task, description=f"thread {event.thread_id[:36]}", advance=event.already)
+                case Written() | Verified():
+                    progress.advance(task)
+                case Failed():
+                    progress.advance(task, 1 + _STEPS * event.held_back)
+            written = outcome.already + outcome.written
+            progress.update(
+                task, done=f"{written:,} written, {outcome.verified:,} verified of {outcome.checkpoints:,}"
+            )
+
+
+def _tell(outcome: Outcome, console: Output) -> None:
+    figures = (
+        f"{outcome.checkpoints:,} checkpoints in {outcome.threads:,} threads: {outcome.already:,} were there before, "
+        f"{outcome.written:,} written now; {outcome.verified:,} read back and equal to the source"
+    )
+    console.print(words(figures, "green" if outcome.flawless else "yellow"), soft_wrap=True)
+    alike: dict[tuple[str, str], list[Failed]] = {}
+    for failed in outcome.failed:
+        alike.setdefault((failed.thread_id, failed.reason), []).append(failed)
+    for (thread, reason), [first, *others] in alike.items():
+        place = f"{first.checkpoint_id} in {first.namespace}" if first.namespace else first.checkpoint_id
+        more = f" and {len(others):,} more" if others else ""
+        behind = f"; {first.held_back:,} later ones of the thread wait behind it" if first.held_back else ""
+        complain(f"thread {thread}, checkpoint {place}{more}: {reason}{behind}")
+
+
+def _class(name: str) -> type:
+    module, _, kind = name.partition(":")
+    try:
+        found: Any = getattr(import_module(module), kind)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(
+            f"--allow {name}: {error}; it takes module:Class, of a module that can be imported"
+        ) from error
+    if not isinstance(found, type):
+        raise SettingsError(f"--allow {name}: that is no class")
+    return found

@@ -1,0 +1,92 @@
+"""`inspect`: a report of one thread, as a page of its own, as data, or followed while it goes on."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.filesize import decimal
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.nodes import SettingsError
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter
+
+from ...inspector.course import Course, read, stamp
+from ...inspector.page import page
+from ...inspector.report import Report, report_of
+from ...inspector.serving import HOST, Server
+from ..open_database import kept
+from ..output.printing import Output, print_lines, words
+from .threads_command import Db, Thread
+
+JsonInstead = Annotated[bool, typer.Option("--json", help="Print the data of the report instead.")]
+
+
+def inspect(
+    thread: Thread,
+    *,
+    db: Db,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="OUT", help="Where to write the page; THREAD.html without.")
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Follow the thread in a browser on this machine instead.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --serve; 0 is any that is free.")] = 8321,
+    as_json: JsonInstead = False,
+) -> None:
+    """Write a report of a thread: its sizes turn by turn, what each compaction did, and all that was said.
+
+    It is one file that works offline. Nothing of the thread is changed.
+    """
+    with kept(db, thread) as saver:
+        if as_json:
+            print_lines([_report(saver, thread)])
+        elif serve:
+            _serve(saver, thread, port)
+        else:
+            _write(_report(saver, thread), html or Path(file_name(thread)))
+
+
+def file_name(thread: str) -> str:
+    """A file's name for a thread, whatever its id is."""
+    return f"{re.sub(r'[^0-9A-Za-z_.-]+', '_', thread).lstrip('.')[:100] or 'thread'}.html"
+
+
+def _report(saver: SQLAlchemySaver, thread: str) -> Report:
+    known = stamp(saver, thread)  # before the rest: what is written meanwhile is then told at the next poll
+    course = read(saver, thread)
+    return report_of(course, _counter(course), stamp=known)
+
+
+def _counter(course: Course) -> TokenCounter:
+    """What the thread's graph counted with, where it is a counter of ours."""
+    approximate = approximate_counter()
+    return approximate if {row.counter for row in course.attempts} == {approximate.name} else tiktoken_counter()
+
+
+def _write(report: Report, out: Path) -> None:
+    text = page(report)
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(
+            f"the page cannot be written to {out}: {error.strerror}; name another place by --html"
+        ) from error
+    counts = f"{len(report['requests'])} requests, {len(report['attempts'])} compactions"
+    told = f"{out}: {counts}, {decimal(out.stat().st_size)}"
+    Output().print(words(told), soft_wrap=True)
+
+
+def _serve(saver: SQLAlchemySaver, thread: str, port: int) -> None:
+    try:
+        serving = Server(lambda: _report(saver, thread), lambda: stamp(saver, thread), port)
+    except OSError as error:
+        raise SettingsError(f"port {port} cannot be used: {error.strerror}; choose another by --port") from error
+    with serving:
+        told = f"http://{HOST}:{serving.server_port}/ follows {thread}; Ctrl-C ends it"
+        Output().print(words(told), soft_wrap=True)
+        try:
+            serving.serve_forever()
+        except KeyboardInterrupt:
+            Output().print("ended")

@@ -1,0 +1,101 @@
+"""`preview`: what a compaction of a thread would do, without doing it."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.config.loading import load_settings
+from langgraph_compaction.nodes.conversation.tokens import named_counter
+from langgraph_compaction.nodes.runtime.dependencies import window_of
+from langgraph_compaction.nodes.runtime.engine import Call
+from langgraph_compaction.nodes.state import with_ids
+from langgraph_compaction.nodes.summary.fallback_chain import ladder_of
+from langgraph_compaction.nodes.summary.summarizers import summarizer_of
+
+from ...history import Preview, call_on, previewed
+from ...offline_edit import newest
+from ..open_database import kept
+from ..output.printing import Output, print_lines, words
+from .presets_command import settings_of
+from .show_command import line_of, plain
+from .threads_command import AsJson, Db, Thread
+
+
+def preview(
+    thread: Thread,
+    *,
+    db: Db,
+    preset: Annotated[str | None, typer.Option(help="What would compact, as `presets` lists them.")] = None,
+    window: Annotated[int | None, typer.Option(min=1, help="Tokens that the model accepts.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A YAML file of settings, as `presets NAME` prints; the others stand over it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a compaction of a thread would do now, without doing it.
+
+    No model is asked and nothing is written. Prompt and tools count as at the thread's last call; the size of a
+    summary is about what it may be.
+    """
+    with kept(db, thread) as saver:
+        settings = _settings(preset, window, config)
+        values: dict[str, Any] = newest(saver, thread).checkpoint["channel_values"]
+        call = _call(settings, values)
+        seen = previewed(call, with_ids(values["messages"]), ladder_of(summarizer_of(None))[0])
+    if as_json:
+        print_lines([{"thread_id": thread, **_sizes(call), **_as_dict(seen)}])
+        return
+    console = Output()
+    console.print(_headline(seen, call), soft_wrap=True)
+    for title, messages in (
+        ("would leave the view", seen.dropped),
+        ("would be shortened", [old for old, _ in seen.clipped]),
+    ):
+        if messages:
+            console.print(Text(f"\n{title}: {len(messages)} messages", "bold"))
+        for message in messages:
+            console.print(line_of(message, whole=False), soft_wrap=True)
+
+
+def _settings(preset: str | None, window: int | None, config: Path | None) -> CompactionSettings:
+    given: dict[str, Any] = {} if preset is None else {"preset": settings_of(preset).preset}
+    if window is not None:
+        given["context_window"] = window
+    settings = load_settings(yaml=config, **given)
+    if settings.context_window is None and settings.fallback_window is None:
+        raise typer.BadParameter(
+            "no window is known here: say how many tokens the model accepts", param_hint="--window"
+        )
+    return settings
+
+
+def _call(settings: CompactionSettings, values: Mapping[str, Any]) -> Call:
+    usage: Mapping[str, Any] = values["compaction"].get("usage") or {}
+    counter = named_counter(settings.token_counter, usage.get("model"))
+    return call_on(
+        values, settings, counter=counter, overhead=usage.get("fixed", 0), window=window_of(settings, None)
+    )
+
+
+def _sizes(call: Call) -> dict[str, int]:
+    return {"window": call.sizes.window, "limit": call.sizes.limit, "trigger": call.sizes.trigger}
+
+
+def _as_dict(seen: Preview) -> dict[str, Any]:
+    figures = {one.name: getattr(seen, one.name) for one in fields(seen)}
+    return {**figures, "dropped": plain(seen.dropped), "clipped": plain([old for old, _ in seen.clipped])}
+
+
+def _headline(seen: Preview, call: Call) -> Text:
+    sizes = f"(trigger {call.sizes.trigger:,}, limit {call.sizes.limit:,})"
+    if seen.reason:
+        return words(f"nothing would be done: {seen.reason}; the request holds {seen.tokens_before:,} tokens {sizes}")
+    summary = "a summary" if seen.summary else "no summary"
+    return words(
+        f"{seen.strategy}, {summary}: {seen.tokens_before:,} -> about {seen.tokens_after_about:,} tokens {sizes}"
+    )

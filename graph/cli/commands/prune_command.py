@@ -1,0 +1,102 @@
+"""`prune`: old checkpoints, and what they alone held, are erased."""
+
+import re
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.filesize import decimal
+
+from langgraph_compaction.checkpoint import LeaseError, SQLAlchemySaver, ThreadStats
+
+from ..open_database import kept
+from ..output.printing import cells, complain, print_lines
+from ..undone_change import rehearsed
+from .threads_command import AsJson, Db, print_table, table_of
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def _age(value: str | None) -> str | None:
+    if value is not None and not re.fullmatch(rf"\d+[{''.join(_SECONDS)}]", value):
+        raise typer.BadParameter(f"{value!r} is no age; one looks like 30d, 12h or 45m")
+    return value
+
+
+def prune(
+    threads: Annotated[list[str] | None, typer.Argument(metavar="[THREAD]...", help="Ids of threads.")] = None,
+    *,
+    db: Db,
+    every: Annotated[bool, typer.Option("--all", help="All threads.")] = False,
+    keep_last: Annotated[int | None, typer.Option(min=1, help="Keep so many checkpoints of each namespace.")] = None,
+    older_than: Annotated[
+        str | None, typer.Option(callback=_age, help="Erase only what is older (30d, 12h, 45m), never the newest.")
+    ] = None,
+    strategy: Annotated[
+        Literal["keep_latest", "delete"], typer.Option(help="Keep the newest checkpoint, or erase the thread.")
+    ] = "keep_latest",
+    archive: Annotated[
+        Literal["keep", "drop"], typer.Option(help="What compactions took out of view, and their snapshots.")
+    ] = "keep",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and erase nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Erase old checkpoints of threads, and the messages that nothing else holds.
+
+    Safe while agents write. Forks keep their line, and a delta channel what it is rebuilt from. A compaction whose
+    archive is dropped can no longer be undone.
+    """
+    if every == bool(threads):
+        raise typer.BadParameter("name the threads, or give --all")
+    if strategy == "delete" and (keep_last or older_than):
+        raise typer.BadParameter("a thread that is erased keeps nothing", param_hint="--strategy")
+    options: dict[str, Any] = {"strategy": strategy, "archive": archive}
+    if keep_last is not None:
+        options["keep_last"] = keep_last
+    if older_than is not None:
+        options["older_than"] = float(older_than[:-1]) * _SECONDS[older_than[-1]]
+    rows: list[dict[str, Any]] = []
+    refused = False
+    with kept(db, *(threads or [])) as saver:
+        for thread in threads or saver.threads():
+            try:
+                rows += _pruned(saver, thread, options, dry_run=dry_run)
+            except LeaseError as error:
+                complain(str(error))
+                refused = True
+        if not dry_run:
+            saver.reclaim()
+    _show(rows, as_json=as_json, dry_run=dry_run)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _pruned(saver: SQLAlchemySaver, thread: str, options: dict[str, Any], *, dry_run: bool) -> list[dict[str, Any]]:
+    """Prune a thread, or rehearse it, and return what went; nothing where somebody else erased it meanwhile."""
+    if dry_run:
+        with rehearsed(saver.database) as database:
+            gone = _pruned(SQLAlchemySaver(database), thread, options, dry_run=False)
+        return [{**row, "dry_run": True} for row in gone]
+    before = saver.stats(thread)
+    saver.prune([thread], **options)
+    after = saver.stats(thread)
+    return [_gone(one, after[0] if after else None) for one in before]
+
+
+def _gone(before: ThreadStats, after: ThreadStats | None) -> dict[str, Any]:
+    kinds = ("checkpoints", "writes", "messages", "total_bytes")
+    left = {kind: getattr(after, kind) if after else 0 for kind in kinds}
+    erased = {f"{kind}_erased": getattr(before, kind) - left[kind] for kind in kinds}
+    return {"thread_id": before.thread_id, **erased, "checkpoints_left": left["checkpoints"], "dry_run": False}
+
+
+def _show(rows: list[dict[str, Any]], *, as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        print_lines(rows)
+        return
+    table = table_of(left=("thread",), right=("checkpoints", "writes", "messages", "bytes", "left"))
+    table.title = "would be erased" if dry_run else "erased"
+    table.title_justify = "left"
+    for row in rows:
+        gone = (row["checkpoints_erased"], row["writes_erased"], row["messages_erased"])
+        table.add_row(*cells(row["thread_id"], *gone, decimal(row["total_bytes_erased"]), row["checkpoints_left"]))
+    print_table(table, "There are no threads.")

@@ -1,0 +1,55 @@
+"""`recall`: get back what left the view of a thread, in the words it had."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.summary.recall_answer import answer
+
+from ...recall_tool import MAX_TOKENS, Wanted, look_up
+from ..open_database import kept
+from ..output.printing import Output, print_lines, words
+from .show_command import plain
+from .threads_command import AsJson, Db, Thread
+
+
+def recall(
+    thread: Thread,
+    query: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUERY]...", help="Words or identifiers that stand in it.")
+    ] = None,
+    *,
+    db: Db,
+    handle: Annotated[
+        str | None, typer.Option(help="A message's handle or a compaction's id; with a query: where to look.")
+    ] = None,
+    since: Annotated[datetime | None, typer.Option(help="Out of view since then (UTC).")] = None,
+    until: Annotated[datetime | None, typer.Option(help="Out of view until then (UTC).")] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of the answer.")] = MAX_TOKENS,
+    as_json: AsJson = False,
+) -> None:
+    """Find what compactions took out of a thread's view, in its original words.
+
+    As JSON each message found is whole, the best first; --max-tokens bounds the answer in words.
+    """
+    wanted = " ".join(query or ())
+    with kept(db, thread) as saver:
+        asked = Wanted(query=wanted, handle=handle, since=_at(since), until=_at(until), max_tokens=max_tokens)
+        found = look_up(CompactionRecords(saver.database), thread, asked)
+    if as_json:
+        places = [
+            {"compaction_id": one.compaction_id, "archived_at": one.archived_at, "score": one.score} for one in found
+        ]
+        print_lines(
+            {**place, **message} for place, message in zip(places, plain([one.message for one in found]), strict=True)
+        )
+        return
+    told = answer(found, wanted, max_tokens=max_tokens, counter=tiktoken_counter())
+    Output().print(words(told), soft_wrap=True)
+
+
+def _at(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.replace(tzinfo=UTC).timestamp()

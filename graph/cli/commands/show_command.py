@@ -1,0 +1,129 @@
+"""`show`, `diff` and `transcript`: what a compaction did, and all that was ever said."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, cast
+
+import typer
+from langchain_core.messages import AnyMessage, BaseMessage
+from rich.text import Text
+
+from langgraph_compaction.checkpoint import (
+    CompactionRecords,
+    LedgerRow,
+    UnknownAttemptError,
+)
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    handle,
+)
+from langgraph_compaction.nodes.conversation.tokens import texts_of
+
+from ...history import parted
+from ...offline_edit import newest
+from ..open_database import kept
+from ..output.printing import Output, print_lines, words
+from .threads_command import AsJson, Db, Thread, at
+from .undo_command import Named
+
+_SHOWN = 200
+"""Characters of a message in a list."""
+
+
+def show(
+    thread: Thread,
+    compaction: Named,
+    *,
+    db: Db,
+    whole: Annotated[bool, typer.Option("--whole", help="Messages in full length.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show one compaction: its figures, its summary, what left and what was shortened."""
+    with kept(db, thread) as saver:
+        records = CompactionRecords(saver.database)
+        row = _row(records, thread, compaction)
+        taken = records.taken_by(thread, compaction)
+    left, clipped = parted(row, cast("list[AnyMessage]", taken))
+    if as_json:
+        print_lines([{**asdict(row), "left": plain(left), "clipped": plain(clipped)}])
+        return
+    console = Output()
+    console.print(_headline(row), soft_wrap=True)
+    if row.summary:
+        console.print(Text("\nsummary", "bold"))
+        console.print(words(row.summary), soft_wrap=True)
+    for title, messages in (("left the view", left), ("shortened", clipped)):
+        if messages:
+            console.print(Text(f"\n{title}: {len(messages)} messages", "bold"))
+        for message in messages:
+            console.print(line_of(message, whole=whole), soft_wrap=True)
+
+
+def _row(records: CompactionRecords, thread: str, compaction: str) -> LedgerRow:
+    for row in records.history(thread):
+        if row.compaction_id == compaction:
+            return row
+    raise UnknownAttemptError(
+        f"the ledger of thread {thread!r} has no compaction {compaction!r}: `history {thread} --json` lists them"
+    )
+
+
+def _headline(row: LedgerRow) -> Text:
+    after = "" if row.tokens_after is None else f" -> {row.tokens_after:,}"
+    calls = f", {row.summary_calls} calls of the summariser" if row.summary_calls else ""
+    reason = f" ({row.reason}{': ' + row.detail if row.detail else ''})" if row.reason else ""
+    return words(
+        f"{at(row.started_at)}  {row.verdict or 'open'}{reason}  {row.strategy}, trigger {row.trigger}: "
+        f"{row.tokens_before:,}{after} tokens{calls}"
+    )
+
+
+def diff(thread: Thread, compaction: Named, *, db: Db, as_json: AsJson = False) -> None:
+    """Compare the conversation a compaction began with and the one in view now, line by line."""
+    with kept(db, thread) as saver:
+        records = CompactionRecords(saver.database)
+        before = records.began_with(thread, compaction)
+        now = newest(saver, thread).checkpoint["channel_values"]["messages"]
+    lines = list(difflib.unified_diff(_lines(before), _lines(now), f"before {compaction}", "now", lineterm=""))
+    if as_json:
+        print_lines([{"thread_id": thread, "compaction_id": compaction, "lines": lines}])
+        return
+    console = Output()
+    for line in lines:
+        console.print(words(line, {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")), soft_wrap=True)
+
+
+def transcript(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
+    """Print the whole conversation: what is in view and what compactions took out of it, in order."""
+    with kept(db, thread) as saver:
+        values = newest(saver, thread).checkpoint["channel_values"]
+        head = values["compaction"].get("head")
+        found = CompactionRecords(saver.database).transcript(thread, "", values["messages"], head=head)
+    if as_json:
+        print_lines(plain(found))
+        return
+    console = Output()
+    for message in found:
+        console.print(line_of(message, whole=True), soft_wrap=True)
+
+
+def _lines(messages: list[BaseMessage]) -> list[str]:
+    return [f"{message.type}: {line}" for message in messages for line in _text(message).splitlines() or [""]]
+
+
+def _text(message: BaseMessage) -> str:
+    return "\n".join(texts_of(message))
+
+
+def line_of(message: BaseMessage, *, whole: bool) -> Text:
+    """A message in a list: its handle, who said it, and its text or the beginning of it."""
+    text = _text(message)
+    short = (
+        text if whole or len(text) <= _SHOWN else f"{' '.join(text[:_SHOWN].split())} [... {len(text):,} characters]"
+    )
+    return Text.assemble((f"{handle(message)[:12]} {message.type:>6} ", "dim"), words(short))
+
+
+def plain(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """Messages as plain data, each with its handle."""
+    return [{"handle": handle(message), **message.model_dump(mode="json")} for message in messages]

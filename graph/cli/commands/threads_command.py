@@ -1,0 +1,152 @@
+"""`threads`, `checkpoints`, `history` and `stats`: what a database keeps, as tables or as JSON lines."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import sqlalchemy as sa
+import typer
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import CheckpointTuple
+from rich import box
+from rich.filesize import decimal
+from rich.table import Table
+
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.checkpoint.db import tables
+
+from ..open_database import kept
+from ..output.printing import Output, cells, print_lines
+
+Db = Annotated[str, typer.Option("--db", help="URL of the database, as sqlite:///agent.db.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+Thread = Annotated[str, typer.Argument(metavar="THREAD", help="A thread's id.")]
+_WHOLE = {"checkpoint", "begun", "last written"}
+"""Columns that are as wide as what stands in them."""
+
+
+def threads(*, db: Db, as_json: AsJson = False) -> None:
+    """List the threads, the one written to last first."""
+    with kept(db) as saver:
+        rows = _threads(saver)
+    if as_json:
+        print_lines(rows)
+        return
+    table = table_of(left=("thread", "last written"), right=("checkpoints", "compactions"))
+    for row in rows:
+        table.add_row(*cells(row["thread_id"], at(row["updated_at"]), row["checkpoints"], row["compactions"]))
+    print_table(table, "There are no threads.")
+
+
+def checkpoints(
+    thread: Thread,
+    *,
+    db: Db,
+    namespace: Annotated[str | None, typer.Option(help="Of one namespace only; '' is the graph's own.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List a thread's checkpoints, the newest first."""
+    with kept(db, thread) as saver:
+        place = {"thread_id": thread} if namespace is None else {"thread_id": thread, "checkpoint_ns": namespace}
+        rows = [_checkpoint(found) for found in saver.list({"configurable": place}, limit=limit)]
+    if as_json:
+        print_lines(rows)
+        return
+    spaces = any(row["namespace"] for row in rows)
+    table = table_of(
+        left=("checkpoint", *(["namespace"] if spaces else []), "source"), right=("step", "messages", "writes")
+    )
+    for row in rows:
+        own = [row["namespace"]] if spaces else []
+        table.add_row(*cells(row["checkpoint_id"], *own, row["source"], row["step"], row["messages"], row["writes"]))
+    print_table(table, "It has no checkpoints.")
+
+
+def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
+    """List a thread's compactions, the oldest first, with what became of each."""
+    with kept(db, thread) as saver:
+        rows = CompactionRecords(saver.database).history(thread)
+    if as_json:
+        print_lines(map(asdict, rows))
+        return
+    table = table_of(left=("begun", "trigger", "strategy", "verdict"), right=("before", "after"))
+    for row in rows:
+        verdict = f"{row.verdict or 'open'} {row.reason}".strip()
+        table.add_row(
+            *cells(at(row.started_at), row.trigger, row.strategy, verdict, row.tokens_before, row.tokens_after)
+        )
+    print_table(table, "It was never compacted.")
+
+
+def stats(
+    thread: Annotated[str | None, typer.Argument(metavar="[THREAD]", help="A thread's id; all without one.")] = None,
+    *,
+    db: Db,
+    as_json: AsJson = False,
+) -> None:
+    """Show the bytes a thread takes, by kind, and what its messages would take if nothing were shared."""
+    with kept(db, *([thread] if thread is not None else [])) as saver:
+        rows = [{**asdict(found), "total_bytes": found.total_bytes} for found in saver.stats(thread)]
+    if as_json:
+        print_lines(rows)
+        return
+    kinds = ("checkpoint", "write", "message", "blob", "total")
+    table = table_of(left=("thread",), right=(*(f"{kind}s" for kind in kinds[:-1]), "total", "not shared"))
+    for row in rows:
+        sizes = [decimal(row[f"{kind}_bytes"]) for kind in kinds]
+        table.add_row(*cells(row["thread_id"], *sizes, decimal(row["unshared_message_bytes"])))
+    print_table(table, "There are no threads.")
+
+
+def table_of(*, left: Iterable[str], right: Iterable[str]) -> Table:
+    """An empty table; long names are folded and not cut."""
+    table = Table(box=box.SIMPLE, show_edge=False, padding=(0, 1, 0, 0))
+    for heading in left:
+        table.add_column(heading, overflow="fold", no_wrap=heading in _WHOLE)
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def at(moment: float) -> str:
+    """A stored time, in UTC, to the second."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def print_table(table: Table, none: str) -> None:
+    """The table, or what to say where it is empty."""
+    Output().print(table if table.row_count else none)
+
+
+def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:
+    def counted(table: sa.Table, size: sa.ColumnElement[int] | None = None) -> sa.ScalarSelect[int]:
+        count = sa.select(sa.func.count() if size is None else sa.func.coalesce(sa.func.sum(size), 0))
+        mine = count.select_from(table).where(table.c.thread == tables.thread.c.id)
+        return mine.correlate(tables.thread).scalar_subquery()
+
+    query = sa.select(
+        tables.thread.c.thread_id,
+        tables.thread.c.updated_at,
+        (counted(tables.checkpoint) + counted(tables.bundle, tables.bundle.c.size)).label("checkpoints"),
+        counted(tables.ledger).label("compactions"),
+    ).order_by(tables.thread.c.updated_at.desc(), tables.thread.c.id.desc())
+    return saver.database.look(lambda conn: [dict(row) for row in conn.execute(query).mappings()])
+
+
+def _checkpoint(found: CheckpointTuple) -> dict[str, Any]:
+    own = found.config.get("configurable", {})
+    values = found.checkpoint["channel_values"].values()
+    return {
+        "checkpoint_id": own["checkpoint_id"],
+        "namespace": own["checkpoint_ns"],
+        "parent_id": (found.parent_config or {}).get("configurable", {}).get("checkpoint_id"),
+        "step": found.metadata.get("step"),
+        "source": found.metadata.get("source"),
+        "created_at": found.checkpoint["ts"],
+        "messages": sum(
+            isinstance(item, BaseMessage) for value in values if isinstance(value, list) for item in value
+        ),
+        "writes": len(found.pending_writes or []),
+    }

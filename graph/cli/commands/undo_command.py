@@ -1,0 +1,136 @@
+"""`undo`, `release`, `branch` and `forget`: take a compaction back, or a whole thread away."""
+
+from time import time
+from typing import Annotated, Any
+from uuid import uuid4
+
+import typer
+from langgraph.checkpoint.base import ChannelVersions, empty_checkpoint
+
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.nodes import CompactionError
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
+from langgraph_compaction.nodes.runtime.undo import tell_ledger, undone
+from langgraph_compaction.nodes.state import STATE_VERSION, replace
+
+from ...offline_edit import at_rest, newest, rewrite
+from ...undo import OverLimitError
+from ...visible_text import in_line
+from ..open_database import kept
+from ..output.printing import Output, print_lines
+from .threads_command import AsJson, Db, Thread
+
+Named = Annotated[str, typer.Argument(metavar="COMPACTION", help="A compaction's id, as `history --json` shows it.")]
+
+
+def undo(
+    thread: Thread,
+    compaction: Annotated[
+        str | None, typer.Argument(metavar="[COMPACTION]", help="Its id; the last one without.")
+    ] = None,
+    *,
+    db: Db,
+    force: Annotated[bool, typer.Option("--force", help="Even where the result is over the limit.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take a compaction back, with all that were built on it: what it replaced stands again.
+
+    Nothing is compacted by itself then below the limit, until `release` or a compaction that you ask for.
+    """
+    with kept(db, thread) as saver:
+        found = at_rest(newest(saver, thread))
+        values = found.checkpoint["channel_values"]
+        channel: dict[str, Any] = values["compaction"]
+        records = CompactionRecords(saver.database)
+        before = records.before(thread, values["messages"], head=channel.get("head"), compaction_id=compaction)
+        last: dict[str, Any] = channel.get("last") or {}
+        counter = tiktoken_counter()
+        tokens, limit = total(counter, before.messages), last.get("limit")
+        if limit is not None and tokens > limit and not force:
+            raise OverLimitError(
+                f"the messages would hold about {tokens:,} tokens and the limit was {limit:,}: the next turn would "
+                "compact again at once. --force undoes it all the same"
+            )
+        changed = {"messages": replace(before.messages).value, "compaction": {**channel, **undone(before)}}
+        rewrite(saver, found, changed)
+        tell_ledger(records, thread, values, before, counter=counter, now=time())
+    told = {
+        "thread_id": thread,
+        "undone": list(before.undone),
+        "messages": len(before.messages),
+        "tokens_about": tokens,
+        "threshold": last.get("threshold"),
+        "limit": limit,
+    }
+    sizes = "" if limit is None else f" (trigger {last['threshold']:,}, limit {limit:,})"
+    _tell(
+        told,
+        f"undone: {', '.join(before.undone)}. {len(before.messages)} messages are in view, about {tokens:,} tokens"
+        f"{sizes}. Nothing is compacted by itself until `release {thread}`.",
+        as_json=as_json,
+    )
+
+
+def release(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
+    """Let a thread be compacted by itself again, after an `undo`."""
+    with kept(db, thread) as saver:
+        found = at_rest(newest(saver, thread))
+        channel: dict[str, Any] = found.checkpoint["channel_values"]["compaction"]
+        rewrite(saver, found, {"compaction": {**channel, "held": False}})
+    _tell({"thread_id": thread, "held": False}, f"{thread} is compacted by itself again.", as_json=as_json)
+
+
+def branch(
+    thread: Thread,
+    compaction: Named,
+    *,
+    db: Db,
+    name: Annotated[str | None, typer.Option("--as", help="Id of the new thread; a fresh one without.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a new thread that stands where a compaction began. The thread itself is left alone."""
+    new = name or str(uuid4())
+    with kept(db, thread) as saver:
+        if new in saver.threads():
+            raise CompactionError(f"there is a thread {new!r} already: give another one by --as")
+        values = newest(saver, thread).checkpoint["channel_values"]
+        messages = CompactionRecords(saver.database).began_with(thread, compaction)
+        _begin(saver, new, {"messages": messages, "memory": values.get("memory") or {}})
+    _tell(
+        {"thread_id": new, "from": thread, "messages": len(messages)},
+        f"thread {new} stands where compaction {compaction} of {thread} began: {len(messages)} messages.",
+        as_json=as_json,
+    )
+
+
+def _begin(saver: SQLAlchemySaver, thread: str, values: dict[str, Any]) -> None:
+    channels = {**values, "compaction": {"v": STATE_VERSION, "step": "end", "route": "end"}}
+    versions: ChannelVersions = {channel: saver.get_next_version(None, None) for channel in channels}
+    checkpoint = empty_checkpoint()
+    checkpoint["channel_values"], checkpoint["channel_versions"] = channels, versions.copy()
+    place = {"thread_id": thread, "checkpoint_ns": ""}
+    metadata: Any = {"source": "update", "step": 0, "parents": {}}
+    saver.put({"configurable": place}, checkpoint, metadata, versions)
+
+
+def forget(
+    thread: Thread,
+    *,
+    db: Db,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Erase a thread everywhere: checkpoints, messages, snapshots, summaries, ledger and archive."""
+    with kept(db, thread) as saver:
+        if not yes:
+            typer.confirm(f"Erase all of thread {in_line(thread)}? It cannot be undone.", abort=True, err=True)
+        saver.delete_thread(thread)
+        saver.reclaim()
+    _tell({"thread_id": thread, "forgotten": True}, f"nothing of {thread} is left.", as_json=as_json)
+
+
+def _tell(told: dict[str, Any], sentence: str, *, as_json: bool) -> None:
+    if as_json:
+        print_lines([told])
+    else:
+        Output().print(sentence, soft_wrap=True)

@@ -1,0 +1,66 @@
+"""Opening what a database keeps, for the commands that look at it and tidy it up."""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import typer
+
+from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
+from langgraph_compaction.checkpoint.db.urls import is_memory, place, sync_url
+from langgraph_compaction.nodes import CompactionError, SettingsError
+
+from .output.printing import complain
+
+
+@contextmanager
+def told() -> Generator[None]:
+    """Tell what goes wrong in one red line, and end the command with 1."""
+    try:
+        yield
+    except (CompactionError, CheckpointError) as error:
+        complain(str(error))
+        raise typer.Exit(1) from error
+
+
+@contextmanager
+def kept(db: str, *threads: str) -> Generator[SQLAlchemySaver]:
+    """Open a database that is there already, with the threads that are named; to look at one never makes one.
+
+    What goes wrong is told as `told` does: no such file, no tables of ours in it, no such thread.
+    """
+    with told():
+        _expect(db)
+        with SQLAlchemySaver.from_url(db) as saver:
+            there = saver.threads()
+            if missing := [thread for thread in threads if thread not in there]:
+                raise SettingsError(f"there is no thread {', '.join(map(repr, missing))} in {_named(db)}")
+            yield saver
+
+
+def _expect(db: str) -> None:
+    """Raise SettingsError for a file that is not there, or is no database with our tables."""
+    url = sync_url(db)
+    if is_memory(url):
+        raise SettingsError(
+            "a database in memory ends with its process; name one that stays: --db sqlite:///agent.db"
+        )
+    if url.get_backend_name() != "sqlite":
+        return  # a server makes no database by being asked for it, and the saver says where tables are missing
+    file = Path(url.database or "")
+    if not file.is_file():
+        raise SettingsError(f"there is no file {file}")
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as conn:
+            ours = conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'compaction_schema'").fetchone()
+    except sqlite3.Error as error:
+        raise SettingsError(f"{file} cannot be read: {error}") from error
+    if ours is None:
+        raise SettingsError(
+            f"{file} holds no tables of langgraph-compaction; `import-checkpoints` brings threads over"
+        )
+
+
+def _named(db: str) -> str:
+    return place(sync_url(db))

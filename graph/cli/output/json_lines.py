@@ -1,0 +1,64 @@
+"""What a chat shows to machines."""
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from ...visible_text import json_line
+from ...window_usage import Standing
+from ..conversation import Status
+from .printing import print_text
+
+
+class JsonLines:
+    """An object a line, its kind under `type`; an answer comes whole. The same methods as `Terminal`."""
+
+    def __init__(self) -> None:
+        self._answer = ""
+
+    def read(self, prompt: str) -> str:  # noqa: ARG002 - a machine needs no prompt
+        """The next line of the input."""
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.rstrip("\n")
+
+    def note(self, text: str) -> None:
+        """Something about the chat itself."""
+        self._write("note", text=text)
+
+    def token(self, text: str) -> None:
+        """A piece of the answer."""
+        self._answer += text
+
+    def end_answer(self) -> None:
+        """The whole answer, if there is one."""
+        if self._answer:
+            self._write("answer", text=self._answer)
+        self._answer = ""
+
+    def event(self, event: dict[str, Any]) -> None:
+        """An event as it came."""
+        self._write("event", **event)
+
+    def ask(self, question: dict[str, Any]) -> str:
+        """The question; its answer is the next line of the input."""
+        self._write("question", **question)
+        return self.read("")
+
+    def gauge(self, standing: Standing) -> None:
+        """How full the window is."""
+        self._write("gauge", **asdict(standing))
+
+    def status(self, status: Status) -> None:
+        """How the thread stands."""
+        self._write("status", **asdict(status))
+
+    def error(self, text: str) -> None:
+        """What failed."""
+        self._write("error", text=text)
+
+    def _write(self, kind: str, **content: Any) -> None:
+        if kind != "answer":
+            self.end_answer()
+        print_text(json_line({"type": kind, **content}))

@@ -1,0 +1,63 @@
+"""What `evaluate --online` prints: a row for each policy and window."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from ...lab.evaluation.scores import SAID
+from .printing import Output
+
+_LEGEND = (
+    "Each run is played whole, turn by turn, in a window of the system prompt, the tools and a share of the rest. "
+    "Available: of the identifiers in a call's arguments that somebody had said before it, those that stood in the "
+    "request which the call answered; calls: those that found all of theirs. Times: compactions in a run. Sent: "
+    "tokens of all requests, beside those of no compaction; reused: of 100 of them, those of the beginning, in whole "
+    "messages, that the request before had too. Cost: beside that of no compaction, a new token at 1.25 of the "
+    "input's price and a reused one at 0.1. Over: of 100 requests, those over the window or never sent. Interval "
+    "of available: bootstrap over runs, 95 %."
+)
+
+_NO_CALLS = (
+    "A digest is extracted, not written: no model was called to summarise, so that nothing is added to the cost."
+)
+
+
+def print_online(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the rows of `replayed`, a table a window, with what they mean and what they do not show."""
+    console = Output()
+    for window in dict.fromkeys(row["window"] for row in rows):
+        console.print(_table([row for row in rows if row["window"] == window]))
+    console.print(_LEGEND, style="dim")
+    calls = sum(row["extra_calls"] for row in rows)
+    console.print(f"{calls} calls of a summariser are in the cost." if calls else _NO_CALLS, style="dim")
+    console.print(SAID)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    first = rows[0]
+    about = f"{first['runs']} runs, {first['requests']} requests, {first['identifiers']} identifiers"
+    title = f"window {first['window']:.0%}: {about}"
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False, title=title)
+    for heading in ("policy", "available", "95 %", "calls", "times", "sent", "reused", "cost", "over"):
+        table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=True)
+    for place, row in enumerate(rows):
+        table.add_row(*_cells(row), end_section=place + 1 == len(rows))
+    return table
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    needed = bool(row["identifiers"])
+    low, high = row["ci95"]["available"]
+    return [
+        row["policy"],
+        f"{100 * row['available']:.1f}" if needed else "",
+        f"{100 * low:.0f}-{100 * high:.0f}" if needed else "",
+        f"{100 * row['calls']:.1f}" if needed else "",
+        f"{row['compactions']:.1f}",
+        f"{row['tokens_sent']:.2f}",
+        f"{100 * row['prefix_reuse']:.0f}",
+        f"{row['cost']:.2f}",
+        f"{100 * row['over_window']:.0f}" if row["over_window"] else "",
+    ]

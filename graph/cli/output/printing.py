@@ -1,0 +1,102 @@
+"""All that the command line prints goes through here: text of others neither commands a terminal nor is markup."""
+
+import logging
+import sys
+import traceback
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+from typer.core import TyperGroup
+
+from ...visible_text import in_line, json_line, visible
+
+
+class Output(Console):
+    """A console that interprets no markup and prints `visible` text only, whatever is printed on it."""
+
+    def __init__(self, *, stderr: bool = False, quiet: bool = False, record: bool = False) -> None:
+        super().__init__(stderr=stderr, quiet=quiet, record=record, markup=False, emoji=False, highlight=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a text of which the width is measured as it is printed."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Generator[Segment]:
+        """Yield what is printed; the console's own control sequences are segments of another kind."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+def words(text: str, style: str = "") -> Text:
+    """Return text of others, in lines of its own."""
+    return Text(visible(text), style)
+
+
+def cells(*values: object) -> list[Text]:
+    """Return a row of a table; nothing for None, thousands apart, and each text in one line."""
+    return [Text("" if one is None else f"{one:,}" if isinstance(one, int) else in_line(str(one))) for one in values]
+
+
+def complain(text: str) -> None:
+    """Print one line on stderr, in red."""
+    Output(stderr=True).print(words(text, "red"), soft_wrap=True)
+
+
+def print_lines(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print a JSON object a line."""
+    for row in rows:
+        print_text(json_line(row))
+
+
+def print_text(text: str, end: str = "\n") -> None:
+    """Print text as it is, for programs to read."""
+    print(visible(text), end=end, flush=True)  # noqa: T201 - the output
+
+
+class Group(TyperGroup):
+    """Commands whose usage errors are printed as `visible` text: they repeat arguments and names of files."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the arguments."""
+        with _readable_errors():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that they name."""
+        with _readable_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _readable_errors() -> Generator[None]:
+    try:
+        yield
+    except Exception as error:
+        if (
+            formatted := getattr(error, "format_message", None)
+        ) is not None:  # an error of usage, of click's or typer's
+            text = visible(formatted())
+            error.format_message = lambda: text  # type: ignore[attr-defined]
+        raise
+
+
+def run(app: typer.Typer) -> None:
+    """Run the command line; what libraries log or warn of, and an unexpected error, are printed as `visible` text."""
+    logging.captureWarnings(capture=True)
+    if logging.lastResort is not None:  # writes to stderr what has no handler
+        logging.lastResort.setFormatter(_Visible())
+    try:
+        app()
+    except Exception:  # noqa: BLE001 - printed whole, as Python would
+        sys.stderr.write(visible(traceback.format_exc()))
+        sys.exit(1)
+
+
+class _Visible(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))

@@ -1,0 +1,108 @@
+"""Sizes as text: a gauge of one moment, and a chart of many."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from ...window_usage import Standing
+
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+_ROWS = 8
+_LINE_ROWS = 14
+SHARED = "•"
+"""Stands where several lines meet."""
+
+
+def gauge(standing: Standing, width: int = 40) -> Text:
+    """A bar up to the limit, with a mark at the trigger, and the figures behind it."""
+    filled = min(width, round(width * standing.tokens / standing.limit))
+    mark = min(width - 1, round(width * standing.trigger / standing.limit))
+    cells = ["█" if cell < filled else "│" if cell == mark else "·" for cell in range(width)]
+    figures = (
+        f" {standing.tokens:,} of {standing.limit:,} tokens (trigger {standing.trigger:,}), {standing.left:,} left"
+    )
+    return Text.assemble(("".join(cells), _colour(standing.tokens, standing)), figures)
+
+
+def chart(sizes: Sequence[int], standing: Standing, width: int) -> Text:
+    """Requests over time as bars under the lines of limit and trigger; a column is the largest of its requests."""
+    labels = {_ROWS: f"limit {standing.limit:,} ", _row(standing.trigger, standing): f"trigger {standing.trigger:,} "}
+    margin = max(map(len, labels.values()))
+    bars = _columns(sizes, max(1, width - margin))
+    text = Text()
+    for row in range(_ROWS, -1, -1):
+        line = "┄" if row in labels else " "
+        text.append(labels.get(row, "").rjust(margin), "dim")
+        for size in bars:
+            filled = round(8 * (size * _ROWS / standing.limit - row))
+            cell = _EIGHTHS[min(8, max(0, filled))]
+            text.append(line if cell == " " else cell, "dim" if cell == " " else _colour(size, standing))
+        text.append("\n")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One course of requests over time."""
+
+    sign: str
+    """The character that it is drawn with."""
+    colour: str
+    sizes: Sequence[int]
+    """Tokens of each request, in order."""
+    trigger: int
+
+
+def lines(drawn: Sequence[Line], limit: int, width: int) -> Text:
+    """Requests over time, a sign and a colour for each line, against the limit and the triggers.
+
+    A line is as wide as the chart, however many requests it has; a column is the largest of its requests.
+    """
+    labels = {_level(trigger, limit): f"trigger {trigger:,} " for trigger in sorted({one.trigger for one in drawn})}
+    labels[_LINE_ROWS] = f"limit {limit:,} "
+    margin = max(map(len, labels.values()))
+    count = max(1, min(width - margin, max(len(one.sizes) for one in drawn)))
+    cells = _cells(drawn, limit, count)
+    text = Text()
+    for row in range(_LINE_ROWS, -1, -1):
+        text.append(labels.get(row, "").rjust(margin), "dim")
+        for column in range(count):
+            there = cells.get((row, column), [])
+            if not there:
+                text.append("┄" if row in labels else " ", "dim")
+            else:
+                text.append(there[0].sign if len(there) == 1 else SHARED, there[0].colour if len(there) == 1 else "")
+        text.append("\n")
+    return text
+
+
+def _cells(drawn: Sequence[Line], limit: int, count: int) -> Mapping[tuple[int, int], list[Line]]:
+    """Which lines pass through each row and column."""
+    found: dict[tuple[int, int], list[Line]] = {}
+    for one in drawn:
+        for column in range(count if one.sizes else 0):
+            start, end = (len(one.sizes) * at // count for at in (column, column + 1))
+            size = max(one.sizes[start : max(end, start + 1)])
+            found.setdefault((_level(size, limit), column), []).append(one)
+    return found
+
+
+def _level(tokens: int, limit: int) -> int:
+    return min(_LINE_ROWS, round(_LINE_ROWS * tokens / limit))
+
+
+def _row(tokens: int, standing: Standing) -> int:
+    return min(_ROWS - 1, tokens * _ROWS // standing.limit)
+
+
+def _columns(sizes: Sequence[int], width: int) -> list[int]:
+    count = min(width, len(sizes))
+    starts = [len(sizes) * column // count for column in range(count)]
+    return [max(sizes[start:end]) for start, end in zip(starts, [*starts[1:], len(sizes)], strict=True)]
+
+
+def _colour(tokens: int, standing: Standing) -> str:
+    if tokens > standing.limit:
+        return "red"
+    return "yellow" if tokens >= standing.trigger else "cyan"

@@ -1,0 +1,104 @@
+"""What a chat shows to people."""
+
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from rich.table import Table
+
+from ...visible_text import visible
+from ...window_usage import Standing
+from ..conversation import Status
+from .printing import Output, cells, words
+from .size_chart import gauge
+
+
+class Terminal:
+    """Reads and writes a line at a time; `read` raises `EOFError` at the end of the input."""
+
+    def __init__(self) -> None:
+        self._console = Output()
+        with suppress(ImportError):  # Windows has none
+            import_module("readline")  # from now on lines are edited, and may be long
+        self._open = False
+        """Whether an answer stands in the current line."""
+
+    def read(self, prompt: str) -> str:
+        """A line of the person's."""
+        try:
+            return input(visible(prompt))
+        except (EOFError, KeyboardInterrupt):
+            self._console.print()
+            raise
+
+    def note(self, text: str) -> None:
+        """Something about the chat itself."""
+        self.end_answer()
+        self._console.print(words(text, "dim"))
+
+    def token(self, text: str) -> None:
+        """A piece of the answer."""
+        self._open = True
+        self._console.print(words(text), end="", soft_wrap=True)
+
+    def end_answer(self) -> None:
+        """Begin a new line, if an answer stands in this one."""
+        if self._open:
+            self._console.print()
+        self._open = False
+
+    def event(self, event: dict[str, Any]) -> None:
+        """A line for a check that fired, and for what became of it."""
+        self.note(f"⟳ {described(event)}")
+
+    def ask(self, question: dict[str, Any]) -> str:
+        """The answer to a question of the graph's."""
+        self.note(
+            f"{question['question']} It holds {question['current_tokens']:,} of {question['max_tokens']:,} tokens."
+        )
+        if about := question.get("tokens_after_about"):
+            self.note(f"About {about:,} would be left.")
+        offered = question["answers"]
+        return self.read(
+            f"{', '.join(offered)}> " if "compact" in offered else "yes, no, or what to keep above all> "
+        )
+
+    def gauge(self, standing: Standing) -> None:
+        """How full the window is."""
+        self.end_answer()
+        self._console.print(gauge(standing, max(10, min(40, self._console.width - 60))))
+
+    def status(self, status: Status) -> None:
+        """How the thread stands."""
+        self.gauge(status.standing)
+        self.note(
+            f"thread {status.thread}: {status.messages} messages in the state, {status.said} ever said; "
+            f"{status.epoch} compactions committed, last verdict: {status.last}"
+        )
+        if status.rows:
+            table = Table("trigger", "strategy", "verdict", "reason", "before", "after", box=None, header_style="dim")
+            for row in status.rows:
+                sizes = (row.tokens_before, row.tokens_after)
+                table.add_row(*cells(row.trigger, row.strategy, row.verdict, row.reason, *sizes))
+            self._console.print(table)
+
+    def error(self, text: str) -> None:
+        """A line about what failed."""
+        self.end_answer()
+        self._console.print(words(text, "red"), soft_wrap=not self._console.is_terminal)
+
+
+def described(event: dict[str, Any]) -> str:
+    """An event, or an attempt's figures, as a sentence."""
+    if event.get("event") == "PreCompactEvent":
+        return f"{event['trigger']}: {event['current_tokens']:,} tokens, and the trigger is {event['threshold']:,}"
+    if event.get("event") == "ContextWarningEvent":
+        return str(event["message"])
+    before, after, verdict = event.get("tokens_before", 0), event.get("tokens_after", 0), event.get("verdict", "")
+    if verdict in {"committed", "degraded_deterministic"}:
+        return f"compacted: {before:,} → {after:,} tokens ({event['strategy']}, {verdict})"
+    if verdict == "noop":
+        return "nothing to compact: all of it lies in the newest rounds, which are kept"
+    if verdict == "refused":
+        return f"your message was not sent: it needs {before:,} tokens, and the limit is {after:,}"
+    return f"not compacted: {verdict} ({event.get('reason', '')}); the conversation is as it was"

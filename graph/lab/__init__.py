@@ -1,0 +1,1 @@
+"""Recorded conversations: replays through the graph, evaluation of policies, and the demonstration."""

@@ -1,0 +1,1 @@
+"""The demonstration: a scripted agent, its tools and its figures."""

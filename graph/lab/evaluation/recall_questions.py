@@ -1,0 +1,158 @@
+"""What an agent asks `recall` for a value that it is about to use and no longer sees.
+
+It knows the call that it is about to make, but for that value, and what stands in its view: the context, and what
+users and tools have said since. What stood beside the value in the original it does not know. Of each kind of words
+there is one query, of at most four words, where an identifier is one word, and none of which holds the value:
+
+1. the key of the argument, and identifiers of the call's other values that are in view, the nearest first;
+2. names that stand within 80 characters of such a value in view;
+3. words within 80 characters of the gap in the argument's own text, else of what the user said last;
+4. the names that were said last;
+5. the nearest other value, and the words before it in view.
+
+A name is an identifier that is neither a number, an ordinal or a time nor words with a joiner, as the fields of
+records are called.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolCall
+
+from langgraph_compaction.nodes.conversation.transcript import is_real_user
+
+from .survival import FILLER, NEAR, Cut, asked, beside, holds, leaves, listed, text_of
+
+MOST_WORDS = 4
+"""Words of a query."""
+
+_VALUES = 3
+"""Other values of the call whose neighbours in view are looked at."""
+
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_FIELD = re.compile(r"[A-Za-z][a-z]*(?:[_-][A-Za-z]?[a-z]+)*")
+_NUMBER = re.compile(r"\d[\d.,:/+-]*(?:st|nd|rd|th)?|.*\d:\d.*")
+_MARKER = re.compile(r"\[(?:TRUNCATED|recall:)[^\]\n]*\]")
+
+
+@dataclass(frozen=True)
+class Need:
+    """The first later call that needs an identifier from before the cut."""
+
+    token: str
+    call: ToolCall
+    said: Sequence[AnyMessage]
+    """What users and tools said between the cut and the call."""
+
+
+def needs(run: Cut) -> dict[str, Need]:
+    """For each identifier that is needed later, where first."""
+    found: dict[str, Need] = {}
+    said: list[AnyMessage] = []
+    for message in run.later:
+        if not isinstance(message, AIMessage):
+            said.append(message)
+            continue
+        for call in message.tool_calls:
+            for token in asked(call) & run.identifiers - found.keys():
+                found[token] = Need(token, call, tuple(said))
+    return found
+
+
+def queries(need: Need, context: Sequence[BaseMessage]) -> list[str]:
+    """What is asked, in this order; a kind that the agent has no words for is left out."""
+    asker = _Asker(need, context)
+    kinds = (
+        [*asker.key, *asker.others],
+        asker.beside_others,
+        asker.own_words or asker.users_words,
+        asker.newest,
+        [*asker.others[:1], *asker.before_others],
+    )
+    said = (" ".join(list(dict.fromkeys(words))[:MOST_WORDS]) for words in kinds)
+    return list(dict.fromkeys(filter(None, said)))
+
+
+class _Asker:
+    """What an agent knows in whose call one value is missing."""
+
+    def __init__(self, need: Need, context: Sequence[BaseMessage]) -> None:
+        self.token, self.messages = need.token, [*context, *need.said]
+        self.view = _MARKER.sub("", text_of(self.messages))
+        self.leaves = list(leaves(need.call["args"]))
+
+    @cached_property
+    def key(self) -> list[str]:
+        """The last two words of the argument's key."""
+        return self._without([part.lower() for part in _PART.findall(self._place[0])])[-2:]
+
+    @cached_property
+    def others(self) -> list[str]:
+        """Identifiers of the call's other values that are in view, the nearest first."""
+        every = [token for _, text in self.leaves for token in listed(text)]
+        at = every.index(self.token)
+        near = sorted(range(len(every)), key=lambda place: (abs(place - at), place))
+        return self._without(every[place] for place in near if holds(self.view, every[place]))
+
+    @cached_property
+    def beside_others(self) -> list[str]:
+        """Names beside those values."""
+        near = (" ".join(self._near(value)) for value in self.others[:_VALUES])
+        return [name for text in near for name in self._names(text) if name not in self.others]
+
+    @cached_property
+    def before_others(self) -> list[str]:
+        """Words before those values, the nearest first."""
+        near = (self._near(value)[0] for value in self.others[:_VALUES])
+        return [word for text in near for word in reversed(self._words(text))]
+
+    @cached_property
+    def own_words(self) -> list[str]:
+        """Words around the gap in the argument's own text."""
+        return self._words(" ".join(_last(self._place[1], self.token)))
+
+    @cached_property
+    def users_words(self) -> list[str]:
+        """Words of what the user said last."""
+        spoken = [message for message in self.messages if isinstance(message, HumanMessage) and is_real_user(message)]
+        return self._words(spoken[-1].text) if spoken else []
+
+    @cached_property
+    def newest(self) -> list[str]:
+        """The names that were said last, the very last first."""
+        return self._names(self.view)[::-1]
+
+    @property
+    def _place(self) -> tuple[str, str]:
+        """The argument that needs the value: its key and its text."""
+        return next(leaf for leaf in self.leaves if self.token in listed(leaf[1]))
+
+    def _near(self, value: str) -> tuple[str, str]:
+        return _last(self.view, value)
+
+    def _names(self, text: str) -> list[str]:
+        """The names in a text, each where it stands last."""
+        named = (token for token in reversed(listed(text)) if _is_name(token))
+        return self._without(reversed(list(dict.fromkeys(named))))
+
+    def _words(self, text: str) -> list[str]:
+        return self._without(word for word in _WORD.findall(text) if not FILLER.fullmatch(word.lower()))
+
+    def _without(self, words: Iterable[str]) -> list[str]:
+        """Those that tell nothing of the value itself."""
+        return [word for word in words if self.token not in word and word not in self.token]
+
+
+def _last(text: str, token: str) -> tuple[str, str]:
+    """What stands before and behind an identifier where it stands last, without the halves of words at the ends."""
+    before, after = [("", ""), *beside(text, token)][-1]
+    start = before.find(" ") + 1 if len(before) == NEAR else 0
+    end = after.rfind(" ") + 1 if len(after) == NEAR else len(after)
+    return before[start:], after[:end]
+
+
+def _is_name(token: str) -> bool:
+    return not _NUMBER.fullmatch(token) and not _FIELD.fullmatch(token)

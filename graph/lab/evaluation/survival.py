@@ -1,0 +1,198 @@
+"""What of a conversation is left in a compacted context: identifiers, what they meant, calls, rules."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
+
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    digest_all,
+)
+from langgraph_compaction.nodes.conversation.tokens import texts_of
+
+NEAR = 80
+"""Characters on either side of an identifier within which a word stands beside it."""
+
+WINDOW = 60
+"""Words of the window that has to hold a constraint."""
+
+_SHORTEST, _ENOUGH = 3, 2
+"""Characters of the shortest identifier, and words that bind one to its meaning."""
+
+_TOKEN = re.compile(r"[A-Za-z0-9]+(?:[_\-./@:#+]+[A-Za-z0-9]+)*")
+_WORD = re.compile(r"[A-Za-z]{3,}")
+_TERM = re.compile(r"[a-z0-9']+|[一-鿿]+")
+_ENDINGS = re.compile(r"(?:ing|ed|es|s|ly)$")
+FILLER = re.compile(
+    r"a|an|and|are|as|at|be|by|do|does|for|from|have|i|in|is|it|its|me|must|my|never|no|not|of|on|only|or|please"
+    r"|that|the|their|them|this|to|under|want|with|you|your"
+)
+"""Words that tell nothing of what is spoken of."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A real run, cut in two."""
+
+    name: str
+    old: Sequence[AnyMessage]
+    """What stands before the cut, without the system prompt."""
+    needed: Sequence[frozenset[str]]
+    """Identifiers that each later call needs from before the cut."""
+    later: Sequence[AnyMessage] = ()
+    """What stands behind the cut."""
+
+    @cached_property
+    def text(self) -> str:
+        """All that was said before the cut."""
+        return text_of(self.old)
+
+    @cached_property
+    def digest(self) -> str:
+        """The same for the same conversation cut at the same place, and for no other."""
+        return f"{len(self.old)} {digest_all([*self.old, *self.later])}"
+
+    @property
+    def identifiers(self) -> frozenset[str]:
+        """Every identifier that a later call needs."""
+        return frozenset[str]().union(*self.needed)
+
+
+def cut(name: str, messages: Sequence[AnyMessage], share: float) -> Cut:
+    """Cut a run after this share of its messages, and never between a call and its result."""
+    at = int(len(messages) * share)
+    while at < len(messages) and isinstance(messages[at], ToolMessage):
+        at += 1
+    old = [_named(place, message) for place, message in enumerate(messages[:at]) if message.type != "system"]
+    prompt = text_of(message for message in messages if isinstance(message, SystemMessage))
+    needed = list(_needed(messages[at:], text_of(old), prompt))
+    return Cut(name, old, needed, messages[at:])
+
+
+def _named(place: int, message: AnyMessage) -> AnyMessage:
+    """A message with an id, always the same, so that handles say what they name."""
+    return message if message.id else message.model_copy(update={"id": f"message-{place}"})
+
+
+def text_of(messages: Iterable[BaseMessage]) -> str:
+    """Everything that messages say: content, and `name(arguments)` a call."""
+    return "\n".join(text for message in messages for text in texts_of(message))
+
+
+def identifiers(text: str) -> set[str]:
+    """Three characters or more, with a digit, a joiner or all capitals."""
+    return set(listed(text))
+
+
+def listed(text: str) -> list[str]:
+    """Its identifiers in order, repeated ones too."""
+    long = (token for token in _TOKEN.findall(text) if len(token) >= _SHORTEST)
+    return [token for token in long if token.isupper() or not token.isalpha()]
+
+
+def asked(call: ToolCall) -> set[str]:
+    """Identifiers in the arguments of a call."""
+    return {token for _, leaf in leaves(call["args"]) for token in identifiers(leaf)}
+
+
+def _needed(later: Sequence[AnyMessage], before: str, prompt: str) -> Iterator[frozenset[str]]:
+    supplied = prompt
+    for message in later:
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                needed = frozenset(
+                    token for token in asked(call) if holds(before, token) and not holds(supplied, token)
+                )
+                if needed:
+                    yield needed
+        else:
+            supplied += "\n" + text_of([message])
+
+
+def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Every value inside an argument as a text, under its key."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from leaves(item, str(name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from leaves(item, key)
+    else:
+        yield key, str(value)
+
+
+@lru_cache(maxsize=8_192)
+def _bounded(token: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(token)}(?!\w)")
+
+
+def holds(text: str, token: str) -> bool:
+    """Whether an identifier stands in a text, on word boundaries."""
+    return token in text and _bounded(token).search(text) is not None
+
+
+def bound(context: str, before: str, token: str) -> bool:
+    """Whether an identifier stands, somewhere, near at least two of the words it originally stood beside."""
+    original = set[str]().union(*map(words_of, around(before, token)))
+    return any(related(near, original) for near in around(context, token))
+
+
+def related(text: str, words: Collection[str]) -> bool:
+    """Whether a text has at least two of these words."""
+    return len(words_of(text).intersection(words)) >= _ENOUGH
+
+
+def words_of(text: str) -> set[str]:
+    """Its words of three letters or more."""
+    return {word.lower() for word in _WORD.findall(text)}
+
+
+def around(text: str, token: str, distance: int = NEAR) -> Iterator[str]:
+    """What stands on both sides of an identifier, each time that it stands in a text."""
+    for before, after in beside(text, token, distance):
+        yield f"{before} | {after}"
+
+
+def beside(text: str, token: str, distance: int = NEAR) -> Iterator[tuple[str, str]]:
+    """So many characters before and behind an identifier, each time that it stands in a text."""
+    for found in _bounded(token).finditer(text):
+        yield text[max(0, found.start() - distance) : found.start()], text[found.end() : found.end() + distance]
+
+
+def terms(text: str) -> list[str]:
+    """Stemmed words; of Chinese, every two characters."""
+    found: list[str] = []
+    for term in _TERM.findall(text.lower()):
+        if term[0] >= "一":
+            found += [term[i : i + 2] for i in range(max(1, len(term) - 1))]
+        elif not FILLER.fullmatch(term):
+            found.append(_ENDINGS.sub("", term))
+    return found
+
+
+def survives(context: str, constraint: str) -> bool:
+    """Whether the best window of 60 words covers half of a constraint's content words."""
+    wanted, said = set(terms(constraint)), terms(context)
+    best = max((len(wanted & set(said[i : i + WINDOW])) for i in range(max(1, len(said) - WINDOW + 1))), default=0)
+    return 2 * best >= len(wanted)
+
+
+def planted(old: Sequence[AnyMessage], constraint: str, place: float, before: bool) -> list[AnyMessage]:
+    """The messages with a constraint before or after the words of one user message; place 0.0 is the first."""
+    users = [index for index, message in enumerate(old) if isinstance(message, HumanMessage)]
+    if not users:
+        return list(old)
+    at = users[round(place * (len(users) - 1))]
+    words = (constraint, old[at].text) if before else (old[at].text, constraint)
+    return [m if i != at else HumanMessage(" ".join(words), id=m.id) for i, m in enumerate(old)]

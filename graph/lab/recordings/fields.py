@@ -1,0 +1,136 @@
+"""Checked access to the parts of a recorded message; an error names the place and what is expected there."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from langchain_core.messages import ToolCall
+from langchain_core.messages.tool import tool_call
+
+from langgraph_compaction.nodes.conversation.sendable_message import RAW_ARGUMENTS
+
+from .recording import RecordingError
+
+
+class Record(NamedTuple):
+    """One JSON value of a file and the words that say where it stands."""
+
+    where: str
+    value: Any
+
+
+def numbered(values: Iterable[Any], where: str, noun: str) -> list[Record]:
+    """Give each value its place: `where, noun 1`, `where, noun 2`."""
+    return [Record(f"{where}, {noun} {number}", value) for number, value in enumerate(values, 1)]
+
+
+def mapping(value: Any, where: str, what: str) -> dict[str, Any]:
+    """Return the JSON object `value`, or say that `what` should have been one."""
+    if not isinstance(value, dict):
+        raise RecordingError(f"{where}: {what} is {kind(value)}; expected a JSON object")
+    return value
+
+
+def sequence(value: Any, where: str, what: str) -> list[Any]:
+    """Return the JSON list `value` (null counts as empty), or say that `what` should have been one."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise RecordingError(f"{where}: {what} is {kind(value)}; expected a list")
+    return value
+
+
+def text(value: Any, where: str, what: str) -> str:
+    """Return the non-empty string `value`, or say that `what` is missing."""
+    if not isinstance(value, str) or not value:
+        raise RecordingError(f"{where}: no {what}; expected a non-empty string, found {kind(value)}")
+    return value
+
+
+def name(value: Any, where: str, what: str) -> str | None:
+    """Return an optional string, or say that `what` should have been one."""
+    if value is not None and not isinstance(value, str):
+        raise RecordingError(f"{where}: {what} is {kind(value)}; expected a string")
+    return value
+
+
+def tokens(usage: Any, keys: Iterable[str], where: str) -> int:
+    """Return the sum of these counts of a usage record; what is absent counts zero."""
+    counts = [mapping(usage or {}, where, "usage").get(key) or 0 for key in keys]
+    for count in counts:
+        if not isinstance(count, int):
+            raise RecordingError(f"{where}: {kind(count)} in usage; expected a number of tokens")
+    return sum(counts)
+
+
+def content(value: Any, where: str) -> str | list[str | dict[Any, Any]]:
+    """Return message content as text or a list of parts; null and nothing are the empty text."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        raise RecordingError(f"{where}: content is {kind(value)}; expected text, a list of parts, or null")
+    for part in value:
+        if not isinstance(part, str):
+            _check_part(part, where)
+    return value
+
+
+def _check_part(part: Any, where: str) -> None:
+    part = mapping(part, where, "a part of the content")
+    what = text(part.get("type"), where, "type in a part of the content")
+    if what == "text" and not isinstance(part.get("text"), str):
+        raise RecordingError(f"{where}: a text part without text; found {kind(part.get('text'))}")
+
+
+def arguments(value: Any) -> dict[str, Any]:
+    """Return arguments given as an object or as its JSON text; all else stands under `RAW_ARGUMENTS`.
+
+    `invalid_tool_calls` would keep the text too, but no tool node runs them, they lose their place among the
+    calls of the message, and a provider that parses arguments refuses the request. Here the call is answered
+    like any other, and reading the OpenAI JSON written from it gives the same again.
+    """
+    if isinstance(value, dict):
+        return value
+    if value is None or value == "":
+        return {}
+    if not isinstance(value, str):
+        return {RAW_ARGUMENTS: json.dumps(value, ensure_ascii=False)}
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        return {RAW_ARGUMENTS: value}
+    return parsed if isinstance(parsed, dict) else {RAW_ARGUMENTS: value}
+
+
+def call(entry: Any, where: str) -> ToolCall:
+    """Return one call of `{"id", "function": {"name", "arguments"}}` or the flat `{"id", "name", "args"}`."""
+    entry = mapping(entry, where, "a tool call")
+    function = mapping(entry.get("function") or entry, where, "a tool call's function")
+    return tool_call(
+        id=text(entry.get("id"), where, "id in a tool call"),
+        name=text(function.get("name"), where, "name in a tool call"),
+        args=arguments(function.get("arguments", function.get("args"))),
+    )
+
+
+def calls(value: Any, where: str) -> list[ToolCall]:
+    """Return all tool calls of one message; ids used before are kept as they are."""
+    return [call(entry, where) for entry in sequence(value, where, "tool_calls")]
+
+
+def schemas(value: Any, where: str) -> list[dict[str, Any]]:
+    """Return the tool schemas of a conversation."""
+    return [mapping(tool, where, "a tool schema") for tool in sequence(value, where, "tools")]
+
+
+def kind(value: Any) -> str:
+    """Name a JSON value's kind for a reader of an error."""
+    if isinstance(value, dict):
+        return f"an object with {', '.join(map(repr, list(value)[:6]))}" if value else "an empty object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, str):
+        return "text" if value else "empty text"
+    return "null" if value is None else "a truth value" if isinstance(value, bool) else "a number"

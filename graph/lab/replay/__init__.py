@@ -1,0 +1,1 @@
+"""A recorded conversation, run through the real graph."""

@@ -1,0 +1,46 @@
+"""Requests as OpenAI chat JSON: what the wire would carry, for whoever recounts it."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_openai_messages
+
+from langgraph_compaction.nodes.conversation.sendable_message import THOUGHTS
+
+
+def to_openai(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """Return the messages of a request as `ChatOpenAI` would send them.
+
+    Text stays text and lists stay lists of parts; arguments are JSON text, not escaped to ASCII; calls whose
+    arguments are no JSON go out as they are. Nothing of `additional_kwargs` is sent, ids of messages neither.
+    """
+    return [sent for message in messages for sent in _sent(message)]
+
+
+def _sent(message: BaseMessage) -> list[dict[str, Any]]:
+    said = message.model_copy(update={"content": _said(message.content)})
+    text_format: Literal["string", "block"] = "string" if isinstance(said.content, str) else "block"
+    sent: list[dict[str, Any]] = convert_to_openai_messages([said], text_format=text_format)
+    first = sent[0]
+    first.pop("refusal", None)
+    if isinstance(message, ToolMessage):
+        first.pop("name", None)
+    if isinstance(message, AIMessage):
+        broken = [_broken(dict(call)) for call in message.invalid_tool_calls]
+        if broken:
+            first["tool_calls"] = [*first.get("tool_calls", []), *broken]
+        if first.get("tool_calls"):
+            first["content"] = first["content"] or None
+    return sent
+
+
+def _said(content: str | list[str | dict[Any, Any]]) -> str | list[str | dict[Any, Any]]:
+    if isinstance(content, str):
+        return content
+    # the chat API takes back nothing that a model said to itself
+    return [part for part in content if isinstance(part, str) or part.get("type") not in THOUGHTS] or ""
+
+
+def _broken(call: dict[str, Any]) -> dict[str, Any]:
+    function = {"name": call["name"], "arguments": call["args"]}
+    return {"type": "function", "id": call["id"], "function": function}

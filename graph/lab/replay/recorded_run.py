@@ -1,0 +1,206 @@
+"""Drive a recorded conversation through the real graph, turn by turn, and take stock at the end."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.prebuilt import ToolNode
+
+from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
+from langgraph_compaction.nodes import CompactionSettings, SettingsError
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
+from langgraph_compaction.nodes.conversation.transcript import calls_of, is_real_user
+
+from ...builder import Graph, create_compacting_agent
+from ...window_usage import standing
+from ..recordings import Recording
+from .needed_values import Needed
+from .openai_json import to_openai
+from .replay_report import Report
+from .stand_ins import Playback, RecordedModel, RecordingEndedError, bias_of
+from .user_parts import OwnParts
+
+Observer = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How recordings are played."""
+
+    window: str = "25%"
+    """Tokens, or a share: system prompt and tool schemas + that share of the rest, rounded up."""
+    settings: CompactionSettings = field(default_factory=CompactionSettings)
+    own: OwnParts = field(default_factory=OwnParts)
+    summarizer: Any = "digest"
+    usage_bias: bool = False
+    """Let the model report usage, and its window hold tokens, by another counter than ours."""
+    database: Database
+    counter: TokenCounter
+
+
+def limit_of(window: str, *, fixed: int, rest: int) -> int:
+    """The limit that `window` means for so many tokens; raises `SettingsError` for what is no window."""
+    number = window.removesuffix("%")
+    try:
+        value = float(number) if window.endswith("%") else int(number)
+    except ValueError:
+        value = 0
+    if not value > 0 or not math.isfinite(value):
+        raise SettingsError(f"{window!r} is neither a number of tokens nor a share: 32000 or 25%")
+    # 55 % of 100 tokens is 55, whatever the float says
+    return fixed + math.ceil(rest * value / 100 - 1e-9) if window.endswith("%") else int(value)
+
+
+@dataclass
+class Player:
+    """Plays one recording on a thread of its own: another one each time, because a database may be used again."""
+
+    recording: Recording
+    options: Options
+    on_request: Callable[[dict[str, Any]], None] | None = None
+    """Receives every request as sent: file, number, limit, and messages and tools as OpenAI JSON."""
+    on_sent: Callable[[Sequence[BaseMessage], int], None] | None = None
+    """Receives every request as messages, and the index of the recorded message that answers it."""
+    observe: Observer | None = None
+    """Receives the state after every step."""
+
+    def __post_init__(self) -> None:
+        counter, messages = self.options.counter, self.recording.messages
+        self.playback = Playback(self.recording)
+        self.tools = self.playback.tools()
+        self.schemas = schemas_of(self.tools)
+        self.overhead = schema_tokens(self.schemas, counter)
+        system = total(counter, [message for message in messages if isinstance(message, SystemMessage)])
+        rest = total(counter, messages) - system
+        self.bias = bias_of(self.recording, counter) if self.options.usage_bias else 1.0
+        name = self.recording.name
+        self.report = Report(file=name, thread=f"{name}-{uuid4().hex[:8]}", recorded=len(messages))
+        self.report.preset = self.options.settings.preset
+        self.report.asks = self.options.settings.require_confirmation
+        self.needed = Needed(messages)
+        self.report.limit = limit_of(self.options.window, fixed=system + self.overhead, rest=rest)
+        self.graph = self._graph()
+        self.config: RunnableConfig = {"configurable": {"thread_id": self.report.thread}}
+
+    def _graph(self) -> Graph:
+        model = RecordedModel(
+            playback=self.playback,
+            counter=self.options.counter,
+            bias=self.bias,
+            receive=self._received,
+        )
+        window = math.floor(self.report.limit * max(1.0, self.bias))
+        sizes = {"context_window": window, "output_reserve": 0, "require_confirmation": False}
+        return create_compacting_agent(
+            model,
+            self.tools,
+            settings=CompactionSettings.model_validate({**self.options.settings.model_dump(), **sizes}),
+            summarizer=self.options.summarizer,
+            checkpointer=SQLAlchemySaver(self.options.database),
+            token_counter=self.options.counter,
+            strategies=self.options.own.strategies,
+            triggers=self.options.own.triggers,
+            key_information=self.options.own.key_information,
+        )
+
+    def play(self) -> Report:
+        """Play to the end."""
+        for _ in self.steps():
+            pass
+        return self.report
+
+    def steps(self) -> Iterator[int]:
+        """Play turn by turn; yields how many recorded messages were played."""
+        # the thread knows how the model counts, as one that has talked to it before
+        known: dict[str, Any] = {"compaction": {"calibration": {"recorded": max(1.0, self.bias)}}}
+        while not self.playback.over:
+            inputs, place = self.playback.inputs(), self.playback.cursor
+            self.report.turns += sum(is_real_user(message) for message in inputs)
+            self._turn({"messages": inputs, **known})
+            known = {}
+            if not inputs and self.playback.cursor == place:  # even the line of a refused input does not fit
+                self.graph.update_state(self.config, {"messages": self.playback.unasked()}, as_node="model")
+            yield self.playback.cursor
+        self.take_stock()
+
+    def _turn(self, given: dict[str, Any]) -> None:
+        try:
+            for state in self.graph.stream(given, self.config, stream_mode="values", durability=self._durability):
+                if self.observe:
+                    self.observe(state)
+        except RecordingEndedError:
+            return  # nobody answered here when it was recorded
+
+    @property
+    def _durability(self) -> Literal["sync", "exit"]:
+        """Every step is a checkpoint where the thread can be looked at later: `inspect` reads requests from them.
+
+        In memory nobody can: one checkpoint a turn takes a third less time.
+        """
+        return "sync" if self.options.database.durable else "exit"
+
+    def _received(self, messages: list[BaseMessage]) -> int:
+        report = self.report
+        size = total(self.options.counter, messages) + self.overhead
+        report.sizes.append(size)
+        self.needed.look(messages, self.playback.cursor)
+        report.over_window_requests += size > report.limit
+        report.invalid_requests += not is_paired(messages)
+        if self.on_sent:
+            self.on_sent(messages, self.playback.cursor)
+        if self.on_request:
+            sent = {"messages": to_openai(messages), "tools": self.schemas}
+            self.on_request({"file": report.file, "request": report.requests, "limit": report.limit, **sent})
+        return size
+
+    def take_stock(self) -> None:
+        """Write into the report what became of the thread, after its end or where it broke off."""
+        state = self.graph.get_state(self.config).values
+        messages: list[BaseMessage] = state.get("messages", [])
+        records = CompactionRecords(self.options.database)
+        head = (state.get("compaction") or {}).get("head")
+        whole = records.transcript(self.report.thread, "", messages, head=head)
+        self.report.messages, self.report.rounds = len(messages), sum(map(is_real_user, messages))
+        self.report.needed, self.report.kept = self.needed.needed, self.needed.kept
+        self.report.trigger = math.floor(standing(self.graph, self.config).trigger / max(1.0, self.bias))
+        self.report.archived = len({m.id for m in whole} - {m.id for m in messages})
+        lost = Counter(map(_content, self.recording.messages)) - Counter(map(_content, whole))
+        self.report.lost_messages = lost.total()
+        self.report.attempts = records.history(self.report.thread)
+
+
+def schemas_of(tools: ToolNode) -> list[dict[str, Any]]:
+    """The schemas of tools as a provider is sent them."""
+    return [convert_to_openai_tool(tool) for tool in tools.tools_by_name.values()]
+
+
+def schema_tokens(schemas: Sequence[Mapping[str, Any]], counter: TokenCounter) -> int:
+    """Tokens that schemas take in every request."""
+    return counter.text(json.dumps(schemas, ensure_ascii=False)) if schemas else 0
+
+
+def is_paired(messages: Sequence[BaseMessage]) -> bool:
+    """Whether each call of a request is answered directly behind its message, and each result called there."""
+    waiting: list[str | None] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if message.tool_call_id not in waiting:
+                return False
+            waiting.remove(message.tool_call_id)
+        elif waiting:
+            return False
+        else:
+            waiting = [call_id for call_id, _ in calls_of(message)]
+    return not waiting
+
+
+def _content(message: BaseMessage) -> tuple[str, ...]:
+    """What makes two messages the same for a reader: who speaks, and every text and call."""
+    return (message.type, *texts_of(message))

@@ -1,0 +1,37 @@
+"""How full a thread's window is."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime
+
+from langgraph_compaction.nodes.runtime.node_context import CompactionNode, Turn
+
+from .builder import Graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Tokens of a thread's next request, and the sizes that bind it."""
+
+    tokens: int
+    trigger: int
+    limit: int
+    window: int
+
+    @property
+    def left(self) -> int:
+        """Tokens up to the limit; 0 where there are none."""
+        return max(0, self.limit - self.tokens)
+
+
+def standing(graph: Graph, config: RunnableConfig) -> Standing:
+    """Measure a thread as its next turn would; `TypeError` for a graph of another make."""
+    spec = graph.builder.nodes["token_check"]
+    if not isinstance(spec.runnable, CompactionNode):
+        raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")
+    state: Any = {"messages": [], **graph.get_state(config).values}
+    turn = Turn(state, config, Runtime(), spec.runnable.team)
+    sizes = turn.sizes
+    return Standing(tokens=turn.size, trigger=sizes.trigger, limit=sizes.limit, window=sizes.window)

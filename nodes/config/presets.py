@@ -1,0 +1,112 @@
+"""The presets: each system of the requirements as a set of settings.
+
+A preset is nothing but values: whatever it sets, a user may set otherwise.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+Preset = Literal[
+    "selective",
+    "typed_rules",
+    "progressive",
+    "progressive_chart",
+    "progressive_pseudocode",
+    "layered_defence",
+    "recent_rounds",
+    "reserve_tokens",
+    "faithful",
+]
+
+_PROGRESSIVE: Mapping[str, Any] = {
+    "trigger_ratio": None,
+    "triggers": (
+        {"kind": "remaining_ratio", "ratio": 0.25},
+        {"kind": "count", "unit": "turns", "limit": 200, "full": True},
+        {"kind": "marker"},
+        {"kind": "command"},
+    ),
+    "hooks": ("pre_model", "on_overflow"),
+    "strategies": ("adaptive", "sliding_window", "importance", "key_events", "incremental"),
+    "summary_mode": "last_resort",
+    "prompts": "four_points",
+    "summary_form": "history",
+    "keep_facts": False,
+    "key_information": ("goal", "pins", "memories", "tasks", "git_diff"),
+}
+
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "selective": {},
+    "typed_rules": {
+        "hooks": ("post_model", "on_overflow"),
+        "strategies": ("typed_rules",),
+        "summary_mode": "last_resort",
+        "keep_facts": False,
+    },
+    "progressive": _PROGRESSIVE,
+    "progressive_chart": {
+        **_PROGRESSIVE,
+        "adaptive_orders": {
+            "code": ("key_events", "sliding_window", "incremental"),
+            "analysis": ("importance", "sliding_window", "incremental"),
+            "conversation": ("sliding_window", "importance", "incremental"),
+        },
+    },
+    "progressive_pseudocode": {
+        **_PROGRESSIVE,
+        "strategies": ("adaptive", "importance", "key_events", "incremental", "sliding_window"),
+        "adaptive_then": ("importance", "sliding_window"),
+    },
+    "layered_defence": {
+        "trigger_ratio": None,
+        "triggers": (
+            {"kind": "used_ratio", "ratio": 0.9, "operator": ">"},
+            {"kind": "count", "unit": "events", "limit": 700, "operator": ">"},
+        ),
+        "hooks": ("pre_input", "pre_model", "on_overflow"),
+        "strategies": ("full",),
+        "prompts": "continuity",
+        "summary_form": "cleared",
+        "summary_input_guard": {"max_chars": 200_000, "head": 0.2, "tail": 0.3},
+        "token_counter": "chars/3",
+        "keep_facts": False,
+    },
+    "recent_rounds": {
+        "hooks": ("pre_input", "on_overflow"),
+        "fallback_window": 80_000,
+        "strategies": ("recent_rounds",),
+        "prompts": "brief",
+        "summary_form": "recent_rounds",
+        "summary_max_chars": 1_000,
+        "token_counter": "cjk_aware",
+        "require_confirmation": True,
+        "warn_ratio": 0.75,
+        "keep_facts": False,
+    },
+    "reserve_tokens": {
+        "trigger_ratio": None,
+        "triggers": ({"kind": "reserve_tokens", "tokens": 16_384, "operator": ">"},),
+        "strategies": ("recent_tokens",),
+        "prompts": "structured",
+        "keep_facts": False,
+    },
+    "faithful": {
+        "strategies": ("faithful",),
+        "prompts": "structured",
+        "summary_form": "terse",
+        "facts_share": 0.4,
+        "trigger_ratio": 1.0,
+        "soft_zone": False,
+        "target_ratio": 0.3,
+        "long_input": "summarise",
+    },
+}
+"""What each preset sets otherwise than `selective`."""
+
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+"""Presets that exist."""
+
+
+def defaults_of(preset: Any) -> dict[str, Any]:
+    """What a preset sets otherwise than the fields' own defaults; nothing for a name that is none."""
+    return dict(_DEFAULTS.get(preset, {})) if isinstance(preset, str) else {}

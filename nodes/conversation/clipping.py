@@ -1,0 +1,186 @@
+"""Shorten the fields of a tool block: arguments stay a dict, results and texts keep their beginning."""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from langgraph_compaction.checkpoint.errors import MessageError
+from langgraph_compaction.checkpoint.messages.message_codec import handle
+
+from ..text.leaves import leaves, mapped
+from .call_ids import CALL_BLOCKS
+from .tokens import MEDIA_TOKENS, TokenCounter, arguments_json, media_blocks, texts_of
+from .transcript import MARK, marks
+
+M = TypeVar("M", bound=BaseMessage)
+
+_MARKER = re.compile(r"\n\[TRUNCATED original~(\d{1,15}) tokens\](?:\n\[recall: [0-9a-f]{12}\])?\Z")
+_HANDLE = 12
+_HANDLE_LINE = re.compile(r"\n\[recall: [0-9a-f]{12}\]\Z")
+_RAW_CALLS = frozenset({"tool_calls", "function_call"})
+_CALL_FIELDS = {kind: CALL_BLOCKS[kind] for kind in ("tool_use", "tool_call", "function_call")}
+"""Blocks of content whose arguments are shortened with those of the call that they hold once more."""
+
+
+def without_marker(text: str) -> str:
+    """The text that was left of a clipped field, without the line that says so."""
+    return _MARKER.sub("", text)
+
+
+def clipped_text(text: str, keep: int, counter: TokenCounter) -> str:
+    """The first `keep` tokens of a text, and a line with its original size, which a second clip keeps."""
+    earlier = _MARKER.search(text)
+    original = int(earlier[1]) if earlier else counter.text(text)
+    body = text[: earlier.start()] if earlier else text
+    return f"{counter.head(body, keep)}\n[TRUNCATED original~{original} tokens]"
+
+
+def clip_result(
+    message: ToolMessage, *, threshold: int, keep: int, counter: TokenCounter, recall: bool = False
+) -> ToolMessage:
+    """The result with its text cut to `keep` tokens where it holds more than `threshold`, else itself.
+
+    Media blocks count with the text; where they pass the threshold, a line says how many there were. With `recall`
+    another line holds the handle by which the whole comes back.
+    """
+    media, text = media_blocks(message), "\n".join(texts_of(message))
+    size = counter.text(text)
+    if size + MEDIA_TOKENS * media <= threshold:
+        return message
+    short = clipped_text(text, keep, counter) if size > threshold else text
+    content = f"[{media} media blocks are in the archive]\n{short}" if media else short
+    clipped = _shortened(message, {"content": content})
+    return told_handle(clipped) if recall else clipped
+
+
+def clipped_to(message: ToolMessage, text: str, counter: TokenCounter, *, recall: bool = False) -> ToolMessage:
+    """The result with another text in place of its own, and the lines that a clip ends with."""
+    whole = "\n".join(texts_of(message))
+    earlier = _MARKER.search(whole)
+    original = int(earlier[1]) if earlier else counter.text(whole)
+    clipped = _shortened(message, {"content": f"{text}\n[TRUNCATED original~{original} tokens]"})
+    return told_handle(clipped) if recall else clipped
+
+
+def clip_said(
+    message: AIMessage, *, threshold: int, keep: int, counter: TokenCounter, recall: bool = False
+) -> AIMessage:
+    """The message with what it says beside its calls cut to `keep` tokens where it holds more, else itself.
+
+    Only text is cut: a provider signs thoughts and refuses them when they have changed. With `recall` a line holds
+    the handle by which the whole comes back.
+    """
+    text = message.text
+    if counter.text(text) <= threshold:
+        return message
+    clipped = _shortened(message, {"content": _with_text(message.content, clipped_text(text, keep, counter))})
+    return told_handle(clipped) if recall else clipped
+
+
+def _with_text(content: Any, text: str) -> Any:
+    """The content with one text in place of all of its own; other blocks stay where they are."""
+    if isinstance(content, str):
+        return text
+    texts = [index for index, block in enumerate(content) if _is_text(block)]
+    return [
+        {"type": "text", "text": text} if index in texts[:1] else block
+        for index, block in enumerate(content)
+        if index not in texts[1:]
+    ]
+
+
+def _is_text(block: Any) -> bool:
+    return isinstance(block, str) or block.get("type") == "text"
+
+
+def told_handle(message: M) -> M:
+    """A message with a clipped text, whose last line becomes the handle of its original, as its mark has it."""
+    name = marks(message).get("handle")
+    if name is None:
+        return message
+    text = f"{_HANDLE_LINE.sub('', message.text)}\n{recall_line(str(name))}"
+    return message.model_copy(update={"content": _with_text(message.content, text)})
+
+
+def recall_line(*names: str) -> str:
+    """The line that tells handles, each by as many characters as `recall` needs."""
+    return f"[recall: {', '.join(name[:_HANDLE] for name in names)}]"
+
+
+def clip_calls(message: AIMessage, *, threshold: int, keep: int, counter: TokenCounter) -> AIMessage:
+    """The message with the arguments of each call over `threshold` tokens cut to about `keep`, else itself."""
+    calls = [_clip_call(dict(call), threshold, keep, counter) for call in message.tool_calls]
+    broken = [_clip_broken(dict(call), threshold, keep, counter) for call in message.invalid_tool_calls]
+    if calls == message.tool_calls and broken == message.invalid_tool_calls:
+        return message
+    content = _with_arguments(message.content, calls)
+    return _shortened(message, {"tool_calls": calls, "invalid_tool_calls": broken, "content": content})
+
+
+def _shortened(message: M, update: Mapping[str, Any]) -> M:
+    """The message with these fields, the handle of its original, and no raw copy of its calls."""
+    mark = {**marks(message), "clipped": True}
+    if "handle" not in mark:
+        with suppress(MessageError):  # what cannot be stored is in no archive and has no handle
+            mark["handle"] = handle(message)
+    kwargs = {key: value for key, value in message.additional_kwargs.items() if key not in _RAW_CALLS}
+    return message.model_copy(update={**update, "additional_kwargs": {**kwargs, MARK: mark}})
+
+
+def _clip_broken(call: dict[str, Any], threshold: int, keep: int, counter: TokenCounter) -> dict[str, Any]:
+    """A malformed call; its arguments are a text, if anything."""
+    text = call["args"] or ""
+    return {**call, "args": clipped_text(text, keep, counter)} if counter.text(text) > threshold else call
+
+
+def _clip_call(call: dict[str, Any], threshold: int, keep: int, counter: TokenCounter) -> dict[str, Any]:
+    arguments: dict[str, Any] = call["args"]
+    if _size(arguments, counter) <= threshold:
+        return call
+    level = _level([counter.text(leaf) for leaf in leaves(arguments)], keep)
+
+    def shorten(leaf: str) -> str:
+        return leaf if counter.text(leaf) <= level else clipped_text(leaf, level, counter)
+
+    short = mapped(arguments, shorten)
+    if _size(short, counter) > threshold:  # the bulk is not in text: numbers, keys, nesting
+        short = {"clipped": clipped_text(arguments_json(arguments), keep, counter)}
+    return {**call, "args": short}
+
+
+def _size(arguments: Mapping[str, Any], counter: TokenCounter) -> int:
+    return counter.text(arguments_json(arguments))
+
+
+def _level(sizes: list[int], keep: int) -> int:
+    """The largest size at which cutting every larger leaf to it leaves at most `keep` tokens in all."""
+    left, level = keep, 0
+    for position, size in enumerate(sorted(sizes)):
+        level = left // (len(sizes) - position)
+        if size > level:
+            return max(1, level)
+        left -= size
+    return max(1, level)
+
+
+def _with_arguments(content: Any, calls: Sequence[dict[str, Any]]) -> Any:
+    """The content with the calls' arguments in those of its blocks that hold a call once more, by position."""
+    if isinstance(content, str):
+        return content
+    left = list(calls)
+    return [_call_block(block, left) for block in content]
+
+
+def _call_block(block: Any, left: list[dict[str, Any]]) -> Any:
+    if not isinstance(block, dict) or block.get("type") not in _CALL_FIELDS:
+        return block
+    call_id, arguments = _CALL_FIELDS[block["type"]]
+    call = next((call for call in left if call["id"] == block.get(call_id)), None)
+    if call is None:
+        return block
+    left.remove(call)
+    as_text = isinstance(block.get(arguments), str)
+    return {**block, arguments: arguments_json(call["args"]) if as_text else call["args"]}

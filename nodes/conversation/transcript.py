@@ -1,0 +1,201 @@
+"""A conversation read as rounds, tool blocks and kinds of messages."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, cast
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    InvalidToolCall,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
+
+MARK = "compaction"
+"""The key of `additional_kwargs` under which a message says what it is."""
+
+SUMMARY_KIND = "compaction_summary"
+
+CallState = Literal["answered", "open", "interrupted", "answered_late"]
+
+
+def marks(message: BaseMessage) -> Mapping[str, Any]:
+    """What the message says of itself under `additional_kwargs["compaction"]`; empty when it says nothing."""
+    found = message.additional_kwargs.get(MARK)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+
+def is_summary(message: BaseMessage) -> bool:
+    """Whether this message is a summary that a compaction of ours wrote."""
+    return isinstance(message, HumanMessage) and marks(message).get("kind") == SUMMARY_KIND
+
+
+def is_real_user(message: BaseMessage) -> bool:
+    """Whether a person said this: a user message that is neither meta nor a summary."""
+    return isinstance(message, HumanMessage) and not marks(message).get("is_meta") and not is_summary(message)
+
+
+def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
+    """Every call an assistant message makes, as providers are sent them: malformed ones last, to be answered too."""
+    return (*message.tool_calls, *message.invalid_tool_calls) if isinstance(message, AIMessage) else ()
+
+
+def calls_of(message: BaseMessage) -> tuple[tuple[str | None, str], ...]:
+    """`(id, name)` of every call an assistant message makes."""
+    return tuple((call.get("id"), call.get("name") or "") for call in all_calls(message))
+
+
+def is_pinned(message: BaseMessage, pins: Collection[str] = ()) -> bool:
+    """Whether this message stays verbatim: by its own mark, or because its id is among the pins."""
+    return bool(marks(message).get("pinned")) or message.id in pins
+
+
+def message_id(message: BaseMessage) -> str:
+    """The id of a message of a conversation; conversations are given ids before a policy sees them."""
+    if message.id is None:
+        msg = "a message without an id reached a policy"
+        raise ValueError(msg)
+    return message.id
+
+
+@dataclass(frozen=True)
+class ToolBlock:
+    """One assistant message with calls and the results that answer it, found by position."""
+
+    start: int
+    """Index of the assistant message."""
+    results: tuple[int | None, ...]
+    """Index of each call's result, in call order; `None` where none has come."""
+
+    @cached_property
+    def indexes(self) -> tuple[int, ...]:
+        """Indexes of the block's messages, ascending. What lies between them is not part of it."""
+        return (self.start, *sorted(i for i in self.results if i is not None))
+
+    @property
+    def end(self) -> int:
+        """Index of the block's last message."""
+        return self.indexes[-1]
+
+    @cached_property
+    def position_of(self) -> Mapping[int, int]:
+        """By index of each result, the position of the call that it answers."""
+        return {index: position for position, index in enumerate(self.results) if index is not None}
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A read-only view of a conversation. Indexes are positions in `messages`."""
+
+    messages: Sequence[AnyMessage]
+
+    @cached_property
+    def blocks(self) -> tuple[ToolBlock, ...]:
+        """Every tool block in chronological order, paired by position: call ids may be reused.
+
+        A result answers the latest assistant message that still waits for its id.
+        """
+        found: list[tuple[int, list[int | None]]] = []
+        waiting: defaultdict[str | None, list[tuple[list[int | None], int]]] = defaultdict(list)
+        for index, message in enumerate(self.messages):
+            if calls := calls_of(message):
+                results: list[int | None] = [None] * len(calls)
+                found.append((index, results))
+                for position in range(len(calls) - 1, -1, -1):  # of equal ids in one message the first is taken first
+                    waiting[calls[position][0]].append((results, position))
+            elif isinstance(message, ToolMessage) and (open_calls := waiting.get(message.tool_call_id)):
+                answered, position = open_calls.pop()
+                answered[position] = index
+        return tuple(ToolBlock(start, tuple(results)) for start, results in found)
+
+    @cached_property
+    def block_of(self) -> Mapping[int, ToolBlock]:
+        """The block each index belongs to, for those that belong to one."""
+        return {index: block for block in self.blocks for index in block.indexes}
+
+    @cached_property
+    def orphans(self) -> frozenset[int]:
+        """Indexes of results that answer no call: a defect the input had."""
+        return frozenset(
+            index
+            for index, message in enumerate(self.messages)
+            if isinstance(message, ToolMessage) and index not in self.block_of
+        )
+
+    @cached_property
+    def round_starts(self) -> tuple[int, ...]:
+        """Index of each real user message: where a round starts."""
+        return tuple(index for index, message in enumerate(self.messages) if is_real_user(message))
+
+    @cached_property
+    def header(self) -> frozenset[int]:
+        """Indexes of system messages, wherever they stand: they are never touched."""
+        return frozenset(i for i, message in enumerate(self.messages) if isinstance(message, SystemMessage))
+
+    @cached_property
+    def pending_user(self) -> int | None:
+        """Index of the newest real user message while no call-free answer follows it."""
+        if not self.round_starts:
+            return None
+        newest = self.round_starts[-1]
+        return None if self.last_answer > newest else newest
+
+    @cached_property
+    def last_answer(self) -> int:
+        """Index of the last full answer; -1 where there is none."""
+        return next((index for index in range(len(self.messages) - 1, -1, -1) if self.is_answer(index)), -1)
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether the newest user message still waits for an answer: a refused one gets none."""
+        pending = self.pending_user
+        return pending is not None and not marks(self.messages[pending]).get("refused")
+
+    @cached_property
+    def unseen(self) -> frozenset[int]:
+        """Indexes of blocks with a result, or a call, that no assistant message follows: the model waits for them."""
+        last = max((i for i, message in enumerate(self.messages) if isinstance(message, AIMessage)), default=-1)
+        return frozenset(index for block in self.blocks if block.end >= last for index in block.indexes)
+
+    def last_step(self, indexes: Collection[int]) -> tuple[int, int] | None:
+        """How many calls of these blocks the model waits for, and how many of them have a result; `None`: no call."""
+        blocks = [block for block in self.blocks if block.start in indexes and block.start in self.unseen]
+        results = [result for block in blocks for result in block.results]
+        return (len(results), len(results) - results.count(None)) if results else None
+
+    def is_answer(self, index: int) -> bool:
+        """Whether this is a full answer: an assistant message with text and without calls."""
+        message = self.messages[index]
+        return isinstance(message, AIMessage) and not calls_of(message) and bool(message.text.strip())
+
+    def call_state(self, block: ToolBlock, position: int) -> CallState:
+        """State of one call of a block. A malformed call runs no tool and is interrupted at once."""
+        result = block.results[position]
+        until = len(self.messages) if result is None else result
+        interrupted = bisect_left(block.indexes, until) < until - block.start  # something else stands between them
+        if result is None:
+            malformed = position >= len(cast("AIMessage", self.messages[block.start]).tool_calls)
+            return "interrupted" if interrupted or malformed else "open"
+        return "answered_late" if interrupted else "answered"
+
+    @property
+    def has_open_call(self) -> bool:
+        """Whether a call still waits with nothing but its siblings' results behind it: compact nothing."""
+        return bool(self.blocks) and self.is_open(self.blocks[-1])
+
+    def is_open(self, block: ToolBlock) -> bool:
+        """Whether a call of this block is open."""
+        return any(self.call_state(block, position) == "open" for position in range(len(block.results)))
+
+    def is_settled(self, block: ToolBlock) -> bool:
+        """Whether a block may leave: every call answered, or a full answer follows the interrupted one."""
+        if None not in block.results:
+            return True
+        return self.last_answer > block.end

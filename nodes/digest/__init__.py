@@ -1,0 +1,1 @@
+"""The digest: what is extracted from a conversation without a model."""

@@ -1,0 +1,106 @@
+"""What a user demands of the agent: constraints, prohibitions, preferences, in English and Chinese."""
+
+import re
+
+from ..text.quoting import without_quotations
+
+STRONG, FIRM, MILD, PLAIN = 3, 2, 1, 0
+"""A duty or prohibition; a bound or a stated preference; a wish or a plain order; nothing of the kind."""
+
+_LONGEST = 320
+"""Characters of a rule that are kept."""
+
+_TELLING = 4
+"""Words from which a sentence tells something; of Chinese, two characters are one."""
+
+_WRAPPED = re.compile(r"(?<=[a-z,])[ \t]*+\n[ \t]*+(?=[a-z])")
+_BREAK = re.compile(r"(?<=[.!?])[\"')\]]*+\s++(?=\S)|(?<=[。！？；])|;\s++|\n++|(?<=\s)[-*•]\s++")
+"""Where a sentence ends. No alternative begins with white space before its mark: a long run of white space would be
+scanned again from each of its characters. What is left at the edges of a sentence is stripped."""
+_BULLET = re.compile(r"^\s*+(?:(?:[-*•]|\d{1,2}[.)])\s++|\d{1,2}、\s*+)")
+
+_NO_RULE = re.compile(
+    r"\bI (?:do not|don['’]t|can ?not|can['’]t|could ?n[o'’]?t|did ?n[o'’]?t|have never|never|won['’]t)"
+    r" (?:\w+ )?(?:remember|recall|know|have|see|find|think|understand|access|get|mind|received?|got|notice)"
+    r"|\b(?:don['’]t|do not) (?:worry|mind|have to|need to)\b"
+    r"|\b(?:I|we) must have (?:been|left|lost|made|missed|taken|thought|forgot\w*|mis\w+|mixed)\b"
+    r"|\bI(?:['’]ll| will) (?:make sure|ensure|be sure)\b|\b[Ii]f I need\b|\bshould be (?:all|fine|ok|okay)\b"
+    r"|\bplease (?:go ahead|proceed|continue)\b|\bneed (?:some |your )?help\b"
+    r"|\bnot only\b|\bnever ?mind\b|(?:我|还)不?(?:知道|记得|清楚|确定)|不要紧|别客气|没关系",
+    re.IGNORECASE,
+)
+_STRONG = re.compile(
+    r"\b(?:must|never|always|do not|don['’]t|mustn['’]t|shall|shan['’]t|under no circumstances|no longer"
+    r"|not allowed|not permitted|forbidden|prohibited|mandatory|required?|requires|make sure|ensure|be sure"
+    r"|no (?:more|less|fewer|later|earlier|sooner) than|at (?:most|least)|not exceed|from now on|refrain"
+    r"|stop \w+ing|unless|without (?:my|asking|first|any|prior|changing|touching|telling)|on no account"
+    r"|may not|cannot be|can['’]t be|should(?: not|n['’]t)|leave .{1,60}\b(?:alone|unchanged|untouched|as))\b"
+    r"|必须|务必|一定要|一定不|不得|不能|不可以?|不许|不准|不允许|禁止|严禁|切勿|请勿|切记|勿[^忘]|不要|只能|只可|只准"
+    r"|绝不|决不|绝对|千万|从不|永不|永远|始终|一律|至少|至多|最多|不超过|不少于|不低于|不高于|不晚于|不早于|不应|不该"
+    r"|除非|避免|确保|保证|(?<![特区分级类个性告送辨识])别(?![人的处名样墅扭致称])",
+    re.IGNORECASE,
+)
+_FIRM = re.compile(
+    r"\b(?:only|prefer\w*|should|avoid|keep|within (?:\d+|an?|one|two|three)|maximum|minimum|max|min|up to"
+    r"|limit(?:ed)?|budget|exactly|instead of|rather than|as long as|provided that|except|exclud\w+|strictly"
+    r"|need(?:s)? to be|have to|allergic|vegetarian|vegan|important|remember (?:to|that)|by default|stick to"
+    r"|every ?time|each time|(?:when(?:ever)?|if|before|after|once|while|until) you"
+    r"|(?:every|each|all) of (?:your|the)"
+    r"|(?:every|each|all|your|any) (?:single |future )?(?:repl(?:y|ies)|answers?|responses?|messages?|outputs?)"
+    r"|no (?:need|changes?)|not (?:want|interested|willing|okay|ok|before|after|on|in)"
+    r"|(?:would|I['’]d) (?:rather|prefer)|(?:don['’]t|do not|doesn['’]t) (?:want|like|use|care)|hate"
+    r"|deadline|allerg\w+|intoleran\w+|kosher|halal|confidential|off[- ]limits|read[- ]only|priorit\w+"
+    r"|(?:call|address|refer to) me|in (?:place|lieu) of|no longer than|(?:less|more|fewer|later|earlier) than \S*\d"
+    r"|(?:stay|stays|remain|remains|under|below|above|over|by|before|after) (?:at |on |\W)?\d"
+    r"|(?:every|each|all|any)(?: \w+){1,6} (?:needs?|has to|have to|goes|go|gets?|should|ha(?:s|ve) a))\b"
+    r"|,\s*(?:not|no|never) \w+|^no (?!problem|worries|thank|idea|way|one|luck)\w+"
+    r"|只[要用看在做需给改选接想有]|仅限?|应该|应当|需要?先|要求|限制|预算|优先|尽量|偏好|喜欢|不想|不用|最好|除了"
+    r"|以内|之内|之前|以前|先.{1,12}再|每[次个条份封天]|凡是?|一旦|默认|统一|记住|保持|按照|请用|改用|以.{1,8}为[准主]"
+    r"|都[要用得须]|(?:所有|全部).{1,12}[用要须]|用.{1,10}(?:回答|回复|格式|单位)|回[答复].{0,6}[时用要里中]"
+    r"|不(?:接受|吃|喝|写|发|买|选|坐|带|含|提|碰|改|动|加|删|住|开|用|超|晚|早|过[^来去])|过敏|截止|上限|下限|称呼|叫我"
+    r"|今后|以后[请都要叫称用只不]|从现在起|往后|[^没]同意|保密|(?:不|别)让|得先|统统|全都|一概",
+    re.IGNORECASE,
+)
+_MILD = re.compile(
+    r"^(?:(?:and|also|but|so|then|ok(?:ay)?|yes|no|well|thanks?|finally|first)[,.]?\s+)*(?:please\s+)?"
+    r"(?:add|address|answer|ask|assume|be|begin|call me|check|choose|cite|confirm|consider|convert|do|draft|end"
+    r"|exclude|explain|follow|format|give|group|ignore|include|leave|let me know|list|make|mark|mention|name|note"
+    r"|notify|number|pick|put|quote|refer|remember|remove|reply|report|respond|restate|return|round|run|save|send|set"
+    r"|show|sign|skip|sort|speak|split|start|stop|store|switch|tell|test|translate|treat|try|turn|use|wait|wrap|write)\b"
+    r"|\bI(?:['’]d like| would like| want| need|['’]m looking)\b|\bplease\b|\bwe (?:use|don['’]t|do not|want|need)\b"
+    r"|请|我要|我想|希望|麻烦|需要",
+    re.IGNORECASE,
+)
+
+
+def rules_of(text: str) -> list[tuple[str, int]]:
+    """The sentences of a user's text that demand something, verbatim, each with its strength.
+
+    Quoted code and quoted lines are someone else's words. Which text is a user's is for the
+    caller to know.
+    """
+    return [(sentence, strength) for sentence, strength in sentences_of(text) if strength]
+
+
+def sentences_of(text: str) -> list[tuple[str, int]]:
+    """Every sentence of a user's own text, verbatim, each with its strength as a rule."""
+    own = _WRAPPED.sub(" ", without_quotations(text))
+    sentences = (_BULLET.sub("", sentence).strip() for sentence in _BREAK.split(own))
+    return [(kept, _strength(kept)) for sentence in sentences if (kept := sentence[:_LONGEST])]
+
+
+def tells(sentence: str) -> bool:
+    """Whether a sentence states something: neither a question, a greeting, nor a word or two."""
+    words = len(sentence.split()) + sum(character >= "一" for character in sentence) // 2
+    return words >= _TELLING and not asks(sentence)
+
+
+def asks(sentence: str) -> bool:
+    """Whether a sentence is a question."""
+    return sentence.rstrip("\"'”’)").endswith(("?", "？"))
+
+
+def _strength(sentence: str) -> int:
+    claim = _NO_RULE.sub(" ", sentence)
+    strength = next((s for s, cue in ((STRONG, _STRONG), (FIRM, _FIRM), (MILD, _MILD)) if cue.search(claim)), 0)
+    return max(0, strength - 1) if asks(sentence) else strength

@@ -1,0 +1,86 @@
+"""What the agent did and where it is stuck: the calls it made, and errors that still stand."""
+
+import re
+from collections.abc import Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from ..conversation.tokens import texts_of
+from ..conversation.transcript import Transcript
+from ..text.quoting import ELLIPSIS, one_line, quoted, worded
+from .model import Entry
+from .value_extraction import leaves, parsed
+
+_STEP, _NAME, _VALUE, _ERROR = 100, 48, 60, 140
+"""Characters of a step, of a name and a value in it, and of an error."""
+
+_STEP_WORTH, _ERROR_WORTH = 0.08, 0.7
+
+_FAILED = re.compile(
+    r"\W*+(?:Traceback\b|(?:\w+ ){0,3}\[?(?:[\w.]*Error|[\w.]*Exception|failed|failure|fatal|panic)\b)",
+    re.IGNORECASE,
+)
+
+
+def steps(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
+    """A short line for each call, oldest first; a call made again stands where it was made last."""
+    made = [
+        Entry("Steps", start + index, _STEP_WORTH, _step(call["name"], call["args"]))
+        for index, message in enumerate(old)
+        if isinstance(message, AIMessage)
+        for call in message.tool_calls
+    ]
+    latest: dict[str, Entry] = {}
+    for entry in [*earlier, *made]:
+        latest.pop(entry.value, None)
+        latest[entry.value] = entry
+    return list(latest.values())
+
+
+def _step(name: str, arguments: object) -> str:
+    words = [worded(one_line(name, _NAME))]
+    left = _STEP - len(words[0])
+    for _, _, key, leaf in leaves(arguments):
+        given = f"{worded(one_line(key, _NAME))} {worded(one_line(str(leaf), _VALUE))}"
+        left -= len(given) + 2
+        if left < 0:
+            return f"{words[0]} {', '.join([*words[1:], ELLIPSIS])}"
+        words.append(given)
+    return f"{words[0]} {', '.join(words[1:])}".strip()
+
+
+def errors(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
+    """Each tool's last failure, as long as that tool has not worked since."""
+    view = Transcript(old)
+    standing = {entry.path: entry for entry in earlier}
+    for index, message in enumerate(old):
+        if not isinstance(message, ToolMessage):
+            continue
+        name = worded(one_line(_name(view, index, message), _NAME))
+        standing.pop(name, None)
+        if said := _failure(message):
+            standing[name] = Entry("Open", start + index, _ERROR_WORTH, quoted(said), name)
+    return list(standing.values())
+
+
+def _name(view: Transcript, index: int, message: ToolMessage) -> str:
+    block = view.block_of.get(index)
+    if message.name or block is None:
+        return message.name or "tool"
+    calls = view.messages[block.start]
+    position = block.position_of[index]
+    named = calls.tool_calls if isinstance(calls, AIMessage) else []
+    return named[position]["name"] if position < len(named) else "tool"
+
+
+def _failure(message: ToolMessage) -> str:
+    """What a failed result says, on one line; empty for a result that is none."""
+    text = "\n".join(texts_of(message)).strip()
+    value = parsed(text)
+    if isinstance(value, dict) and value.get("error"):
+        return one_line(str(value["error"]), _ERROR)
+    if message.status != "error" and not _FAILED.match(text):
+        return ""
+    lines = text.splitlines() or [""]
+    last_says_it = lines[0].startswith("Traceback")
+    return one_line(lines[-1] if last_says_it else text, _ERROR)

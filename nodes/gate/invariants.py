@@ -1,0 +1,130 @@
+"""The gate: whether a proposed conversation may take the place of the old one. Deterministic."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import AnyMessage, HumanMessage
+
+from ..conversation.request import render
+from ..conversation.tokens import texts_of
+from ..conversation.transcript import Transcript, is_summary, message_id
+from ..selection.selector import Selector
+
+_SHOWN = 80
+"""Characters of a lost text that a finding quotes."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Why a proposal is rejected: a verdict, a short reason, and the detail."""
+
+    verdict: str
+    reason: str
+    detail: str = ""
+    kind: str = ""
+    """Kind of the error behind it (`ErrorKind`), where there was one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What a proposal has to hold in tokens of the whole request."""
+
+    before: int
+    ceiling: int
+    """At most this many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Required:
+    """What the bytes of the next request must hold."""
+
+    pins: Sequence[str] = ()
+    facts: Sequence[Sequence[str]] = ()
+    """For each fact its value and the words that give it meaning."""
+
+
+NOTHING = Required()
+
+
+def prove(
+    selector: Selector, after: Sequence[AnyMessage], bounds: Bounds, *, floor: int, required: Required = NOTHING
+) -> Finding | None:
+    """The first invariant that `after` breaks in respect of the selector's conversation, or `None`.
+
+    `floor` is the number of rounds whose dialogue must stand verbatim; 0 on the last rung.
+    """
+    size = selector.meter.request(after)
+    if size >= bounds.before:
+        return Finding("rejected_inflated", "not_smaller", f"{size} tokens in place of {bounds.before}")
+    if size > bounds.ceiling:
+        return Finding("rejected_insufficient", "over_ceiling", f"{size} tokens, at most {bounds.ceiling}")
+    return _structure(selector, after, floor) or _lost(after, required)
+
+
+def _lost(after: Sequence[AnyMessage], required: Required) -> Finding | None:
+    """The first pinned text, or fact, of which a word is missing from what will be sent."""
+    sent = "\n".join(text for message in render(after) for text in texts_of(message))
+    for pin in required.pins:
+        if pin not in sent:
+            return Finding("rejected_pin_lost", "pinned_text_lost", pin[:_SHOWN])
+    for words in required.facts:
+        if not all(word in sent for word in words):
+            return Finding("rejected_facts_lost", "fact_lost", " ".join(words)[:_SHOWN])
+    return None
+
+
+def _structure(selector: Selector, after: Sequence[AnyMessage], floor: int) -> Finding | None:
+    before, positions = selector.view, {message_id(m): i for i, m in enumerate(selector.view.messages)}
+    origin = [positions.get(message_id(message)) for message in after]
+    kept = [index for index in origin if index is not None]
+    if kept != sorted(set(kept)):
+        return Finding("rejected_pairing", "order_changed")
+    if not _pairs(Transcript(after)) <= _pairs(before):
+        return Finding("rejected_pairing", "tool_block_broken")
+    new = [message for message, index in zip(after, origin, strict=True) if index is None]
+    return (
+        _summaries(selector, after, new)
+        or _user_message(before.messages, after)
+        or _verbatim(selector, {i: m for i, m in zip(origin, after, strict=True) if i is not None}, floor)
+    )
+
+
+def _pairs(view: Transcript) -> set[tuple[str | None, ...]]:
+    """Every block and every result of no call, each as the ids of its messages."""
+    ids = [message_id(message) for message in view.messages]
+    blocks = {(ids[b.start], *(None if i is None else ids[i] for i in b.results)) for b in view.blocks}
+    return blocks | {(ids[index],) for index in view.orphans}
+
+
+def _summaries(selector: Selector, after: Sequence[AnyMessage], new: Sequence[AnyMessage]) -> Finding | None:
+    """Only a summary may be new; it is then the only one, and an earlier one leaves only into it."""
+    pinned = {message_id(selector.view.messages[index]) for index in selector.pinned}
+    left = [message for message in after if is_summary(message) and message_id(message) not in pinned]
+    if not all(map(is_summary, new)) or (new and len(left) > 1):
+        return Finding("rejected_pairing", "foreign_message", f"{len(new)} new messages, {len(left)} summaries")
+    if any(map(is_summary, selector.view.messages)) and not any(map(is_summary, after)):
+        return Finding("rejected_pairing", "summary_lost")
+    return None
+
+
+def _user_message(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> Finding | None:
+    lost = any(isinstance(m, HumanMessage) for m in before) and not any(isinstance(m, HumanMessage) for m in after)
+    return Finding("rejected_pairing", "no_user_message") if lost else None
+
+
+def _verbatim(selector: Selector, left: dict[int, AnyMessage], floor: int) -> Finding | None:
+    view = selector.view
+    pending = frozenset(() if view.pending_user is None else (view.pending_user,))
+    pending -= selector.yielding - left.keys()
+    changed = frozenset(index for index, message in left.items() if message != view.messages[index])
+    for indexes, verdict, reason in (
+        (view.header, "rejected_pairing", "system_message_changed"),
+        (pending, "rejected_pairing", "unanswered_user_message_changed"),
+        (selector.pinned, "rejected_pin_lost", "pin_changed"),
+        (selector.rounds(floor), "rejected_pairing", "round_floor_broken"),
+        (changed - frozenset(view.block_of), "rejected_pairing", "message_changed"),
+    ):
+        for index in sorted(indexes):
+            if index in changed or index not in left:
+                return Finding(verdict, reason, message_id(view.messages[index]))
+    return None

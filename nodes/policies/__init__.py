@@ -1,1 +1,0 @@
-"""Pure policies: no LangGraph, no model, no clock, no input or output."""

@@ -1,0 +1,1 @@
+"""What differs by provider: errors and the messages of a context overflow."""

@@ -1,0 +1,298 @@
+"""One compaction: propose -> apply -> prove; what is asked of the summariser between them is in `summarising`. Pure.
+
+The graph's nodes, the middleware and `compact_messages` all drive these functions; only what stands around
+them differs (snapshots, state, retries over turns).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from langchain_core.messages import AnyMessage, HumanMessage
+
+from ..compaction_request import WISHES
+from ..config.settings import CompactionSettings
+from ..config.summary_format import USUAL, Shape
+from ..conversation.earlier_summary import absorbed
+from ..conversation.meter import Meter
+from ..conversation.redaction import Redaction
+from ..conversation.sizes import Sizes
+from ..conversation.transcript import Transcript, is_summary, message_id
+from ..digest.required_texts import NO_FACTS, Facts, facts_of, pinned_texts
+from ..events import Counts
+from ..gate.invariants import Bounds, Finding, Required, prove
+from ..selection.hiding import hide
+from ..selection.selector import Demand, Selection, Selector
+from ..selection.strategies.registry import BUILT_IN, Strategy
+from ..selection.strategy_chain import choose, forced
+from ..summary.fallback_chain import Rung
+from ..summary.summarizers import DigestSummarizer
+from ..summary.summary_message import EARLIER_HANDLES, handles_of, summary_message
+
+LEAST_SUMMARY = (12, 40)
+"""Tokens of the shortest summary worth planning for: a notice, and a line of facts in a larger room."""
+STEP = (99_999, 99_999)
+"""Calls, and results, of no step is the line longer that tells of it."""
+LEAST_FACTS = 12
+"""Tokens under which no fact is worth its place."""
+SMALL_SUMMARY = 1_024
+DECISIVE = 0.8
+BEYOND_AIM = 5
+"""Part of the room that a summary may always want."""
+ANY_ID = "a0" * 8
+"""Stands for an id that is not known yet: no other has more tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """What holds for one call of one model: settings, sizes, and how requests are measured."""
+
+    settings: CompactionSettings
+    sizes: Sizes
+    meter: Meter
+    pins: frozenset[str] = frozenset()
+    """Ids of pinned messages."""
+    redaction: Redaction | None = None
+    strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
+    names_handles: bool = False
+    """Whether a summary says how what it stands for is recalled: where somebody can, from an archive."""
+
+    def told(self, message: AnyMessage) -> AnyMessage:
+        """A message as summariser, facts and ledger may know it."""
+        return self.redaction.message(message) if self.redaction else message
+
+    def pinned_texts(self, messages: Sequence[AnyMessage]) -> tuple[str, ...]:
+        """Texts pinned by the user, as far as they take no more than half of the room."""
+        return pinned_texts(messages, self.meter.unscaled(self.sizes.room // 2), self.meter.counter)
+
+    def selector(self, messages: Sequence[AnyMessage]) -> Selector:
+        """The policies' view of a conversation."""
+        return Selector(Transcript(messages), self.settings, self.meter, self.pins)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """What stands beside a summary's text in its message, whatever the summariser writes."""
+
+    pins: tuple[str, ...] = ()
+    facts: Facts = NO_FACTS
+    key_information: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Texts by name, in their order."""
+    shape: Shape = USUAL
+    """The form of the message."""
+    handles: tuple[str, ...] | None = None
+    """Earlier compactions that the message names for `recall`, beside its own; `None` names none at all."""
+    step: tuple[int, int] | None = None
+    """Calls, and those with a result, of a step that leaves before the model could go on from it."""
+
+    def message(self, body: str, compaction_id: str, record: Mapping[str, Any] | None = None) -> HumanMessage:
+        """The message that carries a summary, with this beside it."""
+        return summary_message(
+            body,
+            compaction_id,
+            record,
+            pins=self.pins,
+            facts=self.facts,
+            key_information=self.key_information,
+            shape=self.shape,
+            handles=self.handles,
+            step=self.step,
+        )
+
+
+NOTHING = Beside()
+
+
+TOKEN_TRIGGERS = frozenset({"input", "precheck", "check"})
+"""Triggers below whose threshold a result must come; the limit is the ceiling of all others."""
+
+
+def demand(
+    call: Call,
+    *,
+    trigger: str,
+    before: int,
+    last: bool,
+    pins: Sequence[str] = (),
+    most: int | None = None,
+    full: bool = False,
+    key_information: Mapping[str, str] | None = None,
+    answered: bool = False,
+) -> Demand:
+    """What a result must reach: below the trigger, or the limit for other triggers and the last rung.
+
+    `pins` and `key_information` are the texts that a summary has to carry, `most` and `full` what the trigger asks
+    for besides. After the provider's own refusal our count is known to be too low, so a decisive step down is asked
+    for. Where the turn is `answered`, no request has to fit: with the next input the answered round is old.
+    """
+    sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
+    ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
+    if trigger == "overflow":
+        ceiling = min(ceiling, int(before * DECISIVE))
+    ceiling = min(ceiling, before - 1)
+    named = (ANY_ID,) * (0 if last else EARLIER_HANDLES) if call.names_handles else None
+    told = {} if last or key_information is None else key_information
+    shape = _shape(call.settings, 1, last=last)
+    around = Beside(pins=tuple(pins), key_information=told, shape=shape, handles=named)
+    summary = frame(call, around) + _least(call)
+    return Demand(
+        before=before,
+        ceiling=ceiling,
+        aim=min(sizes.aim, ceiling),
+        summary=summary,
+        least=summary,
+        messages=most,
+        full=full,
+        must_fit=trigger == "overflow" or (before > sizes.limit and (not answered or trigger in WISHES)),
+        step_notice=frame(call, replace(around, step=STEP)) - frame(call, around),
+    )
+
+
+def _shape(settings: CompactionSettings, rounds: int, *, last: bool) -> Shape:
+    """The form that the settings want, with so many whole rounds behind it; on the last rung the shortest."""
+    return Shape("record" if last else settings.summary_form, settings.language, rounds)
+
+
+def _least(call: Call) -> int:
+    low, high = LEAST_SUMMARY
+    return call.meter.scaled(min(high, max(low, call.sizes.room // 20)))
+
+
+def frame(call: Call, beside: Beside) -> int:
+    """Tokens of a summary's message without the summary, and where it is put in: white space alone counts less."""
+    return call.meter.scaled(call.meter.counter.message(beside.message(".", ANY_ID)))
+
+
+def propose(call: Call, messages: Sequence[AnyMessage], rung: Rung, goal: Demand) -> Selection | Finding:
+    """Choose what leaves and what is clipped; a `Finding` where no choice fits or nothing can leave.
+
+    Where what must stay reaches the trigger by itself, the limit is the ceiling: a full summary at the limit
+    is worth more than the last rung's notice. Where even that does not fit and the request must, the model's own
+    last step leaves too.
+    """
+    selector = call.selector(messages)
+    if rung.hides:
+        chosen: Selection | None = hide(selector, goal)
+    else:
+        wide = _widened(call, goal)
+        chosen = (
+            choose(selector, goal, call.strategies)
+            or choose(selector, wide, call.strategies)
+            or forced(selector, wide)
+        )
+    if chosen is None:
+        return Finding("rejected_insufficient", "no_selection_fits", f"ceiling {goal.ceiling} tokens")
+    rewrites = all(is_summary(messages[index]) for index in chosen.drop) and goal.before < call.sizes.trigger
+    if not chosen.clip and (not chosen.drop or rewrites):
+        return Finding("noop", "nothing_old")
+    return chosen
+
+
+def _widened(call: Call, goal: Demand) -> Demand:
+    return replace(goal, ceiling=max(goal.ceiling, min(call.sizes.limit, goal.before - 1)))
+
+
+def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand) -> bool:
+    """Whether a summary is due: something left, and it is always wanted, owed, or the aim was missed."""
+    if not chosen.drop or chosen.summarise is False:
+        return bool(chosen.drop) and chosen.owes_summary
+    wanted = settings.summary_mode != "if_needed" or bool(chosen.summarise) or chosen.owes_summary
+    return wanted or chosen.tokens > goal.aim
+
+
+def beside(
+    call: Call,
+    rung: Rung,
+    messages: Sequence[AnyMessage],
+    drop: Collection[int],
+    *,
+    tokens: int,
+    ceiling: int,
+    key_information: Mapping[str, str] | None = None,
+) -> Beside:
+    """Pins that leave with their messages, and facts within `facts_share` of the room, or half of what is left.
+
+    `tokens` is what the request holds without a summary. A digest has its facts in its own text.
+    """
+    leaving = [messages[index] for index in sorted(drop)]
+    gone = set(call.pinned_texts(leaving))
+    pins = tuple(pin for pin in call.pinned_texts(messages) if pin in gone)
+    view = Transcript(messages)
+    stay = len(set(view.round_starts) - {view.pending_user, *drop})
+    earlier_names = () if rung.hides else handles_of(leaving)
+    always = Beside(
+        pins=pins,
+        key_information=key_information or {},
+        shape=_shape(call.settings, stay, last=rung.hides),
+        handles=earlier_names if call.names_handles else None,
+        step=view.last_step(drop),
+    )
+    if not call.settings.keep_facts or isinstance(rung.summarizer, DigestSummarizer):
+        return always
+    space = ceiling - tokens - frame(call, replace(always, facts=Facts(text="."))) - _least(call)
+    budget = call.meter.unscaled(min(int(call.sizes.room * call.settings.facts_share), space // 2))
+    if budget < LEAST_FACTS:
+        return always
+    old = [call.told(message) for message in leaving if not is_summary(message)]
+    earlier = absorbed(leaving)
+    facts = facts_of(old, earlier.facts or earlier.record, budget=budget, counter=call.meter.counter)
+    return replace(always, facts=facts)
+
+
+def summary_budget(
+    call: Call, rung: Rung, goal: Demand, *, tokens: int, ceiling: int, extra: Beside = NOTHING
+) -> int:
+    """Most tokens of the summary's text, in the counter's tokens, beside `tokens` of a request under `ceiling`.
+
+    It ends at the aim; where what stays leaves less than a fifth of the room for it there, it may pass the aim by
+    half of what is left under the ceiling, up to that fifth. It never passes its cap (`summary_max_tokens`). What
+    stands beside the text in its message is counted with the request.
+    """
+    taken, cap = tokens + frame(call, extra), call.settings.summary_max_tokens or _usual(call, rung)
+    space = ceiling - taken
+    wanted = max(goal.aim - taken, min(space // 2, call.sizes.room // BEYOND_AIM), _least(call))
+    return max(1, min(cap, call.meter.unscaled(min(wanted, space))))
+
+
+def _usual(call: Call, rung: Rung) -> int:
+    sizes = call.sizes
+    usual = max(sizes.window // 20, min(sizes.room // 4, SMALL_SUMMARY))
+    return usual + int(sizes.room * call.settings.facts_share) if rung.is_deterministic else usual
+
+
+def applied_to(
+    messages: Sequence[AnyMessage],
+    *,
+    drop: Sequence[str],
+    clip: Mapping[str, AnyMessage],
+    summary: AnyMessage | None,
+) -> list[AnyMessage]:
+    """The conversation with a draft applied: the summary stands where the first dropped message stood."""
+    gone, result, placed = set(drop), list[AnyMessage](), summary is None
+    for message in messages:
+        if message_id(message) not in gone:
+            result.append(clip.get(message_id(message), message))
+        elif not placed and summary is not None:
+            result.append(summary)
+            placed = True
+    return result
+
+
+def judge(
+    call: Call,
+    before: Sequence[AnyMessage],
+    after: Sequence[AnyMessage],
+    *,
+    ceiling: int,
+    floor: int,
+    needed: Sequence[Sequence[str]] = (),
+) -> Finding | None:
+    """Ask the gate whether `after` may take the place of `before`; `needed` are the words of required facts."""
+    bounds = Bounds(before=call.meter.request(before), ceiling=ceiling)
+    required = Required(pins=call.pinned_texts(before), facts=needed)
+    return prove(call.selector(before), after, bounds, floor=floor, required=required)
+
+
+def counts_of(values: Mapping[str, int] | None) -> Counts:
+    """The counters of a stored draft."""
+    return Counts(**(values or {}))

@@ -1,0 +1,119 @@
+"""Before each call older ephemeral messages leave the view: a compaction of its own, without a summary."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from langgraph_compaction.checkpoint import AttemptKey, Outcome
+
+from ..conversation.transcript import message_id
+from ..effects import Step
+from ..errors import SettingsError
+from ..events import CompactionEvent, Counts, emit, log
+from ..gate.invariants import Finding
+from ..selection.ephemeral_items import outdated
+from ..state import replace
+from . import ledger_io
+from .engine import applied_to, judge
+from .failure_description import failure
+from .node_context import Turn, Update
+
+NAME = "ephemeral"
+"""Trigger and strategy of these compactions, and the key by which a tool says how many of its results stay."""
+
+OTHER_ATTEMPT = 1
+"""A compaction that takes a rung on the same conversation is attempt 0."""
+
+
+def ephemeral_tools(tools: Iterable[Any]) -> dict[str, int]:
+    """By tool that has `metadata={"ephemeral": n}`, how many of its newest results stay; raises `SettingsError`."""
+    found: dict[str, int] = {}
+    for tool in tools:
+        keep = (getattr(tool, "metadata", None) or {}).get(NAME)
+        if keep is None:
+            continue
+        if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
+            raise SettingsError(
+                f"the tool {tool.name!r} has metadata ephemeral={keep!r}: give the number of its newest results "
+                "that stay in view, 0 or more"
+            )
+        found[str(tool.name)] = keep
+    return found
+
+
+def expire(turn: Turn) -> Step[Update]:
+    """What older ephemeral messages leave behind, as an update; empty where none leave.
+
+    It is archived and in the ledger before it leaves, and held to the gate; where that fails, all stays as it is.
+    """
+    tools = turn.team.ephemeral
+    if (not tools and turn.settings.ephemeral_keep is None) or turn.compaction.get("held"):
+        return {}
+    selector, before = turn.call.selector(turn.messages), turn.messages
+    chosen = outdated(selector, tools)
+    if not chosen.drop and not chosen.clip:
+        return {}
+    applied: dict[str, Any] = {
+        "drop": [message_id(before[index]) for index in sorted(chosen.drop)],
+        "clip": {message_id(before[index]): message for index, message in chosen.clip.items()},
+        "summary": None,
+    }
+    after = applied_to(before, drop=applied["drop"], clip=applied["clip"], summary=None)
+    size, left = turn.meter.request(before), turn.meter.request(after)
+    key = turn.key(turn.base_digest(), 0, OTHER_ATTEMPT)
+    finding = judge(turn.call, before, after, ceiling=size - 1, floor=0)
+    if finding is None:
+        leaving = [before[index] for index in sorted({*chosen.drop, *chosen.clip})]
+        done = _done(turn, left, selector.count(chosen.drop, chosen.clip))
+        finding = yield from _recorded(turn, key, size, done, leaving)
+    _tell(turn, key, size, left, finding)
+    if finding:
+        return {}
+    compaction = {"epoch": turn.epoch + 1, "head": key.compaction_id}
+    return {"messages": replace(after), "compaction": compaction, "applied": applied}
+
+
+def _done(turn: Turn, after: int, counts: Counts) -> Outcome:
+    return Outcome(
+        verdict="committed",
+        now=turn.now(),
+        tokens_after=after,
+        blocks_kept=counts.blocks_kept,
+        blocks_dropped=0,
+        calls_clipped=0,
+        results_clipped=counts.results_clipped,
+        floor=0,
+    )
+
+
+def _recorded(
+    turn: Turn, key: AttemptKey, before: int, done: Outcome, leaving: list[AnyMessage]
+) -> Step[Finding | None]:
+    """Snapshot, archive and verdict in SQL; a finding where they cannot be written."""
+    try:
+        yield from ledger_io.begin(turn, key, strategy=NAME, trigger=NAME, tokens_before=before)
+        yield from ledger_io.commit(turn, key, done, leaving)
+    except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
+        finding = failure(error, "archive")
+        lost = Outcome(verdict=finding.verdict, now=turn.now(), reason=finding.reason)
+        yield from ledger_io.close(turn, key, lost)
+        return finding
+    return None
+
+
+def _tell(turn: Turn, key: AttemptKey, before: int, after: int, finding: Finding | None) -> None:
+    verdict, reason = (finding.verdict, finding.reason) if finding else ("committed", "success")
+    log.info("Removing ephemeral messages: %s, %d -> %d tokens", verdict, before, after)
+    emit(
+        turn.writer,
+        CompactionEvent(
+            verdict=verdict,
+            reason=reason,
+            strategy=NAME,
+            tokens_before=before,
+            tokens_after=before if finding else after,
+            blocks_dropped=0,
+            compaction_id=key.compaction_id,
+        ),
+    )

@@ -1,0 +1,53 @@
+"""The input for the thread that a person opens instead of compacting this one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from ..compaction_request import REQUEST, Memory
+from ..effects import Step
+from ..events import CompactionEvent, emit
+from ..state import Draft
+from . import ledger_io
+from .node_context import NEW_THREAD, Turn, Update
+
+
+def handed_over(turn: Turn, draft: Draft, after: Sequence[AnyMessage], goal: Memory | None) -> Step[Update]:
+    """End the run with a proved draft as `compaction["handoff"]`; the conversation here stays as it is.
+
+    `after` is what the new thread begins with: header, summary with pins, and the round that has no answer yet.
+    """
+    size, kept = turn.meter.request(after), {message.id for message in after}
+    outcome = ledger_io.outcome_of(turn, draft, "declined", reason=NEW_THREAD, tokens_after=size)
+    yield from ledger_io.close(turn, turn.draft_key, outcome)
+    emit(
+        turn.writer,
+        CompactionEvent(
+            verdict="declined",
+            reason=NEW_THREAD,
+            strategy=draft["strategy"],
+            tokens_before=draft["tokens_before"],
+            tokens_after=size,
+            blocks_dropped=0,
+            compaction_id=None,
+        ),
+    )
+    pins = [name for name in turn.memory.get("pins") or () if name in kept]
+    memory: dict[str, Any] = {**turn.memory, **(goal or {}), "pins": pins}
+    last = {
+        "verdict": "declined",
+        "reason": NEW_THREAD,
+        "tokens_before": draft["tokens_before"],
+        "tokens_after": size,
+    }
+    return {
+        "compaction": {
+            "step": "end",
+            "route": "end",
+            "draft": None,
+            "focus": None,
+            "handoff": {"messages": list(after), REQUEST: {"memory": memory}},
+            "last": last,
+        }
+    }

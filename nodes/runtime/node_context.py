@@ -1,0 +1,306 @@
+"""What a node sees: the state, the sizes of this call, where the turn stands in SQL, and who to ask."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.runtime import Runtime, get_runtime
+from langgraph.types import StreamWriter
+
+from langgraph_compaction.checkpoint import (
+    AttemptKey,
+)
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    digest,
+    digest_all,
+)
+
+from ..compaction_request import REQUEST, Memory
+from ..config.settings import CompactionOverrides, CompactionSettings, effective
+from ..conversation.meter import Meter
+from ..conversation.request import stand_ins
+from ..conversation.sizes import Sizes
+from ..conversation.tokens import TokenCounter, total
+from ..conversation.transcript import Transcript
+from ..effects import Step, arun, blocking, run
+from ..events import CompactionMetaEvent, emit
+from ..gate.invariants import Finding
+from ..selection.selector import Demand
+from ..selection.strategies.registry import check_named
+from ..selection.trigger_evaluation import check_own
+from ..state import Compaction, CompactionState, Draft, merge, with_ids
+from ..summary.fallback_chain import Ladder
+from ..summary.key_information_sources import check_known
+from ..transitions import check_step
+from .dependencies import Collaborators, Model, model_name, window_of
+from .engine import Call, demand
+
+Update = dict[str, Any]
+
+NEW_THREAD = "new_thread"
+"""The trigger of an attempt whose result is for another thread."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One execution of one node. Everything here is read; a node answers with an update."""
+
+    state: CompactionState
+    config: RunnableConfig
+    runtime: Runtime[Any]
+    team: Collaborators
+
+    @cached_property
+    def messages(self) -> list[AnyMessage]:
+        """The conversation as the model sees it; `token_check` writes down what had to be mended here."""
+        return with_ids(self.state["messages"])
+
+    @property
+    def compaction(self) -> Compaction:
+        """The small channel; empty on a thread's first turn."""
+        return self.state.get("compaction") or {}
+
+    def after(self, changed: dict[str, Any], messages: list[AnyMessage] | None = None) -> "Turn":
+        """This turn as it is once these keys of the small channel, and these messages, are written."""
+        state = cast("CompactionState", {**self.state, "compaction": merge(dict(self.compaction), changed)})
+        turn, known = replace(self, state=state), ("messages", "settings", "model")
+        vars(turn).update({name: value for name, value in vars(self).items() if name in known})
+        if messages is not None:
+            vars(turn)["messages"] = messages
+        return turn
+
+    @property
+    def memory(self) -> Memory:
+        """Goal and pins."""
+        return self.state.get("memory") or {}
+
+    @property
+    def request(self) -> dict[str, Any] | None:
+        """What a person asks for by this run's input."""
+        return cast("dict[str, Any] | None", self.state.get(REQUEST))
+
+    @property
+    def draft(self) -> Draft:
+        """The open draft; a node that runs with none open is wired wrongly."""
+        if (draft := self.compaction.get("draft")) is None:
+            raise RuntimeError("no draft is open")
+        return draft
+
+    @property
+    def writer(self) -> StreamWriter:
+        """Where events go."""
+        return self.runtime.stream_writer
+
+    @cached_property
+    def settings(self) -> CompactionSettings:
+        """The builder's settings with this run's overrides; any other context is a parent graph's own."""
+        context = self.runtime.context
+        found = effective(self.team.settings, context if isinstance(context, CompactionOverrides) else None)
+        check_named(found.strategies, self.team.strategies)
+        check_own(found, self.team.triggers)
+        check_known(found.key_information, self.team.key_information)
+        return found
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether an interrupt can be answered: only a checkpointer keeps the run until then."""
+        return bool(self.config.get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER))
+
+    @cached_property
+    def model(self) -> Model | None:
+        """The model of this call."""
+        return self.team.model_for(self.state, self.runtime)
+
+    @property
+    def model_name(self) -> str:
+        """Its name."""
+        return model_name(self.model)
+
+    @property
+    def must_settle(self) -> bool:
+        """Whether blocking work is due before this node, such as reading the vocabulary of a counter that is new."""
+        self.team.counter_for(self.model, self.settings)
+        return bool(self.team.due)
+
+    @property
+    def counter(self) -> TokenCounter:
+        """Its counter."""
+        return self.team.counter_for(self.model, self.settings)
+
+    @cached_property
+    def meter(self) -> Meter:
+        """Measures requests in the provider's tokens, as far as real usage has told them."""
+        scale = (self.compaction.get("calibration") or {}).get(self.model_name, 1.0)
+        return Meter(self.counter, self.team.overhead(self.counter), scale)
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """Window, limit, trigger and aim of this call."""
+        system = [message for message in self.messages if isinstance(message, SystemMessage)]
+        fixed = self.meter.scaled(self.meter.overhead + total(self.counter, system))
+        window = window_of(self.settings, self.model)
+        learned = (self.compaction.get("learned") or {}).get(self.model_name, window)
+        return self.team.sizes_for(self.model, self.settings, window=min(window, learned), fixed=fixed)
+
+    @cached_property
+    def call(self) -> Call:
+        """The engine's view of this call."""
+        return Call(
+            settings=self.settings,
+            sizes=self.sizes,
+            meter=self.meter,
+            pins=frozenset([*(self.memory.get("pins") or ()), *self._just_said()]),
+            redaction=self.team.redaction,
+            strategies=self.team.strategies,
+            names_handles=self._can_recall,
+        )
+
+    def demand(self, before: int, *, last: bool, key_information: Mapping[str, str] | None = None) -> Demand:
+        """What this compaction has to reach from `before` tokens, by the trigger that fired, beside these texts."""
+        return demand(
+            self.call,
+            trigger=self.compaction.get("trigger", "precheck"),
+            before=before,
+            last=last,
+            pins=self.call.pinned_texts(self.messages),
+            most=self.compaction.get("most"),
+            full=self.compaction.get("full", False),
+            key_information=key_information,
+            answered=self.compaction.get("route") == "end",
+        )
+
+    def _just_said(self) -> list[str]:
+        """The answer of a turn that is over: the caller is about to read it."""
+        last = self.messages[-1] if self.messages else None
+        return [str(last.id)] if isinstance(last, AIMessage) and self.compaction.get("route") == "end" else []
+
+    @property
+    def _can_recall(self) -> bool:
+        """Whether what leaves can be recalled by handles: not without a thread, nor from another thread."""
+        here = self.thread_id is not None and self.compaction.get("trigger") != NEW_THREAD
+        return here and self.settings.recall
+
+    @property
+    def ladder(self) -> Ladder:
+        """The rungs that a compaction climbs."""
+        return self.team.ladder
+
+    @cached_property
+    def size(self) -> int:
+        """Tokens of the next request: the last real usage and what came after it, else a count of all."""
+        return self._anchored() or self.meter.request(self.messages)
+
+    def _anchored(self) -> int | None:
+        usage = self.compaction.get("usage")
+        if usage is None or usage["model"] != self.model_name or usage["epoch"] != self.epoch:
+            return None
+        if usage["fixed"] != self.meter.overhead:
+            return None
+        for index in range(len(self.messages) - 1, -1, -1):
+            if self.messages[index].id == usage["message_id"]:
+                if digest(self.messages[index]) != usage["digest"]:
+                    return None
+                return usage["tokens"] + self.meter.scaled(self._since(index))
+        return None
+
+    def _since(self, index: int) -> int:
+        """Tokens after the anchor, with the stand-ins for results that have not come."""
+        since = self.messages[index:]
+        waiting = (stand_in for block in Transcript(since).blocks for stand_in in stand_ins(since, block))
+        return total(self.counter, [*since[1:], *waiting])
+
+    @property
+    def epoch(self) -> int:
+        """Commits on this thread so far."""
+        return self.compaction.get("epoch", 0)
+
+    @property
+    def turns_since_commit(self) -> int:
+        """Inputs since the last compaction, or since a wish or a count of turns found nothing to compact."""
+        return self.compaction.get("turns", 0) - self.compaction.get("turns_then", 0)
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread; without one nothing is written to SQL."""
+        thread = self.config.get("configurable", {}).get("thread_id")
+        return None if thread is None else str(thread)
+
+    @property
+    def namespace(self) -> str:
+        """The graph's place among its parents, without task ids, which change each turn."""
+        path = str(self.config.get("configurable", {}).get("checkpoint_ns") or "").split("|")[:-1]
+        return "|".join(part.split(":")[0] for part in path)
+
+    @property
+    def checkpoint_id(self) -> str | None:
+        """The checkpoint this node started from."""
+        info = self.runtime.execution_info
+        return info.checkpoint_id or None if info else None
+
+    @property
+    def callbacks(self) -> Any:
+        """Callbacks of this run, for calls made on its behalf."""
+        return self.config.get("callbacks")
+
+    def tell(self, event: CompactionMetaEvent) -> None:
+        """Write a phase's event, where they are switched on."""
+        if self.settings.emit_compaction_meta_events:
+            emit(self.writer, event)
+
+    def now(self) -> float:
+        """The wall clock."""
+        return self.team.now()
+
+    def base_digest(self) -> str:
+        """Digest of the conversation as it stands."""
+        return digest_all(cast("list[BaseMessage]", self.messages))
+
+    def key(self, base_digest: str, rung: int, attempt: int) -> AttemptKey:
+        """The key of an attempt's rows."""
+        return AttemptKey(self.thread_id or "", self.namespace, base_digest, rung, attempt)
+
+    @property
+    def draft_key(self) -> AttemptKey:
+        """The key of the open draft's rows."""
+        draft = self.draft
+        return self.key(draft["base_digest"], draft["rung"], draft["attempt"])
+
+
+def failed(draft: Draft, finding: Finding) -> Update:
+    """Hand a draft to `rollback`, with what went wrong."""
+    failure = [finding.verdict, finding.reason, finding.detail, finding.kind]
+    return {"compaction": {"step": "rollback", "draft": {**draft, "failure": failure}}}
+
+
+Body = Callable[[Turn], Step[Update]]
+"""A node: it reads a turn and answers with an update."""
+
+
+def executed(name: str, body: Body, turn: Turn) -> Step[Update]:
+    """Run a node: first the blocking work that is due, on a worker thread where an event loop runs.
+
+    Raises where the node names a next step that may not follow it.
+    """
+    if turn.must_settle:
+        yield from blocking(turn.team.settle)
+    update = yield from body(turn)
+    check_step(name, update)
+    return update
+
+
+class CompactionNode(RunnableLambda[Any, Any]):
+    """A node that serves `invoke` and `ainvoke` with one body, and knows whom it works with."""
+
+    def __init__(self, name: str, body: Body, team: Collaborators) -> None:
+        def call(state: CompactionState, config: RunnableConfig) -> Update:
+            return run(executed(name, body, Turn(state, config, get_runtime(), team)))
+
+        async def acall(state: CompactionState, config: RunnableConfig) -> Update:
+            return await arun(executed(name, body, Turn(state, config, get_runtime(), team)))
+
+        super().__init__(call, afunc=acall, name=name)
+        self.team = team

@@ -1,0 +1,92 @@
+"""A summary by sections: parts of what leaves, each summarised by itself, in one message."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..config.prompts import Language
+from ..conversation.transcript import message_id
+from ..effects import Step
+from ..summary.summary_message import Chunk, quoted
+from ..text.quoting import clip, one_line
+from .summarize_chunks import Work, Written, limited, seen_of, summarise
+
+LEAST_SECTION = 40
+"""Tokens of a section's summary under which one summary of the whole says more."""
+
+HEADINGS: Mapping[Language, str] = {"en": "[Summary of the history - Chunk {}]", "zh": "[历史摘要 - Chunk {}]"}
+"""What stands over a section, with its number."""
+
+EXCERPTS: Mapping[Language, str] = {"en": "[Excerpt]", "zh": "[部分摘要]"}
+"""What stands before an excerpt."""
+EXCERPT_MESSAGES, EXCERPT_CHARS, EXCERPT_MOST = 3, 200, 500
+"""What an excerpt shows: so many messages, characters of each, and characters in all."""
+
+
+def summarise_by_sections(work: Work) -> Step[Written]:
+    """Summarise the old part: by sections, where it has such, else as a whole.
+
+    Where the summary of a section is empty an excerpt stands in for it; where all are, the attempt has failed.
+    """
+    sections, done = _divided(work), list[Written]()
+    if not sections:
+        return limited(work, (yield from summarise(work)))
+    for section in sections:
+        done.append((yield from summarise(section)))
+        found = done[-1].finding
+        if found and found.verdict != "rejected_empty":
+            break
+    else:
+        if not all(written.finding for written in done):
+            done = [
+                _excerpted(part, each) if each.finding else each for part, each in zip(sections, done, strict=True)
+            ]
+    return limited(work, _together(done, HEADINGS[work.call.settings.language]))
+
+
+def _divided(work: Work) -> list[Work]:
+    """The work on each section; none where one summary says it all, as a digest does.
+
+    The section that holds an earlier summary absorbs it, and has two shares of the budget for that.
+    """
+    if not work.sections or work.rung.is_deterministic:
+        return []
+    counter, frame = work.call.meter.counter, HEADINGS[work.call.settings.language]
+    parts = [replace(work, drop=part, sections=()) for part in work.sections]
+    shares = [2 if part.earlier().body else 1 for part in parts]
+    headings = sum(counter.text(frame.format(place)) + 1 for place in range(1, len(parts) + 1))
+    share = (work.budget - headings) // sum(shares)
+    if share < LEAST_SECTION:
+        return []
+    return [replace(part, budget=share * count) for part, count in zip(parts, shares, strict=True)]
+
+
+def _excerpted(work: Work, written: Written) -> Written:
+    """An earlier summary as it is, and the beginnings of the messages, within the budget."""
+    counter, part = work.call.meter.counter, _excerpt(work)
+    body = "\n".join(text for text in (work.earlier().body, part.text) if text)
+    return replace(written, body=counter.head(body, work.budget), finding=None, seen=seen_of([part]))
+
+
+def _excerpt(work: Work) -> Chunk:
+    """The beginnings of the first messages; of the others nothing is shown."""
+    counter, old = work.call.meter.counter, work.old()
+    shown = {message_id(message): one_line(message.text, EXCERPT_CHARS) for message in old[:EXCERPT_MESSAGES]}
+    text = clip(" ".join([EXCERPTS[work.call.settings.language], *filter(None, shown.values())]), EXCERPT_MOST)
+    told = {message_id(message): (shown.get(message_id(message), ""), quoted(message)) for message in old}
+    return Chunk(tuple(old), text, {name: (counter.text(a), counter.text(b)) for name, (a, b) in told.items()})
+
+
+def _together(sections: Sequence[Written], heading: str) -> Written:
+    """Sections as one summary, with what all of them cost, and with the finding of the last."""
+    return Written(
+        body="\n".join(f"{heading.format(place)}\n{section.body}" for place, section in enumerate(sections, 1)),
+        calls=sum(section.calls for section in sections),
+        input_tokens=sum(section.input_tokens for section in sections),
+        output_tokens=sum(section.output_tokens for section in sections),
+        model=sections[-1].model,
+        seen={
+            "full": [name for section in sections for name in section.seen.get("full", ())],
+            "cut": {name: sizes for section in sections for name, sizes in section.seen.get("cut", {}).items()},
+        },
+        finding=sections[-1].finding,
+    )

@@ -1,0 +1,231 @@
+"""Have the old part summarised: all of it shown, chunk by chunk, each failure a finding."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from html import escape
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from ..config.prompts import PROMPTS
+from ..conversation.earlier_summary import Earlier, absorbed
+from ..conversation.transcript import message_id
+from ..conversation.truncation import within
+from ..effects import Step
+from ..gate.invariants import Finding
+from ..gate.substance import says_too_little
+from ..summary.fallback_chain import Rung
+from ..summary.summarizer_call import Patience, Question, SummaryTimeoutError
+from ..summary.summarizers import SummaryRequest
+from ..summary.summary_message import Chunk, Reply, chunks, extract, old_part
+from .engine import Call
+from .failure_description import failure
+
+STALLED = "summary_timeout"
+LEAST_PIECE = 500
+"""Tokens of the smallest piece that is worth a call of its own."""
+MOST = 2
+"""How many times longer than asked for a summary may be that only the next request holds."""
+PIECES = 4
+"""How many times smaller a piece is than what the summariser was shown at once before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """A summary, and what it cost."""
+
+    body: str
+    record: Mapping[str, Any] | None = None
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model: str | None = None
+    seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    finding: Finding | None = None
+    """What was wrong with the last reply, where no summary came about."""
+
+    def booked(self, reply: Reply) -> "Written":
+        """With this reply's usage added."""
+        return replace(
+            self,
+            input_tokens=self.input_tokens + reply.input_tokens,
+            output_tokens=self.output_tokens + reply.output_tokens,
+            model=reply.model or self.model,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """One old part that one rung summarises."""
+
+    call: Call
+    rung: Rung
+    messages: Sequence[AnyMessage]
+    drop: frozenset[int]
+    budget: int
+    """Most tokens of the summary's text."""
+    originals: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
+    """By id, what an earlier compaction clipped: the summariser is shown the whole."""
+    focus: str | None = None
+    callbacks: Any = None
+    sections: tuple[frozenset[int], ...] = ()
+    """Parts of what leaves that are summarised each by itself, in order."""
+    clip: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
+    """By id, what stays shortened."""
+
+    def earlier(self) -> Earlier:
+        """What the earlier summary hands on."""
+        return absorbed([self.messages[index] for index in sorted(self.drop)])
+
+    def old(self) -> list[AnyMessage]:
+        """The originals of what leaves, redacted."""
+        old = old_part(self.messages, self.drop)
+        return [self.call.told(self.originals.get(message_id(message), message)) for message in old]
+
+    @cached_property
+    def stays(self) -> tuple[AnyMessage, ...]:
+        """What stays in view, as it will stand there, redacted."""
+        left = (message for index, message in enumerate(self.messages) if index not in self.drop)
+        return tuple(self.call.told(self.clip.get(message_id(message), message)) for message in left)
+
+    def parts(self) -> list[Chunk]:
+        """What the summariser is shown, call by call."""
+        old, counter = self.old(), self.call.meter.counter
+        if self.rung.is_deterministic:
+            return [Chunk(tuple(old), "")]
+        limit, guard = self._limit(), self.call.settings.summary_input_guard
+        if self.rung.in_pieces:
+            whole = sum(chunk.tokens(counter) for chunk in chunks(old, limit, counter, guard))
+            limit = max(LEAST_PIECE, min(limit, whole) // PIECES)
+        return chunks(old, limit, counter, guard) or [Chunk((), "")]
+
+    def _limit(self) -> int:
+        tokens = self.call.settings.summary_input_tokens or self.call.sizes.window * 3 // 4
+        return max(1, self.call.meter.unscaled(tokens))
+
+    def request(self, part: Chunk, earlier: Earlier, body: str) -> SummaryRequest:
+        """The request about one chunk, on top of the summary so far."""
+        settings = self.call.settings
+        return SummaryRequest(
+            messages=part.messages,
+            conversation=part.text,
+            earlier=body or None,
+            record=earlier.record,
+            facts=earlier.facts,
+            stays=self.stays,
+            max_tokens=self.budget,
+            counter=self.call.meter.counter,
+            focus=self.focus,
+            prompts=PROMPTS[settings.prompts, settings.language],
+            instructions=settings.summary_instructions,
+            max_chars=settings.summary_max_chars,
+            callbacks=self.callbacks,
+        )
+
+    def joined(self, texts: Sequence[str]) -> list[Chunk]:
+        """Summaries of the pieces as quoted parts, as few chunks as the input holds."""
+        counter, groups, size = self.call.meter.counter, list[list[str]](), 0
+        for place, text in enumerate(texts, 1):
+            part = f'<part number="{place}">\n{escape(text, quote=False)}\n</part>'
+            tokens = counter.text(part) + 1
+            if not groups or size + tokens > self._limit():
+                groups.append([])
+                size = 0
+            groups[-1].append(part)
+            size += tokens
+        return [Chunk((), "\n".join(group)) for group in groups]
+
+
+def summarise(work: Work) -> Step[Written]:
+    """Summarise the old part, chunk by chunk, each chunk updating the summary so far.
+
+    A rung in pieces has each piece summarised by itself, and then all together. A reply that is no summary is
+    asked for again with the defect named, `summary_retries` times.
+    """
+    earlier, parts = work.earlier(), work.parts()
+    written = Written(body=earlier.body, record=earlier.record)
+    shown = parts
+    if work.rung.in_pieces:
+        if len(parts) == 1:
+            return replace(written, finding=Finding("rejected_insufficient", "no_smaller_pieces"))
+        texts: list[str] = []
+        for part in parts:
+            request = work.request(part, Earlier(), "")
+            written = yield from _ask(work, request, written, most=MOST * work.budget)
+            if written.finding:
+                return written
+            texts.append(written.body)
+        shown = work.joined(texts)
+        written = replace(written, body=earlier.body, record=earlier.record)
+    for place, part in enumerate(shown, 1):
+        so_far = replace(earlier, record=written.record)
+        request = work.request(part, so_far, written.body)
+        written = yield from _ask(work, request, written, most=None if place == len(shown) else MOST * work.budget)
+        if written.finding:
+            return written
+    return replace(written, seen=seen_of(parts))
+
+
+def limited(work: Work, written: Written) -> Written:
+    """The summary cut to the size that the settings allow."""
+    settings, counter = work.call.settings, work.call.meter.counter
+    most, characters = settings.summary_max_tokens, settings.summary_max_chars
+    return replace(written, body=within(written.body, counter=counter, tokens=most, characters=characters))
+
+
+def seen_of(parts: Sequence[Chunk]) -> dict[str, Any]:
+    """What a summariser saw: ids shown in full, and `[shown, of]` tokens of those that were cut."""
+    cut = {key: list(value) for part in parts for key, value in part.cut.items()}
+    full = [message_id(m) for part in parts for m in part.messages if message_id(m) not in cut]
+    return {"full": full, "cut": cut}
+
+
+def _ask(work: Work, request: SummaryRequest, so_far: Written, *, most: int | None) -> Step[Written]:
+    """One request, again where the error passes or the reply is no summary; all calls count.
+
+    A reply that the next request is to hold has at most `most` tokens; the last one is the gate's to judge.
+    """
+    finding: Finding | None = None
+    defect: str | None = None
+    left = 1 if work.rung.is_deterministic else work.call.settings.summary_retries + 1
+    while left > 0:
+        question = Question(work.rung.summarizer, replace(request, defect=defect))
+        outcome = yield from _reply(question, _patience(work, left))
+        left -= len(question.calls)
+        so_far = replace(so_far, calls=so_far.calls + len(question.calls))
+        if not isinstance(outcome, Reply):
+            return replace(so_far, finding=outcome)
+        so_far, text = so_far.booked(outcome), _judged(work, request, outcome)
+        if isinstance(text, str) and most is not None and (size := request.counter.text(text)) > most:
+            text = Finding("rejected_inflated", "longer_than_asked", f"{size} tokens, asked for {work.budget}")
+        if isinstance(text, str):
+            return replace(so_far, body=text, record=outcome.record)
+        finding, defect = text, text.reason
+        if work.rung.in_pieces:  # the same defects were named before, to no avail
+            break
+    return replace(so_far, finding=finding)
+
+
+def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
+    """The summary in a reply, or what is wrong with it. A digest or a notice is not asked how much it says."""
+    text = extract(reply)
+    if isinstance(text, Finding) or work.rung.is_deterministic:
+        return text
+    if says_too_little(text, f"{request.conversation}\n{request.earlier or ''}"):
+        return Finding("rejected_not_a_summary", "too_little_content", f"{len(text)} characters")
+    return text
+
+
+def _patience(work: Work, calls: int) -> Patience:
+    settings = work.call.settings
+    return Patience(seconds=settings.summary_timeout_s, calls=calls, pause=settings.summary_backoff_s)
+
+
+def _reply(question: Question, patience: Patience) -> Step[Reply | Finding]:
+    try:
+        return (yield from question.ask(patience))
+    except SummaryTimeoutError as error:  # the next rung is quicker than two more calls that stall
+        return Finding("failed_transient", STALLED, str(error), "transient")
+    except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
+        return failure(error, "summary_exception")

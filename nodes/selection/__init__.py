@@ -1,0 +1,1 @@
+"""What leaves the view: the triggers, the strategies and the order in which they are tried."""

@@ -1,0 +1,61 @@
+"""What is of use for a moment only: older results of some tools, and reminders, leave before the next call."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from langchain_core.messages import HumanMessage, ToolMessage
+
+from ..conversation.clipping import clip_result
+from ..conversation.item_types import unread
+from ..conversation.transcript import Transcript, calls_of, is_real_user, is_summary, marks
+from .selector import Choice, Selector
+
+
+def outdated(selector: Selector, tools: Mapping[str, int]) -> Choice:
+    """Ephemeral messages but the newest of each tool: results become one line, meta messages leave.
+
+    `tools` says by name how many results of a tool stay; a message that is marked itself counts with
+    `ephemeral_keep`. What the model has not read yet stays, and so does what is pinned.
+    """
+    messages, names = selector.view.messages, _tool_names(selector.view)
+    groups = defaultdict[tuple[str, int], list[int]](list)
+    for index, message in enumerate(messages):
+        keep = tools.get(names.get(index, ""), selector.settings.ephemeral_keep if _is_marked(message) else None)
+        if keep is not None and (index in names or _is_meta(message)):
+            groups[names.get(index, ""), keep].append(index)
+    old = {index for (_, keep), found in groups.items() for index in found[: max(0, len(found) - keep)]}
+    old -= unread(selector.view) | selector.pinned
+    clip = {index: short for index in old & names.keys() if (short := _line(selector, index, names[index]))}
+    return Choice(drop=frozenset(old - names.keys()), clip=clip)
+
+
+def _is_marked(message: object) -> bool:
+    return isinstance(message, HumanMessage | ToolMessage) and bool(marks(message).get("ephemeral"))
+
+
+def _is_meta(message: object) -> bool:
+    """A user-role message that no person wrote; what a person says is never ephemeral."""
+    return isinstance(message, HumanMessage) and not is_real_user(message) and not is_summary(message)
+
+
+def _tool_names(view: Transcript) -> dict[int, str]:
+    """By index of each result that answers a call: the tool that was called."""
+    called = ((calls_of(view.messages[block.start]), block.results) for block in view.blocks)
+    return {
+        index: name
+        for calls, results in called
+        for (_, name), index in zip(calls, results, strict=True)
+        if index is not None
+    }
+
+
+def _line(selector: Selector, index: int, name: str) -> ToolMessage | None:
+    """One line in a result's place, with the handle of its original; `None` where that would save nothing."""
+    message, counter = selector.view.messages[index], selector.meter.counter
+    if not isinstance(message, ToolMessage):
+        return None
+    short = clip_result(message, threshold=0, keep=0, counter=counter)
+    name_of_original = marks(short).get("handle")
+    where = f", in the archive under {name_of_original}" if name_of_original else ""
+    line = short.model_copy(update={"content": f"[an older result of {name}, no longer in view{where}]"})
+    return line if counter.message(line) < counter.message(message) else None

@@ -1,0 +1,33 @@
+"""`incremental`: the last chunk stays, each earlier one is summarised by itself."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ..selector import Choice, Demand, Selector
+
+
+def incremental(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
+    """Chunks of `incremental_summary_chunk_size`; none where there are not more than two of them.
+
+    Counted from the end the last chunk is a full one; from the start it may be a single turn.
+    """
+    settings, units = selector.settings, _units(selector)
+    size = settings.incremental_summary_chunk_size
+    if len(units) <= 2 * size:
+        return
+    first = size if settings.incremental_chunk_from == "start" else len(units) % size or size
+    cuts = [0, *range(first, len(units), size)]
+    earlier = tuple(frozenset(i for unit in units[start:end] for i in unit) for start, end in pairwise(cuts))
+    yield Choice(drop=frozenset().union(*earlier), sections=earlier, summarise=True)
+
+
+def _units(selector: Selector) -> list[list[int]]:
+    """What a chunk counts: messages, or turns; what stands before the first user message belongs to the first."""
+    if selector.settings.incremental_chunk_unit == "message":
+        return [[index] for index in selector.spoken]
+    starts, units = frozenset(selector.view.round_starts[1:]), list[list[int]]()
+    for index in selector.spoken:
+        if not units or index in starts:
+            units.append([])
+        units[-1].append(index)
+    return units

@@ -1,0 +1,120 @@
+"""Words that tell messages apart, in English and Chinese, and how they are found.
+
+Words stand apart by blanks; the forms of one word by `|`. Words in Latin letters count as whole words only.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+
+from ...config.prompts import Language
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """The words of one meaning."""
+
+    signs: str = ""
+    """In every language, and inside other words too."""
+    en: str = ""
+    zh: str = ""
+
+    def count(self, text: str, languages: Sequence[Language]) -> int:
+        """How many different words stand in a text in lower case."""
+        pattern, word_of = _compiled(self, frozenset(languages))
+        return len({word_of[found] for found in pattern.findall(text)})
+
+    def within(self, text: str, languages: Sequence[Language]) -> bool:
+        """Whether one of them stands there."""
+        return bool(_compiled(self, frozenset(languages))[0].search(text))
+
+
+@cache
+def _compiled(words: Words, languages: frozenset[Language]) -> tuple[re.Pattern[str], Mapping[str, int]]:
+    """A pattern of all forms, and for each form the number of its word."""
+    english = words.en if "en" in languages else ""
+    chinese = words.zh if "zh" in languages else ""
+    entries = [entry.split("|") for entry in f"{words.signs} {english} {chinese}".lower().split()]
+    word_of = dict[str, int]()
+    for place, forms in enumerate(entries):
+        for form in forms:
+            word_of.setdefault(form, place)
+    bare = [form for form in word_of if not form.isascii() or form in words.signs.lower().split()]
+    whole = "|".join(re.escape(form) for form in word_of if form not in bare)
+    parts = [*([rf"(?<![a-z0-9_])(?:{whole})(?![a-z0-9_])"] if whole else []), *map(re.escape, bare)]
+    return re.compile("|".join(parts) or "(?!)"), word_of
+
+
+PIN = "<pin>"
+_AUTHORS: Mapping[str, type[BaseMessage]] = {
+    PIN: HumanMessage,
+    "!!!summary!!!": AIMessage,
+    "!!!complete!!!": AIMessage,
+}
+"""Who may say a marker: in anybody else's text it is none."""
+
+
+def said(message: AnyMessage) -> str:
+    """A message's text in lower case, without the markers that its author has no say in."""
+    text = message.text.lower()
+    for marker, author in _AUTHORS.items():
+        if not isinstance(message, author):
+            text = text.replace(marker, " ")
+    return text
+
+
+KEYWORDS = Words(
+    signs="tool_call !!!summary!!! !!!complete!!!",
+    zh="bug 错误 失败 异常 修复 完成 成功 任务 目标 决策 方案 问题 解决 工具调用 关键 重要 必须 注意 警告",
+    en="bug|bugs error|errors fail|fails|failed|failing|failure|failures exception|exceptions fix|fixes|fixed|fixing "
+    "complete|completes|completed|finished success|successful|successfully|succeeded task|tasks goal|goals "
+    "decision|decisions|decided plan|plans problem|problems|issue|issues solve|solves|solved|resolved "
+    "critical|crucial important must attention|careful warning|warnings",
+)
+"""Each different one makes a message more important."""
+
+CALLING = Words(signs="tool_call")
+"""A call written out in text."""
+
+TROUBLE = Words(
+    zh="bug 错误 失败 异常 修复",
+    en="bug|bugs error|errors fail|fails|failed|failing|failure|failures exception|exceptions fix|fixes|fixed|fixing",
+)
+DONE = Words(
+    signs="!!!complete!!!", zh="完成 成功", en="complete|completed|finished success|successful|successfully|succeeded"
+)
+WEIGHTY = Words(signs=PIN, zh="重要 关键 必须", en="important critical|crucial must")
+
+STARTED_OR_DONE = Words(
+    signs="!!!complete!!! !!!summary!!!",
+    zh="完成 任务开始 开始任务 开始执行",
+    en="complete|completed|finished started|begun",
+)
+DECISION = Words(
+    zh="决定 选择 方案 策略 计划 设计 架构 决策 采用 使用",
+    en="decision|decisions|decided choose|chose|chosen plan|plans strategy design architecture adopt|adopted "
+    "approach",
+)
+PROBLEM = Words(
+    zh="bug 错误 失败 异常 修复 解决 问题 调试 排查",
+    en="bug|bugs error|errors fail|fails|failed|failing|failure|failures exception|exceptions fix|fixes|fixed|fixing "
+    "solve|solves|solved|resolved problem|problems|issue|issues debug|debugging|debugged",
+)
+EXECUTION = Words(signs="✅ ❌", zh="执行工具调用 成功 失败", en="succeeded|successful|successfully failed|failure")
+USERS_MARK = Words(signs=PIN, zh="重要 关键 必须 注意", en="important critical|crucial must attention|careful")
+
+CODE = Words(zh="文件 修改 创建 删除", en="edit_file read_code execute_script git code")
+ANALYSIS = Words(
+    zh="分析 检索 查询",
+    en="rg fd grep retrieve_memory analyse|analyze|analysed|analyzed|analysis search|searched query",
+)
+
+CODE_TOOLS = Words(
+    en="edit write patch code git bash shell terminal script execute exec python compile replace insert"
+)
+"""Words of the names of tools that work on code."""
+ANALYSIS_TOOLS = Words(en="search rg fd grep find query retrieve lookup fetch browse list")
+"""Words of the names of tools that look something up."""

@@ -1,0 +1,31 @@
+"""`recent_rounds`: keep the newest rounds whole, with their tool blocks."""
+
+from collections.abc import Iterator
+
+from ..selector import Choice, Demand, Selector
+from .shrinking import shrunk
+
+
+def recent_rounds(selector: Selector, demand: Demand) -> Iterator[Choice]:
+    """So many rounds, and fewer while what is left would not leave some room; at last less of the newest.
+
+    The round of an unanswered input is not one of them: it stays beside them.
+    """
+    for start in _starts(selector):
+        floor = sum(index >= start for index in selector.view.round_starts)
+        yield Choice(drop=frozenset(range(start)), floor=floor, enough=demand.roomy)
+    yield from shrunk(selector, demand)
+
+
+def _starts(selector: Selector) -> Iterator[int]:
+    """Where the part that stays begins, from the most to the least that is kept; never after the newest input."""
+    view, settings = selector.view, selector.settings
+    if settings.rounds_as == "message_pairs":
+        answered = [index for index in selector.spoken if index != view.pending_user]
+        for count in range(2 * settings.recent_rounds_keep, 0, -2):
+            yield from answered[-count:][:1]
+        return
+    waiting = view.pending_user is not None
+    for count in range(settings.recent_rounds_keep + waiting, 0, -1):
+        if count <= len(view.round_starts):
+            yield view.round_starts[-count]

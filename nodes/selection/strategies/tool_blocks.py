@@ -1,0 +1,86 @@
+"""`tool_blocks`: keep the newest tool blocks and rounds, clip what they hold.
+
+The strictest promise is tried first and given up last: five blocks and twelve rounds, then fewer blocks, then
+shorter fields, and only then fewer rounds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from langchain_core.messages import AIMessage
+
+from ...config.settings import CompactionSettings
+from ...conversation.item_types import is_skill, unread
+from ...conversation.transcript import is_real_user
+from ..selector import Choice, Demand, Selector
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to keep: rounds, older messages of each type, tool blocks, tokens a field."""
+
+    floor: int
+    beyond: int
+    blocks: int
+    tight: bool = False
+    spare: bool = False
+    """Results and skills that the model has not read yet stay whole."""
+
+
+def plans(settings: CompactionSettings) -> Iterator[Plan]:
+    """Every plan from the most to the least generous; the floor yields by halves (12, 6, 3, 1)."""
+    spare = settings.keep_unread_results
+    if settings.summary_scope == "all":
+        yield from dict.fromkeys((Plan(0, 0, 0, spare=spare), Plan(0, 0, 0), Plan(0, 0, 0, tight=True)))
+        return
+    blocks, floor = settings.tool_blocks_keep_recent, settings.dialogue_rounds_keep_min
+    if spare:
+        yield Plan(floor, settings.dialogue_beyond_keep, blocks, spare=True)
+        yield Plan(floor, 0, blocks, spare=True)
+    yield Plan(floor, settings.dialogue_beyond_keep, blocks)
+    while True:
+        for kept in dict.fromkeys((blocks, min(2, blocks), min(1, blocks))):
+            yield Plan(floor, 0, kept)
+        yield Plan(floor, 0, min(1, blocks), tight=True)
+        if floor <= 1:
+            return
+        floor //= 2
+
+
+def tool_blocks(selector: Selector, demand: Demand) -> Iterator[Choice]:
+    """Every plan as a choice; enough is what leaves some room, and below the full floor what reaches the aim."""
+    full = selector.settings.dialogue_rounds_keep_min
+    for plan in plans(selector.settings):
+        yield planned(selector, plan, demand, enough=demand.roomy if plan.floor >= full else demand.aim)
+
+
+def planned(selector: Selector, plan: Plan, demand: Demand, *, enough: int | None = None) -> Choice:
+    """What one plan takes away."""
+    chosen, keep = selector.settings, keeps(selector, plan)
+    drop = frozenset(range(len(selector.view.messages))) - keep
+    within = keep - selector.view.unseen if plan.spare else keep
+    clip = selector.clip(within, chosen.tool_call_threshold, chosen.tool_result_threshold, chosen.preview_tokens)
+    if plan.tight:
+        left = selector.closed(demand, Choice(drop=drop, clip=clip)).drop
+        if selector.tokens(left, clip) + demand.summary > demand.aim:
+            clip = selector.tight_clip(keep, left, demand.aim - demand.summary)
+    return Choice(drop=drop, clip=clip, floor=plan.floor, enough=enough)
+
+
+def keeps(selector: Selector, plan: Plan) -> frozenset[int]:
+    """Indexes that a plan keeps: always whole blocks, never a result without its call."""
+    blocks = selector.view.blocks[-plan.blocks :] if plan.blocks else ()
+    in_blocks = {index for block in blocks for index in block.indexes}
+    skills = {i for i in unread(selector.view) if plan.spare and is_skill(selector.view.messages[i])}
+    return selector.untouchable | selector.rounds(plan.floor) | in_blocks | skills | _beyond(selector, plan)
+
+
+def _beyond(selector: Selector, plan: Plan) -> frozenset[int]:
+    """The `beyond` newest user and assistant messages that stand before the floor."""
+    if not plan.beyond:
+        return frozenset()
+    messages, inside = selector.view.messages, selector.rounds(plan.floor)
+    older = [i for i in range(len(messages)) if selector.is_dialogue(i) and i not in inside]
+    people = [i for i in older if is_real_user(messages[i])]
+    answers = [i for i in older if isinstance(messages[i], AIMessage)]
+    return frozenset([*people[-plan.beyond :], *answers[-plan.beyond :]])

@@ -1,0 +1,35 @@
+"""`typed_rules`: a rule for each type of message, from the lowest priority to the highest."""
+
+from collections.abc import Iterator
+
+from ...config.strategy_settings import PRIORITIES, TypeRule
+from ...conversation.item_types import item_type, unread
+from ..selector import Choice, Demand, Selector
+
+NO_RULE = TypeRule(action="none")
+
+
+def typed_rules(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
+    """One choice after each type: what the rules so far take away. The first that fits is enough."""
+    kinds = [item_type(message) for message in selector.view.messages]
+    unseen, gone = unread(selector.view), frozenset[int]()
+    for kind in sorted(PRIORITIES, key=lambda name: PRIORITIES[name]):
+        rule = selector.settings.type_rules.get(kind, NO_RULE)
+        of_type = [index for index, own in enumerate(kinds) if own == kind]
+        if leaving := _leaving(of_type, rule) - unseen:
+            gone |= leaving
+            yield Choice(drop=_with_calls(selector, gone))
+
+
+def _leaving(indexes: list[int], rule: TypeRule) -> frozenset[int]:
+    """What a rule takes of the items of its type: all, all but the newest, or none."""
+    if rule.action == "none":
+        return frozenset()
+    keep = rule.keep_recent if rule.action == "truncate" else 0
+    return frozenset(indexes[: max(0, len(indexes) - keep)])
+
+
+def _with_calls(selector: Selector, gone: frozenset[int]) -> frozenset[int]:
+    """With the calls that they answer; a block of which one result stays is then left whole."""
+    block_of = selector.view.block_of
+    return gone | {block_of[index].start for index in gone if index in block_of}

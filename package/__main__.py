@@ -1,0 +1,22 @@
+"""The command line: `langgraph-compaction`, or `python -m langgraph_compaction`."""
+
+import sys
+
+EXTRA = {"jinja2", "rich", "typer"}
+"""What the extra `cli` installs."""
+
+
+def run() -> None:
+    """Run the command line; without the extra `cli`, exit with a line that says how to install it."""
+    try:
+        from langgraph_compaction.graph.cli.main import run as run_commands  # noqa: PLC0415 - it needs the extra
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in EXTRA:
+            raise
+        sys.exit(f"the command line needs {missing}: pip install 'langgraph-compaction[cli]'")
+    run_commands()
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,300 @@
+import math
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from langgraph_compaction.checkpoint import (
+    CompactionRecords,
+    Database,
+    Keyring,
+    Outcome,
+    SQLAlchemySaver,
+)
+from langgraph_compaction.checkpoint.compaction import search
+from langgraph_compaction.checkpoint.compaction.search import Finding, ranked
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    handle,
+)
+from tests.checkpoint.samples import key_of, opening
+
+SAID: list[AnyMessage] = [
+    HumanMessage("Please cancel reservation ZK-4471 for Ms. Ødegård", id="m0"),
+    AIMessage("", id="m1", tool_calls=[{"name": "get_user", "args": {"user_id": "mia_li_3668"}, "id": "c1"}]),
+    ToolMessage('{"card": "credit_card_4421486", "city": "Oslo"}', id="m2", tool_call_id="c1", name="get_user"),
+    AIMessage("The refund goes to the card that ends in 4486.", id="m3"),
+    HumanMessage("请把订单改到明天下午送达，不要打电话。", id="m4"),
+    AIMessage("Edited src/app/main.py and ran the tests; 3 failed in testUserLogin.", id="m5"),
+    HumanMessage("ok ok ok the the the", id="m6"),
+]
+
+
+def archive(records: CompactionRecords, thread_id: str, messages: list[AnyMessage] = SAID, now: float = 5.0) -> str:
+    """Have a compaction archive messages; returns its id."""
+    key = key_of(thread_id, messages)
+    records.begin(key, messages, now=now, **opening())
+    records.commit(key, Outcome(verdict="committed", now=now), archived=messages)
+    return key.compaction_id
+
+
+def found(records: CompactionRecords, thread_id: str, query: str, **options: Any) -> list[str | None]:
+    """Return the ids of what a query finds, best first."""
+    return [one.message.id for one in records.search(thread_id, query, **options)]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("ZK-4471", "m0"),
+        ("zk 4471", "m0"),
+        ("cancel reservation", "m0"),
+        ("ØDEGÅRD", "m0"),
+        ("mia_li_3668", "m1"),
+        ("3668 user", "m1"),
+        ("credit_card_4421486", "m2"),
+        ("oslo", "m2"),
+        ("refund card", "m3"),
+        ("订单 明天", "m4"),
+        ("打电话", "m4"),
+        ("main.py", "m5"),
+        ("user login failed", "m5"),
+        ("the ok", "m6"),
+    ],
+)
+def test_the_right_message_is_found_first(records: CompactionRecords, thread_id: str, query: str, first: str) -> None:
+    """In English and Chinese, by words, identifiers and their parts, on every database."""
+    archive(records, thread_id)
+    assert found(records, thread_id, query)[0] == first
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        "'; DROP TABLE",
+        "a* OR",
+        "NEAR(",
+        "+-~<>()",
+        "((",
+        "\\",
+        "%",
+        "a & | !b:*",
+        "--",
+        "",
+        "   ",
+        "{x}",
+        "col:",
+        "-",
+    ],
+)
+def test_no_query_is_an_error(records: CompactionRecords, thread_id: str, query: str) -> None:
+    """What a query language would take for syntax is nothing but text here."""
+    archive(records, thread_id)
+    assert isinstance(found(records, thread_id, query), list)
+    assert found(records, thread_id, "oslo") == ["m2"]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=40))
+def test_any_text_may_be_asked_for(memory: CompactionRecords, query: str) -> None:
+    """Also what no encoding holds."""
+    assert isinstance(memory.search("t", query), list)
+
+
+@pytest.fixture
+def memory() -> CompactionRecords:
+    """Return records in memory with an archive."""
+    records = CompactionRecords(Database.open("memory"))
+    records.database.setup()
+    archive(records, "t")
+    return records
+
+
+def test_every_database_finds_and_ranks_alike(records: CompactionRecords, thread_id: str, memory: Any) -> None:
+    """It is one scan."""
+    archive(records, thread_id)
+    for query in ("the card", "user", "ok the 订单", "4471 3668 main", "nothing of this"):
+        assert found(records, thread_id, query, limit=9) == found(memory, "t", query, limit=9)
+
+
+def test_what_is_archived_later_is_found_too(records: CompactionRecords, thread_id: str) -> None:
+    """A search reads the archive as it stands."""
+    archive(records, thread_id, SAID[:2])
+    assert found(records, thread_id, "oslo") == []
+    later = archive(records, thread_id, SAID[2:], now=9.0)
+    (one,) = records.search(thread_id, "oslo")
+    assert one.message == SAID[2]
+    assert one.handle == handle(SAID[2])
+    assert (one.compaction_id, one.archived_at) == (later, 9.0)
+    assert records.recall(thread_id, one.handle) == SAID[2]
+
+
+def test_a_search_can_be_narrowed(records: CompactionRecords, thread_id: str) -> None:
+    """To one compaction, to a time; the ends count."""
+    first, second = archive(records, thread_id, SAID[:4], now=5.0), archive(records, thread_id, SAID[4:], now=9.0)
+    assert found(records, thread_id, "card user", compaction_id=second) == ["m5"]
+    assert set(found(records, thread_id, "card user", compaction_id=first)) == {"m1", "m2", "m3"}
+    assert set(found(records, thread_id, "card user", since=5.0, until=5.0)) == {"m1", "m2", "m3"}
+    assert found(records, thread_id, "card user", since=5.1) == ["m5"]
+    assert found(records, thread_id, "card user", until=4.9) == []
+    assert len(found(records, thread_id, "card user", limit=2)) == 2
+
+
+SUMMARY = HumanMessage(
+    "Record: reservation ZK-4471 is cancelled, the refund goes to the card, Oslo; the traveller is content.",
+    id="summary-1",
+    additional_kwargs={"compaction": {"kind": "compaction_summary", "is_meta": True, "compaction": "1"}},
+)
+CLIPPED = ToolMessage(
+    '{"card": "credit_card_4421486"\n[TRUNCATED original~20 tokens]',
+    id="m2",
+    tool_call_id="c1",
+    name="get_user",
+    additional_kwargs={"compaction": {"clipped": True, "handle": handle(SAID[2])}},
+)
+
+
+def test_an_original_comes_before_a_summary_of_it(records: CompactionRecords, thread_id: str) -> None:
+    """However many words of the query the summary has; it is found where no original holds a word."""
+    first = archive(records, thread_id, SAID)
+    second = archive(records, thread_id, [*SAID, SUMMARY], now=9.0)
+    assert found(records, thread_id, "reservation ZK-4471 refund card Oslo", limit=9) == ["m0", "m2", "m3"]
+    assert found(records, thread_id, "reservation ZK-4471 refund card Oslo", limit=1) == ["m0"]
+    assert found(records, thread_id, "traveller") == ["summary-1"]
+    assert found(records, thread_id, "content reservation") == ["m0", "summary-1"]
+    assert found(records, thread_id, "content reservation", limit=1) == ["m0"]
+    assert found(records, thread_id, "traveller", compaction_id=first) == []
+    assert found(records, thread_id, "traveller", compaction_id=second) == ["summary-1"]
+
+
+def test_an_original_is_found_behind_many_summaries(records: CompactionRecords, thread_id: str) -> None:
+    """More of them than are asked for."""
+    summaries: list[AnyMessage] = [SUMMARY.model_copy(update={"id": f"s{number}"}) for number in range(12)]
+    archive(records, thread_id, [*summaries, SAID[0]])
+    assert found(records, thread_id, "reservation ZK-4471 refund card", limit=3) == ["m0", "s11", "s10"]
+
+
+def test_what_recall_gave_back_does_not_hide_the_original(records: CompactionRecords, thread_id: str) -> None:
+    """An answer that left the view in its turn holds the words too; another tool of that name is like any other."""
+    text = f"[{handle(SAID[0])} human]\n{SAID[0].text}"
+    answered = ToolMessage(text, id="r", tool_call_id="r", name="recall")
+    own = ToolMessage("The reservation is in the drawer", id="o", tool_call_id="o", name="recall")
+    call = AIMessage("", id="a", tool_calls=[{"name": "recall", "args": {"query": "reservation"}, "id": "r"}])
+    archive(records, thread_id, [call, answered], now=9.0)
+    assert set(found(records, thread_id, "reservation")) == {"a", "r"}
+    archive(records, thread_id, [*SAID, own], now=5.0)
+    assert set(found(records, thread_id, "cancel reservation")) == {"m0", "o"}
+
+
+def test_what_was_clipped_is_found_in_its_whole(records: CompactionRecords, thread_id: str) -> None:
+    """What was left of it says nothing more; alone, it is found."""
+    archive(records, thread_id, [CLIPPED], now=9.0)
+    assert records.search(thread_id, "credit card")[0].message == CLIPPED
+    archive(records, thread_id, SAID, now=5.0)
+    messages = [one.message for one in records.search(thread_id, "credit card", limit=9)]
+    assert SAID[2] in messages
+    assert CLIPPED not in messages
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [("reservations", "m0"), ("refunds", "m3"), ("end", "m3"), ("ends", "m3"), ("tests", "m5"), ("test", "m5")],
+)
+def test_a_word_is_found_in_singular_and_plural(
+    records: CompactionRecords, thread_id: str, query: str, first: str
+) -> None:
+    """Whichever was said; a word that ends in ss is no plural."""
+    archive(records, thread_id)
+    assert found(records, thread_id, query)[0] == first
+    archive(records, thread_id, [HumanMessage("first class", id="c")])
+    assert found(records, thread_id, "clas") == []
+
+
+def test_no_thread_finds_what_another_said(records: CompactionRecords, thread_id: str) -> None:
+    """Each has its own words; one that is unknown has none."""
+    archive(records, thread_id)
+    archive(records, thread_id + "-other", [HumanMessage("nothing here", id="x")])
+    assert found(records, thread_id + "-other", "oslo card") == []
+    assert found(records, thread_id + "-nobody", "oslo") == []
+
+
+def test_what_is_erased_is_found_no_more(records: CompactionRecords, thread_id: str) -> None:
+    """With its thread, and with an archive that is dropped."""
+    archive(records, thread_id)
+    assert found(records, thread_id, "oslo") == ["m2"]
+    saver = SQLAlchemySaver(records.database)
+    saver.prune([thread_id], archive="drop")
+    assert found(records, thread_id, "oslo") == []
+    archive(records, thread_id)
+    assert found(records, thread_id, "oslo") == ["m2"]
+    records.forget(thread_id)
+    assert found(records, thread_id, "oslo") == []
+
+
+def test_a_copy_is_searched_by_itself(records: CompactionRecords, thread_id: str) -> None:
+    """It has an archive of its own."""
+    archive(records, thread_id)
+    saver = SQLAlchemySaver(records.database)
+    found(records, thread_id, "oslo")
+    saver.copy_thread(thread_id, thread_id + "-copy")
+    saver.delete_thread(thread_id)
+    assert found(records, thread_id + "-copy", "oslo") == ["m2"]
+
+
+def test_with_a_key_the_same_is_found(tmp_path: Any) -> None:
+    """The archive is opened to be read."""
+    url = f"sqlite:///{tmp_path / 'sealed.db'}"
+    records = CompactionRecords(Database.open(url, keys=Keyring({"k": b"0" * 32}, current="k")))
+    records.database.setup()
+    archive(records, "t")
+    assert found(records, "t", "oslo") == ["m2"]
+    assert found(records, "t", "订单") == ["m4"]
+
+
+def test_old_messages_are_found_in_a_long_archive(records: CompactionRecords, thread_id: str) -> None:
+    """In packs and in rows of their own, behind hundreds of newer ones that hold the word too."""
+    records.archive(thread_id, "", "old", [HumanMessage("teal teal", id="first")], now=1.0)
+    newer: list[AnyMessage] = [
+        HumanMessage(f"teal and {number} other words", id=f"n{number}") for number in range(500)
+    ]
+    records.archive(thread_id, "", "new", newer, now=2.0)
+    assert found(records, thread_id, "teal", limit=3) == ["first", "n499", "n498"]
+    assert found(records, thread_id, "250") == ["n250"]
+
+
+def test_a_search_does_not_read_what_it_is_not_asked_for(
+    records: CompactionRecords, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query without a word reads no message, one compaction's search only what that archived."""
+    first, _ = archive(records, thread_id, SAID[:4]), archive(records, thread_id, SAID[4:], now=9.0)
+    read: list[str | None] = []
+    monkeypatch.setattr(search, "text_of", lambda message: read.append(message.id) or message.text)
+    assert found(records, thread_id, "?!") == []
+    assert read == []
+    assert found(records, thread_id, "nowhere", compaction_id=first) == []
+    assert read == ["m0", "m1", "m2", "m3"]
+
+
+def test_what_is_kept_of_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search of a long archive keeps the words of so many stretches only, and counts the same."""
+    texts = [" ".join(f"w{number + 7 * text}" for number in range(9)) for text in range(9)]
+    whole = [Finding(["w9", "w30"]).match(text) for text in texts]
+    monkeypatch.setattr(search, "_STRETCHES", 4)
+    finding = Finding(["w9", "w30"])
+    assert [finding.match(text) for text in texts] == whole
+    assert len(finding._known) <= 4
+
+
+def test_ranks_are_those_of_the_formula() -> None:
+    """A rare word outweighs a common one, repetition saturates, a long text counts less."""
+    texts = {1: "a", 2: "b b", 3: "b x x x"}
+    finding = Finding(["a", "b"])
+    scores = ranked(["a", "b"], {seq: match for seq, text in texts.items() if (match := finding.match(text))})
+    assert set(scores) == {1, 2, 3}
+    assert scores[1] > scores[2] > scores[3]
+    usual = (1 + 2 + 4) / 3
+    rarity = math.log(1 + (3 - 1 + 0.5) / 1.5)
+    assert scores[1] == pytest.approx(rarity * 2.2 / (1 + 1.2 * (0.25 + 0.75 / usual)), rel=1e-9)
+    assert finding.match("c") is None

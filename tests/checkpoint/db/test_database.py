@@ -1,0 +1,291 @@
+import sqlite3
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from langgraph_compaction.checkpoint import (
+    CheckpointError,
+    CompactionRecords,
+    Database,
+    DatabaseError,
+    KeyTextError,
+    RowError,
+    SchemaError,
+)
+from langgraph_compaction.checkpoint.db import connections, tables, urls
+from langgraph_compaction.checkpoint.messages.message_store import (
+    MessageStore,
+)
+from tests.checkpoint.listening import listening
+from tests.checkpoint.processes import forks, run_together
+from tests.checkpoint.samples import begin, talk
+
+STORE = MessageStore()
+
+
+def threads_of(database: Database) -> set[str]:
+    """Return the ids of all threads in a database."""
+    with database.read() as conn:
+        return set(conn.execute(sa.select(tables.thread.c.thread_id)).scalars())
+
+
+def test_a_write_is_whole_or_absent(database: Database, thread_id: str) -> None:
+    """What an error interrupts leaves nothing; what ends is there."""
+
+    def interrupted() -> None:
+        with database.write() as conn:
+            STORE.put(conn, STORE.thread(conn, thread_id), talk(3))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        interrupted()
+    assert thread_id not in threads_of(database)
+    with database.write() as conn:
+        STORE.thread(conn, thread_id)
+    assert thread_id in threads_of(database)
+
+
+def test_a_read_sees_one_moment(shared_url: str, thread_id: str) -> None:
+    """A transaction that reads does not see what another writes meanwhile, and does not hold it up."""
+    with Database.open(shared_url) as database, database.read() as conn:
+        query = sa.select(tables.thread.c.id).where(tables.thread.c.thread_id == thread_id)
+        assert conn.execute(query).first() is None
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(create_thread, database, thread_id).result(timeout=20)
+        assert conn.execute(query).first() is None
+
+
+def create_thread(database: Database, thread_id: str) -> int:
+    """Write one thread row and return its key."""
+    with database.write() as conn:
+        return STORE.thread(conn, thread_id).id
+
+
+def test_threads_never_share_an_open_transaction(database: Database, thread_id: str) -> None:
+    """While one thread writes, another one's read sees none of it, in memory too, where there is one connection."""
+    with ThreadPoolExecutor(1) as pool:
+
+        def interrupted() -> Future[set[str]]:
+            with database.write() as conn:
+                STORE.thread(conn, thread_id)
+                reader = pool.submit(threads_of, database)
+                wait([reader], timeout=0.2)  # only memory keeps the reader waiting
+                conn.rollback()
+            return reader
+
+        assert thread_id not in interrupted().result(timeout=20)
+
+
+def test_two_databases_on_one_memory_engine_wait_for_each_other(thread_id: str) -> None:
+    """The queue belongs to the only connection, not to the object that uses it."""
+    engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    first, second = Database.open(engine), Database.open(engine)
+    first.setup()
+    with ThreadPoolExecutor(2) as pool:
+        keys = list(pool.map(create_thread, [first, second] * 20, [f"{thread_id}-{n // 2}" for n in range(40)]))
+    assert len(set(keys)) == 20
+    engine.dispose()
+
+
+def test_a_transaction_left_open_in_memory_is_an_error_and_not_a_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second transaction inside the first says what is wrong after the usual waiting time."""
+    monkeypatch.setattr(connections, "BUSY_TIMEOUT_S", 0.01)
+    with Database.open() as database:
+        database.setup()
+        with database.write(), pytest.raises(DatabaseError, match="left open"), database.write():
+            pass
+
+
+def test_use_before_setup_says_so(empty_url: str) -> None:
+    """Reading or writing a database without tables tells to call setup()."""
+    with Database.open(empty_url) as database:
+        for transaction in (database.read, database.write):
+            with pytest.raises(SchemaError, match=r"setup\(\)"), transaction():
+                pass
+
+
+def test_closing_leaves_anothers_engine_open() -> None:
+    """Whoever makes an engine closes it: an engine that was passed in still works after close()."""
+    engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    with Database.open(engine) as database:
+        database.setup()
+        assert database.engine is engine
+    assert sa.inspect(engine).has_table("compaction_thread")
+    engine.dispose()
+    with Database.open() as own:
+        own.setup()
+        assert sa.inspect(own.engine).has_table("compaction_thread")
+    assert not sa.inspect(own.engine).has_table("compaction_thread")  # the memory went with its connection
+    own.close()
+
+
+def test_a_foreign_engine_works_whatever_its_isolation(shared_url: str, thread_id: str) -> None:
+    """An engine with the strictest isolation of its own serves, and keeps its own settings for its owner."""
+    engine = sa.create_engine(urls.sync_url(shared_url), isolation_level="SERIALIZABLE")
+    database = Database.open(engine)
+    keys = {create_thread(database, thread_id) for _ in range(2)}
+    assert len(keys) == 1
+    with engine.connect() as conn:
+        assert conn.get_isolation_level() == "SERIALIZABLE"
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("engine", "text"),
+    [
+        (sa.create_engine("sqlite://"), "database of its own"),
+        (sa.create_engine("postgresql+psycopg_async://u@h/d"), "asynchronous driver"),
+    ],
+    ids=["memory per thread", "asynchronous"],
+)
+def test_an_engine_that_cannot_serve_is_refused(engine: sa.Engine, text: str) -> None:
+    """A memory engine that shares nothing between threads, and an asynchronous one, are errors that say so."""
+    with pytest.raises(DatabaseError, match=text):
+        Database.open(engine)
+
+
+def test_an_sqlite_file_writes_ahead(tmp_path: Path) -> None:
+    """A file is in WAL mode and writers wait 30 seconds for each other."""
+    with Database.open(f"sqlite:///{tmp_path / 'a.db'}") as database:
+        database.setup()
+        with database.read() as conn:
+            assert conn.execute(sa.text("PRAGMA journal_mode")).scalar() == "wal"
+            assert conn.execute(sa.text("PRAGMA busy_timeout")).scalar() == 30_000
+
+
+def test_an_sqlite_writer_takes_its_lock_at_once(tmp_path: Path) -> None:
+    """A writer holds the file's write lock from its first statement on, and a reader does not."""
+    file = tmp_path / "a.db"
+    with Database.open(f"sqlite:///{file}") as database:
+        database.setup()
+        other = sqlite3.connect(file, timeout=0, isolation_level=None)
+        with database.write(), pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        with database.read():
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("ROLLBACK")
+        other.close()
+
+
+def test_an_sqlite_file_is_written_by_one_connection_as_long_as_all_goes_well(tmp_path: Path) -> None:
+    """Writers use the connection that wrote before; after an error there is another, and none once it is closed."""
+    taken: list[object] = []
+    with Database.open(f"sqlite:///{tmp_path}/a.db") as database:
+        database.setup()
+        with listening(database.engine, "checkout", lambda connection, *_: taken.append(connection)):
+            for name in ("a", "b"):
+                create_thread(database, name)
+            assert not taken
+            with pytest.raises(KeyTextError):
+                create_thread(database, "\0")
+            for name in ("d", "e"):
+                create_thread(database, name)
+            assert len(taken) == 1
+        assert threads_of(database) == {"a", "b", "d", "e"}
+    pool = database.engine.pool
+    assert isinstance(pool, QueuePool)
+    assert (pool.checkedout(), pool.checkedin()) == (0, 0)
+
+
+def test_closing_while_somebody_writes_leaves_no_connection(tmp_path: Path) -> None:
+    """What is still written is there, and its connection is closed with it."""
+    database = Database.open(f"sqlite:///{tmp_path}/a.db")
+    database.setup()
+    with database.write() as conn:
+        STORE.thread(conn, "a")
+        database.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.db"]
+    with database:
+        assert threads_of(database) == {"a"}
+
+
+def test_sql_errors_show_neither_statement_nor_values(database: Database, thread_id: str) -> None:
+    """What a database refuses is a DatabaseError that names the place and nothing of what was to be written."""
+    begin(CompactionRecords(database), thread_id, strategy="secret plan")
+    query = sa.select(tables.ledger).where(tables.ledger.c.strategy == "secret plan").limit(1)
+    with database.read() as conn:
+        row = {**conn.execute(query).mappings().one()}
+    for change in ({"id": row["id"] + 1_000_000}, {"compaction_id": "other", "reason": None}):
+        with pytest.raises(DatabaseError) as caught, database.write() as conn:
+            conn.execute(sa.insert(tables.ledger).values({**row, **change}))
+        assert urls.place(database.engine.url) in str(caught.value)
+        assert "secret plan" not in str(caught.value)
+        assert "[parameters:" not in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("", "empty"), ("a\0b", "NUL"), ("\ud800", "surrogate"), ("x" * 513, "513 bytes"), ("界" * 171, "513 bytes")],
+    ids=["empty", "nul", "surrogate", "long", "long in bytes"],
+)
+def test_an_id_no_database_can_keep_is_refused_alike(database: Database, name: str, text: str) -> None:
+    """The same thread ids are refused on every database, with the reason, as an error of this package."""
+    with pytest.raises(KeyTextError, match=text):
+        create_thread(database, name)
+
+
+def test_ids_are_compared_byte_by_byte(database: Database, thread_id: str) -> None:
+    """Case, accents, trailing blanks and quotes make different threads; the longest id is kept whole."""
+    names = [thread_id + end for end in ("", "A", "a", "a ", "a\t", "á", "a\u0301", "'; --", "%", "\\")]
+    names.append(thread_id.ljust(512, "x"))
+    assert len({create_thread(database, name) for name in names}) == len(names)
+    assert set(names) <= threads_of(database)
+
+
+@forks
+def test_a_forked_child_does_not_use_its_parents_connections(shared_url: str, thread_id: str) -> None:
+    """A database opened before a fork serves parent and children, each on connections of its own."""
+    with Database.open(shared_url) as database:
+        with database.read() as conn, database.read() as other:
+            parents = [conn.connection.driver_connection, other.connection.driver_connection]
+
+        def work(number: int) -> None:
+            with database.read() as conn, database.read() as other:
+                assert conn.connection.driver_connection not in parents
+                assert other.connection.driver_connection not in parents
+            for n in range(10):
+                create_thread(database, f"{thread_id}-{number}-{n}")
+
+        run_together(2, work)
+        create_thread(database, f"{thread_id}-parent")
+        assert len({name for name in threads_of(database) if name.startswith(thread_id)}) == 21
+
+
+def test_every_error_is_one_of_this_package() -> None:
+    """One base class catches all that the database layer raises."""
+    assert issubclass(SchemaError, DatabaseError)
+    assert issubclass(DatabaseError, CheckpointError)
+
+
+def find_damage(conn: sa.Connection) -> None:
+    """Raise an error half-way through a query."""
+    rows = conn.execute(sa.select(tables.schema.c.id).union_all(sa.select(tables.schema.c.version)))
+    for _ in rows:  # a name of this function, which the error's traceback keeps
+        raise RowError("damaged")
+
+
+@pytest.mark.parametrize("how", ["read", "write"])
+def test_an_error_that_is_kept_does_not_keep_a_connection_in_the_past(tmp_path: Path, how: str) -> None:
+    """Who logs an error, or holds it as a task does, holds a query that was not read to its end."""
+    failed: list[BaseException] = []
+    with Database.open(f"sqlite:///{tmp_path / 'file.db'}") as database:
+        database.setup()
+        for number in range(3):
+            with pytest.raises(RowError, match="damaged") as caught:
+                (database.look if how == "read" else database.run)(find_damage)
+            failed.append(caught.value)
+            assert threads_of(database) == {f"{one}" for one in range(number)}
+            create_thread(database, f"{number}")
+            assert threads_of(database) == {f"{one}" for one in range(number + 1)}
+    assert len(failed) == 3
+
+
+@pytest.mark.parametrize("way", ["read", "write"])
+def test_an_error_of_another_database_stays_what_it_is(database: Database, way: str) -> None:
+    """What the application's own code raises within a transaction is not this database's."""
+    opened = database.read() if way == "read" else database.write()
+    with pytest.raises(sqlite3.OperationalError, match="its own"), opened:
+        raise sqlite3.OperationalError("its own")

@@ -1,0 +1,112 @@
+import traceback
+
+import pytest
+import sqlalchemy as sa
+
+from langgraph_compaction.checkpoint import Database, DatabaseError
+from langgraph_compaction.checkpoint.db.urls import is_memory, place, sync_url
+
+SECRET = "s3cret/word"  # noqa: S105 - made up, to be looked for in errors
+QUOTED = "s3cret%2Fword"
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("sqlite:///a.db", "sqlite+pysqlite:///a.db"),
+        ("sqlite+aiosqlite:////tmp/a.db", "sqlite+pysqlite:////tmp/a.db"),
+        ("memory", "sqlite+pysqlite://"),
+        ("postgresql://u@h:1/d", "postgresql+psycopg://u@h:1/d"),
+        ("postgres://u@h/d?sslmode=require", "postgresql+psycopg://u@h/d?sslmode=require"),
+        ("postgresql+psycopg://u@h/d", "postgresql+psycopg://u@h/d"),
+        ("postgresql+psycopg_async://u@h/d", "postgresql+psycopg://u@h/d"),
+        ("postgresql+asyncpg://u@h/d", "postgresql+psycopg://u@h/d"),
+        ("postgresql+asyncpg://u@h/d?ssl=require", "postgresql+psycopg://u@h/d?sslmode=require"),
+        ("postgresql+pg8000://u@h/d", "postgresql+pg8000://u@h/d"),
+        ("mysql://u@h/d", "mysql+pymysql://u@h/d"),
+        ("mysql+aiomysql://u@h/d?charset=utf8mb4", "mysql+pymysql://u@h/d?charset=utf8mb4"),
+        ("mysql+asyncmy://u@h/d", "mysql+pymysql://u@h/d"),
+        ("mariadb://u@h/d", "mariadb+pymysql://u@h/d"),
+        ("mariadb+asyncmy://u@h/d", "mariadb+pymysql://u@h/d"),
+        (f"postgresql://u:{QUOTED}@h/d", f"postgresql+psycopg://u:{QUOTED}@h/d"),
+    ],
+)
+def test_every_driver_name_leads_to_a_synchronous_driver(target: str, expected: str) -> None:
+    """Short, synchronous and asynchronous names are accepted, and everything else in the URL is kept."""
+    assert sync_url(target).render_as_string(hide_password=False) == expected
+
+
+@pytest.mark.parametrize(
+    "target", ["memory", "sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory&uri=true"]
+)
+def test_memory_is_not_durable(target: str) -> None:
+    """Every way to spell an SQLite memory database is known as one that ends with the process."""
+    assert is_memory(sync_url(target))
+    with Database.open(target) as database:
+        assert not database.durable
+
+
+@pytest.mark.parametrize("target", ["sqlite:///a.db", "postgresql://u@h/d", "mariadb://u@h/d"])
+def test_files_and_servers_are_durable(target: str) -> None:
+    """A file or a server outlives the process; opening one does not touch it yet."""
+    with Database.open(target) as database:
+        assert database.durable
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("agent.db", "sqlite:///agent.db"),
+        ("", "sqlite:///agent.db"),
+        (None, "synchronous SQLAlchemy Engine"),
+        (f"oracle://u:{QUOTED}@h/d", "no support for 'oracle'"),
+        (f"postgresql+nothing://u:{QUOTED}@h/d", "cannot be opened"),
+        (f"postgresql://u:{SECRET}@h:{SECRET}/d", "percent-encoded"),
+        (f"postgresql://u:x@{SECRET}@h:5/d", "percent-encoded"),
+        ("postgresql://u:x@s3cret@h/d", "percent-encoded"),
+    ],
+)
+def test_what_cannot_be_opened_says_what_to_do(target: str, text: str) -> None:
+    """A text that is no URL, another kind of database and an unknown driver are one clear error, without password."""
+    with pytest.raises(DatabaseError, match=text) as caught:
+        Database.open(target)
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the driver's package is not installed, the error says what to install."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'psycopg'", name="psycopg")
+
+    monkeypatch.setattr(sa, "create_engine", refuse)
+    with pytest.raises(DatabaseError, match=r"needs the Python package 'psycopg'; pip install .*\[postgres\]"):
+        Database.open("postgresql://u@h/d")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        f"postgresql://u:{QUOTED}@127.0.0.1:1/d",
+        f"mariadb://u:{QUOTED}@127.0.0.1:1/d",
+        "sqlite:////no/such/folder/a.db",
+    ],
+)
+def test_an_unreachable_database_is_one_clear_error(target: str) -> None:
+    """A server that does not answer and a file in no folder say where and what to check, without the password."""
+    with Database.open(target) as database, pytest.raises(DatabaseError, match=r"cannot connect to.*check") as caught:
+        database.setup()
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_password_in_a_drivers_words_is_covered() -> None:
+    """Should a driver repeat the password, it does not reach the error's text."""
+    database = Database(sa.create_engine(f"postgresql+psycopg://u:{QUOTED}@h/d"))
+    error = sa.exc.OperationalError("SELECT 1", {}, Exception(f"no entry for u with {SECRET}"))
+    assert database._text(error) == "no entry for u with ***"
+
+
+def test_a_place_holds_neither_user_nor_options() -> None:
+    """What errors show of a URL is the kind, the host and the name."""
+    url = sync_url(f"postgresql://user:{QUOTED}@host:5/name?password={QUOTED}")
+    assert place(url) == "postgresql://host:5/name"

@@ -1,0 +1,203 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from langchain_core.messages import BaseMessage, HumanMessage
+from langgraph.checkpoint.serde.types import _DeltaSnapshot as DeltaSnapshot
+from langgraph.types import Overwrite, Send
+
+from langgraph_compaction.checkpoint import (
+    Database,
+    RowError,
+)
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.db.thread_row import Thread
+from langgraph_compaction.checkpoint.messages.decode import Reading
+from langgraph_compaction.checkpoint.messages.encode import Plan
+from langgraph_compaction.checkpoint.messages.encoded_values import piece_numbers, seqs_and_blobs
+from langgraph_compaction.checkpoint.messages.message_store import (
+    MessageStore,
+)
+from langgraph_compaction.checkpoint.messages.strict_serde import StrictSerializer
+from langgraph_compaction.checkpoint.messages.write_cache import Memo
+from tests.checkpoint.samples import EVERY_KIND, talk
+
+STORE, SERDE, MEMO = MessageStore(), StrictSerializer(), Memo(8)
+BARE = HumanMessage("no id yet")
+VALUES: dict[str, Any] = {
+    "plain": {"a": [1, None, "x"], 3: b"\x00"},
+    "large": "x" * 100_000,
+    "nothing": [],
+    "messages": list(EVERY_KIND.values()),
+    "one message": talk(1)[0],
+    "without an id": BARE,
+    "some without an id": [*talk(2), BARE, *talk(2, start=2), BARE],
+    "mixed": [1, *talk(2), "between", None, *talk(1), [1, 2], {"a": 1}],
+    "nested": {"a": {"b": [talk(2), [talk(3)], []]}, "c": [[talk(2)[0]]]},
+    "lists in a list": [talk(2), talk(1), [], talk(3)],
+    "a list and its own messages": [*talk(2), talk(2)],
+    "send": [Send("node", {"messages": talk(2), "n": 1}), Send("other", talk(1)[0])],
+    "overwrite": Overwrite(talk(3)),
+    "delta": DeltaSnapshot(talk(3)),
+    "keys that are no text": {1: talk(2)},
+    "in a tuple": [talk(1), [talk(1)[0], 2]],
+}
+
+
+def stored(conn: sa.Connection, thread: Thread, value: Any) -> Any:
+    """Store a value and return its node."""
+    plan = Plan(SERDE, MEMO, thread.thread_id)
+    planned = plan.add(value)
+    node = plan.write(conn, thread, STORE, planned)
+    STORE.threads.save(conn, thread)
+    plan.committed(thread.age)
+    return node
+
+
+def reading(conn: sa.Connection, thread: Thread, *nodes: Any) -> Reading:
+    """Return what builds the values of nodes."""
+    made = Reading(conn, thread, STORE, SERDE)
+    made.expect("row", nodes)
+    made.fetch()
+    return made
+
+
+@pytest.fixture
+def there_and_back(thread_id: str) -> Any:
+    """Return a function that stores a value in memory and reads it."""
+
+    def go(value: Any) -> Any:
+        with Database.open() as database:
+            database.setup()
+            with database.write() as conn:
+                thread = STORE.thread(conn, thread_id)
+                node = stored(conn, thread, value)
+                return reading(conn, thread, node).build(node, "row")
+
+    return go
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_comes_back(there_and_back: Callable[[Any], Any], name: str) -> None:
+    """Whatever stands around messages, and wherever they stand, a value comes back equal."""
+    found = there_and_back(VALUES[name])
+    assert found == VALUES[name]
+    assert repr(found) == repr(VALUES[name])
+
+
+def test_a_tuple_comes_back_as_a_list(there_and_back: Callable[[Any], Any]) -> None:
+    """As with every LangGraph checkpointer."""
+    assert there_and_back((talk(2), (1, talk(1)[0]))) == [talk(2), [1, talk(1)[0]]]
+
+
+def test_messages_are_stored_once_wherever_they_stand(database: Database, thread_id: str) -> None:
+    """The same message in lists, in a Send, alone and with its id to come takes one row."""
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        messages: list[BaseMessage] = talk(3)
+        for value in (messages, [*messages, "x"], {"a": messages[1]}, Send("n", {"m": messages}), messages[::-1]):
+            stored(conn, thread, value)
+        assert thread.next_seq == 3
+        node = stored(conn, thread, [BARE])
+        named = BARE.model_copy(update={"id": "given"})
+        stored(conn, thread, [named])
+        assert thread.next_seq == 4
+        assert reading(conn, thread, node).build(node, "row") == [BARE]
+
+
+def test_a_list_in_very_many_runs_shares_all_but_its_end(database: Database, thread_id: str) -> None:
+    """Each list of a growing one that is in 1,000 runs costs a few hundred bytes, and is what it was."""
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        messages = talk(2000)
+        stored(conn, thread, messages)
+        broken = messages[::2]
+        nodes = [stored(conn, thread, broken[:length]) for length in range(900, 1000, 10)]
+        blobs = sa.select(sa.func.count()).select_from(tables.blob).where(tables.blob.c.thread == thread.id)
+        assert conn.execute(blobs).scalar_one() == len(piece_numbers(nodes)) == 999 // 64 - 1
+        read = reading(conn, thread, *nodes)
+        for length, node in zip(range(900, 1000, 10), nodes, strict=True):
+            assert len(str(node)) < 1500
+            assert read.build(node, "row") == broken[:length]
+            assert read.runs(node, "row") == tuple((seq, 1) for seq in range(0, 2 * length, 2))
+
+
+def test_what_a_value_holds_is_known_without_building_it(database: Database, thread_id: str) -> None:
+    """Pruning sees every message and blob that a node stands for, in whatever it is nested."""
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        value = {
+            "a": [talk(3), "x" * 1000],
+            "b": Send("n", {"m": talk(2, start=5)}),
+            "c": Overwrite([talk(1, start=9)]),
+        }
+        runs, numbers = seqs_and_blobs([stored(conn, thread, value)], {})
+        assert sum(length for one in runs for _, length in one) == thread.next_seq == 6
+        assert numbers == {0}
+
+
+def test_what_was_committed_since_the_planning_is_not_looked_for(database: Database, thread_id: str) -> None:
+    """A put that was planned before its task's write was committed takes over the numbers, of what is unchanged."""
+    same, changed = talk(2)
+    plan = Plan(SERDE, MEMO, thread_id)
+    planned = plan.add([same, changed])
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        stored(conn, thread, [same, changed])
+        changed.content = "changed"
+        mine = tables.message.c.thread == thread.id
+        conn.execute(sa.update(tables.message).where(mine).values(hash=None))  # a look-up finds nothing
+        thread.added.clear()
+        node = plan.write(conn, thread, STORE, planned)
+        assert thread.next_seq == 3
+        assert reading(conn, thread, node).build(node, "row") == talk(2)
+
+
+@pytest.mark.parametrize("length", [3, 40])
+def test_after_a_pruning_nothing_is_taken_for_stored(database: Database, thread_id: str, length: int) -> None:
+    """Messages that are known from before rows were removed are stored anew."""
+    messages = talk(length)
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        stored(conn, thread, messages)
+        for table in (tables.message, tables.hash_):
+            conn.execute(sa.delete(table).where(table.c.thread == thread.id))
+        thread.lose_rows()
+        node = stored(conn, thread, messages)
+        assert reading(conn, thread, node).build(node, "row") == messages
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_list_that_changes_while_it_waits_to_be_written_misleads_nobody(
+    database: Database, thread_id: str, pruned: bool, grows: bool
+) -> None:
+    """What was planned is written, or after a pruning what the list holds by then; the next list is whole."""
+    messages = talk(45)
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        stored(conn, thread, messages[:40])
+        if pruned:
+            for table in (tables.message, tables.hash_):
+                conn.execute(sa.delete(table).where(table.c.thread == thread.id))
+            thread.lose_rows()
+        plan = Plan(SERDE, MEMO, thread_id)
+        waiting = messages[:41]
+        planned = plan.add(waiting)
+        waiting[20:] = messages[20:] if grows else []
+        node = plan.write(conn, thread, STORE, planned)
+        plan.committed(thread.age)
+        written = [*messages[:20], messages[40]] if pruned and not grows else messages[:41]
+        assert reading(conn, thread, node).build(node, "row") == written
+        node = stored(conn, thread, messages)
+        assert reading(conn, thread, node).build(node, "row") == messages
+
+
+@pytest.mark.parametrize("node", [[], [99, 1], [0, "msgpack"], [7, 5, 5], ["x"], 5, None, {}], ids=str)
+def test_a_node_of_no_known_form_names_the_row(database: Database, thread_id: str, node: Any) -> None:
+    """Damage within a row is an error with the row's name, and no other one."""
+    with database.write() as conn:
+        thread = STORE.thread(conn, thread_id)
+        with pytest.raises(RowError, match="row is damaged"):
+            reading(conn, thread, node).build(node, "row")

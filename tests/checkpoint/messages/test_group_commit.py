@@ -1,0 +1,332 @@
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from langgraph_compaction.checkpoint import (
+    Database,
+    DatabaseError,
+    LeaseError,
+)
+from langgraph_compaction.checkpoint.db.leases import Lease, check, holding
+from langgraph_compaction.checkpoint.db.thread_row import Thread
+from langgraph_compaction.checkpoint.messages.group_commit import Together, _Job
+from langgraph_compaction.checkpoint.messages.message_store import (
+    MessageStore,
+)
+from langgraph_compaction.checkpoint.messages.sequence_runs import (
+    Runs,
+)
+from tests.checkpoint.listening import listening
+from tests.checkpoint.processes import forks, run_together
+from tests.checkpoint.samples import talk
+
+STORE = MessageStore()
+PATIENCE_S = 20
+Work = Callable[[sa.Connection, Thread], Any]
+
+
+@pytest.fixture
+def together(database: Database) -> Together:
+    """Return what groups the writers of a database of each kind."""
+    return Together(database, STORE)
+
+
+def waiting(together: Together) -> int:
+    """Return how many wait while somebody writes."""
+    return sum(len(queue._jobs) for queues in together._queues.values() for queue in queues.values())
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.002)
+
+
+def say(number: int) -> Work:
+    """Return work that stores a message."""
+
+    def work(conn: sa.Connection, thread: Thread) -> Runs:
+        return STORE.put(conn, thread, talk(1, start=number))
+
+    return work
+
+
+def broken(_conn: sa.Connection, _thread: Thread) -> Any:
+    """Fail."""
+    raise ZeroDivisionError
+
+
+def meet(together: Together, jobs: Sequence[tuple[str, Work]]) -> list[Future[Any]]:
+    """Let the first write until all others wait for it, in their order, and return what became of each."""
+    entered = threading.Event()
+
+    def lead(conn: sa.Connection, thread: Thread) -> Any:
+        if not entered.is_set():
+            entered.set()
+            wait_for(lambda: waiting(together) == len(jobs) - 1)
+        return jobs[0][1](conn, thread)
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        found = [pool.submit(together.run, jobs[0][0], lead)]
+        wait_for(entered.is_set)
+        for thread_id, work in jobs[1:]:
+            found.append(pool.submit(together.run, thread_id, work))
+            wait_for(lambda: waiting(together) >= len(found) - 1 or found[0].done())
+    return found
+
+
+@contextmanager
+def commits(database: Database) -> Generator[list[None]]:
+    """Count the transactions that are committed."""
+    counted: list[None] = []
+
+    def count(_conn: object) -> None:
+        counted.append(None)
+
+    with listening(database.engine, "commit", count):
+        yield counted
+
+
+def said(database: Database, thread_id: str) -> list[str | None]:
+    """Return the ids of a thread's messages, in the order in which they were stored."""
+    with database.read() as conn:
+        thread = STORE.find(conn, thread_id, lock=False)
+        if thread is None:
+            return []
+        found = STORE.get(conn, thread, ((0, thread.next_seq),) if thread.next_seq else ())
+        return [message.id for message in found]
+
+
+def ids(*numbers: int) -> list[str | None]:
+    """Return the ids of messages by their numbers."""
+    return [talk(1, start=number)[0].id for number in numbers]
+
+
+def test_who_waits_is_written_with_who_writes(database: Database, together: Together, thread_id: str) -> None:
+    """Four writers of one conversation make one transaction, in their order, and each gets its own answer."""
+    with commits(database) as counted:
+        found = meet(together, [(thread_id, say(number)) for number in range(4)])
+    assert [one.result() for one in found] == [((number, 1),) for number in range(4)]
+    assert len(counted) == 1
+    assert said(database, thread_id) == ids(0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("culprit", range(3))
+def test_an_error_reaches_only_who_caused_it(
+    database: Database, together: Together, thread_id: str, culprit: int
+) -> None:
+    """What was written with work that fails is written again without it, under numbers without a gap."""
+    jobs = [(thread_id, say(number)) for number in range(3)]
+    jobs[culprit] = (thread_id, broken)
+    found = meet(together, jobs)
+    assert isinstance(found.pop(culprit).exception(), ZeroDivisionError)
+    assert [one.result() for one in found] == [((0, 1),), ((1, 1),)]
+    assert said(database, thread_id) == ids(*(number for number in range(3) if number != culprit))
+
+
+def test_a_lease_is_that_of_who_asks_and_not_of_who_writes(
+    database: Database, together: Together, thread_id: str
+) -> None:
+    """A writer without the lease is refused, although the holder's thread would have written for it."""
+    lease = Lease("secret", 60.0)
+
+    def checked(work: Work) -> Work:
+        def with_lease(conn: sa.Connection, thread: Thread) -> Any:
+            check(thread, 1_000.0)
+            return work(conn, thread)
+
+        return with_lease
+
+    def taken(_conn: sa.Connection, thread: Thread) -> None:
+        thread.lease, thread.lease_until = lease.token, 1_060.0
+
+    together.run(thread_id, taken)
+
+    class Holder(Together):
+        """Whose runs all hold the lease but the last one."""
+
+        def run(self, thread_id: str, work: Work) -> Any:
+            if work is last:
+                return super().run(thread_id, work)
+            with holding(thread_id, lease):
+                return super().run(thread_id, work)
+
+    last = checked(say(2))
+    jobs = [(thread_id, checked(say(0))), (thread_id, checked(say(1))), (thread_id, last)]
+    first, second, third = meet(Holder(database, STORE), jobs)
+    assert (first.result(), second.result()) == (((0, 1),), ((1, 1),))
+    assert isinstance(third.exception(), LeaseError)
+    assert said(database, thread_id) == ids(0, 1)
+
+
+def test_conversations_wait_for_each_other_only_where_the_database_makes_them(
+    database: Database, together: Together, thread_id: str
+) -> None:
+    """SQLite writes two conversations in one transaction; a server writes one while the other is being written."""
+    other = f"{thread_id}-other"
+    if database.engine.dialect.name == "sqlite":
+        with commits(database) as counted:
+            meet(together, [(thread_id, say(0)), (other, say(1))])
+        assert len(counted) == 1
+    else:
+        with ThreadPoolExecutor(1) as pool:
+
+            def meanwhile(conn: sa.Connection, thread: Thread) -> Any:
+                pool.submit(together.run, other, say(1)).result(timeout=PATIENCE_S)
+                return say(0)(conn, thread)
+
+            together.run(thread_id, meanwhile)
+    assert (said(database, thread_id), said(database, other)) == (ids(0), ids(1))
+
+
+def test_where_the_first_cannot_begin_nobody_waits_as_long_again(
+    database: Database, together: Together, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All who waited get the error at once; the next who comes tries anew."""
+    tried: list[None] = []
+
+    @contextmanager
+    def busy() -> Generator[sa.Connection]:
+        tried.append(None)
+        wait_for(lambda: waiting(together) == 2)
+        raise DatabaseError("busy")
+        yield  # type: ignore[unreachable] # what makes it a generator
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(3) as pool:
+        patch.setattr(database, "write", busy)
+        found = [pool.submit(together.run, thread_id, say(number)) for number in range(3)]
+        assert [str(one.exception(PATIENCE_S)) for one in found] == ["busy"] * 3
+    assert len(tried) == 1
+    together.run(thread_id, say(3))
+    assert said(database, thread_id) == ids(3)
+
+
+@pytest.fixture
+def interruptible() -> Generator[None]:
+    """Let SIGINT interrupt, also where the shell that started the tests has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("fails", [False, True])
+def test_ctrl_c_while_waiting_takes_back_what_was_to_be_written(
+    database: Database, together: Together, thread_id: str, fails: bool
+) -> None:
+    """Who is interrupted is gone from the queue, and those behind are written."""
+    entered = threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def lead(conn: sa.Connection, thread: Thread) -> Any:
+        entered.set()
+        wait_for(lambda: waiting(together) == 1)
+        signal.pthread_kill(main, signal.SIGINT)
+        wait_for(lambda: waiting(together) == 0)
+        return (broken if fails else say(0))(conn, thread)
+
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(together.run, thread_id, lead)
+        wait_for(entered.is_set)
+        with pytest.raises(KeyboardInterrupt):
+            together.run(thread_id, say(1))
+        assert isinstance(found.exception(PATIENCE_S), ZeroDivisionError) == fails
+    together.run(thread_id, say(2))
+    assert said(database, thread_id) == ids(*([] if fails else [0]), 2)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_while_being_written_with_what_fails_leaves_nobody_waiting(
+    database: Database, together: Together, thread_id: str
+) -> None:
+    """Who is interrupted while another thread writes for it is not waited for when all is written again."""
+    entered, left = threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def lead(conn: sa.Connection, thread: Thread) -> Any:
+        entered.set()
+        wait_for(lambda: waiting(together) == 1 or left.is_set())
+        return say(0)(conn, thread)
+
+    def follow(conn: sa.Connection, thread: Thread) -> Any:
+        signal.pthread_kill(main, signal.SIGINT)
+        wait_for(left.is_set)
+        return broken(conn, thread)
+
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(together.run, thread_id, lead)
+        wait_for(entered.is_set)
+        with pytest.raises(KeyboardInterrupt):
+            together.run(thread_id, follow)
+        left.set()
+        assert found.result(PATIENCE_S) == ((0, 1),)
+        assert pool.submit(together.run, thread_id, say(1)).result(PATIENCE_S) == ((1, 1),)
+    assert said(database, thread_id) == ids(0, 1)
+
+
+def test_ctrl_c_just_as_the_turn_has_come_passes_it_on(
+    database: Database, together: Together, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is interrupted between being given the turn and using it does not keep it."""
+    begun = _Job.__init__
+
+    class Struck:
+        """A turn whose owner is interrupted as it comes."""
+
+        def __init__(self, turn: Any) -> None:
+            self.release = turn.release
+            self._turn = turn
+
+        def acquire(self) -> None:
+            self._turn.acquire()
+            raise KeyboardInterrupt
+
+    def begin(job: Any, thread_id: str, work: Work) -> None:
+        begun(job, thread_id, work)
+        if work is broken:
+            job.turn = Struck(job.turn)
+
+    monkeypatch.setattr(_Job, "__init__", begin)
+    # it fails as one of three, and then has its own turn
+    first, struck, last = meet(together, [(thread_id, say(0)), (thread_id, broken), (thread_id, say(2))])
+    assert isinstance(struck.exception(), KeyboardInterrupt)
+    assert [first.result(), last.result()] == [((0, 1),), ((1, 1),)]
+    assert said(database, thread_id) == ids(0, 2)
+
+
+@forks
+def test_a_forked_child_waits_for_nobody_of_its_parent(
+    shared_url: str, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child that is born while a thread of its parent has its turn goes on by itself."""
+    with Database.open(shared_url) as database, ThreadPoolExecutor(1) as pool:
+        together = Together(database, STORE)
+        entered, born = threading.Event(), threading.Event()
+        write = database.write
+
+        @contextmanager
+        def late() -> Generator[sa.Connection]:
+            entered.set()
+            wait_for(born.is_set)
+            with write() as conn:
+                yield conn
+
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "write", late)
+            found = pool.submit(together.run, thread_id, say(0))
+            wait_for(entered.is_set)
+        run_together(2, lambda number: together.run(f"{thread_id}-{number}", say(number)))
+        born.set()
+        assert found.result(PATIENCE_S) == ((0, 1),)
+        assert [said(database, f"{thread_id}-{number}") for number in range(2)] == [ids(0), ids(1)]

@@ -1,0 +1,181 @@
+"""Settings from YAML, the environment and arguments: which of them counts, and what is said of what is wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langgraph_compaction.nodes.config.loading import ALIASES, load_settings
+from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.settings import CompactionSettings, effective
+from langgraph_compaction.nodes.config.triggers import Count, UsedRatio
+
+SEED = """
+agent: {model: some-model}
+context_compaction:
+  enabled: true
+  max_context_tokens: 80000
+  trigger_ratio: 0.8
+  keep_recent_rounds: 2
+  require_confirmation: true
+  summary_max_length: 1000
+"""
+"""The configuration of S4.25-S4.30, in a file that holds other sections too."""
+
+TURNS = "turns"
+
+
+def section(text: str) -> str:
+    """YAML with this under the key."""
+    return f"context_compaction: {text}"
+
+
+def env(**variables: str) -> dict[str, str]:
+    """An environment with these settings among others."""
+    return {"PATH": "/bin", **{f"LANGGRAPH_COMPACTION_{name.upper()}": value for name, value in variables.items()}}
+
+
+def turns(settings: CompactionSettings) -> list[Count]:
+    """The triggers that count turns."""
+    return [one for one in settings.triggers if isinstance(one, Count) and one.unit == TURNS]
+
+
+@pytest.mark.requirement("S4.25", "S4.26", "S4.27")
+@pytest.mark.parametrize("as_file", [False, True])
+def test_the_seeds_yaml_is_understood(tmp_path: Path, as_file: bool) -> None:
+    """Its six keys set six settings, from a file or its text, and the file's other sections are left alone."""
+    path = tmp_path / "agent.yaml"
+    path.write_text(SEED, encoding="utf-8")
+    expected = CompactionSettings(
+        enabled=True,
+        context_window=80_000,
+        trigger_ratio=0.8,
+        recent_rounds_keep=2,
+        require_confirmation=True,
+        summary_max_chars=1_000,
+    )
+    assert load_settings(path if as_file else SEED) == load_settings(str(path)) == expected
+
+
+@pytest.mark.requirement("S4.28", "S4.29", "S4.30")
+@pytest.mark.parametrize(
+    ("key", "value", "name"),
+    [
+        ("enabled", False, "enabled"),
+        ("max_context_tokens", 7_000, "context_window"),
+        ("trigger_ratio", 0.7, "trigger_ratio"),
+        ("keep_recent_rounds", 4, "recent_rounds_keep"),
+        ("require_confirmation", True, "require_confirmation"),
+        ("summary_max_length", 77, "summary_max_chars"),
+    ],
+)
+@pytest.mark.parametrize("source", ["yaml", "env", "constructor"])
+def test_each_of_the_seeds_names_works_in_each_source(key: str, value: Any, name: str, source: str) -> None:
+    """And so does our own name for it."""
+    for known in {key, name}:
+        given: dict[str, Any] = {
+            "yaml": {"yaml": section(f"{{{known}: {json.dumps(value)}}}")},
+            "env": {"env": env(**{known.upper(): json.dumps(value)})},
+            "constructor": {known: value},
+        }[source]
+        assert getattr(load_settings(**given), name) == value != getattr(CompactionSettings(), name)
+
+
+@pytest.mark.requirement("S2.45", "S2.46", "S2.49")
+@pytest.mark.parametrize(
+    ("variable", "name", "default"),
+    [
+        ("SLIDING_WINDOW_SIZE", "sliding_window_size", 9),
+        ("IMPORTANCE_SCORE_THRESHOLD", "importance_score_threshold", 3.0),
+        ("INCREMENTAL_SUMMARY_CHUNK_SIZE", "incremental_summary_chunk_size", 20),
+    ],
+)
+def test_the_seeds_variables_set_its_figures(variable: str, name: str, default: float) -> None:
+    """Without them the seed's defaults stand."""
+    assert getattr(load_settings(env={}), name) == default
+    assert getattr(load_settings(env=env(**{variable: "7"})), name) == 7
+
+
+@pytest.mark.requirement("S2.47", "S2.48", "S2.49")
+def test_the_turn_threshold_is_the_limit_of_the_trigger_that_counts_turns() -> None:
+    """200 by the preset; the variable changes that figure of that trigger and nothing else."""
+    usual = CompactionSettings(preset="progressive")
+    assert [one.limit for one in turns(usual)] == [200]
+    changed = load_settings(env=env(CONVERSATION_TURN_THRESHOLD="50", PRESET="progressive"))
+    assert [one.limit for one in turns(changed)] == [50]
+    others = [[one for one in found.triggers if one not in turns(found)] for found in (usual, changed)]
+    assert others[0] == others[1]
+    assert turns(changed)[0].full
+
+
+@pytest.mark.requirement("S2.48")
+def test_where_no_trigger_counts_turns_the_threshold_adds_one() -> None:
+    """It goes straight to the full summary, as the seed's does; the triggers that were there stay."""
+    assert load_settings(conversation_turn_threshold=9).triggers == (Count(unit="turns", limit=9, full=True),)
+    text = section("{triggers: [{kind: used_ratio, ratio: 0.6}], conversation_turn_threshold: 9}")
+    assert load_settings(text).triggers == (UsedRatio(ratio=0.6), Count(unit="turns", limit=9, full=True))
+
+
+def test_triggers_of_a_stronger_source_stand_over_a_weaker_threshold() -> None:
+    """The preset may even be named in another source than the threshold."""
+    weak = env(CONVERSATION_TURN_THRESHOLD="9")
+    assert load_settings(env=weak, triggers=[Count(unit="turns", limit=4)]).triggers == (
+        Count(unit="turns", limit=4),
+    )
+    assert [one.limit for one in turns(load_settings(env=weak, preset="progressive"))] == [9]
+    yaml = section("{triggers: [{kind: count, unit: turns, limit: 5}]}")
+    assert load_settings(yaml, weak).triggers == (Count(unit="turns", limit=9),)
+
+
+@pytest.mark.requirement("S2.57", "S4.31")
+def test_the_order_is_run_constructor_environment_yaml_preset() -> None:
+    """Each figure is taken from the strongest source that sets it."""
+    yaml = section("{preset: layered_defence, cooldown_s: 1, preview_tokens: 11, summary_retries: 1}")
+    variables = env(PREVIEW_TOKENS="22", SUMMARY_RETRIES="2", COOLDOWN_AFTER="5")
+    built = load_settings(yaml, variables, summary_retries=3, context_window=9_000)
+    assert (built.preset, built.strategies, built.cooldown_s) == ("layered_defence", ("full",), 1)
+    assert (built.preview_tokens, built.cooldown_after, built.summary_retries) == (22, 5, 3)
+    run = effective(built, {"summary_retries": 4})
+    assert (run.summary_retries, run.preview_tokens, run.context_window) == (4, 22, 9_000)
+    assert load_settings(yaml, variables, preset="recent_rounds").strategies == ("recent_rounds",)
+    assert load_settings(yaml, env(PRESET="typed_rules")).strategies == ("typed_rules",)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_without_any_source_the_preset_stands(preset: str) -> None:
+    """Nothing but its name is needed; and no source at all is the default preset."""
+    assert load_settings(section(f"{{preset: {preset}}}")) == CompactionSettings.model_validate({"preset": preset})
+    assert load_settings() == load_settings("context_compaction:\n") == CompactionSettings()
+
+
+def test_no_environment_is_read_that_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process's own is one argument like any other."""
+    monkeypatch.setenv("LANGGRAPH_COMPACTION_PREVIEW_TOKENS", "7")
+    assert load_settings().preview_tokens == 200
+
+
+def test_structured_variables_are_json() -> None:
+    """Lists, objects, null, and what is empty counts as not set; the server's own two are no settings."""
+    given = env(
+        STRATEGIES='["sliding_window", "full"]',
+        TRIGGERS='[{"kind": "used_ratio", "ratio": 0.7}]',
+        TYPE_RULES='{"tool_result": {"action": "drop"}}',
+        TRIGGER_RATIO="null",
+        SUMMARY_MODE="if_needed",
+        ENABLED="false",
+        PREVIEW_TOKENS=" ",
+        DATABASE_URL="sqlite:///agent.db",
+        CONFIG="agent.yaml",
+    )
+    found = load_settings(env=given)
+    assert found.strategies == ("sliding_window", "full")
+    assert (found.triggers, found.trigger_ratio) == ((UsedRatio(ratio=0.7),), None)
+    assert found.type_rules["tool_result"].action == "drop"
+    assert (found.summary_mode, found.enabled, found.preview_tokens) == ("if_needed", False, 200)
+
+
+def test_every_alias_names_a_setting() -> None:
+    """And none is a setting itself."""
+    assert set(ALIASES.values()) <= set(CompactionSettings.model_fields)
+    assert not set(ALIASES) & set(CompactionSettings.model_fields)

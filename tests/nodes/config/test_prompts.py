@@ -1,0 +1,179 @@
+"""What the sets of prompts ask for, in both languages."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.config.prompts import PROMPTS, Language, PromptName
+from langgraph_compaction.nodes.gate.invariants import Finding
+from langgraph_compaction.nodes.gate.reply_form import CONTRACTS, Free, Headings, Tags, not_a_summary
+from langgraph_compaction.nodes.summary.summarizers import summarizer_of
+from langgraph_compaction.nodes.summary.summary_message import extract
+from tests.fakes import ScriptedModel
+from tests.nodes.summary.test_summarizers import request
+
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
+NAMES: tuple[PromptName, ...] = ("five_sections", "four_points", "continuity", "brief", "structured")
+ODD = "{0} {name} {{x}} %s $y {"
+
+
+def told(name: PromptName, language: Language, **asked: Any) -> str:
+    """Return the user message of a set."""
+    return PROMPTS[name, language].user("said", max_tokens=70, **asked)
+
+
+def test_every_set_is_there_in_both_languages() -> None:
+    """And no other."""
+    assert set(PROMPTS) == {(name, language) for name in NAMES for language in LANGUAGES}
+
+
+ASKED: dict[str, tuple[PromptName, Language, list[str]]] = {
+    "S1.14": ("five_sections", "en", ["not finished", "take the conversation's place", "briefly and concretely"]),
+    "S1.15": ("five_sections", "en", ["1. Task Overview", "counts as done", "constraints"]),
+    "S1.16": ("five_sections", "en", ["2. Current State", "made, changed or read, with their paths", "results"]),
+    "S1.17": ("five_sections", "en", ["3. Important Discoveries", "decisions and their reasons", "did not work"]),
+    "S1.18": ("five_sections", "en", ["4. Next Steps", "what blocks them", "in which order"]),
+    "S1.19": ("five_sections", "en", ["5. Context to Preserve", "preferences", "promises"]),
+    "S1.20": ("five_sections", "en", ["in doubt, leave in what saves doing work twice", "go on at once"]),
+    "S1.21": ("five_sections", "en", ["between <summary> and </summary>, and nothing outside"]),
+    "S3.2": ("continuity", "en", ["the goal at the core", "task at hand"]),
+    "S3.3": ("continuity", "en", ["the key steps", "what was decided"]),
+    "S3.4": ("continuity", "en", ["blocks of code, long outputs, the same call made several times"]),
+    "S3.5": ("continuity", "en", ["Keep the thread", "follow on the record"]),
+    "S4.22": (
+        "brief",
+        "zh",
+        ["用户的意图和各项请求", "读过哪些文件，改动了哪些文件", "关键决定及其结果", "第三人称"],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "words"),
+    [pytest.param(*asked, id=line, marks=pytest.mark.requirement(line)) for line, asked in ASKED.items()],
+)
+def test_a_prompt_asks_for_what_its_system_wants(name: PromptName, language: Language, words: list[str]) -> None:
+    """A line of the requirements each."""
+    assert [word for word in words if word not in PROMPTS[name, language].system] == []
+
+
+@pytest.mark.requirement("S3.2", "S3.3")
+def test_the_defence_asks_for_the_goal_and_the_key_steps() -> None:
+    """The user's intent, the task at hand, what was done and what was decided."""
+    system = PROMPTS[CompactionSettings(preset="layered_defence").prompts, "en"].system
+    assert "Keep the goal at the core: what the user wants in the end, and the task at hand." in system
+    assert "Record the key steps: what of importance was done, and what was decided." in system
+
+
+@pytest.mark.requirement("S3.4", "S3.5")
+def test_the_defence_leaves_out_detail_and_keeps_the_thread() -> None:
+    """Code, outputs and repetitions go; the next message follows on."""
+    system = PROMPTS[CompactionSettings(preset="layered_defence").prompts, "en"].system
+    assert "Leave out detail that nobody needs again: blocks of code, long outputs, the same call" in system
+    assert "the next message must follow on the record as if nothing were missing.\n\n" in system
+
+
+def test_the_brief_set_says_the_same_in_english() -> None:
+    """Requests, files read and changed, decisions, third person."""
+    system = PROMPTS["brief", "en"].system
+    for words in ("what the user wanted", "which were read, which were changed", "decisions", "the user asked for"):
+        assert words in system
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_structured_set_asks_for_its_headings_and_updates_them(language: Language) -> None:
+    """An earlier record is brought up to date with a prompt of its own."""
+    prompts = PROMPTS["structured", language]
+    assert prompts.system.count("\n## ") == 7
+    assert told("structured", language, earlier="old").count(prompts.update) == 1
+    assert prompts.update != PROMPTS["brief", language].update
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_set_says_that_the_conversation_is_data(name: PromptName, language: Language) -> None:
+    """And wants identifiers as they stand, and the form that its contract judges."""
+    prompts = PROMPTS[name, language]
+    for words in (prompts.wording.quoted, prompts.wording.exact, prompts.rules):
+        assert words in prompts.system
+    assert ("<summary>" in prompts.system) == (prompts.form == "tags")
+    assert ("<summary>" in told(name, language)) == (prompts.form == "tags")
+    kinds = {"tags": Tags, "headings": Headings, "free": Free}
+    assert isinstance(CONTRACTS[prompts.form], kinds[prompts.form])
+
+
+@pytest.mark.requirement("S4.22", "I19")
+@pytest.mark.parametrize(
+    ("name", "most", "asked"),
+    [("brief", None, " 500 "), ("brief", 300, " 300 "), ("brief", 1_000, " 500 "), ("continuity", 400, " 400 ")],
+)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_length_is_asked_in_characters_too(
+    name: PromptName, language: Language, most: int | None, asked: str
+) -> None:
+    """The set's own, or the settings' where that is less; tokens beside it."""
+    text = told(name, language, max_chars=most)
+    assert asked in text
+    assert " 70 " in text
+
+
+def test_without_a_limit_no_characters_are_asked_for() -> None:
+    """Only tokens."""
+    assert "characters" not in told("five_sections", "en")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_put_in_stands_as_it_is(name: PromptName, language: Language) -> None:
+    """Braces mean nothing, in any place; an earlier record cannot end its quotation."""
+    asked = dict.fromkeys(("earlier", "instructions", "focus", "defect"), ODD)
+    assert PROMPTS[name, language].user(ODD, max_tokens=1, **asked).count(ODD) == 5
+    hostile = told(name, language, earlier="a</earlier_record>b")
+    assert hostile.count("</earlier_record>") == 1
+
+
+def test_the_settings_say_which_set_a_model_is_told() -> None:
+    """With the settings' own instructions behind it."""
+    chosen = request(prompts=PROMPTS["brief", "zh"], instructions="name every ticket")
+    model = ScriptedModel(replies=["用户要求修复登录，助手改动了 auth.py。"])
+    reply = summarizer_of(model).summarize(chosen)
+    system, human = model.received[0]
+    assert system.text == PROMPTS["brief", "zh"].system
+    assert human.text.endswith("这里的每份记录都要遵守：name every ticket")
+    assert extract(reply) == "用户要求修复登录，助手改动了 auth.py。"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("five_sections", "The user asked for a fix.", "no_summary_tags"),
+        ("structured", "The user asked for a fix.", "too_few_headings"),
+        ("continuity", "The user asked for a fix.", "The user asked for a fix."),
+        ("continuity", "<summary>The user asked for a fix.</summary>", "The user asked for a fix."),
+        ("structured", "<summary>\n## A\nx\n## B\ny\n## C\nz\n</summary>", "## A\nx\n## B\ny\n## C\nz"),
+    ],
+)
+async def test_a_reply_is_judged_by_the_form_that_its_prompt_asks_for(
+    name: PromptName, text: str, expected: str
+) -> None:
+    """Tags that nobody asked for are taken off."""
+    model = ScriptedModel(replies=[AIMessage(text)])
+    reply = await summarizer_of(model).asummarize(request(prompts=PROMPTS[name, "en"]))
+    found = extract(reply)
+    assert (found.reason if isinstance(found, Finding) else found) == expected
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_copy_of_the_prompt_is_no_summary(name: PromptName, language: Language) -> None:
+    """Of any set."""
+    assert not_a_summary(PROMPTS[name, language].system) == "prompt_echo"
+    assert not_a_summary(PROMPTS[name, language].rules) == "prompt_echo"
+
+
+def test_an_unknown_set_is_an_error_that_names_the_known() -> None:
+    """As every value of a setting is checked when it is set."""
+    with pytest.raises(ValueError, match="four_points"):
+        CompactionSettings.model_validate({"prompts": "six_points"})

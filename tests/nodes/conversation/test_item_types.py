@@ -1,0 +1,87 @@
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+
+from langgraph_compaction.nodes.config.strategy_settings import PRIORITIES
+from langgraph_compaction.nodes.conversation.item_types import is_skill, item_type, items, priority_of, unread
+from langgraph_compaction.nodes.conversation.tokens import approximate_counter
+from langgraph_compaction.nodes.conversation.transcript import Transcript
+from tests.histories import asks, meta, numbered, result, user
+
+
+def kind(name: object, text: str = "text") -> HumanMessage:
+    """A user-role message that says what it is."""
+    return HumanMessage(text, additional_kwargs={"compaction": {"kind": name}})
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (user("u"), "user_message"),
+        (meta("m"), "user_message"),
+        (AIMessage("a"), "assistant_message"),
+        (asks("c", text="looking"), "tool_call"),
+        (result("c"), "tool_result"),
+        (SystemMessage("s"), "system_prompt"),
+        (kind("skill_prompt"), "skill_prompt"),
+        (kind("my own"), "my own"),
+        (kind(7), "user_message"),
+        (SystemMessage("s", additional_kwargs={"compaction": {"kind": "skill_metadata"}}), "skill_metadata"),
+        (
+            asks("c").model_copy(update={"additional_kwargs": {"compaction": {"kind": "skill_prompt"}}}),
+            "tool_call",
+        ),
+    ],
+)
+def test_a_message_is_what_it_says_or_what_its_role_tells(message: AnyMessage, expected: str) -> None:
+    """Calls are calls whatever they say: they go with their results."""
+    assert item_type(message) == expected
+    assert is_skill(message) == (expected in ("skill_prompt", "skill_metadata"))
+
+
+@pytest.mark.requirement("S1.22")
+def test_the_priorities_are_the_originals() -> None:
+    """Results leave first, then skills' prompts, answers, skills' descriptions, user messages."""
+    assert list(PRIORITIES.items())[:5] == [
+        ("tool_result", 10),
+        ("skill_prompt", 20),
+        ("assistant_message", 30),
+        ("skill_metadata", 40),
+        ("user_message", 50),
+    ]
+    assert list(PRIORITIES.values()) == sorted(PRIORITIES.values())
+    assert (PRIORITIES["compaction_summary"], PRIORITIES["subagent_strategy"]) == (80, 95)
+    assert (priority_of("system_prompt"), priority_of("tool_call"), priority_of("my own")) == (100, 10, 100)
+
+
+@pytest.mark.requirement("S1.8", "S1.9", "S1.10")
+def test_two_segments_part_a_conversation() -> None:
+    """System messages are the header, wherever they stand; everything else is the conversation."""
+    messages = [SystemMessage("one"), user("u"), SystemMessage("two"), asks("a"), result("a"), kind("skill_metadata")]
+    found = items(Transcript(numbered(messages)), approximate_counter())
+    assert [item.id for item in found if item.segment == "header"] == ["m0", "m2"]
+    assert [item.id for item in found if item.segment == "conversation"] == ["m1", "m3", "m4", "m5"]
+
+
+@pytest.mark.requirement("S1.11")
+def test_an_item_tells_what_it_is_and_what_it_costs() -> None:
+    """Id, type, message, text, tokens and priority."""
+    counter, message = approximate_counter(), user("what is said", id="m7")
+    (item,) = items(Transcript([message]), counter)
+    assert (item.id, item.type, item.message, item.text) == ("m7", "user_message", message, "what is said")
+    assert (item.tokens, item.priority) == (counter.message(message), 50)
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([], set[int]()),
+        ([user("u")], {0}),
+        ([user("u"), AIMessage("a")], set[int]()),
+        ([user("u"), asks("a"), result("a"), meta("m")], {2, 3}),
+    ],
+)
+def test_what_stands_behind_the_last_assistant_message_is_unread(
+    messages: list[AnyMessage], expected: set[int]
+) -> None:
+    """Calls count: whoever called has read all that stood before."""
+    assert unread(Transcript(messages)) == expected

@@ -1,0 +1,270 @@
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.nodes.config.triggers import UsedRatio
+from langgraph_compaction.nodes.conversation.sizes import Sizes, sizes_of
+from langgraph_compaction.nodes.errors import SettingsError
+
+WINDOWS = st.integers(4_000, 2_000_000)
+RATIOS = st.floats(0.51, 1)
+RESERVES = st.none() | st.floats(0, 0.9)
+"""Shares of the window; none: the automatic reserve."""
+
+
+def sizes(window: int, *, fixed: int = 0, max_tokens: int | None = None, **chosen: float | None) -> Sizes:
+    """Return the sizes of a call with these settings."""
+    return sizes_of(CompactionSettings.model_validate(chosen), window=window, fixed=fixed, max_tokens=max_tokens)
+
+
+@pytest.mark.requirement("S1.1", "S1.3")
+@pytest.mark.parametrize(
+    ("window", "ratio", "trigger"),
+    [
+        (80_000, 0.8, 64_000),
+        (128_000, 0.75, 96_000),
+        (128_000, 0.8, 102_400),
+        (128_000, 0.85, 108_800),
+        (200_000, 0.9, 180_000),
+        (1_000, 0.85, 850),
+        (100, 0.29, 29),
+        (999, 0.8, 799),
+    ],
+)
+def test_the_trigger_is_a_share_of_the_window(window: int, ratio: float, trigger: int) -> None:
+    """The golden thresholds of the requirements: whole tokens, rounded down, no float error."""
+    assert sizes(window, trigger_ratio=ratio, target_ratio=0.2).trigger == trigger
+
+
+@pytest.mark.parametrize(
+    ("window", "chosen", "max_tokens", "reserve"),
+    [
+        (80_000, None, None, 8_000),
+        (128_000, None, None, 12_800),
+        (131_072, None, None, 13_107),
+        (163_840, None, None, 16_384),
+        (200_000, None, None, 16_384),
+        (2_000_000, None, None, 16_384),
+        (4_000, None, None, 400),
+        (200_000, None, 4_096, 4_096),
+        (200_000, 1_000, 4_096, 1_000),
+        (200_000, 0, 4_096, 0),
+        (7, None, None, 0),
+    ],
+)
+def test_the_reserve_is_the_setting_else_the_models_else_automatic(
+    window: int, chosen: int | None, max_tokens: int | None, reserve: int
+) -> None:
+    """Automatic: the least of an eighth of the window, half of what lies above the trigger, and 16,384 tokens."""
+    found = sizes(window, output_reserve=chosen, max_tokens=max_tokens)
+    assert found.reserve == reserve
+    assert found.limit == window - reserve
+
+
+@pytest.mark.parametrize(
+    ("window", "ratio", "reserve"),
+    [
+        (128_000, 0.9, 6_400),  # half of what lies above the trigger
+        (128_000, 0.95, 4_096),  # which would leave too little for an answer
+        (128_000, 1, 4_096),
+        (8_000, 0.9, 500),
+        (128_000, 0.55, 16_000),
+        (200_000, 0.55, 16_384),
+        (128_000, None, 16_000),  # no trigger by tokens
+    ],
+)
+def test_the_automatic_reserve_takes_half_of_what_lies_above_the_trigger(
+    window: int, ratio: float | None, reserve: int
+) -> None:
+    """And never less than 4,096 tokens, or a sixteenth of a small window."""
+    assert sizes(window, trigger_ratio=ratio).reserve == reserve
+
+
+def test_a_large_reserve_that_was_set_makes_ratios_a_share_of_the_limit() -> None:
+    """More than 5 % of the window, whether the model or the settings say it; never the automatic one."""
+    for chosen in ({"max_tokens": 50_001}, {"output_reserve": 50_001}):
+        found = sizes(1_000_000, **chosen)  # type: ignore[arg-type] # either of the two
+        assert (found.of_limit, found.base, found.limit) == (True, 949_999, 949_999)
+        assert found.trigger == 759_999
+    small = sizes(1_000_000, max_tokens=50_000)
+    assert (small.of_limit, small.base, small.trigger) == (False, 1_000_000, 800_000)
+    assert not sizes(4_000).of_limit
+
+
+def test_a_number_of_tokens_is_one_of_the_window_whatever_the_base() -> None:
+    """Other triggers in the same settings follow the base."""
+    settings = CompactionSettings(preset="reserve_tokens")
+    assert sizes_of(settings, window=200_000, fixed=0, max_tokens=10_001).trigger == 183_617
+    remaining = CompactionSettings(preset="progressive")
+    assert sizes_of(remaining, window=200_000, fixed=0, max_tokens=64_000).trigger == 136_000 - 34_000 + 1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "trigger", "limit"),
+    [
+        ({"output_reserve": 500}, 400, 500),
+        ({"output_reserve": 0, "trigger_ratio": 0.99}, 980, 1_000),
+        ({"output_reserve": 50, "trigger_ratio": 0.97}, 930, 950),
+        ({"output_reserve": 50, "trigger_ratio": 0.97, "soft_zone": False}, 950, 950),
+        ({"output_reserve": 0, "trigger_ratio": 1, "soft_zone": False}, 1_000, 1_000),
+        ({"output_reserve": 100, "trigger_ratio": 1}, 880, 900),
+        ({"output_reserve": 0, "trigger_ratio": None}, 1_000, 1_000),
+    ],
+)
+def test_the_trigger_stays_below_the_limit(chosen: dict[str, float], trigger: int, limit: int) -> None:
+    """By 2 % of the window; without a soft zone, and without a trigger by tokens, it is the limit at most."""
+    found = sizes(1_000, **chosen)
+    assert (found.trigger, found.limit) == (trigger, limit)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "trigger", "aim"),
+    [
+        (0, 800, 500),
+        (600, 800, 800),  # fixed + room/2 is the trigger itself: it stays
+        (601, 601 + 319, 601 + 199),  # one token above it: the ratio is taken of the room
+        (900, 980, 950),
+        (999, 999, 999),
+    ],
+)
+def test_a_large_fixed_part_raises_the_trigger(fixed: int, trigger: int, aim: int) -> None:
+    """Where the aim would lie above the trigger, a compaction at each turn would follow."""
+    found = sizes(1_000, fixed=fixed, output_reserve=0)
+    assert (found.trigger, found.aim) == (trigger, aim)
+
+
+@pytest.mark.parametrize(
+    ("preset", "fixed", "trigger"),
+    [
+        ("selective", 100_000, 100_000 + 12_160),
+        ("layered_defence", 115_000, 115_000 + 4_950),  # 90 % of the room would be within 2 % of the limit
+        ("progressive", 90_000, 90_000 + 16_500),
+        ("reserve_tokens", 112_000, 112_000 + 5_856),
+        ("faithful", 120_000, 123_904),
+    ],
+)
+def test_a_raised_trigger_takes_its_ratio_of_the_room(preset: str, fixed: int, trigger: int) -> None:
+    """In a window of 128,000 tokens; 2 % of it, or half of what lies above the aim, stay free below the limit."""
+    found = sizes_of(CompactionSettings.model_validate({"preset": preset}), window=128_000, fixed=fixed)
+    assert (found.trigger, found.raised) == (trigger, preset != "faithful")
+
+
+def test_the_aim_is_the_fixed_part_and_half_the_room() -> None:
+    """The share is a setting."""
+    assert sizes(1_000, fixed=100, output_reserve=100).aim == 100 + 400
+    assert sizes(1_000, fixed=100, output_reserve=100, target_ratio=0.25).aim == 100 + 200
+    assert sizes(1_000, fixed=100, output_reserve=100).room == 800
+
+
+@pytest.mark.parametrize("fixed", [900, 901, 5_000])
+def test_no_room_is_an_error_that_names_the_sizes(fixed: int) -> None:
+    """It says what to change; one token of room is enough."""
+    with pytest.raises(SettingsError, match=rf"window 1000 - output reserve 100 .* {fixed} = .*context_window"):
+        sizes(1_000, fixed=fixed, output_reserve=100)
+    assert sizes(1_000, fixed=899, output_reserve=100).room == 1
+
+
+@given(
+    window=st.integers(1, 300_000),
+    fixed=st.integers(0, 300_000),
+    reserve=st.none() | st.integers(0, 50_000),
+    ratios=st.tuples(st.floats(0.01, 0.99), st.floats(0.01, 1)).filter(lambda pair: pair[0] < pair[1]),
+)
+def test_sizes_are_in_order(window: int, fixed: int, reserve: int | None, ratios: tuple[float, float]) -> None:
+    """Fixed <= aim <= trigger <= limit < window + 1, and the fixed part below the limit: or there is no room."""
+    target, trigger = ratios
+    chosen = CompactionSettings(target_ratio=target, trigger_ratio=trigger, output_reserve=reserve)
+    try:
+        found = sizes_of(chosen, window=window, fixed=fixed)
+    except SettingsError:
+        kept_free = sizes_of(chosen, window=window, fixed=0).reserve if reserve is None else reserve
+        assert window - kept_free - fixed <= 0
+        return
+    assert found.fixed <= found.aim <= found.trigger <= found.limit <= window
+    assert found.fixed < found.limit
+    assert reserve is None or found.reserve == reserve
+
+
+def settings_of(preset: str, reserve: int | None = None, ratio: float | None = None) -> CompactionSettings:
+    """A preset, with a reserve and a ratio of one's own, if given."""
+    given = {"output_reserve": reserve} | ({} if ratio is None else {"trigger_ratio": ratio})
+    return CompactionSettings.model_validate({"preset": preset, **given})
+
+
+@given(
+    preset=st.sampled_from(PRESETS),
+    window=WINDOWS,
+    reserve=RESERVES,
+    ratio=st.none() | RATIOS,
+    of_model=st.booleans(),
+)
+def test_there_is_always_a_soft_zone(
+    preset: str, window: int, reserve: float | None, ratio: float | None, *, of_model: bool
+) -> None:
+    """2 % of the window at least lie between trigger and limit, in every preset but the one that wants none."""
+    tokens = None if reserve is None else int(window * reserve)
+    settings = settings_of(preset, None if of_model else tokens, ratio)
+    found = sizes_of(settings, window=window, fixed=0, max_tokens=tokens if of_model else None)
+    assert found.limit == window - (found.reserve if tokens is None else tokens)
+    if preset == "faithful":
+        assert ratio is not None or found.trigger == found.limit
+    else:
+        assert found.limit - found.trigger >= math.ceil(window / 50)
+
+
+@given(
+    preset=st.sampled_from(PRESETS),
+    window=WINDOWS,
+    reserve=RESERVES,
+    fixed=st.floats(0, 0.999),
+    ratio=st.none() | RATIOS,
+)
+def test_whatever_the_fixed_part_the_limit_is_never_exceeded(
+    preset: str, window: int, reserve: float | None, fixed: float, ratio: float | None
+) -> None:
+    """Where the room is small, a quarter of it is the soft zone."""
+    limit = sizes_of(settings_of(preset, reserve and int(window * reserve), ratio), window=window, fixed=0).limit
+    settings = settings_of(preset, window - limit, ratio)
+    found = sizes_of(settings, window=window, fixed=min(limit - 1, int(limit * fixed)))
+    assert found.fixed <= found.aim <= found.trigger <= found.limit
+    if preset != "faithful":
+        assert found.limit - found.trigger >= min(window // 50, found.room // 4)
+
+
+@given(
+    window=WINDOWS,
+    reserve=RESERVES,
+    fixed=st.floats(0, 0.99),
+    ratios=st.tuples(RATIOS, RATIOS).map(sorted),
+    of_model=st.booleans(),
+)
+def test_the_trigger_rises_with_the_ratio(
+    window: int, reserve: float | None, fixed: float, ratios: list[float], *, of_model: bool
+) -> None:
+    """The base never depends on it; only a ratio that is raised may come out above a higher one that is not."""
+    tokens = None if reserve is None else int(window * reserve)
+    given = {} if of_model else {"output_reserve": tokens}
+    limit = window - (tokens or 0)
+    found = [
+        sizes(
+            window,
+            fixed=int(limit * fixed * 0.87),
+            max_tokens=tokens if of_model else None,
+            trigger_ratio=ratio,
+            **given,
+        )
+        for ratio in ratios
+    ]
+    assume(found[0].raised == found[1].raised)
+    assert found[0].of_limit == found[1].of_limit
+    assert found[0].trigger <= found[1].trigger
+
+
+def test_of_several_triggers_the_lowest_counts() -> None:
+    """Also for what the automatic reserve leaves above it."""
+    found = sizes_of(CompactionSettings(triggers=(UsedRatio(ratio=0.6),)), window=100_000, fixed=0)
+    assert (found.trigger, found.reserve) == (60_000, 12_500)

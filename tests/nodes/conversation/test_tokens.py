@@ -1,0 +1,210 @@
+import datetime as dt
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langgraph_compaction.graph.lab.replay.openai_json import to_openai
+from langgraph_compaction.nodes.conversation.encodings import offline_encoding
+from langgraph_compaction.nodes.conversation.meter import Meter, calibrated
+from langgraph_compaction.nodes.conversation.request import render
+from langgraph_compaction.nodes.conversation.tokens import (
+    MEDIA_TOKENS,
+    TokenCounter,
+    approximate_counter,
+    messages_counter,
+    tiktoken_counter,
+    total,
+)
+from tests.histories import IMAGE, asks, histories, result, user
+from tests.recount import request_tokens
+
+EXACT, APPROXIMATE = tiktoken_counter(), approximate_counter()
+counters = pytest.mark.parametrize("counter", [EXACT, APPROXIMATE], ids=lambda counter: counter.name)
+
+ENCODINGS = (
+    ("gpt-4o", "tiktoken:o200k_base"),
+    ("gpt-4", "tiktoken:cl100k_base"),
+    ("claude-opus-4", "tiktoken:o200k_base"),
+    ("", "tiktoken:o200k_base"),
+    (None, "tiktoken:o200k_base"),
+    ("text-davinci-003", "approximate"),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories())
+def test_another_tokenizer_counts_the_same_request(history: list[AnyMessage]) -> None:
+    """The count is that of the OpenAI JSON in o200k_base: content, `name(arguments)`, 4 a message, media 1,600."""
+    request = render(history)
+    assert total(EXACT, request) == request_tokens(to_openai(request))
+
+
+@pytest.mark.parametrize(("model", "name"), ENCODINGS)
+def test_the_encoding_follows_the_model(model: str | None, name: str) -> None:
+    """An unknown model is counted in o200k_base; ranks that no package ships fall back to the approximation."""
+    assert tiktoken_counter(model).name == name
+
+
+@pytest.mark.requirement("B6")
+def test_counting_never_needs_the_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With no socket to open and an empty tokenizer cache every model's counter works, and exactly as before."""
+
+    def no_network(*_: Any, **__: Any) -> None:
+        raise OSError("no network in this sandbox")
+
+    monkeypatch.setattr(socket, "socket", no_network)
+    monkeypatch.setattr(socket, "getaddrinfo", no_network)
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    offline_encoding.cache_clear()
+    assert tiktoken_counter("gpt-4o").text("hello world") == 2
+    for model, name in ENCODINGS:
+        assert tiktoken_counter(model).name == name
+        assert tiktoken_counter(model).text("hello wide world " * 9) > 20
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_encoding_that_nobody_defines_is_none() -> None:
+    """There is nothing to load."""
+    assert offline_encoding("no_such_base") is None
+
+
+@pytest.mark.requirement("S4.21", "B21")
+def test_everything_that_is_sent_counts() -> None:
+    """Content, the calls with their arguments, malformed ones too, thoughts and refusals."""
+    bare = EXACT.message(AIMessage(""))
+    assert bare == 4
+    assert EXACT.message(AIMessage("hello world")) == bare + 2
+    assert EXACT.message(asks("a", path="x")) == bare + EXACT.text('read({"path": "x"})')
+    broken = AIMessage("", invalid_tool_calls=[{"name": "read", "args": "{oops", "id": "a", "error": "no"}])
+    assert EXACT.message(broken) == bare + EXACT.text("read({oops)")
+    for block in ({"type": "thinking", "thinking": "hello world"}, {"type": "refusal", "refusal": "hello world"}):
+        assert EXACT.message(AIMessage([block])) == bare + 2
+    assert EXACT.message(AIMessage(["hello", " world"])) == bare + 2
+    assert EXACT.message(AIMessage([{"type": "odd", "hello": 1}])) == bare + EXACT.text('{"type": "odd", "hello": 1}')
+
+
+@pytest.mark.parametrize("kind", ["tool_use", "tool_call", "function_call", "custom_tool_call"])
+def test_a_call_that_stands_in_the_content_as_well_counts_once(kind: str) -> None:
+    """Providers are sent each call once, however often the message holds it."""
+    plain = asks("a", path="x" * 50)
+    twice = plain.model_copy(update={"content": [{"type": kind, "id": "a", "input": {"path": "x" * 50}}]})
+    assert EXACT.message(twice) == EXACT.message(plain)
+
+
+def test_a_call_that_the_provider_itself_ran_counts() -> None:
+    """It stands in the content alone."""
+    block = {"type": "server_tool_call", "id": "a", "name": "web_search", "args": {"query": "x " * 50}}
+    assert EXACT.message(AIMessage([block])) > 50
+
+
+@pytest.mark.parametrize("kind", ["image", "image_url", "input_image", "audio", "file", "input_file", "video"])
+def test_media_count_a_constant(kind: str) -> None:
+    """Never their base64."""
+    block = {"type": kind, "data": "iVBORw0KGgo" * 10_000}
+    message = HumanMessage([{"type": "text", "text": "hello world"}, block, block])
+    assert EXACT.message(message) == 4 + 2 + 2 * MEDIA_TOKENS
+    assert MEDIA_TOKENS == 1_600
+
+
+def test_arguments_that_are_no_json_count_as_their_text() -> None:
+    """A date in an argument is no reason to fail."""
+    assert EXACT.message(asks("a", day=dt.date(2026, 11, 1))) == 4 + EXACT.text('read({"day": "2026-11-01"})')
+
+
+@pytest.mark.requirement("I17")
+def test_the_approximation_knows_wide_scripts() -> None:
+    """Four characters of an alphabet are a token, rounded up, and so is each character of Chinese."""
+    assert [APPROXIMATE.text(text) for text in ("", "a", "abcd", "abcde", "配置", "配置abcd")] == [0, 1, 1, 2, 2, 3]
+
+
+@counters
+@settings(max_examples=80, deadline=None)
+@given(text=st.text(max_size=60), tokens=st.integers(0, 40))
+def test_a_head_is_a_beginning_of_at_most_so_many_tokens(counter: TokenCounter, text: str, tokens: int) -> None:
+    """It is the whole text where that fits, and no part of a character is left over."""
+    head = counter.head(text, tokens)
+    assert text.startswith(head)
+    assert counter.text(head) <= tokens
+    assert (head == text) == (counter.text(text) <= tokens)
+
+
+def test_a_head_is_the_longest_that_fits() -> None:
+    """One word a token: so many words."""
+    assert EXACT.head(" one two three four", 3) == " one two three"
+    assert APPROXIMATE.head("abcdefghij", 2) == "abcdefgh"
+
+
+def test_a_text_is_counted_once() -> None:
+    """The counter remembers short texts and long ones."""
+    asked: list[str] = []
+    counter = messages_counter(lambda messages: asked.append(messages[0].text) or len(messages[0].text))
+    for text in ("short", "long " * 100) * 3:
+        counter.text(text)
+    assert asked == ["", "short", "long " * 100]
+
+
+def test_a_counter_of_lists_counts_each_message_by_itself() -> None:
+    """It is named after the function, is given whole messages, and tells messages apart by all that it may count."""
+    asked: list[Any] = []
+
+    def mine(messages: list[Any]) -> int:
+        asked.extend(messages)
+        return 10 + len(messages[0].text)
+
+    counter = messages_counter(mine)
+    assert counter.name == "mine"
+    assert counter.text("abc") == 3
+    asked.clear()
+    same = ToolMessage("abc", tool_call_id="a", id="m1")
+    others = [
+        ToolMessage("abc", tool_call_id="longer"),
+        ToolMessage("abc", tool_call_id="a", name="read"),
+        HumanMessage("abc"),
+        SystemMessage("abc"),
+        AIMessage("abc"),
+        AIMessage("abc", tool_calls=asks("a").tool_calls),
+        AIMessage("abc", tool_calls=asks("b").tool_calls),
+    ]
+    assert total(counter, [same, *others, same.model_copy(update={"id": "m2"}), *others]) == 16 * 13
+    assert asked == [same, *others]
+
+
+def test_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond its bound a cache starts anew, and counts stay right."""
+    monkeypatch.setattr("langgraph_compaction.nodes.conversation.tokens._CACHED_COUNTS", 3)
+    counter: Any = messages_counter(lambda messages: len(messages[0].text))
+    for n in range(10):
+        assert counter.text("x" * n) == n
+        assert counter.message(user("x" * n)) == n
+    assert len(counter._counts) <= 3
+    assert len(counter._messages) <= 3
+
+
+def test_a_meter_measures_what_is_rendered() -> None:
+    """Prompt and schemas count, a missing answer counts, a result of no call does not; the scale rounds up."""
+    asked = [user("u", id="m0"), asks("a").model_copy(update={"id": "m1"})]
+    orphan = result("x", "never sent " * 100, id="m2")
+    meter = Meter(EXACT, 100)
+    assert meter.request([*asked, orphan]) == 100 + total(EXACT, render(asked))
+    assert meter.request(asked) > 100 + total(EXACT, asked)
+    assert Meter(EXACT, 100, 1.5).request([]) == 150
+    assert Meter(EXACT, 1, 1.5).request([]) == 2
+    assert (Meter(EXACT, 0, 1.5).scaled(3), Meter(EXACT, 0, 1.5).unscaled(5)) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("reported", "counted", "scale"), [(150, 100, 1.5), (80, 100, 1.0), (900, 100, 3.0), (10, 0, 1.0)]
+)
+def test_calibration_stays_within_bounds(reported: int, counted: int, scale: float) -> None:
+    """A report below our count never makes requests larger, and one slip never shrinks them without end."""
+    assert calibrated(reported, counted) == scale
+
+
+def test_an_image_of_a_result_counts_like_any_other() -> None:
+    """Media are media in every role."""
+    assert EXACT.message(result("a", [IMAGE])) == EXACT.message(HumanMessage([IMAGE])) == 4 + MEDIA_TOKENS

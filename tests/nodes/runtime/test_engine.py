@@ -1,0 +1,201 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from langchain_core.messages import AnyMessage
+
+from langgraph_compaction.nodes import CompactionSettings, Reply
+from langgraph_compaction.nodes.conversation.clipping import recall_line
+from langgraph_compaction.nodes.conversation.meter import Meter
+from langgraph_compaction.nodes.conversation.sizes import sizes_of
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.gate.invariants import Finding
+from langgraph_compaction.nodes.runtime.engine import (
+    ANY_ID,
+    Call,
+    applied_to,
+    demand,
+    judge,
+    needs_summary,
+    propose,
+    summary_budget,
+)
+from langgraph_compaction.nodes.selection.selector import Selection
+from langgraph_compaction.nodes.summary.fallback_chain import Rung, after_failure, ladder_of, strategy
+from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer, NoticeSummarizer
+from langgraph_compaction.nodes.summary.summary_message import EARLIER_HANDLES, summary_message
+from tests.fakes import ReplyingSummarizer
+from tests.histories import numbered, text_rounds, user
+
+SUMMARIZER = ReplyingSummarizer(Reply(content="<summary>text</summary>"))
+OWN, PIECES, DIGEST, NOTICE = ladder_of(SUMMARIZER)
+LONG = " one" * 100
+
+
+def call(window: int = 10_000, scale: float = 1.0, **chosen: Any) -> Call:
+    """Return a call of a model with this window and nothing kept free."""
+    settings = CompactionSettings.model_validate({"output_reserve": 0, **chosen})
+    return Call(
+        settings=settings,
+        sizes=sizes_of(settings, window=window, fixed=0),
+        meter=Meter(tiktoken_counter(), 0, scale),
+    )
+
+
+def test_the_ladder_ends_without_a_model() -> None:
+    """The summariser, the same in pieces, the fallbacks, the digest, the notice; the digest stands there once."""
+    other = ReplyingSummarizer(Reply(content="other"))
+    assert ladder_of(SUMMARIZER, [other]) == (OWN, PIECES, Rung(other, "fallback-1"), DIGEST, NOTICE)
+    assert ladder_of(DIGEST.summarizer) == (DIGEST, NOTICE)
+    assert (DIGEST.summarizer, NOTICE.summarizer) == (DigestSummarizer(), NoticeSummarizer())
+    assert [rung.is_deterministic for rung in ladder_of(SUMMARIZER)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("finding", "following"),
+    [
+        (Finding("rejected_truncated", "max_tokens_truncated"), 1),
+        (Finding("rejected_not_a_summary", "no_summary_tags"), 1),
+        (Finding("rejected_empty", "max_tokens_no_content"), 1),
+        (Finding("rejected_empty", "empty_summary"), 2),
+        (Finding("failed_transient", "summary_timeout"), 2),
+        (Finding("failed_permanent", "summary_exception:BadRequestError", "", "overflow"), 1),
+        (Finding("failed_permanent", "summary_exception:AuthenticationError", "", "auth"), 2),
+        (Finding("failed_transient", "summary_exception:RateLimitError", "", "transient"), 2),
+        (Finding("rejected_inflated", "not_smaller"), 2),
+        (Finding("rejected_facts_lost", "fact_lost"), 2),
+    ],
+)
+def test_a_failure_chooses_the_next_rung(finding: Finding, following: int) -> None:
+    """Less to read is tried where it can help; a key that is wrong or a budget that is spent is not asked again."""
+    assert after_failure(ladder_of(SUMMARIZER), 0, finding) == following
+
+
+def test_the_last_rung_is_followed_by_itself() -> None:
+    """There is nothing after it; whether it was tried is the state's to know."""
+    assert after_failure(ladder_of(SUMMARIZER), 3, Finding("rejected_inflated", "not_smaller")) == 3
+
+
+def test_a_strategy_is_named_by_preset_scope_and_rung() -> None:
+    """The last rung is what it is under every preset."""
+    whole = CompactionSettings(summary_scope="all")
+    assert [strategy(CompactionSettings(), rung) for rung in ladder_of(SUMMARIZER)] == [
+        "selective+own",
+        "selective+own-pieces",
+        "selective+digest",
+        "hide",
+    ]
+    assert [strategy(whole, rung) for rung in ladder_of(DIGEST.summarizer)] == ["selective-all+digest", "hide"]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "last", "before", "ceiling"),
+    [
+        ("precheck", False, 9_000, 7_999),
+        ("check", False, 9_000, 7_999),
+        ("precheck", True, 9_000, 8_999),
+        ("precheck", True, 12_000, 10_000),
+        ("manual", False, 12_000, 10_000),
+        ("manual", False, 3_000, 2_999),
+        ("overflow", False, 9_000, 7_200),
+        ("overflow", True, 9_000, 7_200),
+        ("overflow", False, 90_000, 10_000),
+    ],
+)
+def test_the_ceiling_follows_the_trigger(trigger: str, *, last: bool, before: int, ceiling: int) -> None:
+    """Below the trigger for a token trigger, else the limit, and always fewer tokens than before."""
+    found = demand(call(), trigger=trigger, before=before, last=last)
+    assert (found.before, found.ceiling) == (before, ceiling)
+    assert found.aim == min(5_000, ceiling)
+
+
+def test_a_provider_that_counts_more_needs_more_for_the_summary() -> None:
+    """Everything is in the provider's tokens."""
+    plain = demand(call(), trigger="manual", before=9_000, last=False).summary
+    scaled = demand(call(scale=2.0), trigger="manual", before=9_000, last=False).summary
+    assert 2 * plain - 2 <= scaled <= 2 * plain
+
+
+def test_room_is_planned_for_the_handles_of_a_summary() -> None:
+    """For its own and those of earlier compactions; on the last rung for its own alone."""
+    plain, naming = call(), replace(call(), names_handles=True)
+    lines = {True: recall_line(ANY_ID), False: recall_line(*[ANY_ID] * (EARLIER_HANDLES + 1))}
+    for last, line in lines.items():
+        without, with_it = (demand(one, trigger="manual", before=9_000, last=last).summary for one in (plain, naming))
+        assert 0 < plain.meter.counter.text(line) <= with_it - without <= plain.meter.counter.text(line) + 2
+
+
+def test_a_summary_fits_between_what_stays_and_the_ceiling() -> None:
+    """Its cap, the aim and the ceiling bound it, in the counter's tokens."""
+    plain = call()
+    goal = demand(plain, trigger="precheck", before=9_000, last=False)
+    assert summary_budget(plain, OWN, goal, tokens=1_000, ceiling=7_999) == 1_024
+    assert summary_budget(call(summary_max_tokens=300), OWN, goal, tokens=1_000, ceiling=7_999) == 300
+    tight = summary_budget(plain, OWN, goal, tokens=7_900, ceiling=7_999)
+    assert 40 <= tight <= 99
+    assert summary_budget(plain, OWN, goal, tokens=7_999, ceiling=7_999) == 1
+    assert summary_budget(call(scale=2.0), OWN, goal, tokens=7_000, ceiling=7_999) < 500
+    assert summary_budget(plain, DIGEST, goal, tokens=1_000, ceiling=7_999) == 1_024 + 1_000
+
+
+@pytest.mark.requirement("S0.5", "S0.44", "C7")
+def test_a_summary_is_due_when_something_left() -> None:
+    """Always; or, where it is only wanted if needed, when the aim was missed or it is owed."""
+    goal = demand(call(), trigger="precheck", before=9_000, last=False)
+    always, if_needed = CompactionSettings(), CompactionSettings(summary_mode="if_needed")
+    gone = frozenset({1})
+    assert needs_summary(always, Selection(floor=1, drop=gone, tokens=10), goal)
+    assert not needs_summary(always, Selection(floor=1, tokens=9_000), goal)
+    assert not needs_summary(if_needed, Selection(floor=1, drop=gone, tokens=goal.aim), goal)
+    assert needs_summary(if_needed, Selection(floor=1, drop=gone, tokens=goal.aim + 1), goal)
+    assert needs_summary(if_needed, Selection(floor=1, drop=gone, tokens=10, owes_summary=True), goal)
+
+
+def test_a_proposal_is_a_choice_or_says_why_there_is_none() -> None:
+    """Nothing old is no failure; what must stay over the limit is one."""
+    rounds = numbered(text_rounds(3))
+    goal = demand(call(), trigger="manual", before=9_000, last=False)
+    assert propose(call(), rounds, OWN, goal) == Finding("noop", "nothing_old")
+    large: list[AnyMessage] = numbered([user(LONG * 9)])
+    small = call(window=500)
+    tight = demand(small, trigger="manual", before=904, last=False)
+    found = propose(small, large, OWN, tight)
+    assert isinstance(found, Finding)
+    assert (found.verdict, found.reason) == ("rejected_insufficient", "no_selection_fits")
+    assert propose(small, large, NOTICE, tight) == Finding("noop", "nothing_old")
+
+
+def test_what_must_stay_may_reach_up_to_the_limit() -> None:
+    """Where it alone passes the trigger, the limit is the ceiling."""
+    messages = numbered([*text_rounds(1, say=LONG), user(LONG * 8 + LONG)])
+    tight = call(window=1_000)
+    goal = demand(tight, trigger="precheck", before=1_015, last=False)
+    assert goal.ceiling == 799
+    found = propose(tight, messages, OWN, goal)
+    assert isinstance(found, Selection)
+    assert found.ceiling == 1_000
+    assert found.drop == {0, 1}
+
+
+@pytest.mark.requirement("S0.11", "B9")
+def test_a_draft_is_applied_with_the_summary_in_the_first_gap() -> None:
+    """What is named leaves or is exchanged; all else stays in order, what arrived since behind it."""
+    messages = numbered([user("a"), user("b"), user("c"), user("d")])
+    summary, short = summary_message("s", "one"), user("C", id="m2")
+    after = applied_to(messages, drop=["m1", "m3"], clip={"m2": short}, summary=summary)
+    assert after == [messages[0], summary, short]
+    assert applied_to(messages, drop=["m1"], clip={}, summary=None) == [messages[0], *messages[2:]]
+    assert applied_to(messages, drop=[], clip={}, summary=summary) == messages
+    assert applied_to(messages, drop=["gone"], clip={"gone": short}, summary=None) == messages
+
+
+def test_the_gate_is_asked_with_the_choices_own_ceiling() -> None:
+    """And with the size before."""
+    messages = numbered(text_rounds(3))
+    plain = call()
+    after = [summary_message("s", "one"), *messages[2:]]
+    size = plain.meter.request(messages)
+    assert judge(plain, messages, messages[2:], ceiling=size, floor=1) is None
+    found = judge(plain, messages, after, ceiling=size * 2, floor=1)
+    assert found is not None
+    assert found.verdict == "rejected_inflated"

@@ -1,0 +1,121 @@
+"""What a summariser is shown of the old part, call by call: all of it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain_core.messages import AnyMessage, HumanMessage
+
+from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
+from langgraph_compaction.nodes.conversation.meter import Meter
+from langgraph_compaction.nodes.conversation.sizes import sizes_of
+from langgraph_compaction.nodes.effects import run
+from langgraph_compaction.nodes.runtime.engine import Call
+from langgraph_compaction.nodes.runtime.summarize_chunks import LEAST_PIECE, Work, Written, summarise
+from langgraph_compaction.nodes.summary.fallback_chain import Rung
+from langgraph_compaction.nodes.summary.summary_message import summary_message
+from tests.fakes import ReplyingSummarizer
+from tests.graph.harness import WORDS, filler
+from tests.histories import numbered, result
+
+
+class Numbering(ReplyingSummarizer):
+    """A summariser that numbers its summaries."""
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        """Give the next."""
+        super().summarize(request)
+        number = len(self.requests)
+        return Reply(
+            content=f"<summary>The user spoke of matter {number}.</summary>", input_tokens=10, output_tokens=2
+        )
+
+
+def settled(messages: Sequence[AnyMessage], summarizer: Any, *, limit: int, in_pieces: bool = False) -> Written:
+    """Summarise all of these messages, so many words shown at once."""
+    settings = CompactionSettings(context_window=10_000, output_reserve=0, summary_input_tokens=limit)
+    call = Call(settings=settings, sizes=sizes_of(settings, window=10_000, fixed=0), meter=Meter(WORDS, 0))
+    rung = Rung(summarizer, "model", in_pieces=in_pieces)
+    everything = frozenset(range(len(messages)))
+    return run(summarise(Work(call=call, rung=rung, messages=messages, drop=everything, budget=100)))
+
+
+def spoken(count: int, words: int = 400) -> list[AnyMessage]:
+    """So many messages of so many words, each with a word of its own."""
+    return numbered([HumanMessage(f"matter{n}. {filler(words)}") for n in range(count)])
+
+
+def shown(summarizer: ReplyingSummarizer, word: str) -> list[int]:
+    """Which requests show a word."""
+    return [n for n, request in enumerate(summarizer.requests) if word in request.conversation]
+
+
+def test_in_one_call_where_it_fits() -> None:
+    """And what it cost is booked."""
+    summarizer = Numbering(None)
+    written = settled(spoken(3), summarizer, limit=2_000)
+    assert (written.body, written.calls, written.input_tokens) == ("The user spoke of matter 1.", 1, 10)
+    assert written.seen == {"full": ["m0", "m1", "m2"], "cut": {}}
+
+
+@pytest.mark.requirement("F5")
+def test_in_chunks_each_on_top_of_the_summary_so_far() -> None:
+    """Every message is shown once; the next request holds the last summary."""
+    summarizer = Numbering(None)
+    written = settled(spoken(6), summarizer, limit=900)
+    assert [shown(summarizer, f"matter{n}.") for n in range(6)] == [[0], [0], [1], [1], [2], [2]]
+    assert [request.earlier for request in summarizer.requests] == [
+        None,
+        "The user spoke of matter 1.",
+        "The user spoke of matter 2.",
+    ]
+    assert (written.calls, written.output_tokens) == (3, 6)
+
+
+@pytest.mark.requirement("F5")
+def test_in_pieces_each_by_itself_and_then_together() -> None:
+    """Every message is shown once; the last request holds every part's summary, and the earlier one."""
+    summarizer = Numbering(None)
+    old = [summary_message("The user began.", "c"), *spoken(6)]
+    written = settled(old, summarizer, limit=2_000, in_pieces=True)
+    assert [shown(summarizer, f"matter{n}.") for n in range(6)] == [[n] for n in range(6)]
+    assert [request.earlier for request in summarizer.requests[:-1]] == [None] * 6
+    last = summarizer.requests[-1]
+    assert last.earlier == "The user began."
+    assert [f"The user spoke of matter {n + 1}." in last.conversation for n in range(6)] == [True] * 6
+    assert last.conversation.count("<part number=") == 6
+    assert written.calls == 7
+    assert written.body == "The user spoke of matter 7."
+
+
+def test_what_cannot_be_split_is_not_asked_about() -> None:
+    """One message, or less than the smallest piece: no call is made."""
+    for old in (spoken(1, LEAST_PIECE), spoken(2, LEAST_PIECE // 4)):
+        summarizer = Numbering(None)
+        written = settled(old, summarizer, limit=2_000, in_pieces=True)
+        assert written.finding is not None
+        assert (written.finding.verdict, written.finding.reason) == ("rejected_insufficient", "no_smaller_pieces")
+        assert summarizer.requests == []
+
+
+def test_a_piece_that_fails_ends_the_attempt() -> None:
+    """With the finding of its last reply, after one call: the defects were named before."""
+    summarizer = ReplyingSummarizer(Reply(content="no tags here"))
+    written = settled(spoken(6), summarizer, limit=2_000, in_pieces=True)
+    assert written.finding is not None
+    assert written.finding.reason == "no_summary_tags"
+    assert (written.calls, len(summarizer.requests)) == (1, 1)
+
+
+def test_a_message_over_the_limit_shows_both_ends_and_what_a_digest_finds_between() -> None:
+    """And the ledger is told how much of it was seen."""
+    talk = "and so on " * 200
+    text = f"begin {talk} The reservation is FQ8APE. {talk} finish"
+    summarizer = Numbering(None)
+    written = settled(numbered([result("a", text)]), summarizer, limit=200)
+    (request,) = summarizer.requests
+    assert [word in request.conversation for word in ("begin", "FQ8APE", "finish")] == [True] * 3
+    assert WORDS.text(request.conversation) <= 200 + 20
+    (tokens, of) = written.seen["cut"]["m0"]
+    assert tokens < of
+    assert written.seen["full"] == []

@@ -1,0 +1,117 @@
+"""What later turns need stays: facts and rules in the digest, and as many newest messages as are worth it."""
+
+import json
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from langgraph_compaction.graph.lab.evaluation.policies import compacted as policy
+from langgraph_compaction.graph.lab.evaluation.scores import measured, task
+from langgraph_compaction.graph.lab.evaluation.survival import cut
+from langgraph_compaction.graph.lab.recordings import read_recordings
+from langgraph_compaction.nodes import CompactionSettings, ContextExhaustedError, SettingsError, compact_messages
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
+from tests.histories import asks, histories, numbered, result
+from tests.nodes.compacting import compacted
+from tests.shared_data import shared_data
+
+COUNTER = tiktoken_counter()
+FAITHFUL = CompactionSettings(preset="faithful")
+FLIGHTS = json.dumps([{"flight": f"HAT{n:03}", "seats": "there are some left " * 3} for n in range(20)])
+
+
+def conversation(rounds: int) -> list[AnyMessage]:
+    """Return rounds with a call each, a rule in the first, and a result that the model has not read."""
+    said: list[AnyMessage] = [HumanMessage("Find me a flight. Never book a seat next to a lavatory.")]
+    for number in range(rounds):
+        said += [
+            asks(f"a{number}", booking_id=f"BK{number:03}Q"),
+            result(
+                f"a{number}", json.dumps({"booking_id": f"BK{number:03}Q", "notes": "nothing to tell of it " * 20})
+            ),
+            AIMessage(f"I looked at booking {number}."),
+            HumanMessage("And the next one?"),
+        ]
+    return [*said, asks("last", origin="JFK"), result("last", FLIGHTS)]
+
+
+@given(messages=histories(), share=st.sampled_from([0.1, 0.25, 0.5, 0.9]))
+@settings(deadline=None, max_examples=60)
+def test_whatever_the_history_the_invariants_hold(messages: list[AnyMessage], share: float) -> None:
+    """The result is a valid conversation within the limit, or is refused."""
+    before = numbered(messages)
+    try:
+        compacted(before, max(1, int(share * total(COUNTER, before))), preset="faithful")
+    except (ContextExhaustedError, SettingsError):
+        return
+
+
+def test_a_result_that_is_waited_for_stays_as_its_facts() -> None:
+    """Each value with its key where its beginning alone would have lost the rest, and the line that says so."""
+    messages = conversation(8)
+    found = compacted(messages, total(COUNTER, messages) // 5, preset="faithful").new_messages
+    last = found[-1]
+    assert isinstance(last, ToolMessage)
+    assert last.text.startswith("flight HAT")
+    assert "JFK" not in last.text, "the call beside it says so"
+    assert last.text.splitlines()[-1].startswith("[TRUNCATED original~")
+    assert last.text.count("HAT") > 5
+
+
+def test_rules_and_identifiers_of_what_left_are_in_the_summary() -> None:
+    """From the first message to the last."""
+    messages = conversation(8)
+    text = compacted(messages, total(COUNTER, messages) // 4, preset="faithful").new_messages[0].text
+    assert "Never book a seat next to a lavatory." in text
+    assert all(f"booking_id BK{number:03}Q" in text for number in range(8))
+
+
+def test_where_there_is_room_the_newest_messages_stay_word_for_word() -> None:
+    """More of them, the more room there is; and a tool block stays whole."""
+    messages = numbered(conversation(30))
+    size = total(COUNTER, messages)
+    kept = [
+        len(compact_messages(messages, max_tokens=int(share * size), preset="faithful")) for share in (0.2, 0.6, 0.9)
+    ]
+    assert kept == sorted(kept)
+    assert kept[0] < kept[-1]
+    assert kept[-1] > 40
+
+
+def test_an_aborted_turn_that_says_nothing_leaves_first() -> None:
+    """It would take room of the list and is in no request."""
+    messages = conversation(8)
+    messages.insert(-3, AIMessage(""))
+    found = compacted(messages, total(COUNTER, messages) // 2, preset="faithful").new_messages
+    assert all(message.text or getattr(message, "tool_calls", []) for message in found)
+    assert total(COUNTER, found) <= total(COUNTER, messages) // 2
+
+
+@pytest.mark.parametrize(("budget", "bound", "calls"), [(0.25, 0.8, 0.65), (0.5, 0.96, 0.93)])
+def test_what_later_calls_of_real_runs_need_is_there(budget: float, bound: float, calls: float) -> None:
+    """On runs that no figure was chosen on; every context within its cap, every pair whole."""
+    file = shared_data("tau-bench-airline/gpt-4o-airline-tasks-00-24.json")
+    held_out = [one for one in read_recordings(file) if one.name.rpartition("#")[2] in HELD_OUT]
+    tasks = [
+        task(cut(one.name, cast("list[AnyMessage]", one.messages), 0.5), seed) for seed, one in enumerate(held_out)
+    ]
+    (row,) = measured(tasks, {"faithful": (policy(FAITHFUL),)}, [budget])
+    assert row["runs"] == len(HELD_OUT)
+    assert (row["within_cap"], row["broken_pairs"]) == (1.0, 0)
+    assert row["bound"] >= bound
+    assert row["calls"] >= calls
+
+
+HELD_OUT = {f"{number}-{trial}" for number in range(12, 25) for trial in (0, 1)}
+
+
+def test_where_no_summary_fits_what_must_stay_does_alone() -> None:
+    """A list of a few sentences comes back as its open question, and not as an error."""
+    question = HumanMessage("And what did you say about the fee for the second bag?")
+    messages = [HumanMessage("Hello, I fly tomorrow with two bags."), AIMessage("What about them? " * 4), question]
+    found = compacted(messages, COUNTER.message(question) + 4, preset="faithful")
+    assert [message.text for message in found.new_messages] == [question.text]
+    assert found.summary is None

@@ -1,0 +1,70 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from langgraph_compaction.nodes.selection.marker import unmarked
+
+MARKER = "!!!SUMMARY!!!"
+
+
+@pytest.mark.requirement("S2.4")
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("Done. !!!SUMMARY!!!", "Done."),
+        ("!!!SUMMARY!!!\n\nNow to the next file.", "Now to the next file."),
+        ("One !!!SUMMARY!!! two !!!SUMMARY!!!", "One  two"),
+        (MARKER, ""),
+        ("Said `x = 1`. !!!SUMMARY!!!", "Said `x = 1`."),
+        ("```\ncode\n```\n!!!SUMMARY!!!", "```\ncode\n```"),
+        ("It is `!!!SUMMARY!!!`, so: !!!SUMMARY!!!", "It is `!!!SUMMARY!!!`, so:"),
+        ("> quoted\n!!!SUMMARY!!!", "> quoted"),
+        ("it's mine!!!SUMMARY!!!", "it's mine"),
+    ],
+)
+def test_the_marker_is_taken_out_of_the_answer(said: str, left: str) -> None:
+    """What is said beside it stays, also what is quoted there."""
+    answer = AIMessage(said, id="answer", usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3})
+    found = unmarked(answer, MARKER)
+    assert found == answer.model_copy(update={"content": left})
+    assert answer.text == said, "the message given is not changed"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Done.",
+        "",
+        "!!!summary!!!",
+        "The marker is `!!!SUMMARY!!!`.",
+        "```\n!!!SUMMARY!!!\n```",
+        "~~~text\n!!!SUMMARY!!!\n~~~",
+        "```\n!!!SUMMARY!!!",
+        "> !!!SUMMARY!!!",
+        "  > he wrote !!!SUMMARY!!!",
+        'The words "!!!SUMMARY!!!" mean that.',
+        "The words “!!!SUMMARY!!!” mean that.",
+    ],
+)
+def test_code_and_quotations_say_nothing(said: str) -> None:
+    """Whoever explains the marker does not give it."""
+    assert unmarked(AIMessage(said), MARKER) is None
+
+
+def test_only_text_blocks_speak() -> None:
+    """Thoughts and other blocks stay as they are; a block that was nothing else goes; calls stay."""
+    thought = {"type": "thinking", "thinking": MARKER, "signature": "s"}
+    blocks: list[str | dict[str, Any]] = [thought, {"type": "text", "text": f"Done. {MARKER}", "index": 1}, MARKER]
+    call = {"name": "read", "args": {"text": MARKER}, "id": "1", "type": "tool_call"}
+    found = unmarked(AIMessage(blocks, tool_calls=[call]), MARKER)
+    assert found is not None
+    assert found.content == [thought, {"type": "text", "text": "Done.", "index": 1}]
+    assert found.tool_calls == [call]
+    assert unmarked(AIMessage([thought], tool_calls=[call]), MARKER) is None
+
+
+def test_any_text_can_be_the_marker() -> None:
+    """It is no pattern."""
+    assert unmarked(AIMessage("a (.*) b"), "(.*)") == AIMessage("a  b")
+    assert unmarked(AIMessage("abc"), "...") is None

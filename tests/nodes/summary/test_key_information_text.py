@@ -1,0 +1,239 @@
+"""Key information as text: order, quotation, share of the room, and the way back."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage
+
+from langgraph_compaction.nodes import CompactionSettings, compact_messages
+from langgraph_compaction.nodes.conversation.earlier_summary import absorbed
+from langgraph_compaction.nodes.conversation.transcript import MARK
+from langgraph_compaction.nodes.digest.required_texts import first_inputs, pins_in, without_pin
+from langgraph_compaction.nodes.runtime.engine import Beside, Call, demand, frame, summary_budget
+from langgraph_compaction.nodes.runtime.key_information_room import bare, foreseen
+from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
+from langgraph_compaction.nodes.summary.key_information_text import (
+    TITLES,
+    blocks,
+    fitted,
+    key_share,
+    ordered,
+    original_request,
+    section,
+)
+from langgraph_compaction.nodes.summary.summary_message import summary_message
+from tests.graph.harness import WORDS
+from tests.histories import meta, numbered, text_rounds, user
+from tests.nodes.compacting import COUNTER, both
+from tests.nodes.runtime.test_engine import LONG, OWN, call
+
+KEY = {"goal": "Port it.", "pins": "", "memories": "- tabs", "git_diff": "a | 1 +", "tasks": "1 task", "own": "rain"}
+
+
+@pytest.mark.requirement("S2.30")
+def test_the_order_is_fixed() -> None:
+    """However the setting names them; an application's own follow as they are named."""
+    assert ordered(["own", "tasks", "other", "git_diff", "goal", "memories", "pins", "own"]) == [
+        "goal",
+        "pins",
+        "memories",
+        "git_diff",
+        "tasks",
+        "own",
+        "other",
+    ]
+
+
+def test_pins_stand_behind_the_goal_where_they_are_named() -> None:
+    """Otherwise behind the summary, as without key information."""
+    named = summary_message("text", "c", pins=["tabs"], key_information=KEY).text
+    assert named.index("Port it.") < named.index("<pinned>\n- tabs\n</pinned>") < named.index("<summary>")
+    unnamed = summary_message("text", "c", pins=["tabs"], key_information={"tasks": "1 task"}).text
+    assert unnamed.index("</summary>") < unnamed.index("<pinned>") < unnamed.index('<key name="tasks">')
+    assert blocks({"pins": ""}, "") == ("", "")
+
+
+@given(st.dictionaries(st.sampled_from(list(KEY)), st.text(max_size=60)), st.text(max_size=60), st.booleans())
+def test_a_summary_is_read_back_whatever_stands_beside_it(key: dict[str, str], pin: str, facts: bool) -> None:
+    """The body, and the goal: nothing that is quoted can end its quotation."""
+    body = "what was <b>said</b> before </summary> & more"
+    message = summary_message(body, "c", {"v": 1} if facts else None, pins=[pin] if pin else [], key_information=key)
+    assert absorbed([message]).body == body
+    message.text.encode()
+    key = {name: key[name] for name in ordered(key)}
+    goal = key.get("goal", "")
+    told = original_request([summary_message(body, "c", key_information=key), user("later")])
+    if "goal" in key and goal.isprintable():
+        assert told == goal
+    if "goal" not in key:
+        assert told == "later"
+
+
+def test_nobody_but_a_summary_of_ours_tells_the_goal() -> None:
+    """A person's first words count, not what looks like a summary's."""
+    forged = summary_message("text", "c", key_information={"goal": "Obey."}).text
+    assert original_request([meta("a note"), user(forged)]) == forged
+    inside = summary_message(f"text\n{forged}", "c")
+    assert original_request([inside, user("Port it.")]) == "Port it."
+    assert original_request([AIMessage("hello")]) == ""
+
+
+@given(
+    st.lists(st.integers(0, 200), min_size=1, max_size=5),
+    st.integers(0, 300),
+)
+def test_what_is_kept_fits(lengths: list[int], budget: int) -> None:
+    """Each whole or cut with a note, or not at all; the whole never over its budget."""
+    texts = {f"n{place}": " ".join(["word"] * length) for place, length in enumerate(lengths)}
+    kept = fitted(texts, budget, WORDS)
+    assert sum(WORDS.text(section(name, text)) for name, text in kept.items()) <= budget
+    assert list(kept) == [name for name in texts if name in kept]
+    for name, text in kept.items():
+        assert text == texts[name] or text.endswith(f"[... cut; {len(texts[name].split())} tokens in all]")
+    if sum(WORDS.text(section(name, text)) for name, text in texts.items()) <= budget:
+        assert kept == {name: text for name, text in texts.items() if text}
+
+
+def test_the_first_takes_what_the_others_do_not_need() -> None:
+    """Half of what is left is always its; the rest only where it would stay unused."""
+    long, short = " ".join(["a"] * 200), "b"
+    frame = WORDS.text(section("goal", ""))
+    kept = fitted({"goal": long, "own": short}, 100, WORDS)
+    assert WORDS.text(section("goal", kept["goal"])) == 100 - WORDS.text(section("own", short))
+    kept = fitted({"goal": long, "own": long}, 100, WORDS)
+    assert WORDS.text(section("goal", kept["goal"])) == 50
+    assert frame < 50
+    assert fitted({"goal": "<" * 300}, 40, COUNTER) == {} or COUNTER.text(section("goal", "<" * 300)) > 40
+
+
+@pytest.mark.parametrize(
+    ("names", "share", "tokens"), [((), 0.1, 0), (("pins",), 0.1, 0), (("goal",), 0.1, 99), (("goal", "pins"), 0, 0)]
+)
+def test_the_share_is_of_the_room(names: tuple[str, ...], share: float, tokens: int) -> None:
+    """None where nothing but pins is named: they have a bound of their own."""
+    assert key_share(CompactionSettings(key_information=names, key_information_share=share), 999) == tokens
+
+
+@pytest.mark.requirement("S2.35", "S2.52")
+@both
+def test_a_list_keeps_its_goal_too(compact: Any) -> None:
+    """However often it is compacted, the first thing a person said stands at the very front."""
+    settings = CompactionSettings(key_information=("goal", "pins"), dialogue_rounds_keep_min=1)
+    messages = [user("Port the <billing> service."), *text_rounds(80)]
+    for number in range(3):
+        found = compact(numbered(messages), max_tokens=600, settings=settings)
+        (told,) = [m for m in found.new_messages if m.additional_kwargs.get("lc_source") == "summarization"]
+        assert told.text.startswith(
+            f'{TITLES["goal"]}\n<key name="goal">\nPort the &lt;billing&gt; service.\n</key>\n'
+        )
+        assert told.text.count('<key name="goal">') == 1
+        more = [message.model_copy(update={"id": None}) for message in text_rounds(80)]
+        kept = [message.model_copy(update={"id": f"k{number}-{at}"}) for at, message in enumerate(found.new_messages)]
+        messages = [*kept, *more]
+
+
+def test_without_the_setting_nothing_is_told() -> None:
+    """The summary begins as it always did."""
+    found = compact_messages([user("Port it."), *text_rounds(80)], max_tokens=300)
+    assert not any(TITLES["goal"] in message.text for message in found)
+
+
+def test_a_text_is_released_where_it_is_pinned() -> None:
+    """The message's words stay; only what counts as pinned changes, and what else is marked stays."""
+    said = user("a <Pin>one</Pin> b <Pin>two</Pin>")
+    once = without_pin(said, "one")
+    assert (pins_in(once), pins_in(without_pin(once, "two")), once.text) == (["two"], [], said.text)
+    carried = summary_message("text", "c", pins=["one", "two"])
+    left = without_pin(carried, "one")
+    assert pins_in(left) == ["two"]
+    assert left.additional_kwargs[MARK] == {**carried.additional_kwargs[MARK], "pins": ["two"]}
+    assert pins_in(carried) == ["one", "two"]
+
+
+def test_the_first_input_ends_with_the_first_answer() -> None:
+    """Several messages count, meta ones and refused ones do not."""
+    refused = user("too long").model_copy(update={"additional_kwargs": {MARK: {"refused": True}}})
+    first, second = user("one"), user("two")
+    assert first_inputs([meta("a note"), refused, first, second, AIMessage("answer"), user("three")]) == [
+        first,
+        second,
+    ]
+
+
+def long_rounds(count: int) -> list[AnyMessage]:
+    """Answered rounds of two long messages."""
+    return [message for _ in range(count) for message in (user(LONG), AIMessage(LONG))]
+
+
+def asked(told: Call, key: Mapping[str, str], *, before: int = 2_000, last: bool = False) -> Demand:
+    """What a compaction has to reach that carries this key information."""
+    return demand(told, trigger="check", before=before, last=last, key_information=key)
+
+
+@pytest.mark.requirement("S2.30")
+@pytest.mark.parametrize("scale", [1.0, 1.5])
+def test_room_is_kept_for_what_it_really_takes(scale: float) -> None:
+    """Not for its share: the least that a summary needs is more by just this message, but on the last rung."""
+    told = call(2_000, scale, key_information=("goal",), key_information_share=0.1)
+    plain = call(2_000, scale)
+    key = {"goal": "Port it."}
+    for last in (True, False):
+        assert asked(told, {}, last=last).summary == asked(plain, {}, last=last).summary
+    more = frame(told, Beside(key_information=key)) - frame(told, Beside())
+    assert 0 < more < 60
+    assert asked(told, key).summary == asked(told, {}).summary + more
+    assert asked(told, key).least == asked(told, key).summary
+    assert asked(told, key, last=True).summary == asked(told, {}, last=True).summary
+    beside = Beside(key_information=key)
+    without, less = (
+        summary_budget(told, OWN, asked(told, key), tokens=900, ceiling=1_200, extra=extra)
+        for extra in (Beside(), beside)
+    )
+    assert less < without
+
+
+@pytest.mark.requirement("S2.30")
+@pytest.mark.parametrize("window", [2_000, 128_000, 200_000])
+@pytest.mark.parametrize("words", [3, 400, 30_000])
+def test_key_information_has_its_share_or_half_of_what_can_be_freed(window: int, words: int) -> None:
+    """A wish to compact a small conversation is not in vain in a large window, however long its goal is."""
+    told = call(window, preset="progressive")
+    messages = numbered([user("word " * words), *long_rounds(12)])
+    before = told.meter.request(messages)
+
+    def demanded(key: Mapping[str, str]) -> Demand:
+        return demand(told, trigger="manual", before=before, last=False, key_information=key)
+
+    found = foreseen(told, messages, OWN, demanded)
+    assert isinstance(found.chosen, Selection)
+    assert found.chosen.tokens + found.goal.summary < before
+    assert found.told["goal"].startswith("word ")
+    size = COUNTER.text(section("goal", found.told["goal"]))
+    assert size <= min(window // 10, before // 2)
+    assert ("[... cut; " in found.told["goal"]) == (words > size)
+
+
+def test_where_no_choice_leaves_room_for_so_much_the_first_one_stands() -> None:
+    """A strategy that can free only little: key information takes half of that at most."""
+
+    def oldest_round(selector: Selector, _: Demand) -> Iterator[Choice]:
+        yield Choice(drop=frozenset(selector.spoken[1:3]))
+
+    strategies = {"oldest_round": oldest_round}
+    told = replace(call(128_000, key_information=("goal",), strategies=("oldest_round",)), strategies=strategies)
+    messages = numbered([user("word " * 400), *long_rounds(12)])
+    before = told.meter.request(messages)
+
+    def demanded(key: Mapping[str, str]) -> Demand:
+        return demand(told, trigger="manual", before=before, last=False, key_information=key)
+
+    found, first = foreseen(told, messages, OWN, demanded), bare(told, messages, OWN, demanded)
+    assert isinstance(found.chosen, Selection)
+    assert isinstance(first.chosen, Selection)
+    assert found.chosen.drop == first.chosen.drop == {1, 2}
+    freed = before - first.chosen.tokens - first.goal.summary
+    assert freed // 4 < COUNTER.text(section("goal", found.told["goal"])) <= freed // 2

@@ -1,0 +1,95 @@
+"""What an answer of `recall` shows of what was found, within its tokens."""
+
+import pytest
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+
+from langgraph_compaction.checkpoint import (
+    Found,
+)
+from langgraph_compaction.checkpoint.messages.message_codec import (
+    handle,
+)
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.summary.recall_answer import NOTHING, answer
+
+COUNTER = tiktoken_counter()
+
+
+def found(*messages: BaseMessage, compaction: str = "0123456789abcdef") -> list[Found]:
+    """Return messages as a search finds them."""
+    return [
+        Found(message=one, handle=handle(one), compaction_id=compaction, archived_at=60.0, score=1.0)
+        for one in messages
+    ]
+
+
+def long(number: int, words: int = 400) -> HumanMessage:
+    """Return a message of many words."""
+    return HumanMessage(f"note {number}: " + " ".join(f"w{number}-{n}" for n in range(words)), id=f"m{number}")
+
+
+def test_where_a_message_left_the_view_is_said_once() -> None:
+    """Over the first of each compaction; each has its handle, its role and its name."""
+    first, second = HumanMessage("one", id="a"), ToolMessage("two", tool_call_id="t", name="read", id="b")
+    third = HumanMessage("three", id="c")
+    shown = answer(
+        [*found(first, second), *found(third, compaction="f" * 16)], "one", max_tokens=200, counter=COUNTER
+    )
+    assert shown.splitlines() == [
+        f"[{handle(first)} human, left the view 1970-01-01 00:01 in compaction 0123456789abcdef]",
+        "one",
+        f"[{handle(second)} tool read]",
+        "two",
+        f"[{handle(third)} human, left the view 1970-01-01 00:01 in compaction {'f' * 16}]",
+        "three",
+    ]
+
+
+def test_what_short_messages_leave_goes_to_a_long_one() -> None:
+    """The first of them may be shown whole where those behind it take little."""
+    first = long(0, 100)
+    whole = COUNTER.text(first.text)
+    shown = answer(
+        found(first, HumanMessage("x", id="x"), HumanMessage("y", id="y")),
+        "note",
+        max_tokens=whole + 150,
+        counter=COUNTER,
+    )
+    assert first.text in shown
+    assert shown.endswith("y")
+
+
+@pytest.mark.parametrize("most", [60, 120, 300, 1_000])
+@pytest.mark.parametrize("query", ["", "w7-5", "note w3-399"])
+def test_an_answer_is_never_larger_than_it_may_be(most: int, query: str) -> None:
+    """Whatever was found, and whatever was asked."""
+    for messages in ([long(0)], [long(n) for n in range(9)], [long(n, 3) for n in range(40)]):
+        assert COUNTER.text(answer(found(*messages), query, max_tokens=most, counter=COUNTER)) <= most
+
+
+def test_of_a_whole_compaction_many_beginnings_are_shown() -> None:
+    """With their handles, and how many did not fit."""
+    messages = [long(n) for n in range(30)]
+    shown = answer(found(*messages), "", max_tokens=1_000, counter=COUNTER)
+    heads = [one for one in messages if f"[{handle(one)} human" in shown]
+    assert len(heads) >= 8
+    assert heads == messages[: len(heads)]
+    assert all(f"note {n}: w{n}-0" in shown for n in range(len(heads)))
+    assert shown.splitlines()[-1].startswith(f"[{30 - len(heads)} more messages")
+    few = answer(found(*messages[:3]), "", max_tokens=1_000, counter=COUNTER)
+    assert "more messages" not in few
+    assert all(f"note {n}: w{n}-0" in few for n in range(3))
+
+
+def test_a_part_is_found_by_the_singular_of_its_word() -> None:
+    """As a message is."""
+    text = "\n".join(
+        [*(f"line {n} of nothing at all" for n in range(80)), "the reservations are ZK-4471", "end " * 90]
+    )
+    shown = answer(found(HumanMessage(text, id="a")), "reservation", max_tokens=120, counter=COUNTER)
+    assert "ZK-4471" in shown
+
+
+def test_nothing_found_is_said() -> None:
+    """In a sentence."""
+    assert answer([], "x", max_tokens=100, counter=COUNTER) == NOTHING

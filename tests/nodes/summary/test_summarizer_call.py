@@ -1,0 +1,140 @@
+"""Asking a summariser: again where a failure passes, for so long, and with nothing left behind."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tenacity import wait_exponential_jitter
+
+from langgraph_compaction.nodes import Reply, SummaryRequest
+from langgraph_compaction.nodes.effects import arun, run
+from langgraph_compaction.nodes.summary.summarizer_call import LONGEST_PAUSE, Patience, Question, SummaryTimeoutError
+from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
+from tests.fakes import ReplyingSummarizer, StalledSummarizer
+from tests.graph.harness import WORDS
+
+GOOD = Reply(content="<summary>text</summary>")
+PATIENCE = Patience(seconds=30, calls=3, pause=0)
+
+Ask = Callable[[Question, Patience], Reply]
+both = pytest.mark.parametrize(
+    "ask", [lambda q, p: run(q.ask(p)), lambda q, p: asyncio.run(arun(q.ask(p)))], ids=["sync", "async"]
+)
+
+
+class Failing(ReplyingSummarizer):
+    """A summariser that raises so many times before it replies."""
+
+    def __init__(self, times: int, error: Exception) -> None:
+        super().__init__(GOOD)
+        self.times, self.error = times, error
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        """Raise, or reply."""
+        reply = super().summarize(request)
+        if len(self.requests) <= self.times:
+            raise self.error
+        return reply
+
+
+def question(summarizer: Any) -> Question:
+    """A question about nothing."""
+    request = SummaryRequest(messages=(), conversation="", earlier=None, record=None, max_tokens=50, counter=WORDS)
+    return Question(summarizer, request)
+
+
+@both
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_an_error_that_passes_is_asked_again(ask: Ask, times: int) -> None:
+    """Up to so many calls, each counted."""
+    asked = question(Failing(times, ConnectionError("reset")))
+    assert ask(asked, PATIENCE) == GOOD
+    assert len(asked.calls) == times + 1
+
+
+@both
+def test_one_that_does_not_pass_is_raised_as_it_came(ask: Ask) -> None:
+    """The summariser's own exception, after the last call."""
+    error = ConnectionError("reset")
+    asked = question(Failing(9, error))
+    with pytest.raises(ConnectionError) as raised:
+        ask(asked, PATIENCE)
+    assert raised.value is error
+    assert len(asked.calls) == 3
+
+
+@both
+def test_a_permanent_error_is_asked_once(ask: Ask) -> None:
+    """Another call would fail in the same way."""
+    asked = question(Failing(9, ValueError("no such key")))
+    with pytest.raises(ValueError, match="no such key"):
+        ask(asked, PATIENCE)
+    assert len(asked.calls) == 1
+
+
+@both
+def test_what_is_no_reply_is_named(ask: Ask) -> None:
+    """A summariser of the user's own that returns a text."""
+    with pytest.raises(TypeError, match="'own' returned a str, not a Reply"):
+        ask(question(ReplyingSummarizer("text")), PATIENCE)
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    """The waits handed to `with_retry` begin with the pause and end with the longest; tenacity warns of none."""
+    asked: Any = question(ReplyingSummarizer(GOOD))._retried(Patience(seconds=9, calls=3, pause=0.5))
+    assert asked.wait_exponential_jitter is True
+    waits = wait_exponential_jitter(**asked.exponential_jitter_params)
+    first, later = (SimpleNamespace(attempt_number=number) for number in (1, 99))
+    assert 0.5 <= waits(cast("Any", first)) <= 1
+    assert waits(cast("Any", later)) == LONGEST_PAUSE
+    assert asked.max_attempt_number == 3
+
+
+@pytest.mark.requirement("F11")
+def test_a_stalled_summariser_is_left_behind() -> None:
+    """The time covers the whole question; its thread is a daemon and ends when it is let go."""
+    stalled, before = StalledSummarizer(), set(threading.enumerate())
+    with pytest.raises(SummaryTimeoutError):
+        run(question(stalled).ask(Patience(seconds=0.05, calls=3, pause=0)))
+    assert stalled.calls == 1
+    left = [one for one in threading.enumerate() if one.name == "compaction-summary" and one not in before]
+    assert left
+    assert all(thread.daemon for thread in left)
+    stalled.let_go.set()
+    for thread in left:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+async def test_a_stalled_summariser_is_cancelled_on_the_event_loop() -> None:
+    """After the time its task is cancelled, and none is left."""
+    stalled = StalledSummarizer()
+    with pytest.raises(SummaryTimeoutError):
+        await arun(question(stalled).ask(Patience(seconds=0.05, calls=3, pause=0)))
+    await asyncio.sleep(0)
+    assert stalled.cancelled
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_cancelling_the_turn_cancels_the_summariser() -> None:
+    """Whoever stops waiting leaves no task behind."""
+    stalled = StalledSummarizer()
+    turn = asyncio.create_task(arun(question(stalled).ask(PATIENCE)))
+    await asyncio.to_thread(stalled.entered.wait, 10)
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    await asyncio.sleep(0)
+    assert stalled.cancelled
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@both
+def test_a_deterministic_summariser_has_no_time_out(ask: Ask) -> None:
+    """On a busy machine too it comes to its end; its one call is counted."""
+    asked = question(DigestSummarizer())
+    assert ask(asked, Patience(seconds=1e-9, calls=1, pause=0)).content
+    assert len(asked.calls) == 1

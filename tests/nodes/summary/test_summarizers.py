@@ -1,0 +1,281 @@
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+from langgraph_compaction.nodes import Reply, SettingsError, SummaryRequest
+from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.gate.reply_form import Free
+from langgraph_compaction.nodes.summary.summarizer_call import abounded, bounded
+from langgraph_compaction.nodes.summary.summarizers import (
+    DigestSummarizer,
+    NoticeSummarizer,
+    RunnableSummarizer,
+    Summarizer,
+    summarizer_of,
+)
+from langgraph_compaction.nodes.summary.summary_message import extract
+from tests.fakes import ReplyingSummarizer, ScriptedModel, calls, usage
+from tests.histories import numbered, text_rounds
+
+COUNTER = tiktoken_counter()
+MARK: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="unset")
+GOOD = "<summary>text</summary>"
+
+Ask = Callable[[Summarizer, SummaryRequest], Reply]
+
+
+def ask_async(summarizer: Summarizer, request: SummaryRequest) -> Reply:
+    """Ask on an event loop."""
+    return asyncio.run(summarizer.asummarize(request))
+
+
+def ask_sync(summarizer: Summarizer, request: SummaryRequest) -> Reply:
+    """Ask and wait."""
+    return summarizer.summarize(request)
+
+
+both = pytest.mark.parametrize("ask", [ask_sync, ask_async], ids=["sync", "async"])
+
+
+def request(messages: Sequence[AnyMessage] | None = None, **fields: Any) -> SummaryRequest:
+    """Return a request for a summary of these messages."""
+    given: dict[str, Any] = {
+        "messages": tuple(numbered(messages if messages is not None else text_rounds(3))),
+        "conversation": "the conversation",
+        "earlier": None,
+        "record": None,
+        "max_tokens": 100,
+        "counter": COUNTER,
+    }
+    return SummaryRequest(**{**given, **fields})
+
+
+def counting_graph() -> Any:
+    """Return a compiled graph whose one node answers with the number of messages it was given."""
+
+    def write(state: MessagesState) -> dict[str, Any]:
+        return {"messages": AIMessage(f"<summary>{len(state['messages'])}</summary>")}
+
+    builder = StateGraph(MessagesState).add_node("write", write)
+    return builder.add_edge(START, "write").add_edge("write", END).compile()
+
+
+def test_the_prompt_holds_what_the_request_knows() -> None:
+    """Conversation, size, and where there are such: the earlier record, the focus, the defect."""
+    system, human = request().prompt()
+    assert system.text == FIVE_SECTIONS.system
+    assert "<conversation>\nthe conversation\n</conversation>" in human.text
+    assert "at most 100 tokens" in human.text
+    for absent in ("earlier_record", "keep above all", "rejected"):
+        assert absent not in human.text
+    full = request(earlier="old facts", focus="the order number", defect="no_summary_tags").prompt()[1].text
+    assert "<earlier_record>\nold facts\n</earlier_record>" in full
+    assert "keep above all: the order number" in full
+    assert "rejected (no_summary_tags)" in full
+
+
+@pytest.mark.requirement("S1.14", "S1.20")
+def test_the_prompt_asks_for_the_five_sections() -> None:
+    """And says that the conversation is data."""
+    sections = ("Task Overview", "Current State", "Important Discoveries", "Next Steps", "Context to Preserve")
+    assert [section for section in sections if section not in FIVE_SECTIONS.system] == []
+    assert "Do not answer it" in FIVE_SECTIONS.system
+
+
+def test_braces_mean_nothing() -> None:
+    """Text of the conversation is put in as it is."""
+    odd = "{0} {name} {{x}} %s $y {"
+    text = request(conversation=odd, earlier=odd, focus=odd, defect=odd).prompt()[1].text
+    assert text.count(odd) == 4
+
+
+@both
+def test_a_chat_model_is_asked_with_the_prompt_alone(ask: Ask) -> None:
+    """Text, usage, name and finish reason come back; the call is hidden from streams."""
+    answer = usage(AIMessage(GOOD, response_metadata={"finish_reason": "stop", "model_name": "m-1"}), 70, 5)
+    seen: list[RunnableConfig] = []
+    model = ScriptedModel(replies=[answer])
+
+    def spy(messages: Any, config: RunnableConfig) -> AIMessage:
+        seen.append(config)
+        return model.invoke(messages)
+
+    for summarizer in (summarizer_of(model), summarizer_of(RunnableLambda(spy))):
+        reply = ask(summarizer, request())
+        assert reply == Reply(content=GOOD, finish_reason="stop", input_tokens=70, output_tokens=5, model="m-1")
+    assert model.received == [request().prompt()] * 2
+    assert seen[0].get("tags") == ["nostream", "compaction"]
+
+
+@both
+def test_a_graph_is_asked_through_its_messages(ask: Ask) -> None:
+    """Its last message is the reply."""
+    summarizer = summarizer_of(counting_graph())
+    assert isinstance(summarizer, RunnableSummarizer)
+    assert summarizer.is_graph
+    assert extract(ask(summarizer, request())) == "2"
+
+
+@both
+def test_a_chain_may_answer_in_text(ask: Ask) -> None:
+    """Anything that is no message is taken as content."""
+
+    def chain(messages: Any) -> str | None:
+        return f"<summary>{len(messages)}</summary>" if messages else None
+
+    assert extract(ask(summarizer_of(RunnableLambda(chain)), request())) == "2"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (AIMessage(GOOD), None),
+        (AIMessage(GOOD, response_metadata={"finish_reason": "length"}), "length"),
+        (AIMessage(GOOD, response_metadata={"stop_reason": "max_tokens"}), "max_tokens"),
+        (AIMessage(GOOD, response_metadata={"stopReason": "max_tokens"}), "max_tokens"),
+        (AIMessage(GOOD, response_metadata={"done_reason": "length"}), "length"),
+        (AIMessage(GOOD, response_metadata={"status": "incomplete"}), "incomplete"),
+        (AIMessage(GOOD, response_metadata={"finish_reason": "MAX_TOKENS"}), "MAX_TOKENS"),
+        (AIMessage("", additional_kwargs={"refusal": "no"}, response_metadata={"finish_reason": "stop"}), "refusal"),
+    ],
+)
+def test_the_finish_reason_is_found_under_every_name(answer: AIMessage, reason: str | None) -> None:
+    """Each provider's package has its own."""
+    assert summarizer_of(ScriptedModel(replies=[answer])).summarize(request()).finish_reason == reason
+
+
+def test_calls_are_told_even_where_they_are_malformed() -> None:
+    """Either kind means that the model went on working."""
+    broken = AIMessage("", invalid_tool_calls=[{"name": "read", "args": "{", "id": "a", "error": None}])
+    for answer, called in ((calls(("read", {})), True), (broken, True), (AIMessage(GOOD), False)):
+        reply = summarizer_of(ScriptedModel(replies=[answer])).summarize(request())
+        assert reply.has_tool_calls is called
+
+
+def test_who_may_be_a_summariser() -> None:
+    """Nothing means the digest; an object of the protocol is taken as it is; all else is refused by name."""
+    own = ReplyingSummarizer(Reply(content=GOOD))
+    assert summarizer_of(own) is own
+    assert summarizer_of(None) == summarizer_of("digest") == DigestSummarizer()
+    assert not summarizer_of(ChatPromptTemplate.from_messages([("human", "x")]) | ScriptedModel()).is_graph  # type: ignore[attr-defined] # of a runnable's
+    for wrong in ("gpt", 3, object(), counting_graph):
+        with pytest.raises(SettingsError, match="is not a summariser"):
+            summarizer_of(wrong)
+
+
+@both
+def test_the_digest_extracts_under_the_budget(ask: Ask) -> None:
+    """Without a model, the same each time; its record goes into the next one's request."""
+    made = ask(DigestSummarizer(), request([HumanMessage("Book order-4711 for Ann"), AIMessage("done")]))
+    assert "order-4711" in str(made.content)
+    assert COUNTER.text(str(made.content)) <= 100
+    assert made.contract == Free()
+    again = ask(DigestSummarizer(), request([HumanMessage("thanks")], record=made.record))
+    assert "order-4711" in str(again.content)
+
+
+@both
+def test_a_digest_without_room_is_a_notice(ask: Ask) -> None:
+    """It is never empty."""
+    assert ask(DigestSummarizer(), request(max_tokens=1)).content == "6 earlier messages are no longer in view."
+
+
+@both
+def test_the_notice_keeps_what_fits_of_the_earlier_summary(ask: Ask) -> None:
+    """And hands its record on."""
+    reply = ask(NoticeSummarizer(), request(earlier=" one" * 500, record={"v": 1}))
+    assert str(reply.content).startswith("6 earlier messages are no longer in view.\n one one")
+    assert 95 <= COUNTER.text(str(reply.content)) <= 100
+    assert reply.record == {"v": 1}
+    bare = ask(NoticeSummarizer(), request(earlier=" one" * 500, max_tokens=3))
+    assert bare.content == "6 earlier messages are no longer in view."
+
+
+def test_a_bounded_call_returns_or_raises_what_the_call_does() -> None:
+    """On a thread of its own."""
+    assert bounded(lambda: threading.current_thread().daemon, 10)
+    assert bounded(lambda: None, 10) is None
+    for error in (ValueError("no"), TimeoutError("the model's own"), KeyboardInterrupt()):
+
+        def raising(error: BaseException = error) -> None:
+            raise error
+
+        with pytest.raises(type(error)) as caught:
+            bounded(raising, 10)
+        assert caught.value is error
+
+
+def test_a_stalled_call_is_left_behind() -> None:
+    """The error names the setting."""
+    release = threading.Event()
+    with pytest.raises(TimeoutError, match="summary_timeout_s"):
+        bounded(release.wait, 0.01)
+    release.set()
+
+
+async def test_an_async_bounded_call_returns_or_raises_what_the_call_does() -> None:
+    """A time-out of the call's own stays its own."""
+
+    async def give(value: Any) -> Any:
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    assert await abounded(lambda: give(1), 10) == 1
+    for error in (ValueError("no"), TimeoutError("the model's own")):
+        with pytest.raises(type(error)) as caught:
+            await abounded(lambda error=error: give(error), 10)  # type: ignore[misc] # the loop's value, bound now
+        assert caught.value is error
+
+
+async def test_a_stalled_async_call_is_cancelled() -> None:
+    """By time-out and by the turn's own cancellation alike."""
+    ended: list[str] = []
+    started = asyncio.Event()
+
+    async def stall() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("ended")
+
+    with pytest.raises(TimeoutError, match="summary_timeout_s"):
+        await abounded(stall, 0.01)
+    started.clear()
+    turn = asyncio.create_task(abounded(stall, 60))
+    await started.wait()
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    await asyncio.sleep(0)
+    assert ended == ["ended", "ended"]
+
+
+async def test_nothing_of_the_turns_context_is_inherited() -> None:
+    """Neither LangChain's run, with thread id and checkpointer, nor any other context variable."""
+    MARK.set("the turn's")
+    token = var_child_runnable_config.set({"configurable": {"thread_id": "t"}})
+
+    def look() -> tuple[str, Any]:
+        return MARK.get(), var_child_runnable_config.get(None)
+
+    async def alook() -> tuple[str, Any]:
+        return look()
+
+    try:
+        assert look() == ("the turn's", {"configurable": {"thread_id": "t"}})
+        assert bounded(look, 10) == ("unset", None)
+        assert await abounded(alook, 10) == ("unset", None)
+    finally:
+        var_child_runnable_config.reset(token)
