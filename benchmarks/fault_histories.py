@@ -22,7 +22,7 @@ FACTS = (
     "invoice INV-20417-B is not paid",
     "grandmother's clock must stand upright",
     "the van is booked at depot HAM-77",
-    "the neighbours above work at night",
+    "the neighbors above work at night",
     "the alarm code of the cellar is 40-19-63",
     "the piano goes to the younger sister",
 )

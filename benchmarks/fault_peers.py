@@ -1,7 +1,7 @@
 """The other systems, each as its documentation sets it up for a window that is known.
 
 All compact at 80 % of the window where that can be chosen, all count tokens as the model does (their default),
-all have the same summariser and an `InMemorySaver`.
+all have the same summarizer and an `InMemorySaver`.
 """
 
 from typing import Any
@@ -30,12 +30,12 @@ class RunningState(AgentState):
 
 
 def _langchain(setup: Setup) -> Any:
-    """`trigger` alone: 20 messages are kept, and the summariser is shown 4,000 tokens."""
+    """`trigger` alone: 20 messages are kept, and the summarizer is shown 4,000 tokens."""
     return _middleware(setup)
 
 
 def _langchain_tuned(setup: Setup) -> Any:
-    """What somebody sets who has read its source: the tail in tokens, and all of the rest for the summariser."""
+    """What somebody sets who has read its source: the tail in tokens, and all of the rest for the summarizer."""
     return _middleware(setup, keep=("fraction", 0.3), trim_tokens_to_summarize=None)
 
 

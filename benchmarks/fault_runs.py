@@ -10,13 +10,13 @@ from unittest.mock import patch
 
 from fault_histories import QUESTION, calls, prose
 from fault_model import Provider, Request, said
-from fault_scenarios import WINDOW, Scenario, Turn
+from fault_scenarios import WINDOW, NodeContext, Scenario
 from fault_systems import CONFIG, Clock, Setup, System, state_of
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.types import Command, interrupt
 
-PROMPT = 'Summarise as JSON: {"goal": "...", "facts": [{"name": "..."}]}.\n{messages}'
+PROMPT = 'Summarize as JSON: {"goal": "...", "facts": [{"name": "..."}]}.\n{messages}'
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Row:
     turns: int = 0
     summary_calls: int = 0
     invalid_requests: int = 0
-    """Malformed ones, of model and summariser."""
+    """Malformed ones, of model and summarizer."""
     over_window: int = 0
     note: str = ""
 
@@ -42,7 +42,7 @@ class Row:
 class Person:
     """The model's answers: it answers the newest question it was sent, and reads what the turn says."""
 
-    turns: Sequence[Turn]
+    turns: Sequence[NodeContext]
     begun: set[int] = field(default_factory=set[int])
     failed: set[int] = field(default_factory=set[int])
 
@@ -62,7 +62,7 @@ class Person:
         return AIMessage(f"Answer {number}. {prose(150, f'answer {number}')}")
 
 
-def _reading(turn: Turn, number: int) -> AIMessage:
+def _reading(turn: NodeContext, number: int) -> AIMessage:
     message = calls(*turn.reads, start=1_000 * number)
     if turn.asks_approval:
         message.tool_calls.append({"name": "approve", "args": {}, "id": f"approval-{number}", "type": "tool_call"})
@@ -98,7 +98,7 @@ class Host:
         self.trouble["another answer" if shown else "no answer"] += 1
         return False
 
-    def _deleted(self, turn: Turn) -> list[RemoveMessage]:
+    def _deleted(self, turn: NodeContext) -> list[RemoveMessage]:
         """The removal of the user's oldest message that is there and holds no fact."""
         theirs = [m for m in state_of(self.agent) if m.id and m.id.startswith("user-")]
         idle = [m for m in theirs if not any(fact in m.text for fact in self.scenario.facts)]

@@ -41,7 +41,7 @@ WINDOW = 64_000
 
 
 @dataclass(frozen=True)
-class Turn:
+class NodeContext:
     """One question of the user, and what happens while it is answered."""
 
     reads: tuple[str, ...] = ()
@@ -65,9 +65,9 @@ class Scenario:
     facts: Sequence[str] = FACTS
     """What the last request should still hold."""
     copied: Sequence[str] = FACTS
-    """What the summariser knows to look for."""
+    """What the summarizer knows to look for."""
     writer: Writer = copies
-    turns: Sequence[Turn] = (Turn(),) * 5
+    turns: Sequence[NodeContext] = (NodeContext(),) * 5
     documents: Mapping[str, str] = field(default_factory=dict[str, str])
     window: int = WINDOW
     """What the provider accepts."""
@@ -79,7 +79,7 @@ class Scenario:
     """Whether the host shows what is streamed."""
 
 
-READS = Turn(reads=tuple("abcdef"))
+READS = NodeContext(reads=tuple("abcdef"))
 HUGE = " ".join(f"Note that {fact}. {prose(30_000, fact)}" for fact in FACTS[:3])
 """A fact at the beginning, and one after each third."""
 OVERLOAD = ModelRateLimitError(
@@ -101,10 +101,10 @@ SCENARIOS = (
     Scenario(
         name="nothing fails: 60 turns, each reads 3,000 tokens (F12)",
         history=chat(8, 100, until=1),
-        turns=(Turn(reads=("long",)),) * 60,
+        turns=(NodeContext(reads=("long",)),) * 60,
         documents={"long": prose(3_000, "long")},
     ),
-    Scenario(name="the summariser raises, every time (F1)", writer=fails(SERVER_ERROR)),
+    Scenario(name="the summarizer raises, every time (F1)", writer=fails(SERVER_ERROR)),
     Scenario(
         name="the same, the conversation already over the window (F1, F11)",
         history=chat(40, 900),
@@ -119,41 +119,47 @@ SCENARIOS = (
     Scenario(
         name="results not yet read are over the trigger (F6)",
         history=chat(4, 100, FACTS[6:], until=1),
-        turns=(READS, *(Turn(),) * 4),
+        turns=(READS, *(NodeContext(),) * 4),
         documents=_papers(8_800),
     ),
     Scenario(
         name="one result is larger than the window (F7)",
         history=chat(8, 100, FACTS[3:], until=1),
-        turns=(Turn(reads=("huge",)), *(Turn(),) * 4),
+        turns=(NodeContext(reads=("huge",)), *(NodeContext(),) * 4),
         documents={"huge": HUGE},
     ),
-    Scenario(name="one question is larger than the window (F7)", turns=(Turn(), Turn(size=90_000), *(Turn(),) * 3)),
+    Scenario(
+        name="one question is larger than the window (F7)",
+        turns=(NodeContext(), NodeContext(size=90_000), *(NodeContext(),) * 3),
+    ),
     Scenario(name="parallel calls only, ids used again (F8)", history=blocks(20, 660)),
     Scenario(name="the user speaks between two results (F8)", history=[*chat(40, 660), *interrupted()]),
     Scenario(name="a call that was never answered (F8)", history=[*chat(40, 660), *unanswered()]),
     Scenario(name="a result whose call is gone (F8)", history=[*chat(40, 660), result(990, "late")]),
     Scenario(
         name="two compactions, one upon the other (F8)",
-        turns=(*(Turn(size=9_000),) * 6, *(Turn(),) * 2),
+        turns=(*(NodeContext(size=9_000),) * 6, *(NodeContext(),) * 2),
     ),
     Scenario(
-        name="the model fails after the compaction; resumed (F9)", turns=(Turn(error=SERVER_ERROR), *(Turn(),) * 4)
+        name="the model fails after the compaction; resumed (F9)",
+        turns=(NodeContext(error=SERVER_ERROR), *(NodeContext(),) * 4),
     ),
-    Scenario(name="every summary is 40,000 tokens (F10)", writer=of_size(40_000), turns=(Turn(size=3_000),) * 8),
-    Scenario(name="every summary repeats its input (F25)", writer=echoes, turns=(Turn(size=3_000),) * 8),
+    Scenario(
+        name="every summary is 40,000 tokens (F10)", writer=of_size(40_000), turns=(NodeContext(size=3_000),) * 8
+    ),
+    Scenario(name="every summary repeats its input (F25)", writer=echoes, turns=(NodeContext(size=3_000),) * 8),
     Scenario(
         name="the user deletes an old message after it (F15)",
-        turns=(Turn(), *(Turn(deletes=True),) * 4),
+        turns=(NodeContext(), *(NodeContext(deletes=True),) * 4),
         history=chat(40, 660, begin=0.8, until=1),
     ),
-    Scenario(name="the summariser answers 429 once (F16)", writer=fails(RATE_LIMIT, times=1)),
-    Scenario(name="the summariser answers 429 every time (F16)", writer=fails(RATE_LIMIT)),
-    Scenario(name="the summariser's key is wrong (F16)", writer=fails(BAD_KEY)),
+    Scenario(name="the summarizer answers 429 once (F16)", writer=fails(RATE_LIMIT, times=1)),
+    Scenario(name="the summarizer answers 429 every time (F16)", writer=fails(RATE_LIMIT)),
+    Scenario(name="the summarizer's key is wrong (F16)", writer=fails(BAD_KEY)),
     Scenario(
         name="the model's 429 speaks of context length (F16)",
         history=chat(20, 660),
-        turns=(Turn(error=OVERLOAD), *(Turn(),) * 4),
+        turns=(NodeContext(error=OVERLOAD), *(NodeContext(),) * 4),
     ),
     Scenario(name="the host shows what is streamed (F18)", is_streamed=True),
     Scenario(name="the window is not known (F20)", advertised=None, history=chat(60, 660)),
@@ -165,7 +171,7 @@ SCENARIOS = (
     Scenario(
         name="a person has to approve, at the cut (F23)",
         history=chat(20, 1_000),
-        turns=(Turn(reads=("paper",), asks_approval=True), *(Turn(),) * 4),
+        turns=(NodeContext(reads=("paper",), asks_approval=True), *(NodeContext(),) * 4),
         documents={"paper": prose(12_000, "paper")},
     ),
     Scenario(
@@ -173,5 +179,5 @@ SCENARIOS = (
         history=planted(planted(chat(40, 660), SystemMessage(RULES[0]), 10), SystemMessage(RULES[1]), 24),
         facts=RULES,
     ),
-    Scenario(name="the user gave rules, the summariser forgets them (F24)", history=_with_rules(), facts=RULES),
+    Scenario(name="the user gave rules, the summarizer forgets them (F24)", history=_with_rules(), facts=RULES),
 )

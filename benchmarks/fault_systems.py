@@ -64,7 +64,7 @@ def state_of(agent: Any) -> Sequence[BaseMessage]:
 
 
 def _ours(setup: Setup) -> Any:
-    """Defaults, but for the summariser: ours would need no model, and then there were nothing to compare."""
+    """Defaults, but for the summarizer: ours would need no model, and then there were nothing to compare."""
     return create_compacting_agent(
         setup.model,
         setup.tools,
@@ -81,5 +81,5 @@ OURS = System(
     "ours",
     _ours,
     lambda agent: transcript(agent, CONFIG),
-    {"prompt of one's own": "a summariser of one's own writes its prompt"},
+    {"prompt of one's own": "a summarizer of one's own writes its prompt"},
 )

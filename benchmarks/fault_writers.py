@@ -1,4 +1,4 @@
-"""Summarisers of the comparison: one that works, and each way in which one fails.
+"""Summarizers of the comparison: one that works, and each way in which one fails.
 
 The one that works copies whatever it is shown of the facts it was told to look for, and the question that is
 open, so that what is gone was lost by the mechanics around it. It puts its summary between the tags that our
@@ -13,9 +13,9 @@ from langchain_core.exceptions import ModelAPIError, ModelAuthenticationError, M
 from langchain_core.messages import AIMessage
 
 Writer = Callable[[Sequence[str]], Reply]
-"""From the facts it knows to look for to a summariser."""
+"""From the facts it knows to look for to a summarizer."""
 
-CALL = {"name": "read", "args": {"name": "notes"}, "id": "call-of-the-summariser"}
+CALL = {"name": "read", "args": {"name": "notes"}, "id": "call-of-the-summarizer"}
 
 
 def tagged(body: str) -> AIMessage:
@@ -93,7 +93,7 @@ BAD_KEY = ModelAuthenticationError("Incorrect API key provided")
 BAD_FORMS: dict[str, Writer] = {
     "empty": always(AIMessage("")),
     "whitespace": always(AIMessage(" \n\t ")),
-    "only thinking": always(AIMessage([{"type": "thinking", "thinking": "I should summarise.", "signature": "s"}])),
+    "only thinking": always(AIMessage([{"type": "thinking", "thinking": "I should summarize.", "signature": "s"}])),
     "a refusal": always(AIMessage("I'm sorry, but I can't help with summarizing this conversation.")),
     "a tool call": always(AIMessage("", tool_calls=[CALL])),
     "cut off": cut_off,

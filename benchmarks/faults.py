@@ -48,7 +48,7 @@ def main() -> None:
 
 def _print(console: Console, rows: Sequence[Row]) -> None:
     table = Table(
-        title="facts kept  turns answered  calls of the summariser  requests refused as invalid or too large"
+        title="facts kept  turns answered  calls of the summarizer  requests refused as invalid or too large"
     )
     table.add_column("scenario")
     for system in SYSTEMS:

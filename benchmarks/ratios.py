@@ -29,7 +29,7 @@ SAID = (
     "times are this machine's; the processor's caches are as the other savers' turns left them. Bytes of SQLite: the "
     "file after a truncating WAL checkpoint, without VACUUM; PostgreSQL: tables, indexes and TOAST after VACUUM, "
     "which also runs every 50 turns where the server's autovacuum is off; MariaDB: data and indexes after ANALYZE; "
-    "InMemorySaver: its serialised values. payload_bytes: every message serialised once. wall_s at 10 turns: the "
+    "InMemorySaver: its serialized values. payload_bytes: every message serialized once. wall_s at 10 turns: the "
     "median of new threads. The long threads were seeded in four large inputs and then grown by real turns from "
     "3,900 to 4,040 messages, the short ones beside them from 100 to 240; a thread that grew by turns to 3,900 "
     "messages has more checkpoints behind it. Garbage collection runs as in any process, but leaves out the "

@@ -2,7 +2,7 @@
 
     python benchmarks/retention.py [--only DATA] [--budget SHARE]
 
-Peers run their own code (`retention_peers`); each has the same summarisers (`retention_summarizer`). Prints a table
+Peers run their own code (`retention_peers`); each has the same summarizers (`retention_summarizer`). Prints a table
 for each data set and budget; writes `results/retention.json` where everything was measured.
 """
 
@@ -33,15 +33,15 @@ RESULTS = Path(__file__).resolve().parent / "results" / "retention.json"
 PACKAGES = ("langchain", "deepagents", "langmem", "langgraph", "langchain-core")
 
 SETTINGS = {
-    "summariser": "it may write what the peer's frame and the messages it keeps leave of the cap; no peer limits it",
-    **{f"summariser: {name}": said for name, said in SAID_OF_RULES.items()},
+    "summarizer": "it may write what the peer's frame and the messages it keeps leave of the cap; no peer limits it",
+    **{f"summarizer: {name}": said for name, said in SAID_OF_RULES.items()},
     "kept": "share of the cap for the messages that are kept; another where the context misses the cap by 5 %",
     "langchain": "SummarizationMiddleware, trim_tokens_to_summarize=None, keep in tokens, summary_prompt={messages}",
     "langchain: context editing": "ClearToolUsesEdit, keep=0, clear_at_least=what is over the cap, then "
     "clear_tool_inputs=True where that does not do",
     "deepagents": "SummarizationMiddleware as langchain's; over the cap it is told so and clips the last results. It "
     "writes what it replaces to a file: only the context counts here, with the line that names the file",
-    "langmem": "SummarizationNode, max_tokens=all tokens, so that the summariser sees all that is replaced",
+    "langmem": "SummarizationNode, max_tokens=all tokens, so that the summarizer sees all that is replaced",
     "ours": "compact_messages with the preset and the digest; empty where it says that what must stay does not fit",
     "random exchanges": "5 seeds",
 }

@@ -1,6 +1,6 @@
 """The other systems, each by its own code, as ways to bring messages under a cap.
 
-All count tokens as the evaluation does. A summariser may write as much as the peer's frame and tail leave of the cap:
+All count tokens as the evaluation does. A summarizer may write as much as the peer's frame and tail leave of the cap:
 a first pass, whose summary is empty, shows how much that is.
 """
 
@@ -43,13 +43,13 @@ _SESSION = "session_" + 2 * "0123456789abcdef"
 """As long as the random name that deepagents gives a file of history."""
 
 Compact = Callable[[list[AnyMessage], int, int, ScriptedModel, bool], Sequence[BaseMessage]]
-"""From messages, cap, tokens to keep, a summariser and whether it is prompted with text, to the context."""
+"""From messages, cap, tokens to keep, a summarizer and whether it is prompted with text, to the context."""
 
 
 def langchain(
     old: list[AnyMessage], _: int, keep: int, model: ScriptedModel, takes_text: bool
 ) -> Sequence[BaseMessage]:
-    """`SummarizationMiddleware.before_model`; the summariser sees all that is replaced."""
+    """`SummarizationMiddleware.before_model`; the summarizer sees all that is replaced."""
     middleware = SummarizationMiddleware(model, **_options(keep, model, takes_text))
     update: Any = middleware.before_model({"messages": old}, None)  # type: ignore[arg-type,typeddict-item] # no runtime
     return [one for one in update["messages"] if not isinstance(one, RemoveMessage)] if update else old
@@ -65,7 +65,7 @@ def deepagents(
 
 
 def langmem(old: list[AnyMessage], _: int, keep: int, model: ScriptedModel, __: bool) -> Sequence[BaseMessage]:
-    """`SummarizationNode`, with `max_tokens` so large that the summariser sees all that is replaced."""
+    """`SummarizationNode`, with `max_tokens` so large that the summarizer sees all that is replaced."""
     whole = count(old) + 1
     node = SummarizationNode(
         model=model,
@@ -92,7 +92,7 @@ def context_editing(old: Sequence[AnyMessage], cap: int) -> Sequence[BaseMessage
 
 @dataclass
 class Peer:
-    """A policy: a peer with a summariser, in the largest context that fits into the cap, or else the smallest."""
+    """A policy: a peer with a summarizer, in the largest context that fits into the cap, or else the smallest."""
 
     compact: Compact
     rule: Rule
@@ -162,17 +162,17 @@ def _named(old: Sequence[AnyMessage]) -> list[AnyMessage]:
     return [message.model_copy(update={"id": f"message-{place}"}) for place, message in enumerate(old)]
 
 
-SUMMARISING: Mapping[str, Compact] = {"langchain": langchain, "deepagents": deepagents, "langmem": langmem}
+SUMMARIZING: Mapping[str, Compact] = {"langchain": langchain, "deepagents": deepagents, "langmem": langmem}
 
 SETUPS = ((DIGEST, 0.5), (DIGEST, 0.1), (DIGEST_OF_TEXT, 0.5), (NEWEST, 0.5))
-"""Summariser, and share of the cap for the messages that are kept."""
+"""Summarizer, and share of the cap for the messages that are kept."""
 
 
 def peers() -> dict[str, Policy]:
-    """A policy for each peer and summariser, by name."""
+    """A policy for each peer and summarizer, by name."""
     named: dict[str, Policy] = {
         f"{name}: {rule.name}, {kept:.0%} kept": Peer(compact, rule, kept)
-        for name, compact in SUMMARISING.items()
+        for name, compact in SUMMARIZING.items()
         for rule, kept in SETUPS
     }
     return {**named, "langchain: context editing": context_editing}

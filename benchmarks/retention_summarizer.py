@@ -1,4 +1,4 @@
-"""The summarisers that every peer is given: a chat model that writes by a rule, and so the same text each time."""
+"""The summarizers that every peer is given: a chat model that writes by a rule, and so the same text each time."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ _LEAST = 3
 """Tokens into which no sentence fits."""
 
 Write = Callable[[Sequence[AnyMessage], int], str]
-"""From what a summariser is shown, and the tokens it may write, to a summary."""
+"""From what a summarizer is shown, and the tokens it may write, to a summary."""
 
 
 @dataclass(frozen=True)

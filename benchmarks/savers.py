@@ -100,7 +100,7 @@ def chosen(parts: Sequence[str] | None, servers: dict[str, str]) -> list[Kind]:
 
 
 def payload(turns: int) -> int:
-    """All messages of a thread, each serialised once, as LangGraph does it."""
+    """All messages of a thread, each serialized once, as LangGraph does it."""
     serde = JsonPlusSerializer()
     return sum(len(serde.dumps_typed(message)[1]) for message in script()[: turns * PER_TURN])
 
@@ -215,7 +215,7 @@ def _mariadb_size(url: str) -> Size:
 
 
 def _memory_size(saver: Saver) -> Size:
-    """All serialised values: checkpoints, metadata, channel values and writes."""
+    """All serialized values: checkpoints, metadata, channel values and writes."""
     assert isinstance(saver, InMemorySaver)
     held = sum(len(value) for _, value in saver.blobs.values())
     for namespaces in saver.storage.values():

@@ -61,7 +61,7 @@ class CompactionRecords(Undoing, Searching):
 
     @reads
     def find_summary(self, conn: sa.Connection, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
-        """Return the summary recorded for the same input and rung, unless the gate rejected it; or None."""
+        """Return the summary recorded for the same input and level, unless the gate rejected it; or None."""
         thread = self.store.find(conn, key.thread_id, lock=False)
         return None if thread is None else summary_cache.read(conn, thread, key, input_digest)
 

@@ -1,4 +1,4 @@
-"""From what a builder or a middleware is given to the collaborators that the nodes work with."""
+"""From what a builder or a middleware is given to the dependencies that the nodes work with."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -12,7 +12,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes import CompactionSettings, Redaction, Summarizer
 from langgraph_compaction.nodes.runtime.dependencies import (
-    Collaborators,
+    Dependencies,
     Model,
     ModelSource,
     counter_of,
@@ -40,7 +40,7 @@ class Given(TypedDict, total=False):
     now: Callable[[], float] | None
 
 
-def gathered(
+def build_dependencies(
     settings: CompactionSettings,
     records: CompactionRecords,
     *,
@@ -49,13 +49,13 @@ def gathered(
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     embedded: bool = False,
     **given: Unpack[Given],
-) -> Collaborators:
-    """The collaborators; raises `SettingsError` for an argument that is not what it should be.
+) -> Dependencies:
+    """The dependencies; raises `SettingsError` for an argument that is not what it should be.
 
     What blocks is due: the caller settles it.
     """
     counter = counter_of(given.get("token_counter"))
-    return Collaborators(
+    return Dependencies(
         settings=settings,
         records=records,
         model=model,

@@ -29,7 +29,7 @@ from langgraph_compaction.nodes.confirm import check_askable, confirm
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.model import model as call_model
 from langgraph_compaction.nodes.rollback import rollback
-from langgraph_compaction.nodes.runtime.dependencies import Collaborators, Model, ModelSource, counter_of, window_of
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, ModelSource, counter_of, window_of
 from langgraph_compaction.nodes.runtime.node_context import CompactionNode
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
@@ -39,7 +39,7 @@ from langgraph_compaction.nodes.summarize import summarize
 from langgraph_compaction.nodes.summary.key_information_sources import Given as KeyGiven
 from langgraph_compaction.nodes.token_check import token_check
 
-from .build_dependencies import gathered
+from .build_dependencies import build_dependencies
 from .database import records_for
 from .recall_tool import recall_tool
 from .routing import AGENT_EDGES, COMPACTION_EDGES, TOOLS_EDGES, Edges, after_model, after_tools, by_step
@@ -77,7 +77,7 @@ def create_compacting_agent(
     `model` is a chat model, or a function of (state, runtime) that returns one; its profile or
     `settings.context_window` says what it accepts. `summarizer` is a chat model, a compiled graph, an object
     of the `Summarizer` protocol or "digest" (the default: extraction without a model); `fallback_summarizers`
-    are asked in turn where it fails, before the digest. `redact` changes every text that a summariser, the facts
+    are asked in turn where it fails, before the digest. `redact` changes every text that a summarizer, the facts
     or the ledger is given; `Redaction(hook=..., store=True)` those of archive and snapshots too. `strategies` and
     `triggers` are functions of your own, by the names that the settings use; so are providers of `key_information`,
     functions by name or objects such as `GitDiff(repository)`. `state_schema` adds channels of your own; a saver of
@@ -94,7 +94,7 @@ def create_compacting_agent(
     own = [recall_tool(records, counter_of(token_counter) or tiktoken_counter())] if chosen.recall else []
     tool_node = _tool_node(tools, own)
     known = list(tool_node.tools_by_name.values())
-    team = gathered(
+    dependencies = build_dependencies(
         chosen,
         records,
         model=_with_tools(model, known),
@@ -109,11 +109,11 @@ def create_compacting_agent(
         token_counter=token_counter,
         now=now,
     )
-    _checked(team)
+    _checked(dependencies)
     check_askable(chosen, answerable=bool(checkpointer))
     graph = StateGraph(state_schema, context_schema=CompactionOverrides)
-    _add_compaction(graph, team, AGENT_EDGES)
-    graph.add_node("model", CompactionNode("model", call_model, team), retry_policy=retry_policy)
+    _add_compaction(graph, dependencies, AGENT_EDGES)
+    graph.add_node("model", CompactionNode("model", call_model, dependencies), retry_policy=retry_policy)
     graph.add_node("tools", tool_node)
     graph.add_conditional_edges("model", after_model, AGENT_EDGES["model"])
     direct = frozenset(tool.name for tool in known if tool.return_direct)
@@ -143,7 +143,7 @@ def create_compaction_graph(
     `prompt` and `tools` are those that the parent's model is sent: they are counted, not used.
     `settings.context_window` is needed. Otherwise as `create_compacting_agent`.
     """
-    team = gathered(
+    dependencies = build_dependencies(
         settings,
         records_for(database, checkpointer),
         prompt=prompt,
@@ -158,16 +158,18 @@ def create_compaction_graph(
         token_counter=token_counter,
         now=now,
     )
-    _checked(team)
+    _checked(dependencies)
     graph = StateGraph(EmbeddedState, context_schema=CompactionOverrides)
-    _add_compaction(graph, team, COMPACTION_EDGES)
+    _add_compaction(graph, dependencies, COMPACTION_EDGES)
     return _compiled(graph, checkpointer, None, name)
 
 
-def _add_compaction(graph: StateGraph[Any, Any, Any, Any], team: Collaborators, edges: Mapping[str, Edges]) -> None:
+def _add_compaction(
+    graph: StateGraph[Any, Any, Any, Any], dependencies: Dependencies, edges: Mapping[str, Edges]
+) -> None:
     for body in (token_check, confirm, selective_compaction, summarize, commit, rollback):
         name = body.__name__
-        graph.add_node(name, CompactionNode(name, body, team))
+        graph.add_node(name, CompactionNode(name, body, dependencies))
         graph.add_conditional_edges(name, by_step(name), edges[name])
     graph.add_edge(START, "token_check")
 
@@ -208,13 +210,13 @@ def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:
     return model
 
 
-def _checked(team: Collaborators) -> None:
+def _checked(dependencies: Dependencies) -> None:
     """Fail at build time for a window that is unknown or leaves no room; warn where the trigger is not as set.
 
     The second needs a count of prompt and tool schemas. On a running event loop it waits for the first turn, as all
     that blocks does: a server's graph factories run there.
     """
-    if team.has_known_window:
-        window_of(team.settings, team.fixed_model)
-    team.due.append(team.sizes)
-    team.settle_off_loop()
+    if dependencies.has_known_window:
+        window_of(dependencies.settings, dependencies.fixed_model)
+    dependencies.due.append(dependencies.sizes)
+    dependencies.settle_off_loop()

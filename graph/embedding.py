@@ -8,13 +8,13 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.types import Overwrite
 
 from langgraph_compaction.nodes.compaction_request import REQUEST
-from langgraph_compaction.nodes.runtime.dependencies import Collaborators
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.engine import applied_to
 from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, replace, with_ids
 
 from .builder import Graph
 from .inline_runner import OURS
-from .threads import team_of
+from .threads import dependencies_of
 
 Persist = Literal["parent", "subgraph"]
 
@@ -44,9 +44,9 @@ class _Node:
         if not self._in_parent:
             self._graph = compaction_graph.copy(update={"checkpointer": True})
 
-    def team_with(self, _checkpointer: Any) -> Collaborators:
+    def dependencies_with(self, _checkpointer: Any) -> Dependencies:
         """Whom it works with: so the parent, too, can be asked about its threads."""
-        return team_of(self._graph)
+        return dependencies_of(self._graph)
 
     def call(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
         messages = with_ids(state["messages"])

@@ -16,19 +16,19 @@ from langgraph_compaction.nodes.conversation.meter import meter_on
 from langgraph_compaction.nodes.conversation.sizes import sizes_of
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, total
 from langgraph_compaction.nodes.conversation.transcript import is_summary
-from langgraph_compaction.nodes.effects import Step, arun, blocking, either, querying
+from langgraph_compaction.nodes.effects import Effects, arun, blocking, either, querying
 from langgraph_compaction.nodes.gate.invariants import Finding
-from langgraph_compaction.nodes.runtime.dependencies import Collaborators, answer_tokens, window_of
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of
 from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary
 from langgraph_compaction.nodes.runtime.key_information_room import foreseen
 from langgraph_compaction.nodes.selection.selector import Demand
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN, Strategy
 from langgraph_compaction.nodes.state import with_ids
-from langgraph_compaction.nodes.summary.fallback_chain import Rung, strategy
+from langgraph_compaction.nodes.summary.fallback_chain import Level, strategy
 
 from .builder import Graph
 from .notebook_display import Parts, card
-from .threads import records_of, run_sync, state_of, team_of, thread_of
+from .threads import dependencies_of, records_of, run_sync, state_of, thread_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Diff:
 
 
 def diff(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Diff:
-    """Compare two conversations message by message, by their ids: what was dropped, clipped, summarised, added."""
+    """Compare two conversations message by message, by their ids: what was dropped, clipped, summarized, added."""
     old = {message.id: cast("AnyMessage", message) for message in before}
     new = {message.id: cast("AnyMessage", message) for message in after}
     fresh = [message for name, message in new.items() if name not in old]
@@ -113,12 +113,12 @@ async def ashow(graph: Graph, config: RunnableConfig, compaction_id: str) -> Com
     return await arun(_show(graph, config, compaction_id))
 
 
-def _history(graph: Graph, config: RunnableConfig) -> Step[list[LedgerRow]]:
+def _history(graph: Graph, config: RunnableConfig) -> Effects[list[LedgerRow]]:
     records = records_of(graph)
     return (yield from querying(records, lambda: records.history(thread_of(config))))
 
 
-def _show(graph: Graph, config: RunnableConfig, compaction_id: str) -> Step[Compaction]:
+def _show(graph: Graph, config: RunnableConfig, compaction_id: str) -> Effects[Compaction]:
     rows = yield from _history(graph, config)
     found, thread = next((row for row in rows if row.compaction_id == compaction_id), None), thread_of(config)
     if found is None:
@@ -199,28 +199,28 @@ async def apreview(
 
 def _preview(
     graph: Graph, config: RunnableConfig, preset: Preset | None, settings: dict[str, Any] | None
-) -> Step[Preview]:
+) -> Effects[Preview]:
     state = yield from state_of(graph, config)
     # counting the tokens of a long conversation takes too long for an event loop
-    return (yield from blocking(lambda: _previewed(team_of(graph), state.values, preset, settings)))
+    return (yield from blocking(lambda: _previewed(dependencies_of(graph), state.values, preset, settings)))
 
 
 def _previewed(
-    team: Collaborators, values: Mapping[str, Any], preset: Preset | None, settings: dict[str, Any] | None
+    dependencies: Dependencies, values: Mapping[str, Any], preset: Preset | None, settings: dict[str, Any] | None
 ) -> Preview:
-    model = team.fixed_model
-    chosen = effective(team.settings, {**({"preset": preset} if preset else {}), **(settings or {})})
-    counter = team.counter_for(model, chosen)
+    model = dependencies.fixed_model
+    chosen = effective(dependencies.settings, {**({"preset": preset} if preset else {}), **(settings or {})})
+    counter = dependencies.counter_for(model, chosen)
     call = call_on(
         values,
         chosen,
         counter=counter,
-        overhead=team.overhead(counter),
+        overhead=dependencies.overhead(counter),
         window=(window := window_of(chosen, model)),
         max_tokens=answer_tokens(model, window),
-        strategies=team.strategies,
+        strategies=dependencies.strategies,
     )
-    return previewed(call, with_ids(values.get("messages") or []), team.ladder[0])
+    return previewed(call, with_ids(values.get("messages") or []), dependencies.fallback_chain[0])
 
 
 def call_on(
@@ -245,19 +245,19 @@ def call_on(
     return Call(settings=settings, sizes=sizes, meter=meter, pins=pins, strategies=strategies)
 
 
-def previewed(call: Call, messages: Sequence[AnyMessage], rung: Rung) -> Preview:
-    """What a compaction of these messages would do on this rung."""
+def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Preview:
+    """What a compaction of these messages would do on this level."""
     chosen, before = call.settings, call.meter.request(messages)
     pins = call.pinned_texts(messages)
 
-    def demanded(told: Mapping[str, str]) -> Demand:
-        return demand(call, trigger="manual", before=before, last=False, pins=pins, key_information=told)
+    def demanded(texts: Mapping[str, str]) -> Demand:
+        return demand(call, trigger="manual", before=before, last=False, pins=pins, key_information=texts)
 
-    proposal = foreseen(call, messages, rung, demanded)
+    proposal = foreseen(call, messages, level, demanded)
     found, goal = proposal.chosen, proposal.goal
     if isinstance(found, Finding):
         return Preview(
-            strategy=strategy(chosen, rung),
+            strategy=strategy(chosen, level),
             tokens_before=before,
             tokens_selected=before,
             summary=False,
@@ -270,7 +270,7 @@ def previewed(call: Call, messages: Sequence[AnyMessage], rung: Rung) -> Preview
         )
     summary = needs_summary(chosen, found, goal)
     return Preview(
-        strategy=strategy(chosen, rung, found.name, summary=summary),
+        strategy=strategy(chosen, level, found.name, summary=summary),
         tokens_before=before,
         tokens_selected=found.tokens,
         summary=summary,
@@ -292,7 +292,7 @@ async def aforget(graph: Graph, config: RunnableConfig) -> None:
     await arun(_forget(graph, config))
 
 
-def _forget(graph: Graph, config: RunnableConfig) -> Step[None]:
+def _forget(graph: Graph, config: RunnableConfig) -> Effects[None]:
     thread, saver = thread_of(config), graph.checkpointer
     if saver is not None and not isinstance(saver, bool):
         yield from either(lambda: saver.delete_thread(thread), lambda: saver.adelete_thread(thread))

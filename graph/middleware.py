@@ -34,17 +34,17 @@ from langgraph_compaction.nodes.compaction_request import (
 )
 from langgraph_compaction.nodes.config.settings import effective
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.effects import Step, arun, run
+from langgraph_compaction.nodes.effects import Effects, arun, run
 from langgraph_compaction.nodes.errors import RequestError
-from langgraph_compaction.nodes.runtime.dependencies import Collaborators, Model, window_of
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, window_of
 from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
-from langgraph_compaction.nodes.runtime.node_context import Turn, Update
+from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
-from langgraph_compaction.nodes.state import Compaction, merge
+from langgraph_compaction.nodes.state import CompactionChannel, merge
 from langgraph_compaction.nodes.summary.key_information_sources import Given as KeyGiven
 
-from .build_dependencies import gathered
+from .build_dependencies import build_dependencies
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import records_for
 from .inline_runner import (
@@ -76,7 +76,7 @@ class CompactingState(AgentState[Any]):
     person asks for comes in by a channel of its own, which is empty again before any tool runs.
     """
 
-    compaction: NotRequired[Annotated[Compaction, PrivateStateAttr, merge]]
+    compaction: NotRequired[Annotated[CompactionChannel, PrivateStateAttr, merge]]
     memory: NotRequired[Annotated[Memory, PrivateStateAttr, merge]]
     compaction_request: NotRequired[Annotated[CompactionRequest | None, RequestChannel, OmitFromOutput]]
 
@@ -130,7 +130,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             chosen = effective(chosen, {"summary_input_tokens": trim_tokens_to_summarize})
         self._trigger, self._keep = sizes_in(trigger, "trigger"), sizes_in(keep, "keep")
         self._database, self._saver = database, None
-        self._team = gathered(
+        self._dependencies = build_dependencies(
             chosen,
             records_for(database, None),
             model=known or _unknown,
@@ -144,8 +144,8 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             now=now,
         )
         self._sized(USUAL_WINDOW)
-        self._team.settle_off_loop()
-        self._calls = OrderedDict[str, Collaborators]()
+        self._dependencies.settle_off_loop()
+        self._calls = OrderedDict[str, Dependencies]()
         self._lock = Lock()
 
     @property
@@ -153,22 +153,22 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         """Its name among the agent's middleware."""
         return self._name
 
-    def team_with(self, checkpointer: Any) -> Collaborators:
+    def dependencies_with(self, checkpointer: Any) -> Dependencies:
         """Whom this works with in an agent with this checkpointer: as the newest call had it, once there was one.
 
         Raises `SettingsError` where threads would outlive their snapshots.
         """
-        known = self._team_with(checkpointer)
+        known = self._dependencies_with(checkpointer)
         with self._lock:
             return next(reversed(self._calls.values()), known)
 
-    def _team_with(self, checkpointer: Any) -> Collaborators:
+    def _dependencies_with(self, checkpointer: Any) -> Dependencies:
         """What does not change from call to call; the checkpointer's database is shared where it can be."""
         with self._lock:
             if checkpointer and self._saver is None and self._database is None:
-                self._team = replaced(self._team, records=records_for(None, checkpointer))
+                self._dependencies = replaced(self._dependencies, records=records_for(None, checkpointer))
                 self._saver = checkpointer
-            return self._team
+            return self._dependencies
 
     def wrap_model_call(self, request: Request, handler: Callable[[Request], Response]) -> ExtendedModelResponse[Any]:
         """Compact where it is due, call the model with what fits, and measure its answer."""
@@ -198,48 +198,48 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         """`after_agent`, asynchronously."""
         return await arun(self._due(state, runtime))
 
-    def _called(self, request: Request, caller: Caller) -> Step[ExtendedModelResponse[Any]]:
+    def _called(self, request: Request, caller: Caller) -> Effects[ExtendedModelResponse[Any]]:
         _hold_alone(request.state)
-        team, given = self._called_with(request), request.state["messages"]
-        turn = begun(request.state, request.runtime, replaced(team, model=caller))
-        view = turn.state["messages"]
-        turn = yield from driven(turn, "token_check", WITH_MODEL)
-        response = _response(turn, caller, view)
-        self._remember(response, team)
-        command: Command[Any] = Command(update=changed_beside_answer(turn, given, view, response.result))
+        dependencies, given = self._called_with(request), request.state["messages"]
+        context = begun(request.state, request.runtime, replaced(dependencies, model=caller))
+        view = context.state["messages"]
+        context = yield from driven(context, "token_check", WITH_MODEL)
+        response = _response(context, caller, view)
+        self._remember(response, dependencies)
+        command: Command[Any] = Command(update=changed_beside_answer(context, given, view, response.result))
         return ExtendedModelResponse(model_response=response, command=command)
 
-    def _wished(self, state: CompactingState, runtime: Runtime[Any]) -> Step[Update | None]:
+    def _wished(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
         _hold_alone(state)
         fault = fault_of(state.get(REQUEST), state.get("compaction") or {})
         if not fault and (state.get(REQUEST) is None or Transcript(state["messages"]).awaits_answer):
             return None
-        turn = yield from driven(begun(state, runtime, self._remembered(state)), "token_check", NODES)
-        return {**changed(turn, state["messages"]), "jump_to": "end"}
+        context = yield from driven(begun(state, runtime, self._remembered(state)), "token_check", NODES)
+        return {**changed(context, state["messages"]), "jump_to": "end"}
 
-    def _due(self, state: CompactingState, runtime: Runtime[Any]) -> Step[Update | None]:
+    def _due(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
         compaction = state.get("compaction") or {}
         step, last = compaction.get("step", "end"), compaction.get("last") or {}
         if step == "model" and last.get("reason") == NO_REQUEST:
             raise RequestError(last["detail"])
         if step not in NODES and not compaction.get(KEY):
             return None
-        turn = yield from driven(begun(state, runtime, self._remembered(state)), step, NODES)
-        update = changed(turn, state["messages"])
+        context = yield from driven(begun(state, runtime, self._remembered(state)), step, NODES)
+        update = changed(context, state["messages"])
         yield from shown(update)
         return update
 
-    def _called_with(self, request: Request) -> Collaborators:
+    def _called_with(self, request: Request) -> Dependencies:
         """Whom this call works with: its model, prompt and tools, and the settings for its window."""
-        team, model = self._team_with(_saver()), request.model
+        dependencies, model = self._dependencies_with(_saver()), request.model
         try:
-            window = window_of(team.settings, model)
+            window = window_of(dependencies.settings, model)
         except UnknownWindowError:
-            if team.fixed_model is None:
+            if dependencies.fixed_model is None:
                 raise
-            window = window_of(team.settings, team.fixed_model)
+            window = window_of(dependencies.settings, dependencies.fixed_model)
         return replaced(
-            team,
+            dependencies,
             settings=self._sized(window),
             model=model,
             prompt=request.system_message,
@@ -248,21 +248,23 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         )
 
     def _sized(self, window: int) -> CompactionSettings:
-        settings = self._team.settings
+        settings = self._dependencies.settings
         sized = with_sizes(settings, self._trigger, self._keep, settings.context_window or window)
         return sized.model_copy(update={"context_window": settings.context_window or window})
 
-    def _remember(self, response: Response, team: Collaborators) -> None:
+    def _remember(self, response: Response, dependencies: Dependencies) -> None:
         with self._lock:
-            self._calls[newest_answer(response.result)] = team
+            self._calls[newest_answer(response.result)] = dependencies
             if len(self._calls) > REMEMBERED:
                 self._calls.popitem(last=False)
 
-    def _remembered(self, state: CompactingState) -> Collaborators:
+    def _remembered(self, state: CompactingState) -> Dependencies:
         """Whom the call worked with that gave the newest answer; after a restart, what is known without one."""
-        team = self._team_with(_saver())
-        known, model = self._calls.get(newest_answer(state["messages"])), team.fixed_model
-        return known or replaced(team, settings=self._sized(window_of(team.settings, model)), model=model)
+        dependencies = self._dependencies_with(_saver())
+        known, model = self._calls.get(newest_answer(state["messages"])), dependencies.fixed_model
+        return known or replaced(
+            dependencies, settings=self._sized(window_of(dependencies.settings, model)), model=model
+        )
 
 
 def _hold_alone(state: Mapping[str, Any]) -> None:
@@ -288,11 +290,11 @@ def _saver() -> Any:
     return get_config().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER)
 
 
-def _response(turn: Turn, caller: Caller, given: Sequence[Any]) -> Response:
+def _response(context: NodeContext, caller: Caller, given: Sequence[Any]) -> Response:
     """The handler's response with the answer as it is kept; where the model was not to be asked, what happened."""
-    if answer := answer_of(turn, given):
+    if answer := answer_of(context, given):
         return with_answer(caller.response, answer)
-    last: Mapping[str, Any] = turn.compaction.get("last") or {}
+    last: Mapping[str, Any] = context.compaction.get("last") or {}
     refused = last.get("verdict") == "refused"
-    told = turn.messages[-1].text if refused else f"[compaction: {last.get('verdict', 'noop')}]"
+    told = context.messages[-1].text if refused else f"[compaction: {last.get('verdict', 'noop')}]"
     return Response(result=[AIMessage(told, id=f"lc_run--{uuid4()}")])

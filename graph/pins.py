@@ -12,8 +12,8 @@ from langgraph.types import StateSnapshot
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.transcript import MARK, is_pinned, marks
 from langgraph_compaction.nodes.digest.required_texts import pins_in, without_pin
-from langgraph_compaction.nodes.effects import Step, arun, blocking
-from langgraph_compaction.nodes.runtime.dependencies import Collaborators
+from langgraph_compaction.nodes.effects import Effects, arun, blocking
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.state import with_ids
 
 from .builder import Graph
@@ -74,7 +74,7 @@ async def apins(graph: Graph, config: RunnableConfig) -> list[Pin]:
     return await arun(_pins(graph, config))
 
 
-def _pin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Step[str]:
+def _pin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Effects[str]:
     _one_of(message_id, text)
     state = yield from at_rest(graph, config)
     new = _message(text) if text is not None else None
@@ -83,13 +83,13 @@ def _pin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str
     update: dict[str, Any] = {"messages": [new]} if new else {"memory": {"pins": [*dict.fromkeys([*known, name])]}}
     if not any(message.id == name for message in messages):
         raise SettingsError(f"the thread holds no message {name!r}: pins(graph, config) and get_state show their ids")
-    team = yield from settled(graph)
-    yield from blocking(lambda: _hold_half(team, messages, {*known, name}))
+    dependencies = yield from settled(graph)
+    yield from blocking(lambda: _hold_half(dependencies, messages, {*known, name}))
     yield from written(graph, config, update)
     return name
 
 
-def _unpin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Step[None]:
+def _unpin(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Effects[None]:
     _one_of(message_id, text)
     state = yield from at_rest(graph, config)
     yield from written(graph, config, _releasing(state, message_id) if text is None else _releasing_text(state, text))
@@ -116,7 +116,7 @@ def _releasing_text(state: StateSnapshot, text: str) -> dict[str, Any]:
     return {"messages": found}
 
 
-def _pins(graph: Graph, config: RunnableConfig) -> Step[list[Pin]]:
+def _pins(graph: Graph, config: RunnableConfig) -> Effects[list[Pin]]:
     state = yield from state_of(graph, config)
     known, found = _pinned(state), list[Pin]()
     for message in _messages(state):
@@ -148,11 +148,11 @@ def _marked(message: AnyMessage, mark: Mapping[str, Any]) -> AnyMessage:
     return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: dict(mark)}})
 
 
-def _hold_half(team: Collaborators, messages: list[AnyMessage], known: set[str]) -> None:
-    sizes = team.sizes()
+def _hold_half(dependencies: Dependencies, messages: list[AnyMessage], known: set[str]) -> None:
+    sizes = dependencies.sizes()
     if sizes is None:  # the model, and so its window, is chosen at each call
         return
-    counter = team.counter_for(team.fixed_model)
+    counter = dependencies.counter_for(dependencies.fixed_model)
     held = sum(counter.message(message) for message in messages if is_pinned(message, known))
     if held > sizes.room // 2:
         raise SettingsError(f"pins would hold {held} tokens, more than half of the room of {sizes.room}: pin less")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from langgraph_compaction.checkpoint import CompactionRecords, Found
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter
-from langgraph_compaction.nodes.effects import Step, arun, querying, run
+from langgraph_compaction.nodes.effects import Effects, arun, querying, run
 from langgraph_compaction.nodes.summary.recall_answer import answer
 
 MAX_TOKENS = 1_000
@@ -63,7 +63,7 @@ class Wanted:
             raise SettingsError(f"max_tokens={self.max_tokens} leaves no room for an answer")
 
 
-def recalled(records: CompactionRecords, thread: str, wanted: Wanted, counter: TokenCounter) -> Step[str]:
+def recalled(records: CompactionRecords, thread: str, wanted: Wanted, counter: TokenCounter) -> Effects[str]:
     """The answer, from these records."""
 
     def found() -> str:

@@ -4,11 +4,11 @@ from typing import Unpack
 
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_compaction.nodes.effects import Step, arun
+from langgraph_compaction.nodes.effects import Effects, arun
 
 from .builder import Graph
 from .recall_tool import Wanted, Where, recalled
-from .threads import run_sync, team_of, thread_of
+from .threads import dependencies_of, run_sync, thread_of
 
 
 def recall(graph: Graph, config: RunnableConfig, query: str = "", **wanted: Unpack[Where]) -> str:
@@ -25,6 +25,10 @@ async def arecall(graph: Graph, config: RunnableConfig, query: str = "", **wante
     return await arun(_recall(graph, config, Wanted(query=query, **wanted)))
 
 
-def _recall(graph: Graph, config: RunnableConfig, wanted: Wanted) -> Step[str]:
-    team = team_of(graph)
-    return (yield from recalled(team.records, thread_of(config), wanted, team.counter_for(team.fixed_model)))
+def _recall(graph: Graph, config: RunnableConfig, wanted: Wanted) -> Effects[str]:
+    dependencies = dependencies_of(graph)
+    return (
+        yield from recalled(
+            dependencies.records, thread_of(config), wanted, dependencies.counter_for(dependencies.fixed_model)
+        )
+    )

@@ -11,8 +11,8 @@ from langgraph.types import StateSnapshot
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.compaction_request import REQUEST
-from langgraph_compaction.nodes.effects import Step, arun, blocking, either, querying, run
-from langgraph_compaction.nodes.runtime.dependencies import Collaborators
+from langgraph_compaction.nodes.effects import Effects, arun, blocking, either, querying, run
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.node_context import CompactionNode
 
 from .builder import Graph
@@ -24,32 +24,32 @@ AS_NODE = "commit"
 """The node in whose name a thread at rest is written to."""
 
 
-def team_of(graph: Graph) -> Collaborators:
+def dependencies_of(graph: Graph) -> Dependencies:
     """Whom a graph made by this package works with, or an agent with its middleware; else `TypeError`."""
     for spec in graph.builder.nodes.values():
         if isinstance(spec.runnable, CompactionNode):
-            return spec.runnable.team
+            return spec.runnable.dependencies
         hook: Any = getattr(getattr(spec.runnable, "func", None), "__self__", None)
-        if hasattr(hook, "team_with"):  # the middleware is not imported here: LangChain is an extra
-            return cast("Collaborators", hook.team_with(graph.checkpointer))
+        if hasattr(hook, "dependencies_with"):  # the middleware is not imported here: LangChain is an extra
+            return cast("Dependencies", hook.dependencies_with(graph.checkpointer))
     raise TypeError(
         "this graph was made neither by create_compacting_agent nor by create_compaction_graph, and has no "
         "CompactionMiddleware"
     )
 
 
-def settled(graph: Graph) -> Step[Collaborators]:
+def settled(graph: Graph) -> Effects[Dependencies]:
     """Whom a graph works with, after the blocking work that is due, so that counting reads nothing from disk."""
-    team = team_of(graph)
-    team.counter_for(team.fixed_model)
-    if team.due:
-        yield from blocking(team.settle)
-    return team
+    dependencies = dependencies_of(graph)
+    dependencies.counter_for(dependencies.fixed_model)
+    if dependencies.due:
+        yield from blocking(dependencies.settle)
+    return dependencies
 
 
 def records_of(graph: Graph) -> CompactionRecords:
     """Snapshots, ledger and archive of a graph made by this package; `TypeError` for any other graph."""
-    return team_of(graph).records
+    return dependencies_of(graph).records
 
 
 def thread_of(config: RunnableConfig) -> str:
@@ -57,7 +57,7 @@ def thread_of(config: RunnableConfig) -> str:
     return str(config.get("configurable", {})["thread_id"])
 
 
-def run_sync(graph: Graph, twin: str, step: Step[T]) -> T:
+def run_sync(graph: Graph, twin: str, step: Effects[T]) -> T:
     """Run a step synchronously. `twin` is the name of the function that runs the same step asynchronously.
 
     Raises `CompactionError`, which names the twin, on a running event loop with an asynchronous checkpointer: those
@@ -86,7 +86,7 @@ def _on_event_loop() -> bool:
     return True
 
 
-def state_of(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
+def state_of(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
     """A thread's state; its messages are those in view, also while an agent has still to write a compaction."""
     state = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
     compaction = state.values.get("compaction") or {}
@@ -95,7 +95,7 @@ def state_of(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
     return state._replace(values={**state.values, "messages": in_view(state.values["messages"], compaction)})
 
 
-def at_rest(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
+def at_rest(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
     """The state of a thread whose turn is over; raises `CompactionError` while it has work to go on with."""
     state = yield from state_of(graph, config)
     if state.next:
@@ -103,7 +103,7 @@ def at_rest(graph: Graph, config: RunnableConfig) -> Step[StateSnapshot]:
     return state
 
 
-def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, new: bool = False) -> Step[None]:
+def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, new: bool = False) -> Effects[None]:
     """Write to a thread at rest, in the name of a node from which a turn that is over stays over.
 
     Both graphs of this package have that node; in LangChain's agent it is the one that ran last, in a `new` thread
@@ -122,7 +122,7 @@ def compact_now(
 ) -> dict[str, Any]:
     """Compact a thread now, whatever its size. Returns the new state.
 
-    `focus` says what to keep above all; `full` summarises the whole conversation, whatever the strategies would
+    `focus` says what to keep above all; `full` summarizes the whole conversation, whatever the strategies would
     keep. Raises `CompactionError` while tool calls of the thread wait to be resumed: a new run would abandon them.
     """
     return run_sync(graph, "acompact_now", _compact_now(graph, config, focus, full=full))
@@ -135,7 +135,7 @@ async def acompact_now(
     return await arun(_compact_now(graph, config, focus, full=full))
 
 
-def _compact_now(graph: Graph, config: RunnableConfig, focus: str | None, *, full: bool) -> Step[dict[str, Any]]:
+def _compact_now(graph: Graph, config: RunnableConfig, focus: str | None, *, full: bool) -> Effects[dict[str, Any]]:
     _hold_open_calls((yield from state_of(graph, config)))
     wish = _wish(focus, full=full)
     result: Any = yield from either(lambda: graph.invoke(wish, config), lambda: graph.ainvoke(wish, config))
@@ -169,7 +169,7 @@ async def ahandoff(graph: Graph, config: RunnableConfig) -> dict[str, Any]:
     return await arun(_handoff(graph, config))
 
 
-def _handoff(graph: Graph, config: RunnableConfig) -> Step[dict[str, Any]]:
+def _handoff(graph: Graph, config: RunnableConfig) -> Effects[dict[str, Any]]:
     state = yield from state_of(graph, config)
     found = (state.values.get("compaction") or {}).get("handoff")
     if found is None:
@@ -188,7 +188,7 @@ async def atranscript(graph: Graph, config: RunnableConfig, *, namespace: str = 
     return await arun(_transcript(graph, config, namespace))
 
 
-def _transcript(graph: Graph, config: RunnableConfig, namespace: str) -> Step[list[AnyMessage]]:
+def _transcript(graph: Graph, config: RunnableConfig, namespace: str) -> Effects[list[AnyMessage]]:
     state = yield from state_of(graph, config)
     given, thread = state.values.get("messages") or [], thread_of(config)
     head, records = (state.values.get("compaction") or {}).get("head"), records_of(graph)

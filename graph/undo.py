@@ -10,8 +10,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_compaction.checkpoint import Before
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.conversation.meter import meter_on
-from langgraph_compaction.nodes.effects import Step, arun, blocking, querying
-from langgraph_compaction.nodes.runtime.dependencies import Collaborators
+from langgraph_compaction.nodes.effects import Effects, arun, blocking, querying
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.undo import over_limit, tell_ledger, undone
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
 
@@ -91,27 +91,27 @@ async def abranch_from(
     return await arun(_branch(graph, config, compaction_id, thread_id))
 
 
-def _undo(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, force: bool) -> Step[Undone]:
+def _undo(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, force: bool) -> Effects[Undone]:
     state = yield from at_rest(graph, config)
     messages, compaction = state.values.get("messages") or [], state.values.get("compaction") or {}
-    team, thread = (yield from settled(graph)), thread_of(config)
-    records = team.records
+    dependencies, thread = (yield from settled(graph)), thread_of(config)
+    records = dependencies.records
     before = yield from querying(
         records, lambda: records.before(thread, messages, head=compaction.get("head"), compaction_id=compaction_id)
     )
-    done = yield from blocking(lambda: _sized(team, before, compaction))
+    done = yield from blocking(lambda: _sized(dependencies, before, compaction))
     if done.limit is not None and done.tokens > done.limit and not force:
         raise OverLimitError(f"{over_limit(before, done.tokens, done.limit)}. Use force=True to undo it all the same")
     yield from written(graph, config, {"messages": replace(before.messages), "compaction": undone(before)})
-    counter, now = team.counter_for(team.fixed_model), team.now()
+    counter, now = dependencies.counter_for(dependencies.fixed_model), dependencies.now()
     yield from querying(records, lambda: tell_ledger(records, thread, state.values, before, counter=counter, now=now))
     return done
 
 
-def _sized(team: Collaborators, before: Before, compaction: dict[str, Any]) -> Undone:
-    model, sizes = team.fixed_model, team.sizes()
-    counter = team.counter_for(model)
-    meter = meter_on(compaction, counter, team.overhead(counter))
+def _sized(dependencies: Dependencies, before: Before, compaction: dict[str, Any]) -> Undone:
+    model, sizes = dependencies.fixed_model, dependencies.sizes()
+    counter = dependencies.counter_for(model)
+    meter = meter_on(compaction, counter, dependencies.overhead(counter))
     return Undone(
         compactions=before.undone,
         messages=len(before.messages),
@@ -121,7 +121,9 @@ def _sized(team: Collaborators, before: Before, compaction: dict[str, Any]) -> U
     )
 
 
-def _branch(graph: Graph, config: RunnableConfig, compaction_id: str, thread_id: str | None) -> Step[RunnableConfig]:
+def _branch(
+    graph: Graph, config: RunnableConfig, compaction_id: str, thread_id: str | None
+) -> Effects[RunnableConfig]:
     old = yield from state_of(graph, config)
     records = records_of(graph)
     messages = yield from querying(records, lambda: records.began_with(thread_of(config), compaction_id))

@@ -6,13 +6,13 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 
-from langgraph_compaction.nodes.runtime.node_context import CompactionNode, Turn
+from langgraph_compaction.nodes.runtime.node_context import CompactionNode, NodeContext
 
 from .builder import Graph
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class WindowUsage:
     """Tokens of a thread's next request, and the sizes that bind it."""
 
     tokens: int
@@ -26,12 +26,12 @@ class Standing:
         return max(0, self.limit - self.tokens)
 
 
-def standing(graph: Graph, config: RunnableConfig) -> Standing:
+def standing(graph: Graph, config: RunnableConfig) -> WindowUsage:
     """Measure a thread as its next turn would; `TypeError` for a graph of another make."""
     spec = graph.builder.nodes["token_check"]
     if not isinstance(spec.runnable, CompactionNode):
         raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")
     state: Any = {"messages": [], **graph.get_state(config).values}
-    turn = Turn(state, config, Runtime(), spec.runnable.team)
-    sizes = turn.sizes
-    return Standing(tokens=turn.size, trigger=sizes.trigger, limit=sizes.limit, window=sizes.window)
+    context = NodeContext(state, config, Runtime(), spec.runnable.dependencies)
+    sizes = context.sizes
+    return WindowUsage(tokens=context.size, trigger=sizes.trigger, limit=sizes.limit, window=sizes.window)

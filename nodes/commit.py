@@ -5,20 +5,20 @@ from typing import Any, cast
 from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest,
+    fingerprint,
     handle,
 )
 
 from .compaction_request import Memory
 from .conversation.transcript import Transcript, is_summary, message_id
-from .effects import Step
+from .effects import Effects
 from .events import CompactionEvent, committed_events, cost_of, emit, log, meta_event
 from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.engine import applied_to, counts_of, judge
 from .runtime.failure_description import failure
 from .runtime.handoff import handed_over
-from .runtime.node_context import NEW_THREAD, Turn, Update, failed
+from .runtime.node_context import NEW_THREAD, NodeContext, Update, failed
 from .selection.breaker import REMEMBERED
 from .state import Draft, EmbeddedState, replace
 from .summary.fallback_chain import verdict_of
@@ -27,80 +27,80 @@ GOAL_CHARACTERS = 300
 """Keeps the channel small in any script; the whole message is in the archive."""
 
 
-def commit(turn: Turn) -> Step[Update]:
+def commit(context: NodeContext) -> Effects[Update]:
     """Apply the draft where the gate lets it pass, else hand it to `rollback` with the gate's finding.
 
     Messages that arrived since the snapshot stay behind the draft. What leaves the view is in the archive
     before the state changes.
     """
-    draft = turn.draft.copy()
+    draft = context.draft.copy()
     try:
-        stale = yield from _stale(turn, draft)
+        stale = yield from _stale(context, draft)
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         stale = failure(error, "snapshot")
     if stale:
         return failed(draft, stale)
-    after = applied_to(turn.messages, drop=draft["drop"], clip=draft["clip"], summary=draft.get("summary"))
-    ceiling, floor = draft.get("ceiling", turn.sizes.limit), draft.get("floor", 0)
+    after = applied_to(context.messages, drop=draft["drop"], clip=draft["clip"], summary=draft.get("summary"))
+    ceiling, floor = draft.get("ceiling", context.sizes.limit), draft.get("floor", 0)
     needed = draft.get("needed") or ()
-    if finding := judge(turn.call, turn.messages, after, ceiling=ceiling, floor=floor, needed=needed):
-        return failed(draft, finding if ledger_io.as_begun(turn, draft) else _overtaken(finding))
+    if finding := judge(context.call, context.messages, after, ceiling=ceiling, floor=floor, needed=needed):
+        return failed(draft, finding if ledger_io.as_begun(context, draft) else _overtaken(finding))
     if "seen" not in draft:
-        summaries = {message_id(message) for message in turn.messages if is_summary(message)}
+        summaries = {message_id(message) for message in context.messages if is_summary(message)}
         draft["seen"] = {"not_seen": [name for name in draft["drop"] if name not in summaries]}
     if draft["trigger"] == NEW_THREAD:
-        return (yield from handed_over(turn, draft, after, _goal(turn)))
-    size, verdict = turn.meter.request(after), verdict_of(turn.ladder, draft["rung"])
-    outcome = ledger_io.outcome_of(turn, draft, verdict, tokens_after=size)
+        return (yield from handed_over(context, draft, after, _goal(context)))
+    size, verdict = context.meter.request(after), verdict_of(context.fallback_chain, draft["level"])
+    outcome = ledger_io.outcome_of(context, draft, verdict, tokens_after=size)
     try:
-        yield from ledger_io.commit(turn, turn.draft_key, outcome, _leaving(turn, draft))
+        yield from ledger_io.commit(context, context.draft_key, outcome, _leaving(context, draft))
     except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
         return failed(draft, failure(error, "archive"))
     log.info(
         "Committed a compaction: %d -> %d tokens (%s, %s)", draft["tokens_before"], size, draft["strategy"], verdict
     )
-    _tell(turn, draft, size, len(after), outcome.summary)
-    return _committed(turn, draft, after, size, verdict)
+    _tell(context, draft, size, len(after), outcome.summary)
+    return _committed(context, draft, after, size, verdict)
 
 
-def _tell(turn: Turn, draft: Draft, size: int, count: int, summary: str | None) -> None:
+def _tell(context: NodeContext, draft: Draft, size: int, count: int, summary: str | None) -> None:
     """What became of the conversation; `summary` as the ledger may hold it."""
     if draft.get("summary") is not None:
         counts = counts_of(draft.get("counts"))
-        turn.tell(meta_event("summary_done", draft["tokens_selected"], size, counts, "success"))
+        context.tell(meta_event("summary_done", draft["tokens_selected"], size, counts, "success"))
     for event in committed_events(draft["trigger"], draft["tokens_before"], size, count, summary):
-        emit(turn.writer, event)
+        emit(context.writer, event)
 
 
-def _stale(turn: Turn, draft: Draft) -> Step[Finding | None]:
+def _stale(context: NodeContext, draft: Draft) -> Effects[Finding | None]:
     """A finding where a message that the draft names has changed or gone since the snapshot."""
-    if ledger_io.as_begun(turn, draft):
+    if ledger_io.as_begun(context, draft):
         return None
-    original = (yield from ledger_io.snapshot(turn, turn.draft_key)) or []
-    before = {message.id: digest(message) for message in original}
-    now = {message.id: digest(ledger_io.stored(turn, message)) for message in turn.messages}
+    original = (yield from ledger_io.snapshot(context, context.draft_key)) or []
+    before = {message.id: fingerprint(message) for message in original}
+    now = {message.id: fingerprint(ledger_io.stored(context, message)) for message in context.messages}
     named = [*draft["drop"], *draft["clip"]]
     changed = [name for name in named if name not in now or before.get(name) != now[name]]
     return Finding("stale", "messages_changed", ", ".join(changed[:5])) if changed else None
 
 
 def _overtaken(finding: Finding) -> Finding:
-    """A draft that would have passed another writer by is no failure of its rung."""
+    """A draft that would have passed another writer by is no failure of its level."""
     return Finding("stale", "messages_changed", f"{finding.reason} {finding.detail}".strip())
 
 
-def _leaving(turn: Turn, draft: Draft) -> list[AnyMessage]:
+def _leaving(context: NodeContext, draft: Draft) -> list[AnyMessage]:
     """The originals of what is dropped or clipped."""
     named = {*draft["drop"], *draft["clip"]}
-    return [message for message in turn.messages if message_id(message) in named]
+    return [message for message in context.messages if message_id(message) in named]
 
 
-def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, verdict: str) -> Update:
-    key = turn.draft_key.compaction_id
+def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size: int, verdict: str) -> Update:
+    key = context.draft_key.compaction_id
     dropped = (draft.get("counts") or {}).get("blocks_dropped", 0)
-    known = {"tokens_remaining": max(0, turn.sizes.limit - size), **cost_of(draft)}
+    known = {"tokens_remaining": max(0, context.sizes.limit - size), **cost_of(draft)}
     emit(
-        turn.writer,
+        context.writer,
         CompactionEvent(
             verdict=verdict,
             reason="success",
@@ -116,26 +116,26 @@ def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, ver
         "verdict": verdict,
         "id": key,
         "strategy": draft["strategy"],
-        "rung": draft["rung"],
+        "level": draft["level"],
         "trigger": draft["trigger"],
         "tokens_before": draft["tokens_before"],
         "tokens_after": size,
-        "threshold": turn.sizes.trigger,
-        "limit": turn.sizes.limit,
+        "threshold": context.sizes.trigger,
+        "limit": context.sizes.limit,
         "floor": draft.get("floor", 0),
         **known,
     }
     compaction: dict[str, Any] = {
-        "step": turn.compaction.get("route", "model"),
-        "epoch": turn.epoch + 1,
+        "step": context.compaction.get("route", "model"),
+        "epoch": context.epoch + 1,
         "draft": None,
         "focus": None,
         "usage": None,
-        "turns_then": turn.compaction.get("turns", 0),
-        "recent": [*(turn.compaction.get("recent") or []), turn.compaction.get("calls", 0)][-REMEMBERED:],
+        "turns_at_commit": context.compaction.get("turns", 0),
+        "recent": [*(context.compaction.get("recent") or []), context.compaction.get("calls", 0)][-REMEMBERED:],
         "unproven": True,
         "streak": 0,
-        "rung": 0,
+        "level": 0,
         "cooldown_until": 0.0,
         "declined_at": None,
         "warned": False,
@@ -143,26 +143,26 @@ def _committed(turn: Turn, draft: Draft, after: list[AnyMessage], size: int, ver
         "head": key,
         "last": last,
     }
-    if turn.compaction.get("in_vain"):
+    if context.compaction.get("in_vain"):
         compaction["in_vain"] = None
-    earlier = cast("EmbeddedState", turn.state).get("applied") or {"drop": [], "clip": {}}  # before the check
+    earlier = cast("EmbeddedState", context.state).get("applied") or {"drop": [], "clip": {}}  # before the check
     applied = {
         "drop": [*earlier["drop"], *draft["drop"]],
         "clip": {**earlier["clip"], **draft["clip"]},
         "summary": draft.get("summary"),
     }
     update: Update = {"messages": replace(after), "compaction": compaction, "applied": applied}
-    if goal := _goal(turn):
+    if goal := _goal(context):
         update["memory"] = goal
     return update
 
 
-def _goal(turn: Turn) -> Memory | None:
+def _goal(context: NodeContext) -> Memory | None:
     """The first thing the user asked for, kept from the first commit on."""
-    if turn.memory.get("goal"):
+    if context.memory.get("goal"):
         return None
-    starts = Transcript(turn.messages).round_starts
+    starts = Transcript(context.messages).round_starts
     if not starts:
         return None
-    first = turn.messages[starts[0]]
-    return {"goal": first.text[:GOAL_CHARACTERS], "goal_handle": handle(ledger_io.stored(turn, first))}
+    first = context.messages[starts[0]]
+    return {"goal": first.text[:GOAL_CHARACTERS], "goal_handle": handle(ledger_io.stored(context, first))}

@@ -15,7 +15,7 @@ NO_REQUEST = "no_request"
 """The reason in `compaction["last"]` where a request was none."""
 
 WISHES = frozenset({"manual", "command"})
-"""Triggers that are a person's wish: nothing is asked or deferred, and the rungs run on until one commits."""
+"""Triggers that are a person's wish: nothing is asked or deferred, and the levels run on until one commits."""
 
 _NEW_FORM = 'give {"messages": [], "compaction_request": {"focus": "the parcels"}}'
 

@@ -6,12 +6,12 @@ from typing import Any, Literal, cast, get_args
 from langgraph.types import interrupt
 
 from .config.settings import CompactionSettings
-from .effects import Step
+from .effects import Effects
 from .errors import ContextExhaustedError, SettingsError
 from .gate.invariants import Finding
 from .runtime.key_information_room import foreseen
 from .runtime.ledger_io import note
-from .runtime.node_context import NEW_THREAD, Turn, Update
+from .runtime.node_context import NEW_THREAD, NodeContext, Update
 from .selection.selector import Demand
 from .state import FOCUS_CHARACTERS
 from .text.quoting import clip
@@ -29,64 +29,65 @@ UNASKABLE = (
 )
 
 
-def confirm(turn: Turn) -> Step[Update]:
+def confirm(context: NodeContext) -> Effects[Update]:
     """Ask; go on to the compaction, or along the stored route where it is declined.
 
     The answer is `True`/"accept", `False`/"decline", or a mapping `{"accept": bool, "focus": text}`; anything else
     declines. Over the limit it is one of `ways`; anything else is `raise`.
     """
-    if turn.compaction.get("choosing"):
-        return (yield from _choose(turn))
-    accepted, focus = understood(interrupt(question(turn)))
+    if context.compaction.get("awaiting_choice"):
+        return (yield from _choose(context))
+    accepted, focus = understood(interrupt(question(context)))
     if accepted:
         return {"compaction": {"step": "selective_compaction", "focus": focus, "declined_at": None}}
-    return (yield from _declined(turn, {"declined_at": turn.size}))
+    return (yield from _declined(context, {"declined_at": context.size}))
 
 
-def _choose(turn: Turn) -> Step[Update]:
+def _choose(context: NodeContext) -> Effects[Update]:
     """Ask how it goes on; nothing is asked any more where somebody has made room meanwhile."""
-    if room_made(turn):
-        return {"compaction": {"step": turn.compaction.get("route", "model")}}
-    way, focus = chosen(interrupt(last_question(turn)), ways(turn))
-    on = {"step": "selective_compaction", "choosing": 0}
+    if room_made(context):
+        return {"compaction": {"step": context.compaction.get("route", "model")}}
+    way, focus = chosen(interrupt(last_question(context)), ways(context))
+    on = {"step": "selective_compaction", "awaiting_choice": 0}
     if way == "compact":
         return {"compaction": {**on, "focus": focus, "declined_at": None}}
     if way == "drop_oldest":
-        return {"compaction": {**on, "rung": len(turn.ladder) - 1, "declined_at": None}}
+        return {"compaction": {**on, "level": len(context.fallback_chain) - 1, "declined_at": None}}
     if way == "new_thread":
-        return {"compaction": {**on, "trigger": NEW_THREAD, "full": True}}
-    if turn.team.embedded:
-        raise ContextExhaustedError(by_hand(turn))  # there is no model node of ours that could
-    return (yield from _declined(turn, {}, "raise"))
+        return {"compaction": {**on, "trigger": NEW_THREAD, "summarize_all": True}}
+    if context.dependencies.embedded:
+        raise ContextExhaustedError(by_hand(context))  # there is no model node of ours that could
+    return (yield from _declined(context, {}, "raise"))
 
 
-def _declined(turn: Turn, changed: dict[str, Any], reason: str = "") -> Step[Update]:
+def _declined(context: NodeContext, changed: dict[str, Any], reason: str = "") -> Effects[Update]:
     """The stored route: to the model, which raises where the request is over the limit, or to the end."""
-    yield from note(turn, turn.compaction.get("trigger", "precheck"), "declined", turn.size, reason=reason)
-    route, last = turn.compaction.get("route", "model"), {"verdict": "declined", "reason": reason}
+    yield from note(context, context.compaction.get("trigger", "precheck"), "declined", context.size, reason=reason)
+    route, last = context.compaction.get("route", "model"), {"verdict": "declined", "reason": reason}
     return {"compaction": {**changed, "step": route, "last": last}}
 
 
-def room_made(turn: Turn) -> bool:
+def room_made(context: NodeContext) -> bool:
     """Whether messages were deleted since the question came up, so that the request fits.
 
     All of it is counted: the provider's figure for what it was sent does not know of what was deleted since.
     """
-    size = turn.meter.request(turn.messages)
-    return size <= turn.sizes.limit and size < turn.compaction.get("choosing", 0)
+    size = context.meter.request(context.messages)
+    return size <= context.sizes.limit and size < context.compaction.get("awaiting_choice", 0)
 
 
-def by_hand(turn: Turn) -> str:
+def by_hand(context: NodeContext) -> str:
     """The error of who chose to see to it themselves."""
     return (
-        f"the request holds {turn.size} tokens and the limit is {turn.sizes.limit}; it was not sent and nothing was "
-        "compacted, as was chosen. Delete messages with update_state, then go on with invoke(None); or compact_now"
+        f"the request holds {context.size} tokens and the limit is {context.sizes.limit}; it was not sent and "
+        "nothing was compacted, as was chosen. Delete messages with update_state, then go on with invoke(None); or "
+        "compact_now"
     )
 
 
-def ways(turn: Turn) -> tuple[Way, ...]:
+def ways(context: NodeContext) -> tuple[Way, ...]:
     """What can be chosen here: only an agent's own run ends where another thread takes over."""
-    return tuple(way for way in WAYS if way != "new_thread" or not turn.team.embedded)
+    return tuple(way for way in WAYS if way != "new_thread" or not context.dependencies.embedded)
 
 
 def check_askable(settings: CompactionSettings, *, answerable: bool) -> None:
@@ -95,33 +96,33 @@ def check_askable(settings: CompactionSettings, *, answerable: bool) -> None:
         raise SettingsError(UNASKABLE)
 
 
-def question(turn: Turn) -> dict[str, Any]:
+def question(context: NodeContext) -> dict[str, Any]:
     """What the person is told: sizes now, what would go, and about how much would be left. Plain JSON."""
     return {
         "question": "Compact the conversation?",
         "answers": ["accept", "decline", {"accept": True, "focus": "what to keep above all"}],
-        **_sizes(turn),
+        **_sizes(context),
     }
 
 
-def last_question(turn: Turn) -> dict[str, Any]:
+def last_question(context: NodeContext) -> dict[str, Any]:
     """What the person is told over the limit. Plain JSON."""
     return {
         "question": "The conversation is over the limit. How shall it go on?",
-        "answers": list(ways(turn)),
-        **_sizes(turn),
+        "answers": list(ways(context)),
+        **_sizes(context),
     }
 
 
-def _sizes(turn: Turn) -> dict[str, Any]:
-    before = turn.meter.request(turn.messages)
+def _sizes(context: NodeContext) -> dict[str, Any]:
+    before = context.meter.request(context.messages)
 
-    def demanded(told: Mapping[str, str]) -> Demand:
-        return turn.demand(before, last=False, key_information=told)
+    def demanded(texts: Mapping[str, str]) -> Demand:
+        return context.demand(before, last=False, key_information=texts)
 
-    proposal = foreseen(turn.call, turn.messages, turn.ladder[0], demanded)
+    proposal = foreseen(context.call, context.messages, context.fallback_chain[0], demanded)
     chosen = proposal.chosen
-    sizes = {"current_tokens": turn.size, "max_tokens": turn.sizes.limit}
+    sizes = {"current_tokens": context.size, "max_tokens": context.sizes.limit}
     if isinstance(chosen, Finding):
         return sizes
     leaving = {"messages_leaving": len(chosen.drop), "messages_clipped": len(chosen.clip)}

@@ -30,28 +30,28 @@ class Effect:
     acall: Callable[[], Awaitable[Any]]
 
 
-Step = Generator[Effect, Any, T]
+Effects = Generator[Effect, Any, T]
 
 
-def blocking(call: Callable[[], T]) -> Step[T]:
+def blocking(call: Callable[[], T]) -> Effects[T]:
     """Wait for a blocking call; under `arun` it runs on a worker thread, never on the event loop."""
     result: T = yield Effect(call, lambda: asyncio.to_thread(call))
     return result
 
 
-def querying(records: Keeper, call: Callable[[], T]) -> Step[T]:
+def querying(records: Keeper, call: Callable[[], T]) -> Effects[T]:
     """Wait for a call that reads or writes these records; under `arun` it runs on a thread of their database."""
     result: T = yield Effect(call, lambda: records.database.workers.run(call))
     return result
 
 
-def either(call: Callable[[], T], acall: Callable[[], Awaitable[T]]) -> Step[T]:
+def either(call: Callable[[], T], acall: Callable[[], Awaitable[T]]) -> Effects[T]:
     """Wait for `call` under `run`, for `acall` under `arun`."""
     result: T = yield Effect(call, acall)
     return result
 
 
-def run(step: Step[T]) -> T:
+def run(step: Effects[T]) -> T:
     """Drive a step to its result, synchronously. Whatever goes upwards closes the step first."""
     with closing(step):
         try:
@@ -67,7 +67,7 @@ def run(step: Step[T]) -> T:
             return stop.value  # type: ignore[no-any-return] # a generator's return value is untyped
 
 
-async def arun(step: Step[T]) -> T:
+async def arun(step: Effects[T]) -> T:
     """Drive a step to its result, asynchronously. Whatever goes upwards, cancellation too, closes the step first."""
     with closing(step):
         try:

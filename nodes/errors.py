@@ -3,7 +3,7 @@
 ::
 
     CompactionError
-    ├── SettingsError (ValueError)      settings, presets or collaborators that cannot work
+    ├── SettingsError (ValueError)      settings, presets or dependencies that cannot work
     │   └── UnknownWindowError          no context window is known for the model
     ├── RequestError (ValueError)       a `compaction_request` that is none
     ├── InvalidMessagesError (ValueError)  a list that cannot become a conversation
@@ -22,7 +22,7 @@ class CompactionError(Exception):
 
 
 class SettingsError(CompactionError, ValueError):
-    """Settings or collaborators that cannot work; the message says which to change."""
+    """Settings or dependencies that cannot work; the message says which to change."""
 
 
 class UnknownWindowError(SettingsError):
@@ -59,7 +59,7 @@ class StepError(CompactionError):
 
 
 class ContextExhaustedError(CompactionError):
-    """The request is over the limit: every rung was tried, or a person chose to make room by hand.
+    """The request is over the limit: every level was tried, or a person chose to make room by hand.
 
     The state is as it was.
     """

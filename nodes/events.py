@@ -98,7 +98,7 @@ class CompactionEvent:
     tokens_remaining: int | None = None
     """Tokens between the request as it is now and the limit."""
     summary_calls: int = 0
-    """Calls of the summariser, those that failed too."""
+    """Calls of the summarizer, those that failed too."""
     summary_input_tokens: int = 0
     summary_output_tokens: int = 0
 
@@ -121,7 +121,7 @@ class CompactContextEvent:
     saved_ratio: float
     """1 - new / original; 0 where the original is 0."""
     summary: str | None
-    """Redacted text of the message that carries the summary; `None` where nothing was summarised."""
+    """Redacted text of the message that carries the summary; `None` where nothing was summarized."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, message_chunk_to_message
 
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest,
+    fingerprint,
 )
 
 from .compaction_request import NO_REQUEST
@@ -15,18 +15,18 @@ from .confirm import by_hand, room_made
 from .conversation.meter import calibrated
 from .conversation.request import render
 from .conversation.tokens import total
-from .effects import Step, either
+from .effects import Effects, either
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .providers.overflow import is_context_overflow, overflow_sizes
 from .runtime.ledger_io import note
-from .runtime.node_context import Turn, Update
+from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_check import check
 from .selection.marker import unmarked
 from .state import Usage
 
 
-def model(turn: Turn) -> Step[Update]:
+def model(context: NodeContext) -> Effects[Update]:
     """Call the model. Errors go through, but for the provider's "too long", where `on_overflow` is among the hooks.
 
     That is compacted, once, and retried.
@@ -35,98 +35,102 @@ def model(turn: Turn) -> Step[Update]:
     `on_refusal="raise"`, and `ContextExhaustedError` where the request is over the limit or the provider refuses it
     a second time.
     """
-    last = (turn.compaction.get("last") or {}) if turn.compaction.get("route") == "end" else {}
+    last = (context.compaction.get("last") or {}) if context.compaction.get("route") == "end" else {}
     if last.get("verdict") == "refused":
-        raise MessageRefusedError(turn.messages[-1].text)
+        raise MessageRefusedError(context.messages[-1].text)
     if last.get("reason") == NO_REQUEST:
         raise RequestError(last["detail"])
-    request = rendered_request(turn)
-    called = turn.model
+    request = rendered_request(context)
+    called = context.model
     if called is None:
         msg = "a graph without a model has no model node"
         raise RuntimeError(msg)
-    _hold_limit(turn)
+    _hold_limit(context)
     try:
         answer = yield from either(lambda: called.invoke(request), lambda: cast("Any", called.ainvoke(request)))
     except Exception as error:
-        if not (turn.settings.enabled and "on_overflow" in turn.settings.hooks and is_context_overflow(error)):
+        if not (context.settings.enabled and "on_overflow" in context.settings.hooks and is_context_overflow(error)):
             raise
-        return _overflow(turn, error)
-    return (yield from _answered(turn, _own(turn, answer)))
+        return _overflow(context, error)
+    return (yield from _answered(context, _own(context, answer)))
 
 
-def rendered_request(turn: Turn) -> list[AnyMessage]:
+def rendered_request(context: NodeContext) -> list[AnyMessage]:
     """What is sent: the system prompt, then the healed conversation."""
-    sent = render(turn.messages, join_user_messages=turn.settings.join_user_messages)
-    return [turn.team.prompt, *sent] if turn.team.prompt else sent
+    sent = render(context.messages, join_user_messages=context.settings.join_user_messages)
+    return [context.dependencies.prompt, *sent] if context.dependencies.prompt else sent
 
 
-def _hold_limit(turn: Turn) -> None:
-    if turn.size <= turn.sizes.limit:
+def _hold_limit(context: NodeContext) -> None:
+    if context.size <= context.sizes.limit:
         return
-    if turn.compaction.get("choosing") and not room_made(turn):
-        raise ContextExhaustedError(by_hand(turn))
-    size = turn.meter.request(turn.messages)
-    if size > turn.sizes.limit:
+    if context.compaction.get("awaiting_choice") and not room_made(context):
+        raise ContextExhaustedError(by_hand(context))
+    size = context.meter.request(context.messages)
+    if size > context.sizes.limit:
         why = (
             "Nothing is compacted while a tool call waits for its result: give the missing results, or a new message "
             "instead. Nor is it while a snapshot that must be restored cannot be read: mend the database."
-            if turn.settings.enabled
+            if context.settings.enabled
             else "Nothing compacts by itself with enabled=False: call compact_now(graph, config), or set it True."
         )
         raise ContextExhaustedError(
-            f"the request holds {size} tokens and the limit is {turn.sizes.limit}; it was not sent. {why}"
+            f"the request holds {size} tokens and the limit is {context.sizes.limit}; it was not sent. {why}"
         )
 
 
-def _own(turn: Turn, answer: Any) -> AIMessage:
+def _own(context: NodeContext, answer: Any) -> AIMessage:
     """The answer as a whole message under an id of its own: a repeated id would replace an older message."""
     if isinstance(answer, AIMessageChunk):
         answer = message_chunk_to_message(answer)
-    known = {message.id for message in turn.messages}
+    known = {message.id for message in context.messages}
     if answer.id is None or answer.id in known:
         answer = answer.model_copy(update={"id": f"lc_run--{uuid4()}"})
     return cast("AIMessage", answer)
 
 
-def _answered(turn: Turn, given: AIMessage) -> Step[Update]:
-    answer, marked = _heard(turn, given)
-    compaction: dict[str, Any] = {"trigger": "", "calls": turn.compaction.get("calls", 0) + 1}
-    compaction |= _measured(turn, answer)
+def _answered(context: NodeContext, given: AIMessage) -> Effects[Update]:
+    answer, marked = _heard(context, given)
+    compaction: dict[str, Any] = {"trigger": "", "calls": context.compaction.get("calls", 0) + 1}
+    compaction |= _measured(context, answer)
     if marked and not answer.tool_calls and not render([answer]):
-        return (yield from _marker_alone(turn, given, compaction, marked))
+        return (yield from _marker_alone(context, given, compaction, marked))
     if marked:
         compaction["marked"] = marked
     if answer.tool_calls:
         compaction["step"] = "tools"
-    elif turn.compaction.get("draft"):
+    elif context.compaction.get("draft"):
         compaction |= {"step": "end", "route": "end"}  # another run is compacting this thread
     else:
         usage: Usage | None = compaction["usage"]
-        size = usage["tokens"] if usage else turn.size + turn.meter.scaled(total(turn.counter, render([answer])))
-        compaction |= yield from check(turn.after(compaction), size, "check", "end")
+        size = (
+            usage["tokens"]
+            if usage
+            else context.size + context.meter.scaled(total(context.counter, render([answer])))
+        )
+        compaction |= yield from check(context.after(compaction), size, "check", "end")
     return {"messages": [answer], "compaction": compaction}
 
 
-def _heard(turn: Turn, answer: AIMessage) -> tuple[AIMessage, str | None]:
+def _heard(context: NodeContext, answer: AIMessage) -> tuple[AIMessage, str | None]:
     """The answer without the markers that the settings know, and the first one that it held."""
     marked: str | None = None
-    for trigger in turn.settings.triggers:
+    for trigger in context.settings.triggers:
         if isinstance(trigger, Marker) and (said := unmarked(answer, trigger.text)) is not None:
             answer, marked = said, marked or trigger.text
     return answer, marked
 
 
-def _marker_alone(turn: Turn, given: AIMessage, compaction: dict[str, Any], marked: str) -> Step[Update]:
+def _marker_alone(context: NodeContext, given: AIMessage, compaction: dict[str, Any], marked: str) -> Effects[Update]:
     """An answer that is nothing but a marker: it is not kept, and the model is asked again after the compaction.
 
     The second in a row, and one after which nothing is compacted, is kept as it is and ends the turn.
     """
-    free = not turn.compaction.get("draft")  # else another run is compacting this thread
-    if turn.compaction.get("marked_alone"):
-        yield from note(turn, "marker", "noop", turn.size, reason="marker_again")
+    free = not context.compaction.get("draft")  # else another run is compacting this thread
+    if context.compaction.get("marked_alone"):
+        yield from note(context, "marker", "noop", context.size, reason="marker_again")
     elif free:
-        decided = yield from check(turn.after({**compaction, "marked": marked}), turn.size, "check", "model")
+        decided = yield from check(context.after({**compaction, "marked": marked}), context.size, "check", "model")
         if decided["step"] in ("selective_compaction", "confirm"):
             return {"messages": [], "compaction": {**compaction, **decided, "usage": None, "marked_alone": True}}
     log.warning("The model answered with the marker %s and nothing else; the turn ends with this answer", marked)
@@ -134,75 +138,79 @@ def _marker_alone(turn: Turn, given: AIMessage, compaction: dict[str, Any], mark
     return {"messages": [given], "compaction": {**compaction, **ended}}
 
 
-def _measured(turn: Turn, answer: AIMessage) -> dict[str, Any]:
+def _measured(context: NodeContext, answer: AIMessage) -> dict[str, Any]:
     """The usage anchor, and how the provider counts in comparison with us."""
     reported = answer.usage_metadata
     if not reported or not reported["input_tokens"]:
         return {"usage": None}
-    counted = turn.meter.overhead + sum(map(turn.counter.message, render(turn.messages)))
+    counted = context.meter.overhead + sum(map(context.counter.message, render(context.messages)))
     thought = (reported.get("output_token_details") or {}).get("reasoning") or 0
     added = reported["output_tokens"] - thought if render([answer]) else 0  # nothing but thoughts is not sent again
     usage = Usage(
         message_id=cast("str", answer.id),
-        digest=digest(answer),
+        fingerprint=fingerprint(answer),
         tokens=reported["input_tokens"] + added,
-        model=turn.model_name,
-        epoch=turn.epoch,
-        fixed=turn.meter.overhead,
+        model=context.model_name,
+        epoch=context.epoch,
+        fixed=context.meter.overhead,
     )
-    known = turn.compaction.get("calibration") or {}
+    known = context.compaction.get("calibration") or {}
     scale = calibrated(reported["input_tokens"], counted)
-    calibration = {**known, turn.model_name: round(scale, 4)}
-    anchor = usage if turn.team.is_anchored(turn.settings) else None
-    return {"usage": anchor, "calibration": calibration, **_judged(turn, reported["input_tokens"])}
+    calibration = {**known, context.model_name: round(scale, 4)}
+    anchor = usage if context.dependencies.is_anchored(context.settings) else None
+    return {"usage": anchor, "calibration": calibration, **_judged(context, reported["input_tokens"])}
 
 
-def _judged(turn: Turn, sent: int) -> dict[str, Any]:
+def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
     """Whether the last compaction helped, by the provider's own count of the first request after it.
 
-    One that did not makes the next attempt take another rung; several in a row start the cool-down.
+    One that did not makes the next attempt take another level; several in a row start the cool-down.
     """
-    if not turn.compaction.get("unproven"):
+    if not context.compaction.get("unproven"):
         return {}
-    if sent < turn.sizes.trigger:
+    if sent < context.sizes.trigger:
         return {"unproven": False, "ineffective": 0}
-    times = turn.compaction.get("ineffective", 0) + 1
-    last = (turn.compaction.get("last") or {}).get("rung", 0)
-    judged: dict[str, Any] = {"unproven": False, "ineffective": times, "rung": min(last + 1, len(turn.ladder) - 1)}
+    times = context.compaction.get("ineffective", 0) + 1
+    last = (context.compaction.get("last") or {}).get("level", 0)
+    judged: dict[str, Any] = {
+        "unproven": False,
+        "ineffective": times,
+        "level": min(last + 1, len(context.fallback_chain) - 1),
+    }
     log.warning("The last compaction was ineffective: the provider still counts %d tokens", sent)
-    if times >= turn.settings.ineffective_after:
-        judged["cooldown_until"] = turn.now() + turn.settings.cooldown_s
+    if times >= context.settings.ineffective_after:
+        judged["cooldown_until"] = context.now() + context.settings.cooldown_s
     return judged
 
 
-def _overflow(turn: Turn, error: Exception) -> Update:
+def _overflow(context: NodeContext, error: Exception) -> Update:
     """One emergency compaction, then one retry with the user's message verbatim."""
     sent, allowed = overflow_sizes(error)
-    if turn.compaction.get("overflows", 0):
+    if context.compaction.get("overflows", 0):
         raise ContextExhaustedError(
-            f"the provider refused the request as too long again after a compaction ({turn.size} tokens by our "
-            f"count, limit {turn.sizes.limit}): set CompactionSettings(context_window=...) to what the server "
+            f"the provider refused the request as too long again after a compaction ({context.size} tokens by our "
+            f"count, limit {context.sizes.limit}): set CompactionSettings(context_window=...) to what the server "
             "really accepts"
         ) from error
     emit(
-        turn.writer,
-        PreCompactEvent(trigger="overflow", current_tokens=sent or turn.size, threshold=turn.sizes.limit),
+        context.writer,
+        PreCompactEvent(trigger="overflow", current_tokens=sent or context.size, threshold=context.sizes.limit),
     )
     compaction: dict[str, Any] = {
         "step": "selective_compaction",
         "route": "model",
         "trigger": "overflow",
         "focus": None,
-        "full": False,
-        "most": None,
+        "summarize_all": False,
+        "max_messages": None,
         "overflows": 1,
         "usage": None,
     }
-    name = turn.model_name
+    name = context.model_name
     if allowed:
-        compaction["learned"] = {**(turn.compaction.get("learned") or {}), name: allowed}
+        compaction["learned"] = {**(context.compaction.get("learned") or {}), name: allowed}
     if sent:
-        counted = turn.meter.unscaled(turn.meter.request(turn.messages))
+        counted = context.meter.unscaled(context.meter.request(context.messages))
         scale = round(calibrated(sent, counted), 4)
-        compaction["calibration"] = {**(turn.compaction.get("calibration") or {}), name: scale}
+        compaction["calibration"] = {**(context.compaction.get("calibration") or {}), name: scale}
     return {"compaction": compaction}

@@ -42,7 +42,7 @@ class Usage(TypedDict):
     """The last answer's real usage: an anchor for what came before it, until anything there changes."""
 
     message_id: str
-    digest: str
+    fingerprint: str
     tokens: int
     """Input and output tokens as the provider reported them, without reasoning tokens."""
     model: str
@@ -55,8 +55,8 @@ class Draft(TypedDict):
     """A compaction under way. `messages` is untouched until `commit` has proved it."""
 
     snapshot_id: str
-    base_digest: str
-    rung: int
+    base_fingerprint: str
+    level: int
     attempt: int
     count: int
     """Messages in the snapshot: what stands behind them has arrived since."""
@@ -67,7 +67,7 @@ class Draft(TypedDict):
     clip: dict[str, AnyMessage]
     """Messages that stay in a shortened form, by id."""
     sections: NotRequired[list[list[str]]]
-    """Ids of the parts of what leaves that are summarised each by itself; none: all of it together."""
+    """Ids of the parts of what leaves that are summarized each by itself; none: all of it together."""
     summary: AnyMessage | None
     tokens_before: int
     tokens_selected: int
@@ -93,7 +93,7 @@ class Draft(TypedDict):
     model: NotRequired[str | None]
 
 
-class Compaction(TypedDict, total=False):
+class CompactionChannel(TypedDict, total=False):
     """The small channel that every step may change."""
 
     v: int
@@ -109,20 +109,20 @@ class Compaction(TypedDict, total=False):
     """Per model: the provider's tokens over our estimate, at least 1.0."""
     streak: int
     """Failed attempts in a row."""
-    rung: int
-    """The rung that the next attempt takes."""
+    level: int
+    """The level that the next attempt takes."""
     tried: list[list[str]]
     """The last eight `[base digest, strategy]` pairs; a pair is never tried again."""
     cooldown_until: float
     turns: int
     """Inputs so far."""
-    turns_then: int
+    turns_at_commit: int
     """The value of `turns` at the last commit, or when a wish or a count of turns last found nothing to compact."""
     in_vain: dict[str, int] | None
     """By unit, how many the view held when a count of them last found nothing to compact; until the next commit."""
-    full: bool
-    """Whether this compaction summarises the whole conversation."""
-    most: int | None
+    summarize_all: bool
+    """Whether this compaction summarizes the whole conversation."""
+    max_messages: int | None
     """Most messages in view, where their number fired."""
     calls: int
     """Calls of the model so far."""
@@ -138,7 +138,7 @@ class Compaction(TypedDict, total=False):
     """Tokens at which a person declined; asked again once the conversation has grown by 5 % of the window."""
     warned: bool
     """Whether `warn_ratio` was reached since the last commit."""
-    choosing: int
+    awaiting_choice: int
     """Tokens of the request, all of it counted, when it was found over the limit and a person was to choose how to
     go on; 0: there is no such question."""
     handoff: dict[str, Any] | None
@@ -168,7 +168,7 @@ def merge(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, A
 class CompactionState(MessagesState):
     """State of a compacting graph; a parent graph inherits it to keep the compaction's memory."""
 
-    compaction: Annotated[Compaction, merge]
+    compaction: Annotated[CompactionChannel, merge]
     memory: Annotated[Memory, merge]
     compaction_request: Annotated[CompactionRequest | None, RequestChannel]
 

@@ -1,4 +1,4 @@
-"""A fault kit, to test an agent of your own with: models, summarisers, savers and records that fail on purpose.
+"""A fault kit, to test an agent of your own with: models, summarizers, savers and records that fail on purpose.
 
 A model of the script gives replies in turn, raises, or stalls, and records what it received; `BAD_REPLIES` holds
 every bad form of a summary by name; `failing` and `failing_records` let the nth call of a method raise.
@@ -140,7 +140,7 @@ class StalledModel(ScriptedModel):
 
 
 class ReplyingSummarizer:
-    """A summariser of the `Summarizer` protocol that always gives the same reply, or raises it."""
+    """A summarizer of the `Summarizer` protocol that always gives the same reply, or raises it."""
 
     name = "own"
 
@@ -161,7 +161,7 @@ class ReplyingSummarizer:
 
 
 class StalledSummarizer(Stall, ReplyingSummarizer):
-    """A summariser of the `Summarizer` protocol that gives no answer until it is let go."""
+    """A summarizer of the `Summarizer` protocol that gives no answer until it is let go."""
 
     name = "stalled"
 
@@ -203,7 +203,7 @@ def copying(pattern: str) -> Callable[[list[BaseMessage]], str]:
 
 
 def inflated(messages: list[BaseMessage]) -> str:
-    """A summary that is longer than what the summariser was shown."""
+    """A summary that is longer than what the summarizer was shown."""
     return f"<summary>The user said {' '.join(f'word{n}' for n, _ in enumerate(texts(messages).split()))}</summary>"
 
 
@@ -232,7 +232,7 @@ BAD_REPLIES: Mapping[str, Reply] = MappingProxyType(
         "permanent error": ValueError("no such model"),
     }
 )
-"""By name, what comes back in place of a summary: for `ScriptedModel(replies=[...])` as the summariser."""
+"""By name, what comes back in place of a summary: for `ScriptedModel(replies=[...])` as the summarizer."""
 
 
 class Fault:
@@ -294,4 +294,4 @@ def failing_records(graph: Any, method: str, **how: Any) -> Fault:
     node = graph.builder.nodes["token_check"].runnable
     if not isinstance(node, CompactionNode):
         raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")
-    return Fault(node.team.records, method, **how)
+    return Fault(node.dependencies.records, method, **how)

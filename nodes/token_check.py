@@ -17,153 +17,153 @@ from .confirm import check_askable
 from .conversation.tokens import total
 from .conversation.transcript import MARK, Transcript, marks, message_id
 from .digest.required_texts import first_inputs
-from .effects import Step
+from .effects import Effects
 from .errors import EmbeddingError, MessageRefusedError
 from .events import CompactionEvent, PreCompactEvent, TriggerSource, emit, log
 from .gate.invariants import Finding
 from .runtime.ephemeral_removal import expire
 from .runtime.failure_description import failure
 from .runtime.ledger_io import REFUSAL, abandon, note, store
-from .runtime.node_context import Turn, Update
+from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_check import check
 from .runtime.undo import is_undo, taken_back, unheard
 from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, CompactionState, Route, merge, replace
 from .summarize import is_paid
 from .text.quoting import clip
 
-FORGOTTEN = {"handoff": None, "choosing": 0, "marked_alone": False}
+FORGOTTEN = {"handoff": None, "awaiting_choice": 0, "marked_alone": False}
 """What held until this check and does no longer; a check that asks again says so again."""
 
 
-def token_check(turn: Turn) -> Step[Update]:
+def token_check(context: NodeContext) -> Effects[Update]:
     """Measure the next request and decide where the turn goes. What a person asks for is heard once."""
-    asked = turn.request
-    if fault := fault_of(asked, cast("dict[str, Any]", turn.compaction)):
-        return unheard(turn, fault)
+    asked = context.request
+    if fault := fault_of(asked, cast("dict[str, Any]", context.compaction)):
+        return unheard(context, fault)
     if asked is None:
-        return (yield from _decided(turn, None))
-    turn, request = _adopted(turn, asked)
-    update = yield from _decided(turn, request)
+        return (yield from _decided(context, None))
+    context, request = _adopted(context, asked)
+    update = yield from _decided(context, request)
     memory = {**asked.get("memory", {}), **update.get("memory", {})}
     return {**update, REQUEST: None, **({"memory": memory} if memory else {})}
 
 
-def _decided(turn: Turn, request: dict[str, Any] | None) -> Step[Update]:
-    _refuse_bare_embedding(turn)
-    check_askable(turn.settings, answerable=turn.can_ask)
-    common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(turn), "overflows": 0, **FORGOTTEN}
-    view = Transcript(turn.messages)
-    if turn.compaction.get("step") == "selective_compaction" and not turn.compaction.get("draft"):
-        yield from abandon(turn)  # a run died in that node, before its draft was in the state
-    if (oversize := _refused(turn, view)) is not None:
-        return (yield from _refuse(turn, common, *oversize))
-    turn, view, request = _commanded(turn, view, request)
+def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Update]:
+    _refuse_bare_embedding(context)
+    check_askable(context.settings, answerable=context.can_ask)
+    common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(context), "overflows": 0, **FORGOTTEN}
+    view = Transcript(context.messages)
+    if context.compaction.get("step") == "selective_compaction" and not context.compaction.get("draft"):
+        yield from abandon(context)  # a run died in that node, before its draft was in the state
+    if (oversize := _refused(context, view)) is not None:
+        return (yield from _refuse(context, common, *oversize))
+    context, view, request = _commanded(context, view, request)
     if request is not None and is_undo(request):
-        done = yield from taken_back(turn, request)
-        return {**_update(turn, {**common, **done.pop("compaction")}), **done}
-    route = _route(turn, view, request)
+        done = yield from taken_back(context, request)
+        return {**_update(context, {**common, **done.pop("compaction")}), **done}
+    route = _route(context, view, request)
     if view.has_open_call:
-        return _update(turn, {**common, "step": route, "route": route})
-    if turn.compaction.get("draft"):
-        step = route if _someone_else_works(turn) else (yield from _recovery(turn, request))
+        return _update(context, {**common, "step": route, "route": route})
+    if context.compaction.get("draft"):
+        step = route if _someone_else_works(context) else (yield from _recovery(context, request))
         wish = {} if request is None else wished(request)
-        return _update(turn, {**common, "trigger": "precheck", **wish, "step": step, "route": route})
+        return _update(context, {**common, "trigger": "precheck", **wish, "step": step, "route": route})
     if request is not None:
-        return _update(turn, {**common, **_manual(turn, request), "route": route})
-    gone = yield from expire(turn)
+        return _update(context, {**common, **_manual(context, request), "route": route})
+    gone = yield from expire(context)
     common |= gone.pop("compaction", {})
-    decided = yield from _checked(turn.after(common, gone["messages"].value if gone else None))
-    return {**_update(turn, {**common, **decided}), **gone}
+    decided = yield from _checked(context.after(common, gone["messages"].value if gone else None))
+    return {**_update(context, {**common, **decided}), **gone}
 
 
-def _checked(turn: Turn) -> Step[dict[str, Any]]:
+def _checked(context: NodeContext) -> Effects[dict[str, Any]]:
     """First what stood here before, then the whole request; what the first has decided is not asked again."""
-    for earlier, source in _before(turn):
-        decided = yield from check(turn, earlier, source, "model")
+    for earlier, source in _before(context):
+        decided = yield from check(context, earlier, source, "model")
         if decided.get("trigger"):
             return decided
-    return (yield from check(turn, turn.size, "precheck", "model"))
+    return (yield from check(context, context.size, "precheck", "model"))
 
 
-def _before(turn: Turn) -> Iterator[tuple[int, TriggerSource]]:
+def _before(context: NodeContext) -> Iterator[tuple[int, TriggerSource]]:
     """Tokens without a new input, or up to an answer that its own calls kept from being checked."""
-    hooks, newest = turn.settings.hooks, Transcript(turn.messages).pending_user
-    if "pre_input" in hooks and newest is not None and newest == len(turn.messages) - 1:
-        yield turn.size - turn.meter.scaled(turn.counter.message(turn.messages[newest])), "input"
-    results = list(takewhile(lambda message: isinstance(message, ToolMessage), reversed(turn.messages)))
+    hooks, newest = context.settings.hooks, Transcript(context.messages).pending_user
+    if "pre_input" in hooks and newest is not None and newest == len(context.messages) - 1:
+        yield context.size - context.meter.scaled(context.counter.message(context.messages[newest])), "input"
+    results = list(takewhile(lambda message: isinstance(message, ToolMessage), reversed(context.messages)))
     if results and "post_model" in hooks and "pre_model" not in hooks:
-        yield turn.size - turn.meter.scaled(total(turn.counter, results)), "check"
+        yield context.size - context.meter.scaled(total(context.counter, results)), "check"
 
 
-def _adopted(turn: Turn, request: dict[str, Any]) -> tuple[Turn, dict[str, Any] | None]:
+def _adopted(context: NodeContext, request: dict[str, Any]) -> tuple[NodeContext, dict[str, Any] | None]:
     """The turn with goal and pins of the thread that it goes on from, and what else is asked for."""
     if "memory" not in request:
-        return turn, request
+        return context, request
     asked = {name: value for name, value in request.items() if name != "memory"}
-    memory = merge(dict(turn.memory), request["memory"])
-    state = cast("CompactionState", {**turn.state, "memory": memory})
-    return replaced(turn, state=state), asked or None
+    memory = merge(dict(context.memory), request["memory"])
+    state = cast("CompactionState", {**context.state, "memory": memory})
+    return replaced(context, state=state), asked or None
 
 
-def _route(turn: Turn, view: Transcript, wish: dict[str, Any] | None) -> Route:
+def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) -> Route:
     """Where the turn goes on: a wish to compact ends it, unless a message came with it or after it (a run died)."""
-    newly = turn.compaction.get("step", "end") == "end"
+    newly = context.compaction.get("step", "end") == "end"
     if wish is not None and wish.get("command"):
-        return "model" if turn.team.embedded else "end"
+        return "model" if context.dependencies.embedded else "end"
     return "model" if wish is None or (newly and view.awaits_answer) else "end"
 
 
-def _update(turn: Turn, compaction: dict[str, Any]) -> Update:
+def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
     """The update; messages that another writer left without ids of their own get them here."""
     update: Update = {"compaction": compaction, "applied": None}
-    if any(given is not kept for given, kept in zip(turn.state["messages"], turn.messages, strict=True)):
-        update["messages"] = replace(turn.messages)
-    if first := _first_pinned(turn):
+    if any(given is not kept for given, kept in zip(context.state["messages"], context.messages, strict=True)):
+        update["messages"] = replace(context.messages)
+    if first := _first_pinned(context):
         update["memory"] = first
     return update
 
 
-def _first_pinned(turn: Turn) -> Memory | None:
+def _first_pinned(context: NodeContext) -> Memory | None:
     """The pins with what the user said first, once; none of it where it takes more than half of the room."""
-    known, later = turn.memory.get("pins"), turn.compaction.get("turns", 0)
-    if not turn.settings.pin_first_input or turn.memory.get("goal") or (later and known is not None):
+    known, later = context.memory.get("pins"), context.compaction.get("turns", 0)
+    if not context.settings.pin_first_input or context.memory.get("goal") or (later and known is not None):
         return None
-    first = first_inputs(turn.messages)
-    held, most = turn.meter.scaled(total(turn.counter, first)), turn.sizes.room // 2
+    first = first_inputs(context.messages)
+    held, most = context.meter.scaled(total(context.counter, first)), context.sizes.room // 2
     if held > most:
         log.warning("The first input is not pinned: it takes %d tokens, more than half of the room (%d)", held, most)
         first = []
     return {"pins": [*dict.fromkeys([*(known or ()), *map(message_id, first)])]}
 
 
-def _refuse_bare_embedding(turn: Turn) -> None:
-    configurable = turn.config.get("configurable", {})
-    if turn.team.embedded and turn.namespace and not configurable.get(EMBEDDED):
+def _refuse_bare_embedding(context: NodeContext) -> None:
+    configurable = context.config.get("configurable", {})
+    if context.dependencies.embedded and context.namespace and not configurable.get(EMBEDDED):
         raise EmbeddingError(
-            f"the compaction graph runs as the node {turn.namespace!r} of another graph, whose reducer would "
+            f"the compaction graph runs as the node {context.namespace!r} of another graph, whose reducer would "
             "merge the old messages back: add it with add_node(name, as_node(compaction_graph))"
         )
 
 
-def _turns(turn: Turn) -> int:
+def _turns(context: NodeContext) -> int:
     """Inputs so far: a check after tools belongs to the input before it."""
-    last = turn.messages[-1] if turn.messages else None
-    return turn.compaction.get("turns", 0) + (not isinstance(last, ToolMessage))
+    last = context.messages[-1] if context.messages else None
+    return context.compaction.get("turns", 0) + (not isinstance(last, ToolMessage))
 
 
-def _recovery(turn: Turn, wish: dict[str, Any] | None) -> Step[Literal["summarize", "rollback"]]:
+def _recovery(context: NodeContext, wish: dict[str, Any] | None) -> Effects[Literal["summarize", "rollback"]]:
     """Where the draft of a run that died goes: on, where its summary is paid for; else it is dropped."""
-    return "summarize" if wish is None and (yield from is_paid(turn)) else "rollback"
+    return "summarize" if wish is None and (yield from is_paid(context)) else "rollback"
 
 
-def _someone_else_works(turn: Turn) -> bool:
+def _someone_else_works(context: NodeContext) -> bool:
     """Whether the draft's owner may still be at work, so that this input is answered without compacting."""
-    draft, now = turn.draft, turn.now()
+    draft, now = context.draft, context.now()
     if draft.get("unrestored"):
         return False
     elapsed = now - draft.get("opened_at", 0.0)
-    lease = 0 <= elapsed < turn.settings.summary_timeout_s
-    return lease and _alive(draft.get("owner", "")) and turn.size <= turn.sizes.limit
+    lease = 0 <= elapsed < context.settings.summary_timeout_s
+    return lease and _alive(draft.get("owner", "")) and context.size <= context.sizes.limit
 
 
 def _alive(owner: str) -> bool:
@@ -181,26 +181,26 @@ def _alive(owner: str) -> bool:
 
 
 def _commanded(
-    turn: Turn, view: Transcript, request: dict[str, Any] | None
-) -> tuple[Turn, Transcript, dict[str, Any] | None]:
+    context: NodeContext, view: Transcript, request: dict[str, Any] | None
+) -> tuple[NodeContext, Transcript, dict[str, Any] | None]:
     """A command at the very beginning of a person's newest message, as their wish.
 
     The message stays, marked, so that the model is never sent it; inside a parent, whose model it is, as it was.
     """
     newest = view.pending_user
-    if newest is None or newest != len(turn.messages) - 1 or request is not None:
-        return turn, view, request
-    message = turn.messages[newest]
-    for trigger in turn.settings.triggers:
+    if newest is None or newest != len(context.messages) - 1 or request is not None:
+        return context, view, request
+    message = context.messages[newest]
+    for trigger in context.settings.triggers:
         if isinstance(trigger, Command) and (focus := _after(message.text, trigger.text)) is not None:
             request = {"focus": focus or None, "full": trigger.full, "command": True}
-            if turn.team.embedded:
-                return turn, view, request
+            if context.dependencies.embedded:
+                return context, view, request
             mark = {**marks(message), "is_meta": True, "command": True}
             command = message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: mark}})
-            kept = [*turn.messages[:-1], command]
-            return turn.after({}, kept), Transcript(kept), request
-    return turn, view, request
+            kept = [*context.messages[:-1], command]
+            return context.after({}, kept), Transcript(kept), request
+    return context, view, request
 
 
 def _after(text: str, command: str) -> str | None:
@@ -209,30 +209,36 @@ def _after(text: str, command: str) -> str | None:
     return rest.strip() if rest != text and (not rest or rest[0].isspace()) else None
 
 
-def _manual(turn: Turn, request: dict[str, Any]) -> dict[str, Any]:
+def _manual(context: NodeContext, request: dict[str, Any]) -> dict[str, Any]:
     wish = wished(request)
-    event = PreCompactEvent(trigger=wish["trigger"], current_tokens=turn.size, threshold=turn.sizes.trigger)
-    emit(turn.writer, event)
-    return {"step": "selective_compaction", "rung": 0, **wish}
+    event = PreCompactEvent(trigger=wish["trigger"], current_tokens=context.size, threshold=context.sizes.trigger)
+    emit(context.writer, event)
+    return {"step": "selective_compaction", "level": 0, **wish}
 
 
 def wished(request: dict[str, Any]) -> dict[str, Any]:
     """A person's wish as the keys of the channel that a trigger writes."""
     focus, name = request.get("focus"), "command" if request.get("command") else "manual"
     kept = clip(str(focus), FOCUS_CHARACTERS) if focus else None
-    return {"trigger": name, "focus": kept, "full": bool(request.get("full")), "most": None, "choosing": 0}
+    return {
+        "trigger": name,
+        "focus": kept,
+        "summarize_all": bool(request.get("full")),
+        "max_messages": None,
+        "awaiting_choice": 0,
+    }
 
 
-def _refused(turn: Turn, view: Transcript) -> tuple[AnyMessage, int] | None:
+def _refused(context: NodeContext, view: Transcript) -> tuple[AnyMessage, int] | None:
     """The newest user message and the least request that holds it, where that is over the limit."""
     if view.pending_user is None:
         return None
-    newest = turn.messages[view.pending_user]
-    least = turn.sizes.fixed + turn.meter.scaled(turn.counter.message(newest))
-    return (newest, least) if least > turn.sizes.limit else None
+    newest = context.messages[view.pending_user]
+    least = context.sizes.fixed + context.meter.scaled(context.counter.message(newest))
+    return (newest, least) if least > context.sizes.limit else None
 
 
-def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int) -> Step[Update]:
+def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, least: int) -> Effects[Update]:
     """Archive the message, leave one line in its place, and end the turn.
 
     Inside a parent under `on_refusal="raise"` raises `MessageRefusedError`: the parent's list stays as it is. So it
@@ -240,12 +246,12 @@ def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int)
     works the same run can go on, and the next input is answered.
     """
     if marks(message).get("refused"):
-        return _update(turn, {**common, "step": "end", "route": "end"})  # even its line is too long for this limit
-    limit, key = turn.sizes.limit, turn.key(turn.base_digest(), 0, REFUSAL)
+        return _update(context, {**common, "step": "end", "route": "end"})  # even its line is too long for this limit
+    limit, key = context.sizes.limit, context.key(context.base_fingerprint(), 0, REFUSAL)
     try:
-        name = yield from store(turn, key, message)
+        name = yield from store(context, key, message)
     except Exception as error:
-        yield from _tell(turn, key, failure(error, "archive"), least)
+        yield from _tell(context, key, failure(error, "archive"), least)
         raise MessageRefusedError(
             f"the newest message needs {least} tokens with the fixed part and the limit is {limit}. It could not "
             f"be archived ({type(error).__name__}) and stays in the conversation: mend the database, then run "
@@ -258,13 +264,13 @@ def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int)
     mark = {**marks(message), "refused": True, "handle": name}
     kwargs = {**message.additional_kwargs, MARK: mark}
     stand_in = HumanMessage(line, id=message.id, additional_kwargs=kwargs, name=message.name)
-    yield from _tell(turn, key, Finding("refused", "message_over_limit"), least)
-    raises = turn.settings.on_refusal == "raise"
-    if raises and turn.team.embedded:
+    yield from _tell(context, key, Finding("refused", "message_over_limit"), least)
+    raises = context.settings.on_refusal == "raise"
+    if raises and context.dependencies.embedded:
         raise MessageRefusedError(line)  # there is no model node of ours that could
     step = "model" if raises else "end"
     last = {"verdict": "refused", "reason": "message_over_limit", "tokens_before": least, "limit": limit}
-    kept = [stand_in if item is message else item for item in turn.messages]
+    kept = [stand_in if item is message else item for item in context.messages]
     return {
         "messages": replace(kept),
         "compaction": {**common, "step": step, "route": "end", "last": last},
@@ -272,17 +278,17 @@ def _refuse(turn: Turn, common: dict[str, Any], message: AnyMessage, least: int)
     }
 
 
-def _tell(turn: Turn, key: AttemptKey, found: Finding, least: int) -> Step[None]:
+def _tell(context: NodeContext, key: AttemptKey, found: Finding, least: int) -> Effects[None]:
     """What became of a message over the limit, in the ledger and as an event."""
-    yield from note(turn, "precheck", found.verdict, least, reason=found.reason, key=key)
+    yield from note(context, "precheck", found.verdict, least, reason=found.reason, key=key)
     emit(
-        turn.writer,
+        context.writer,
         CompactionEvent(
             verdict=found.verdict,
             reason=found.reason,
             strategy="",
             tokens_before=least,
-            tokens_after=turn.sizes.limit,
+            tokens_after=context.sizes.limit,
             blocks_dropped=0,
             compaction_id=None,
         ),

@@ -86,7 +86,7 @@ def test_the_harness_sees_what_a_system_does_wrong(system: System, scenario: str
     assert {name: getattr(row, name) for name in expected} == expected
 
 
-def test_a_summariser_fails_so_many_times_and_then_works() -> None:
+def test_a_summarizer_fails_so_many_times_and_then_works() -> None:
     """One that fails for ever is never heard; one that fails once is heard the second time."""
     request = Request([ASKED], 0, None, is_over=False)
     once, ever = (fails(SERVER_ERROR, **times)(FACTS) for times in ({"times": 1}, {}))

@@ -11,7 +11,7 @@ pytest.importorskip("deepagents", reason="the peers are not installed: pip insta
 pytest.importorskip("langmem", reason="the peers are not installed: pip install --group bench")
 
 from retention import COLUMNS, row_cells
-from retention_peers import SUMMARISING, Peer, context_editing, peers
+from retention_peers import SUMMARIZING, Peer, context_editing, peers
 from retention_runs import OURS, ahead, policies, row
 from retention_summarizer import DIGEST, DIGEST_OF_TEXT, NEWEST, Rule
 
@@ -50,7 +50,7 @@ def _cap(messages: Sequence[BaseMessage]) -> int:
 
 
 @pytest.mark.parametrize("rule", [DIGEST, DIGEST_OF_TEXT, NEWEST], ids=lambda rule: rule.name)
-@pytest.mark.parametrize("name", SUMMARISING)
+@pytest.mark.parametrize("name", SUMMARIZING)
 def test_a_peer_writes_the_context_itself(name: str, rule: Rule) -> None:
     """The summary stands in the peer's own frame, before messages as they were, in what the cap allows."""
     written: list[str] = []
@@ -59,7 +59,7 @@ def test_a_peer_writes_the_context_itself(name: str, rule: Rule) -> None:
         written.append(rule.write(messages, tokens))
         return written[-1]
 
-    policy = Peer(SUMMARISING[name], Rule(rule.name, write, takes_text=rule.takes_text), 0.5)
+    policy = Peer(SUMMARIZING[name], Rule(rule.name, write, takes_text=rule.takes_text), 0.5)
     summary, *kept = policy(RUN, _cap(RUN))
     kind, frame = FRAMES[name]
     assert (summary.type, summary.text.startswith(frame)) == (kind, True)
@@ -72,8 +72,8 @@ def test_a_peer_writes_the_context_itself(name: str, rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", [DIGEST, DIGEST_OF_TEXT], ids=lambda rule: rule.name)
-@pytest.mark.parametrize("name", SUMMARISING)
-def test_a_summariser_is_shown_all_that_is_replaced(name: str, rule: Rule) -> None:
+@pytest.mark.parametrize("name", SUMMARIZING)
+def test_a_summarizer_is_shown_all_that_is_replaced(name: str, rule: Rule) -> None:
     """No peer cuts what it hands over, whatever the cap and the peer's own limits."""
     shown: list[str] = []
 
@@ -82,7 +82,7 @@ def test_a_summariser_is_shown_all_that_is_replaced(name: str, rule: Rule) -> No
         return "It is about seats."
 
     run = [message for number in range(60) for message in _booking(number)]
-    policy = Peer(SUMMARISING[name], Rule("fixed", write, takes_text=rule.takes_text), 0.1)
+    policy = Peer(SUMMARIZING[name], Rule("fixed", write, takes_text=rule.takes_text), 0.1)
     replaced = run[: len(run) - len(policy(run, 500)[1:])]
     assert count(replaced) > 8_000
     assert all(message.text in shown[-1] for message in replaced)
@@ -103,7 +103,7 @@ def test_a_peer_that_cannot_meet_the_cap_is_shown_with_what_it_takes() -> None:
     """LangChain keeps the last exchange however large it is; deepagents is told that it is too large and clips it."""
     call = {"id": "large", "name": "read", "args": {"path": "a.txt"}}
     large = [*RUN, AIMessage("", tool_calls=[call]), ToolMessage("word " * 2_000, tool_call_id="large")]
-    sizes = {name: count(Peer(compact, DIGEST, 0.5)(large, 500)) for name, compact in SUMMARISING.items()}
+    sizes = {name: count(Peer(compact, DIGEST, 0.5)(large, 500)) for name, compact in SUMMARIZING.items()}
     assert sizes["langchain"] > 2_000
     assert sizes["deepagents"] < 2_000
     assert sizes["langmem"] <= 500
@@ -126,7 +126,7 @@ def test_a_rule_writes_no_more_than_it_may_and_the_same_each_time(rule: Rule) ->
 
 
 def test_a_row_holds_every_column(tiny: Task) -> None:
-    """Ours, peers and baselines alike; the tokens are those of the contexts, and who summarises has asked."""
+    """Ours, peers and baselines alike; the tokens are those of the contexts, and who summarizes has asked."""
     rows = {name: row([tiny], name, seeds, BUDGET) for name, seeds in policies().items()}
     assert set(rows) == {*OURS, *peers(), "random exchanges", "trim_messages"}
     for name, one in rows.items():

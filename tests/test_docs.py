@@ -31,7 +31,7 @@ def answer(messages: list[Any]) -> str:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
-    """Return what `init_chat_model` gives: a model with a small window that answers and summarises."""
+    """Return what `init_chat_model` gives: a model with a small window that answers and summarizes."""
     scripted = ScriptedModel(replies=[answer], profile_window=WINDOW)
     monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda _: scripted)
     return scripted

@@ -234,7 +234,7 @@ def fault_rows() -> Iterator[str]:
     yield line(
         "requests refused, invalid or too large", [str(one["invalid_requests"] + one["over_window"]) for one in sums]
     )
-    yield line("calls of the summariser", [str(one["summary_calls"]) for one in sums])
+    yield line("calls of the summarizer", [str(one["summary_calls"]) for one in sums])
 
 
 PROMISED = "`detect_mutation=False`"

@@ -105,7 +105,7 @@ class SaverCore(BaseCheckpointSaver[Any]):
             stored = checkpoint_rows.named(conn, thread, namespace, wanted)
             if stored is None:
                 return None
-            reading = Reading(conn, thread, self.store, self.serde, prints={}, told=self.memo.told)
+            reading = Reading(conn, thread, self.store, self.serde, prints={}, hash_bytes=self.memo.hash_bytes)
             [built] = checkpoint_tuples.build(reading, [stored])
             for channel, node in stored.values.items():
                 if runs := reading.runs(node, thread.seal.name(stored.row)):

@@ -12,19 +12,19 @@ from langchain_core.messages import BaseMessage
 class AttemptKey:
     """The key of all writes of an attempt: never a fresh id, never the epoch, so that a repetition is found.
 
-    `base_digest` is `digest_all` of the messages the attempt began with.
+    `base_fingerprint` is `fingerprint_all` of the messages the attempt began with.
     """
 
     thread_id: str
     namespace: str
-    base_digest: str
-    rung: int
+    base_fingerprint: str
+    level: int
     attempt: int
 
     @property
     def compaction_id(self) -> str:
         """Sixteen hexadecimal characters that follow from the whole key."""
-        whole = json.dumps([self.thread_id, self.namespace, self.base_digest, self.rung, self.attempt])
+        whole = json.dumps([self.thread_id, self.namespace, self.base_fingerprint, self.level, self.attempt])
         return blake2b(whole.encode(), digest_size=8).hexdigest()
 
 
@@ -32,7 +32,7 @@ class AttemptKey:
 class Outcome:
     """How an attempt ended. A field that is None leaves what an earlier outcome of the same attempt said.
 
-    Token counts are in the units of the attempt's counter; `seen` says per message id what the summariser
+    Token counts are in the units of the attempt's counter; `seen` says per message id what the summarizer
     saw (JSON); `now` is the wall clock in seconds.
     """
 
@@ -77,8 +77,8 @@ class LedgerRow:
     thread_id: str
     namespace: str
     compaction_id: str
-    base_digest: str
-    rung: int
+    base_fingerprint: str
+    level: int
     attempt: int
     parent_id: str | None
     checkpoint_id: str | None

@@ -106,7 +106,9 @@ def _has_snapshot(conn: sa.Connection, thread: int, compaction_id: str) -> bool:
 def _insert(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, **rest: Any) -> None:
     own = {field: value for field, value in asdict(key).items() if field != "thread_id"}
     values = {"reason": "", **own, **opening, **rest}
-    content = closed(thread, key.compaction_id, _said(values, {"base_digest": "", "detail": "", "summary": None}))
+    content = closed(
+        thread, key.compaction_id, _said(values, {"base_fingerprint": "", "detail": "", "summary": None})
+    )
     row = {"thread": thread.id, "compaction_id": key.compaction_id, **values, "content": content}
     conn.execute(sa.insert(tables.ledger).values(row))
 

@@ -29,7 +29,7 @@ def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: Summa
 
 
 def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str) -> SummaryRecord | None:
-    """Return the newest summary of this input by an attempt of the same namespace and rung, or None.
+    """Return the newest summary of this input by an attempt of the same namespace and level, or None.
 
     The attempt may have begun with other messages: one that died is made again with what arrived since, and a
     fork with what was said there. What the gate rejected is not found.
@@ -41,7 +41,7 @@ def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str
         sa.select(tables.summary)
         .join(tables.ledger, attempt)
         .where(_summary.thread == thread.id, _summary.input_digest == found_by)
-        .where(_ledger.namespace == key.namespace, _ledger.rung == key.rung, ~rejected)
+        .where(_ledger.namespace == key.namespace, _ledger.level == key.level, ~rejected)
         .order_by(_ledger.id.desc())
         .limit(1)
     )

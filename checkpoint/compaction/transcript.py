@@ -72,10 +72,10 @@ def restored(
     for stretch in (*snapshots, list(left.values()), messages):
         order = _merge(order, [_id(message) for message in stretch])
     back = (left.get(key, now.get(key)) for key in order if key in now or (key in left and key not in clipped))
-    return [message for message in back if message is not None and summarised_by(message) not in undone]
+    return [message for message in back if message is not None and summarized_by(message) not in undone]
 
 
-def summarised_by(message: BaseMessage) -> str | None:
+def summarized_by(message: BaseMessage) -> str | None:
     """Return the compaction whose summary a message carries, or None where it carries none."""
     marks = message.additional_kwargs.get("compaction")
     return str(marks.get("compaction")) if isinstance(marks, Mapping) and is_summary(message) else None

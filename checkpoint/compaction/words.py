@@ -1,7 +1,7 @@
 """The words of a text, as a search compares them. Pure.
 
 Words are folded to lower case; identifiers stand whole and in their parts; Chinese, Japanese and Korean, which
-have no blanks between words, as pairs of neighbours.
+have no blanks between words, as pairs of neighbors.
 """
 
 import re

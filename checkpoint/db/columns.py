@@ -112,7 +112,7 @@ def printable(text: str) -> str:
 
 def checked_key(value: str, length: int, *, empty: bool = False) -> bytes:
     """Return an id's UTF-8; KeyTextError says what is wrong with it."""
-    shown = repr(value if len(value) <= 40 else value[:40] + "…")  # noqa: PLR2004 - enough to recognise it
+    shown = repr(value if len(value) <= 40 else value[:40] + "…")  # noqa: PLR2004 - enough to recognize it
     try:
         data = value.encode()
     except UnicodeEncodeError:

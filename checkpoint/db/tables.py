@@ -188,7 +188,7 @@ ledger = _table(
     Column("thread", Integer, nullable=False),
     Column("compaction_id", Key(64), nullable=False),
     Column("namespace", Key(2048, empty=True), nullable=False),
-    Column("rung", Integer, nullable=False),
+    Column("level", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("parent_id", Key(64)),
     Column("checkpoint_id", Key(255)),

@@ -255,7 +255,7 @@ def _joined(looks: Sequence[Look | None]) -> Look | None:
 
 
 def _alike(messages: Sequence[Any], before: Look | None) -> bool:
-    # a known class is one of the fields; what a class does not know of is not compared: it is serialised
+    # a known class is one of the fields; what a class does not know of is not compared: it is serialized
     if before is None or not set(map(type, messages)) <= KINDS or any(map(_extra, messages)):
         return False
     sizes, names, values, inside, packed = before

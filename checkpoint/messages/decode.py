@@ -33,7 +33,7 @@ from .encoded_values import (
     blob_numbers,
     leaves,
 )
-from .message_codec import fingerprint
+from .message_codec import bytes_hash
 from .message_store import MessageStore
 from .sequence_runs import Runs, decode_runs, expand
 
@@ -49,8 +49,8 @@ class Reading:
     messages: dict[int, BaseMessage] = field(default_factory=dict[int, BaseMessage])
     blobs: dict[int, bytes] = field(default_factory=dict[int, bytes])
     prints: dict[int, int] | None = None
-    """What `told` returned of the bytes of each message that was read, where that is wanted."""
-    told: Callable[[bytes], int] = fingerprint
+    """What `hash_bytes` returned of the bytes of each message that was read, where that is wanted."""
+    hash_bytes: Callable[[bytes], int] = bytes_hash
     awaited: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     _longest: dict[int, list[BaseMessage]] = field(default_factory=dict[int, list[BaseMessage]])
 
@@ -64,7 +64,9 @@ class Reading:
         numbers = set(chain.from_iterable(blob_numbers(leaf) for _, leaf in self.awaited))
         self.blobs.update(blobs.get(self.conn, self.thread, numbers - self.blobs.keys()))
         runs = [self._runs(leaf, row) for row, leaf in self.awaited if leaf[0] in SEQS]
-        read = self.store.get_many(self.conn, self.thread, runs, self.messages, self.prints, told=self.told)
+        read = self.store.get_many(
+            self.conn, self.thread, runs, self.messages, self.prints, hash_bytes=self.hash_bytes
+        )
         self.messages.update(read)
         self.awaited.clear()
 
@@ -96,7 +98,7 @@ class Reading:
                 return self._contained(node, row)
 
     def load(self, typed: tuple[str, bytes], row: str) -> Any:
-        """Return a serialised value; RowError, naming `row`, for what may not be loaded."""
+        """Return a serialized value; RowError, naming `row`, for what may not be loaded."""
         try:
             with intact(row):
                 return self.serde.loads_typed(typed)

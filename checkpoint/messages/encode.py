@@ -1,7 +1,7 @@
 """A channel's value as it stands in a row: messages and large parts by number, the rest in line.
 
 A value is walked through the containers that messages stand in: dicts, lists, `Send`, `Overwrite` and the
-snapshot of a delta channel. What holds no message is serialised whole. Planning needs no database and is done
+snapshot of a delta channel. What holds no message is serialized whole. Planning needs no database and is done
 before the thread is locked; `Plan.write` fills in the numbers under the lock. As with every LangGraph
 checkpointer a tuple comes back as a list.
 """
@@ -70,7 +70,7 @@ class _Large:
 
 @dataclass(slots=True)
 class Plan:
-    """The values of one put, walked and serialised. It may be written again where a transaction is retried."""
+    """The values of one put, walked and serialized. It may be written again where a transaction is retried."""
 
     serde: SerializerProtocol
     memo: Memo
@@ -192,7 +192,7 @@ class Plan:
             return _Single(message, held.look, held)
         if (fresh := self.memo.prepared(message)) is not None:
             return _Single(message, fresh.look, None, fresh.prepared)
-        seen = look(message)  # before it is serialised: what is changed in between then looks changed
+        seen = look(message)  # before it is serialized: what is changed in between then looks changed
         try:
             prepared = prepare(message)
             prove(message, prepared.body)

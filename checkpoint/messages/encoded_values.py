@@ -7,7 +7,7 @@ from typing import Any
 from .sequence_runs import Runs, decode_runs
 
 INLINE, RUNS, ONE, BARE, BLOB, DICT, LIST, SEND, DELTA, OVERWRITE, PIECES = range(11)
-"""The tags: a serialised value; a list of messages; a message, with its id and without; a serialised value in a
+"""The tags: a serialized value; a list of messages; a message, with its id and without; a serialized value in a
 blob; three containers and two wrappers of nodes; and a list of messages in so many runs that most of them stand
 in blobs, which the lists before and after it share.
 """

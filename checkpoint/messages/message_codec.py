@@ -88,7 +88,7 @@ _SERIALIZER = JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=
 
 
 def dumps(message: BaseMessage) -> bytes:
-    """Serialise one message; MessageError names the message where a value in it has no serialised form.
+    """Serialize one message; MessageError names the message where a value in it has no serialized form.
 
     As with every LangGraph checkpointer tuples come back as lists, pydantic objects in an artifact as dicts,
     and an unpaired surrogate as a question mark.
@@ -96,7 +96,7 @@ def dumps(message: BaseMessage) -> bytes:
     try:
         _, data = _SERIALIZER.dumps_typed(message)
     except (ormsgpack.MsgpackEncodeError, TypeError, ValueError) as error:
-        raise MessageError(f"message {message.id!r} cannot be serialised: {error}") from error
+        raise MessageError(f"message {message.id!r} cannot be serialized: {error}") from error
     return data
 
 
@@ -141,13 +141,13 @@ def _built(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
     return message
 
 
-def fingerprint(data: bytes) -> int:
-    """Return 64 bits of what is inside of a serialised message: against accidents, and for this process alone."""
+def bytes_hash(data: bytes) -> int:
+    """Return 64 bits of what is inside of a serialized message: against accidents, and for this process alone."""
     return hash(data[_HEADS.get(data[0], 0) :])
 
 
 def is_still(message: BaseMessage, seen: int) -> bool:
-    """Say whether a message has the fields that bytes of this fingerprint were read to; False where none can tell."""
+    """Say whether a message has the fields that bytes with this hash were read to; False where none can tell."""
     kind = type(message)
     try:
         parts = (kind.__module__, kind.__name__, message.__dict__, "model_validate_json")
@@ -165,21 +165,21 @@ def prove(message: BaseMessage, data: bytes) -> None:
 
 
 def content_hash(data: bytes) -> bytes:
-    """Return the 16 bytes a serialised message is found by."""
+    """Return the 16 bytes a serialized message is found by."""
     return blake2b(data, digest_size=HASH_BYTES).digest()
 
 
-def digest(message: BaseMessage) -> str:
+def fingerprint(message: BaseMessage) -> str:
     """Return 32 hexadecimal characters that differ where messages differ in any field."""
     return content_hash(dumps(message)).hex()
 
 
 def handle(message: BaseMessage) -> str:
     """Return the 12 characters by which a message is recalled from the archive: the start of its digest."""
-    return digest(message)[:HANDLE_CHARS]
+    return fingerprint(message)[:HANDLE_CHARS]
 
 
-def digest_all(messages: Sequence[BaseMessage]) -> str:
+def fingerprint_all(messages: Sequence[BaseMessage]) -> str:
     """Return 32 hexadecimal characters for a list of messages; order and repetitions count."""
     whole = blake2b(digest_size=HASH_BYTES)
     for message in messages:

@@ -14,7 +14,7 @@ from ..db.statements import IN_BINARY, any_of, chunks, in_groups, insert_new, ne
 from ..db.thread_row import Thread, Threads
 from ..errors import MessageError, RowError
 from . import message_blocks
-from .message_codec import HASH_BYTES, content_hash, dumps, fingerprint, loads, loads_plain, prove
+from .message_codec import HASH_BYTES, bytes_hash, content_hash, dumps, loads, loads_plain, prove
 from .sequence_runs import Runs, count, covering, expand, runs_of
 
 _RUNS_A_QUERY = 100
@@ -113,11 +113,11 @@ class MessageStore:
         known: Mapping[int, BaseMessage] | None = None,
         prints: dict[int, int] | None = None,
         *,
-        told: Callable[[bytes], int] = fingerprint,
+        hash_bytes: Callable[[bytes], int] = bytes_hash,
     ) -> dict[int, BaseMessage]:
         """Return each message of any of the runs once, by its number; those in `known` are not read again.
 
-        `prints` gains what `told` returns of the bytes of each that is read.
+        `prints` gains what `hash_bytes` returns of the bytes of each that is read.
         """
         wanted = covering(many)
         found = dict(known or {})
@@ -125,7 +125,7 @@ class MessageStore:
         for seq, body, message in self.each(conn, thread, missing):
             found[seq] = message
             if prints is not None:
-                prints[seq] = told(body)
+                prints[seq] = hash_bytes(body)
         return found
 
     def each(self, conn: sa.Connection, thread: Thread, runs: Runs) -> Iterator[tuple[int, bytes, BaseMessage]]:
@@ -221,7 +221,7 @@ class MessageStore:
 
 
 def prepare(message: BaseMessage) -> Prepared:
-    """Serialise a message once, and hash it. MessageError where it has no form."""
+    """Serialize a message once, and hash it. MessageError where it has no form."""
     body = dumps(message)
     return Prepared(message, body, content_hash(body), bool(message.id))
 

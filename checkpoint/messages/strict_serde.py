@@ -61,11 +61,11 @@ class StrictSerializer(JsonPlusSerializer):
         super().__init__(pickle_fallback=False, allowed_msgpack_modules=tuple(classes_in(allow)) or None)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Serialise a value; ValueTypeError where it could not be read again."""
+        """Serialize a value; ValueTypeError where it could not be read again."""
         try:
             kind, data = super().dumps_typed(obj)
         except (ormsgpack.MsgpackEncodeError, TypeError, ValueError) as error:
-            raise ValueTypeError(f"a {type(obj).__name__} cannot be serialised: {error}") from error
+            raise ValueTypeError(f"a {type(obj).__name__} cannot be serialized: {error}") from error
         if kind == "msgpack":
             self._allow_all(data, written=True)
         return kind, data
@@ -123,7 +123,7 @@ class _Walk:
         except ValueError as error:
             if self._failures:  # ormsgpack puts an error of its own in the place of the visitor's
                 raise self._failures[0] from None
-            raise ValueTypeError(f"the bytes are no serialised value: {error}") from error
+            raise ValueTypeError(f"the bytes are no serialized value: {error}") from error
         if end != _LAST:
             raise ValueTypeError("the bytes go on behind the value")
         return value

@@ -21,7 +21,7 @@ from weakref import ref
 from langchain_core.messages import BaseMessage
 
 from .change_detection import BLOCK, KINDS, Contents, Looks, unchanged, weight
-from .message_codec import fingerprint, is_still
+from .message_codec import bytes_hash, is_still
 from .message_store import Prepared
 from .sequence_runs import Runs, first
 
@@ -145,7 +145,7 @@ class Memo:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.looks = looks
-        self.told: Callable[[bytes], int] = fingerprint if looks.compared else len
+        self.hash_bytes: Callable[[bytes], int] = bytes_hash if looks.compared else len
         """What `read` is to be told of the bytes of each message."""
         self._size = size
         self._most = most
@@ -217,7 +217,7 @@ class Memo:
     ) -> None:
         """Keep in mind a list that was read, as long as somebody has its messages.
 
-        `prints` holds what `told` returns of the bytes that each was read from.
+        `prints` holds what `hash_bytes` returns of the bytes that each was read from.
         """
         if not self._size:
             return

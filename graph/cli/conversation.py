@@ -13,7 +13,7 @@ from langgraph_compaction.checkpoint import LedgerRow
 
 from ..builder import Graph
 from ..threads import compact_now, records_of, transcript
-from ..window_usage import Standing, standing
+from ..window_usage import WindowUsage, standing
 from .interruption import Stop
 
 Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[Literal["event"], dict[str, Any]]
@@ -40,7 +40,7 @@ class Status:
     """The last verdict."""
     rows: list[LedgerRow]
     """The newest of the ledger."""
-    standing: Standing
+    standing: WindowUsage
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Conversation:
         return bool(self.graph.get_state(self.config).next)
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> WindowUsage:
         """How full the window is."""
         return standing(self.graph, self.config)
 

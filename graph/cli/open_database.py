@@ -15,7 +15,7 @@ from .output.printing import complain
 
 
 @contextmanager
-def told() -> Generator[None]:
+def report_errors() -> Generator[None]:
     """Tell what goes wrong in one red line, and end the command with 1."""
     try:
         yield
@@ -28,9 +28,9 @@ def told() -> Generator[None]:
 def kept(db: str, *threads: str) -> Generator[SQLAlchemySaver]:
     """Open a database that is there already, with the threads that are named; to look at one never makes one.
 
-    What goes wrong is told as `told` does: no such file, no tables of ours in it, no such thread.
+    What goes wrong is told as `report_errors` does: no such file, no tables of ours in it, no such thread.
     """
-    with told():
+    with report_errors():
         _expect(db)
         with SQLAlchemySaver.from_url(db) as saver:
             there = saver.threads()

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langgraph_compaction.checkpoint import (
     LedgerRow,
 )
-from langgraph_compaction.checkpoint.compaction.transcript import summarised_by
+from langgraph_compaction.checkpoint.compaction.transcript import summarized_by
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
@@ -29,7 +29,7 @@ from .course import Course, Moment
 PUT_OFF = frozenset({"noop", "declined", "deferred_cooldown", "stale", "recovered", "abandoned"})
 """Verdicts that are no failures, though nothing was compacted."""
 
-_NOT_SHOWN = frozenset({"thread_id", "seen", "base_digest"})
+_NOT_SHOWN = frozenset({"thread_id", "seen", "base_fingerprint"})
 
 
 class Request(TypedDict):
@@ -217,7 +217,7 @@ def _attempt(course: Course, row: LedgerRow, requests: Sequence[Request], answer
     commit = course.commits.get(name) if row.verdict in COMMITTED else None
     after = list(expand(commit.messages)) if commit else []
     standing = {course.messages[seq].id: seq for seq in after}
-    summary = next((seq for seq in after if summarised_by(course.messages[seq]) == name), None)
+    summary = next((seq for seq in after if summarized_by(course.messages[seq]) == name), None)
     gone, taken = set(row.dropped), list(expand(course.archived.get(name, ())))
     left = [seq for seq in taken if course.messages[seq].id in gone or is_summary(course.messages[seq])]
     memory: Mapping[str, Any] = commit.memory if commit else {}

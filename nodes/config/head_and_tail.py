@@ -1,4 +1,4 @@
-"""How much of a very long conversation the summariser is shown: its beginning and its end."""
+"""How much of a very long conversation the summarizer is shown: its beginning and its end."""
 
 from typing import Self
 

@@ -98,7 +98,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "trigger_ratio": 1.0,
         "soft_zone": False,
         "target_ratio": 0.3,
-        "long_input": "summarise",
+        "long_input": "summarize",
     },
 }
 """What each preset sets otherwise than `selective`."""

@@ -27,7 +27,7 @@ _ASKED: Mapping[PromptName, tuple[ReplyForm, int | None]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PromptSet:
-    """What a summariser is told, and the form that its reply has to have."""
+    """What a summarizer is told, and the form that its reply has to have."""
 
     wording: Wording
     rules: str

@@ -78,7 +78,7 @@ class _Settings(Frozen):
     """What a chat model is asked of every summary besides."""
 
     summary_retries: int = Field(default=2, ge=0, le=10)
-    """Further calls of the summariser after a failed one, within one attempt."""
+    """Further calls of the summarizer after a failed one, within one attempt."""
 
     summary_max_tokens: PositiveInt | None = None
     """Most tokens of a summary; `None`: 5 % of the window, or a quarter of a small room; a digest, which is
@@ -93,13 +93,13 @@ class _Settings(Frozen):
     it, in as many calls as it takes."""
 
     summary_input_tokens: PositiveInt | None = None
-    """Most tokens of conversation shown to the summariser in one call; `None`: three quarters of the window."""
+    """Most tokens of conversation shown to the summarizer in one call; `None`: three quarters of the window."""
 
     summary_timeout_s: float = Field(default=60.0, gt=0)
-    """Seconds after which a summariser's call counts as failed."""
+    """Seconds after which a summarizer's call counts as failed."""
 
     summary_backoff_s: float = Field(default=0.5, ge=0)
-    """Seconds before a summariser is asked again after a failure that passes; doubled, with jitter, each time."""
+    """Seconds before a summarizer is asked again after a failure that passes; doubled, with jitter, each time."""
 
     keep_facts: bool = True
     """Show facts beside a summary in prose too: rules and identifiers with their words, required by the gate."""
@@ -151,9 +151,9 @@ class _Settings(Frozen):
     emit_compaction_meta_events: bool = False
     """Also write a `CompactionMetaEvent` for each phase to the custom stream."""
 
-    long_input: Literal["keep", "summarise"] = "keep"
+    long_input: Literal["keep", "summarize"] = "keep"
     """An input that the model has read and works on, where it does not fit beside what else must stay: `keep` it, and
-    end with an error that names the sizes, or `summarise` it, its rules and its request, as what is older."""
+    end with an error that names the sizes, or `summarize` it, its rules and its request, as what is older."""
 
     on_refusal: Literal["message", "raise"] = "message"
     """An input larger than the limit leaves a one-line stand-in; `raise` raises an error as well."""
@@ -163,7 +163,7 @@ class _Settings(Frozen):
 
 
 class CompactionSettings(StrategySettings, _Settings):
-    """Settings of a compaction: frozen, JSON only. Collaborators and connections go to the builder."""
+    """Settings of a compaction: frozen, JSON only. Dependencies and connections go to the builder."""
 
     @model_validator(mode="before")
     @classmethod

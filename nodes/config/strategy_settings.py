@@ -130,7 +130,7 @@ class StrategySettings(Frozen):
     """Newest messages that are no key event which `key_events` keeps too."""
 
     incremental_summary_chunk_size: PositiveInt = 20
-    """Units of a chunk of `incremental`; each chunk but the last is summarised by itself."""
+    """Units of a chunk of `incremental`; each chunk but the last is summarized by itself."""
 
     incremental_chunk_unit: Literal["turn", "message"] = "turn"
     """What a chunk counts."""

@@ -26,13 +26,13 @@ class UsedRatio(Frozen):
         """The share of the window that the request is compared with."""
         return self.ratio
 
-    def level(self, window: int) -> int:
+    def compared_with(self, window: int) -> int:
         """Tokens that the request is compared with."""
         return share(window, self.ratio)
 
     def threshold(self, window: int) -> int:
         """Fewest tokens that fire it."""
-        return self.level(window) + (self.operator == ">")
+        return self.compared_with(window) + (self.operator == ">")
 
 
 class RemainingRatio(Frozen):
@@ -46,13 +46,13 @@ class RemainingRatio(Frozen):
         """The share of the window that the request is compared with."""
         return 1 - self.ratio
 
-    def level(self, window: int) -> int:
+    def compared_with(self, window: int) -> int:
         """Tokens that the request is compared with."""
         return window - share(window, self.ratio)
 
     def threshold(self, window: int) -> int:
         """Fewest tokens that fire it."""
-        return self.level(window) + (self.operator == "<")
+        return self.compared_with(window) + (self.operator == "<")
 
 
 class ReserveTokens(Frozen):
@@ -65,9 +65,9 @@ class ReserveTokens(Frozen):
 
     def used(self, window: int) -> float:
         """The share of the window that the request is compared with."""
-        return self.level(window) / window
+        return self.compared_with(window) / window
 
-    def level(self, window: int) -> int:
+    def compared_with(self, window: int) -> int:
         """Tokens that the request is compared with."""
         return max(0, window - self.tokens)
 

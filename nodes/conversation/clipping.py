@@ -140,10 +140,10 @@ def _clip_call(call: dict[str, Any], threshold: int, keep: int, counter: TokenCo
     arguments: dict[str, Any] = call["args"]
     if _size(arguments, counter) <= threshold:
         return call
-    level = _level([counter.text(leaf) for leaf in leaves(arguments)], keep)
+    share = _share([counter.text(leaf) for leaf in leaves(arguments)], keep)
 
     def shorten(leaf: str) -> str:
-        return leaf if counter.text(leaf) <= level else clipped_text(leaf, level, counter)
+        return leaf if counter.text(leaf) <= share else clipped_text(leaf, share, counter)
 
     short = mapped(arguments, shorten)
     if _size(short, counter) > threshold:  # the bulk is not in text: numbers, keys, nesting
@@ -155,15 +155,15 @@ def _size(arguments: Mapping[str, Any], counter: TokenCounter) -> int:
     return counter.text(arguments_json(arguments))
 
 
-def _level(sizes: list[int], keep: int) -> int:
+def _share(sizes: list[int], keep: int) -> int:
     """The largest size at which cutting every larger leaf to it leaves at most `keep` tokens in all."""
-    left, level = keep, 0
+    left, share = keep, 0
     for position, size in enumerate(sorted(sizes)):
-        level = left // (len(sizes) - position)
-        if size > level:
-            return max(1, level)
+        share = left // (len(sizes) - position)
+        if size > share:
+            return max(1, share)
         left -= size
-    return max(1, level)
+    return max(1, share)
 
 
 def _with_arguments(content: Any, calls: Sequence[dict[str, Any]]) -> Any:

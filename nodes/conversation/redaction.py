@@ -44,7 +44,7 @@ _LONGEST = 500
 class Redaction:
     """An application's own hook, with where it applies.
 
-    The summariser, the facts and the ledger are always given redacted text; with `store` also the archive and the
+    The summarizer, the facts and the ledger are always given redacted text; with `store` also the archive and the
     snapshots, so that recall and undo give back redacted text.
     """
 

@@ -95,6 +95,6 @@ def _threshold(trigger: TokenTrigger, window: int, base: int) -> int:
 
 def _automatic_reserve(settings: CompactionSettings, window: int) -> int:
     """An eighth of the window, but at most half of what lies above the lowest trigger: a soft zone is left there."""
-    above = window - min((one.level(window) for one in settings.token_triggers), default=0)
+    above = window - min((one.compared_with(window) for one in settings.token_triggers), default=0)
     most = min(MOST_RESERVE, window // 8, above // 2)
     return max(most, min(LEAST_RESERVE, window // 16))

@@ -1,4 +1,4 @@
-"""What the next request must hold word for word: pinned texts, and facts chosen before anyone summarises."""
+"""What the next request must hold word for word: pinned texts, and facts chosen before anyone summarizes."""
 
 import re
 from collections.abc import Mapping, Sequence

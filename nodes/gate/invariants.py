@@ -51,7 +51,7 @@ def prove(
 ) -> Finding | None:
     """The first invariant that `after` breaks in respect of the selector's conversation, or `None`.
 
-    `floor` is the number of rounds whose dialogue must stand verbatim; 0 on the last rung.
+    `floor` is the number of rounds whose dialogue must stand verbatim; 0 on the last level.
     """
     size = selector.meter.request(after)
     if size >= bounds.before:

@@ -13,23 +13,23 @@ from ..conversation.meter import Meter
 from ..conversation.sizes import sizes_of
 from ..conversation.tokens import named_counter, total
 from ..conversation.transcript import Transcript, message_id
-from ..effects import Step, arun, blocking, run
+from ..effects import Effects, arun, blocking, run
 from ..errors import ContextExhaustedError, InvalidMessagesError, SettingsError
 from ..events import saved_ratio
 from ..gate.invariants import Finding
 from ..selection.selector import Demand, Selection
 from ..selection.strategies.registry import Strategy, check_named, with_own
 from ..state import with_ids
-from ..summary.fallback_chain import Ladder, Rung, after_failure, ladder_of, verdict_of
+from ..summary.fallback_chain import FallbackChain, Level, after_failure, fallback_chain_of, verdict_of
 from ..summary.summarizers import summarizer_of
 from .dependencies import counter_of, loaded
 from .engine import Beside, Call, applied_to, beside, demand, judge, needs_summary, summary_budget
 from .key_information_room import foreseen
-from .sections import summarise_by_sections
-from .summarize_chunks import Work, Written
+from .sections import summarize_by_sections
+from .summarize_chunks import Work, WrittenSummary
 
 SUMMARY_INPUT = 4_000
-"""Tokens that any summariser reads at once, however little the list itself may hold."""
+"""Tokens that any summarizer reads at once, however little the list itself may hold."""
 
 
 DIGEST_SHARE = 0.5
@@ -123,7 +123,7 @@ async def acompact_messages(
     strategies: Mapping[str, Strategy] | None = None,
     return_result: bool = False,
 ) -> list[AnyMessage] | CompactionResult:
-    """`compact_messages` without blocking the event loop while the summariser works."""
+    """`compact_messages` without blocking the event loop while the summarizer works."""
     result = await arun(
         _compact(
             messages,
@@ -147,7 +147,7 @@ def _compact(
     token_counter: Any,
     settings: CompactionSettings | None,
     strategies: Mapping[str, Strategy] | None,
-) -> Step[CompactionResult]:
+) -> Effects[CompactionResult]:
     if max_tokens < 1:
         raise SettingsError(f"max_tokens={max_tokens} leaves no room: give the tokens that the result may hold")
     given = _checked(messages)
@@ -162,7 +162,7 @@ def _compact(
         return _result(given, given, None, meter, "noop")
     sizes = sizes_of(chosen, window=max_tokens, fixed=total(counter, system))
     call = Call(settings=chosen, sizes=sizes, meter=meter, strategies=known)
-    return (yield from _climb(call, given, ladder_of(summarizer_of(summarizer))))
+    return (yield from _climb(call, given, fallback_chain_of(summarizer_of(summarizer))))
 
 
 def _chosen(settings: CompactionSettings, preset: Preset | None, max_tokens: int) -> CompactionSettings:
@@ -176,18 +176,20 @@ def _chosen(settings: CompactionSettings, preset: Preset | None, max_tokens: int
     return effective(settings, changed)
 
 
-def _climb(call: Call, given: list[AnyMessage], ladder: Ladder) -> Step[CompactionResult]:
-    """Try rung after rung until the gate lets one pass."""
+def _climb(call: Call, given: list[AnyMessage], fallback_chain: FallbackChain) -> Effects[CompactionResult]:
+    """Try level after level until the gate lets one pass."""
     before, finding, index = call.meter.request(given), Finding("noop", ""), 0
     while True:
-        outcome = yield from _attempt(call, given, ladder[index], before, is_last=index == len(ladder) - 1)
+        outcome = yield from _attempt(
+            call, given, fallback_chain[index], before, is_last=index == len(fallback_chain) - 1
+        )
         if not isinstance(outcome, Finding):
             after, text = outcome
-            return _result(given, after, text, call.meter, verdict_of(ladder, index))
+            return _result(given, after, text, call.meter, verdict_of(fallback_chain, index))
         finding = outcome
-        if index == len(ladder) - 1:
+        if index == len(fallback_chain) - 1:
             break
-        index = after_failure(ladder, index, finding)
+        index = after_failure(fallback_chain, index, finding)
     raise ContextExhaustedError(
         f"the messages hold {before} tokens and at most {call.sizes.limit} are wanted, {call.sizes.fixed} of them "
         f"for system messages; what must stay does not fit ({finding.reason}: {finding.detail})"
@@ -195,45 +197,45 @@ def _climb(call: Call, given: list[AnyMessage], ladder: Ladder) -> Step[Compacti
 
 
 def _attempt(
-    call: Call, given: list[AnyMessage], rung: Rung, before: int, *, is_last: bool
-) -> Step[tuple[list[AnyMessage], str | None] | Finding]:
-    """One rung: the compacted list and its summary, or what was wrong."""
+    call: Call, given: list[AnyMessage], level: Level, before: int, *, is_last: bool
+) -> Effects[tuple[list[AnyMessage], str | None] | Finding]:
+    """One level: the compacted list and its summary, or what was wrong."""
     pins = call.pinned_texts(given)
 
-    def demanded(told: Mapping[str, str]) -> Demand:
-        goal = demand(call, trigger="manual", before=before, last=is_last, pins=pins, key_information=told)
+    def demanded(texts: Mapping[str, str]) -> Demand:
+        goal = demand(call, trigger="manual", before=before, last=is_last, pins=pins, key_information=texts)
         goal = replace(goal, aim=goal.ceiling)  # nothing is said after it: no room is kept for more
-        if rung.is_deterministic and not is_last:
+        if level.is_deterministic and not is_last:
             goal = replace(goal, summary=max(goal.summary, int(call.sizes.room * DIGEST_SHARE)))
         return goal
 
-    proposal = foreseen(call, given, rung, demanded)
+    proposal = foreseen(call, given, level, demanded)
     chosen, goal = proposal.chosen, proposal.goal
     if isinstance(chosen, Finding):
         return chosen
     extra = beside(
         call,
-        rung,
+        level,
         given,
         chosen.drop,
         tokens=chosen.tokens,
         ceiling=chosen.ceiling,
-        key_information=proposal.told,
+        key_information=proposal.key_information,
     )
     written = None
     if needs_summary(call.settings, chosen, goal):
-        budget = _budget(call, rung, chosen, goal, extra)
+        budget = _budget(call, level, chosen, goal, extra)
         clip = {message_id(given[index]): message for index, message in chosen.clip.items()}
         work = Work(
             call=call,
-            rung=rung,
+            level=level,
             messages=given,
             drop=chosen.drop,
             budget=budget,
             sections=chosen.sections,
             clip=clip,
         )
-        written = yield from summarise_by_sections(work)
+        written = yield from summarize_by_sections(work)
         if written.finding:
             return written.finding
     after, text = _after(given, chosen, written, extra)
@@ -242,20 +244,20 @@ def _attempt(
     return judged or (after, text)
 
 
-def _budget(call: Call, rung: Rung, chosen: Selection, goal: Demand, extra: Beside) -> int:
+def _budget(call: Call, level: Level, chosen: Selection, goal: Demand, extra: Beside) -> int:
     tokens, ceiling = chosen.tokens, chosen.ceiling
-    return summary_budget(_generous(call, rung), rung, goal, tokens=tokens, ceiling=ceiling, extra=extra)
+    return summary_budget(_generous(call, level), level, goal, tokens=tokens, ceiling=ceiling, extra=extra)
 
 
-def _generous(call: Call, rung: Rung) -> Call:
+def _generous(call: Call, level: Level) -> Call:
     """A model's summary may hold half of the list, an extracted one all of it, unless the settings say how much."""
-    usual = call.sizes.window if rung.is_deterministic else call.sizes.window // 2
+    usual = call.sizes.window if level.is_deterministic else call.sizes.window // 2
     most = call.settings.summary_max_tokens or max(1, usual)
     return replace(call, settings=call.settings.model_copy(update={"summary_max_tokens": most}))
 
 
 def _after(
-    given: list[AnyMessage], chosen: Selection, written: Written | None, extra: Beside
+    given: list[AnyMessage], chosen: Selection, written: WrittenSummary | None, extra: Beside
 ) -> tuple[list[AnyMessage], str | None]:
     ids = [message_id(message) for message in given]
     summary = extra.message(written.body, uuid4().hex[:16], written.record) if written else None

@@ -25,7 +25,7 @@ from ..errors import SettingsError, UnknownWindowError
 from ..events import log
 from ..selection.strategies.registry import BUILT_IN, Strategy, check_named
 from ..selection.trigger_evaluation import OwnTrigger, check_own
-from ..summary.fallback_chain import Ladder, ladder_of
+from ..summary.fallback_chain import FallbackChain, fallback_chain_of
 from ..summary.key_information_sources import BUILT_IN as KEY_INFORMATION
 from ..summary.key_information_sources import KeyInformation, check_known
 from ..summary.summarizers import Summarizer
@@ -61,7 +61,7 @@ def model_name(model: Model | None) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collaborators:
+class Dependencies:
     """Everything the nodes need that is no setting."""
 
     settings: CompactionSettings
@@ -80,7 +80,7 @@ class Collaborators:
     owner: Callable[[], str] = owner
     """Who opens a draft; asked each time, because a server may fork after the graph is built."""
     fallbacks: tuple[Summarizer, ...] = ()
-    """Summarisers that are asked where the first one fails, in order."""
+    """Summarizers that are asked where the first one fails, in order."""
     redaction: Redaction | None = None
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
     """Selective strategies that the settings may name."""
@@ -116,9 +116,9 @@ class Collaborators:
             self.settle()
 
     @cached_property
-    def ladder(self) -> Ladder:
-        """The rungs of this graph's compactions."""
-        return ladder_of(self.summarizer, self.fallbacks)
+    def fallback_chain(self) -> FallbackChain:
+        """The levels of this graph's compactions."""
+        return fallback_chain_of(self.summarizer, self.fallbacks)
 
     @property
     def fixed_model(self) -> Model | None:

@@ -1,4 +1,4 @@
-"""One compaction: propose -> apply -> prove; what is asked of the summariser between them is in `summarising`. Pure.
+"""One compaction: propose -> apply -> prove; what is asked of the summarizer between them is in `summarizing`. Pure.
 
 The graph's nodes, the middleware and `compact_messages` all drive these functions; only what stands around
 them differs (snapshots, state, retries over turns).
@@ -25,7 +25,7 @@ from ..selection.hiding import hide
 from ..selection.selector import Demand, Selection, Selector
 from ..selection.strategies.registry import BUILT_IN, Strategy
 from ..selection.strategy_chain import choose, forced
-from ..summary.fallback_chain import Rung
+from ..summary.fallback_chain import Level
 from ..summary.summarizers import DigestSummarizer
 from ..summary.summary_message import EARLIER_HANDLES, handles_of, summary_message
 
@@ -57,8 +57,8 @@ class Call:
     names_handles: bool = False
     """Whether a summary says how what it stands for is recalled: where somebody can, from an archive."""
 
-    def told(self, message: AnyMessage) -> AnyMessage:
-        """A message as summariser, facts and ledger may know it."""
+    def redacted(self, message: AnyMessage) -> AnyMessage:
+        """A message as summarizer, facts and ledger may know it."""
         return self.redaction.message(message) if self.redaction else message
 
     def pinned_texts(self, messages: Sequence[AnyMessage]) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
-    """What stands beside a summary's text in its message, whatever the summariser writes."""
+    """What stands beside a summary's text in its message, whatever the summarizer writes."""
 
     pins: tuple[str, ...] = ()
     facts: Facts = NO_FACTS
@@ -114,16 +114,16 @@ def demand(
     before: int,
     last: bool,
     pins: Sequence[str] = (),
-    most: int | None = None,
-    full: bool = False,
+    max_messages: int | None = None,
+    summarize_all: bool = False,
     key_information: Mapping[str, str] | None = None,
     answered: bool = False,
 ) -> Demand:
-    """What a result must reach: below the trigger, or the limit for other triggers and the last rung.
+    """What a result must reach: below the trigger, or the limit for other triggers and the last level.
 
-    `pins` and `key_information` are the texts that a summary has to carry, `most` and `full` what the trigger asks
-    for besides. After the provider's own refusal our count is known to be too low, so a decisive step down is asked
-    for. Where the turn is `answered`, no request has to fit: with the next input the answered round is old.
+    `pins` and `key_information` are the texts that a summary has to carry; `max_messages` and `summarize_all` come
+    from the trigger. After the provider's own refusal our count is known to be too low, so a decisive step down is
+    asked for. Where the turn is `answered`, no request has to fit: with the next input the answered round is old.
     """
     sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
@@ -141,15 +141,15 @@ def demand(
         aim=min(sizes.aim, ceiling),
         summary=summary,
         least=summary,
-        messages=most,
-        full=full,
+        messages=max_messages,
+        summarize_all=summarize_all,
         must_fit=trigger == "overflow" or (before > sizes.limit and (not answered or trigger in WISHES)),
         step_notice=frame(call, replace(around, step=STEP)) - frame(call, around),
     )
 
 
 def _shape(settings: CompactionSettings, rounds: int, *, last: bool) -> Shape:
-    """The form that the settings want, with so many whole rounds behind it; on the last rung the shortest."""
+    """The form that the settings want, with so many whole rounds behind it; on the last level the shortest."""
     return Shape("record" if last else settings.summary_form, settings.language, rounds)
 
 
@@ -163,15 +163,15 @@ def frame(call: Call, beside: Beside) -> int:
     return call.meter.scaled(call.meter.counter.message(beside.message(".", ANY_ID)))
 
 
-def propose(call: Call, messages: Sequence[AnyMessage], rung: Rung, goal: Demand) -> Selection | Finding:
+def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Demand) -> Selection | Finding:
     """Choose what leaves and what is clipped; a `Finding` where no choice fits or nothing can leave.
 
     Where what must stay reaches the trigger by itself, the limit is the ceiling: a full summary at the limit
-    is worth more than the last rung's notice. Where even that does not fit and the request must, the model's own
+    is worth more than the last level's notice. Where even that does not fit and the request must, the model's own
     last step leaves too.
     """
     selector = call.selector(messages)
-    if rung.hides:
+    if level.hides:
         chosen: Selection | None = hide(selector, goal)
     else:
         wide = _widened(call, goal)
@@ -194,15 +194,15 @@ def _widened(call: Call, goal: Demand) -> Demand:
 
 def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand) -> bool:
     """Whether a summary is due: something left, and it is always wanted, owed, or the aim was missed."""
-    if not chosen.drop or chosen.summarise is False:
+    if not chosen.drop or chosen.summarize is False:
         return bool(chosen.drop) and chosen.owes_summary
-    wanted = settings.summary_mode != "if_needed" or bool(chosen.summarise) or chosen.owes_summary
+    wanted = settings.summary_mode != "if_needed" or bool(chosen.summarize) or chosen.owes_summary
     return wanted or chosen.tokens > goal.aim
 
 
 def beside(
     call: Call,
-    rung: Rung,
+    level: Level,
     messages: Sequence[AnyMessage],
     drop: Collection[int],
     *,
@@ -219,28 +219,28 @@ def beside(
     pins = tuple(pin for pin in call.pinned_texts(messages) if pin in gone)
     view = Transcript(messages)
     stay = len(set(view.round_starts) - {view.pending_user, *drop})
-    earlier_names = () if rung.hides else handles_of(leaving)
+    earlier_names = () if level.hides else handles_of(leaving)
     always = Beside(
         pins=pins,
         key_information=key_information or {},
-        shape=_shape(call.settings, stay, last=rung.hides),
+        shape=_shape(call.settings, stay, last=level.hides),
         handles=earlier_names if call.names_handles else None,
         step=view.last_step(drop),
     )
-    if not call.settings.keep_facts or isinstance(rung.summarizer, DigestSummarizer):
+    if not call.settings.keep_facts or isinstance(level.summarizer, DigestSummarizer):
         return always
     space = ceiling - tokens - frame(call, replace(always, facts=Facts(text="."))) - _least(call)
     budget = call.meter.unscaled(min(int(call.sizes.room * call.settings.facts_share), space // 2))
     if budget < LEAST_FACTS:
         return always
-    old = [call.told(message) for message in leaving if not is_summary(message)]
+    old = [call.redacted(message) for message in leaving if not is_summary(message)]
     earlier = absorbed(leaving)
     facts = facts_of(old, earlier.facts or earlier.record, budget=budget, counter=call.meter.counter)
     return replace(always, facts=facts)
 
 
 def summary_budget(
-    call: Call, rung: Rung, goal: Demand, *, tokens: int, ceiling: int, extra: Beside = NOTHING
+    call: Call, level: Level, goal: Demand, *, tokens: int, ceiling: int, extra: Beside = NOTHING
 ) -> int:
     """Most tokens of the summary's text, in the counter's tokens, beside `tokens` of a request under `ceiling`.
 
@@ -248,16 +248,16 @@ def summary_budget(
     half of what is left under the ceiling, up to that fifth. It never passes its cap (`summary_max_tokens`). What
     stands beside the text in its message is counted with the request.
     """
-    taken, cap = tokens + frame(call, extra), call.settings.summary_max_tokens or _usual(call, rung)
+    taken, cap = tokens + frame(call, extra), call.settings.summary_max_tokens or _usual(call, level)
     space = ceiling - taken
     wanted = max(goal.aim - taken, min(space // 2, call.sizes.room // BEYOND_AIM), _least(call))
     return max(1, min(cap, call.meter.unscaled(min(wanted, space))))
 
 
-def _usual(call: Call, rung: Rung) -> int:
+def _usual(call: Call, level: Level) -> int:
     sizes = call.sizes
     usual = max(sizes.window // 20, min(sizes.room // 4, SMALL_SUMMARY))
-    return usual + int(sizes.room * call.settings.facts_share) if rung.is_deterministic else usual
+    return usual + int(sizes.room * call.settings.facts_share) if level.is_deterministic else usual
 
 
 def applied_to(

@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 from langgraph_compaction.checkpoint import AttemptKey, Outcome
 
 from ..conversation.transcript import message_id
-from ..effects import Step
+from ..effects import Effects
 from ..errors import SettingsError
 from ..events import CompactionEvent, Counts, emit, log
 from ..gate.invariants import Finding
@@ -17,13 +17,13 @@ from ..state import replace
 from . import ledger_io
 from .engine import applied_to, judge
 from .failure_description import failure
-from .node_context import Turn, Update
+from .node_context import NodeContext, Update
 
 NAME = "ephemeral"
 """Trigger and strategy of these compactions, and the key by which a tool says how many of its results stay."""
 
 OTHER_ATTEMPT = 1
-"""A compaction that takes a rung on the same conversation is attempt 0."""
+"""A compaction that takes a level on the same conversation is attempt 0."""
 
 
 def ephemeral_tools(tools: Iterable[Any]) -> dict[str, int]:
@@ -42,15 +42,15 @@ def ephemeral_tools(tools: Iterable[Any]) -> dict[str, int]:
     return found
 
 
-def expire(turn: Turn) -> Step[Update]:
+def expire(context: NodeContext) -> Effects[Update]:
     """What older ephemeral messages leave behind, as an update; empty where none leave.
 
     It is archived and in the ledger before it leaves, and held to the gate; where that fails, all stays as it is.
     """
-    tools = turn.team.ephemeral
-    if (not tools and turn.settings.ephemeral_keep is None) or turn.compaction.get("held"):
+    tools = context.dependencies.ephemeral
+    if (not tools and context.settings.ephemeral_keep is None) or context.compaction.get("held"):
         return {}
-    selector, before = turn.call.selector(turn.messages), turn.messages
+    selector, before = context.call.selector(context.messages), context.messages
     chosen = outdated(selector, tools)
     if not chosen.drop and not chosen.clip:
         return {}
@@ -60,24 +60,24 @@ def expire(turn: Turn) -> Step[Update]:
         "summary": None,
     }
     after = applied_to(before, drop=applied["drop"], clip=applied["clip"], summary=None)
-    size, left = turn.meter.request(before), turn.meter.request(after)
-    key = turn.key(turn.base_digest(), 0, OTHER_ATTEMPT)
-    finding = judge(turn.call, before, after, ceiling=size - 1, floor=0)
+    size, left = context.meter.request(before), context.meter.request(after)
+    key = context.key(context.base_fingerprint(), 0, OTHER_ATTEMPT)
+    finding = judge(context.call, before, after, ceiling=size - 1, floor=0)
     if finding is None:
         leaving = [before[index] for index in sorted({*chosen.drop, *chosen.clip})]
-        done = _done(turn, left, selector.count(chosen.drop, chosen.clip))
-        finding = yield from _recorded(turn, key, size, done, leaving)
-    _tell(turn, key, size, left, finding)
+        done = _done(context, left, selector.count(chosen.drop, chosen.clip))
+        finding = yield from _recorded(context, key, size, done, leaving)
+    _tell(context, key, size, left, finding)
     if finding:
         return {}
-    compaction = {"epoch": turn.epoch + 1, "head": key.compaction_id}
+    compaction = {"epoch": context.epoch + 1, "head": key.compaction_id}
     return {"messages": replace(after), "compaction": compaction, "applied": applied}
 
 
-def _done(turn: Turn, after: int, counts: Counts) -> Outcome:
+def _done(context: NodeContext, after: int, counts: Counts) -> Outcome:
     return Outcome(
         verdict="committed",
-        now=turn.now(),
+        now=context.now(),
         tokens_after=after,
         blocks_kept=counts.blocks_kept,
         blocks_dropped=0,
@@ -88,25 +88,25 @@ def _done(turn: Turn, after: int, counts: Counts) -> Outcome:
 
 
 def _recorded(
-    turn: Turn, key: AttemptKey, before: int, done: Outcome, leaving: list[AnyMessage]
-) -> Step[Finding | None]:
+    context: NodeContext, key: AttemptKey, before: int, done: Outcome, leaving: list[AnyMessage]
+) -> Effects[Finding | None]:
     """Snapshot, archive and verdict in SQL; a finding where they cannot be written."""
     try:
-        yield from ledger_io.begin(turn, key, strategy=NAME, trigger=NAME, tokens_before=before)
-        yield from ledger_io.commit(turn, key, done, leaving)
+        yield from ledger_io.begin(context, key, strategy=NAME, trigger=NAME, tokens_before=before)
+        yield from ledger_io.commit(context, key, done, leaving)
     except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
         finding = failure(error, "archive")
-        lost = Outcome(verdict=finding.verdict, now=turn.now(), reason=finding.reason)
-        yield from ledger_io.close(turn, key, lost)
+        lost = Outcome(verdict=finding.verdict, now=context.now(), reason=finding.reason)
+        yield from ledger_io.close(context, key, lost)
         return finding
     return None
 
 
-def _tell(turn: Turn, key: AttemptKey, before: int, after: int, finding: Finding | None) -> None:
+def _tell(context: NodeContext, key: AttemptKey, before: int, after: int, finding: Finding | None) -> None:
     verdict, reason = (finding.verdict, finding.reason) if finding else ("committed", "success")
     log.info("Removing ephemeral messages: %s, %d -> %d tokens", verdict, before, after)
     emit(
-        turn.writer,
+        context.writer,
         CompactionEvent(
             verdict=verdict,
             reason=reason,

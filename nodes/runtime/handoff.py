@@ -6,23 +6,25 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from ..compaction_request import REQUEST, Memory
-from ..effects import Step
+from ..effects import Effects
 from ..events import CompactionEvent, emit
 from ..state import Draft
 from . import ledger_io
-from .node_context import NEW_THREAD, Turn, Update
+from .node_context import NEW_THREAD, NodeContext, Update
 
 
-def handed_over(turn: Turn, draft: Draft, after: Sequence[AnyMessage], goal: Memory | None) -> Step[Update]:
+def handed_over(
+    context: NodeContext, draft: Draft, after: Sequence[AnyMessage], goal: Memory | None
+) -> Effects[Update]:
     """End the run with a proved draft as `compaction["handoff"]`; the conversation here stays as it is.
 
     `after` is what the new thread begins with: header, summary with pins, and the round that has no answer yet.
     """
-    size, kept = turn.meter.request(after), {message.id for message in after}
-    outcome = ledger_io.outcome_of(turn, draft, "declined", reason=NEW_THREAD, tokens_after=size)
-    yield from ledger_io.close(turn, turn.draft_key, outcome)
+    size, kept = context.meter.request(after), {message.id for message in after}
+    outcome = ledger_io.outcome_of(context, draft, "declined", reason=NEW_THREAD, tokens_after=size)
+    yield from ledger_io.close(context, context.draft_key, outcome)
     emit(
-        turn.writer,
+        context.writer,
         CompactionEvent(
             verdict="declined",
             reason=NEW_THREAD,
@@ -33,8 +35,8 @@ def handed_over(turn: Turn, draft: Draft, after: Sequence[AnyMessage], goal: Mem
             compaction_id=None,
         ),
     )
-    pins = [name for name in turn.memory.get("pins") or () if name in kept]
-    memory: dict[str, Any] = {**turn.memory, **(goal or {}), "pins": pins}
+    pins = [name for name in context.memory.get("pins") or () if name in kept]
+    memory: dict[str, Any] = {**context.memory, **(goal or {}), "pins": pins}
     last = {
         "verdict": "declined",
         "reason": NEW_THREAD,

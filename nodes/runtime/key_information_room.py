@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 from ..config.settings import CompactionSettings
 from ..gate.invariants import Finding
 from ..selection.selector import Demand, Selection
-from ..summary.fallback_chain import Rung
+from ..summary.fallback_chain import Level
 from ..summary.key_information_text import fitted, key_share, ordered, original_request
 from .engine import Call, needs_summary, propose
 
@@ -26,24 +26,24 @@ class Proposal:
 
     chosen: Selection | Finding
     goal: Demand
-    told: Texts
+    key_information: Texts
 
 
-def bare(call: Call, messages: Sequence[AnyMessage], rung: Rung, demanded: Demanded) -> Proposal:
+def bare(call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded) -> Proposal:
     """The choice as it is without key information."""
     goal = demanded({})
-    return Proposal(chosen=propose(call, messages, rung, goal), goal=goal, told={})
+    return Proposal(chosen=propose(call, messages, level, goal), goal=goal, key_information={})
 
 
-def wants_key_information(settings: CompactionSettings, rung: Rung, first: Proposal) -> bool:
+def wants_key_information(settings: CompactionSettings, level: Level, first: Proposal) -> bool:
     """Whether key information will stand beside a summary of what this choice drops."""
-    if isinstance(first.chosen, Finding) or rung.hides or not settings.key_information:
+    if isinstance(first.chosen, Finding) or level.hides or not settings.key_information:
         return False
     return needs_summary(settings, first.chosen, first.goal)
 
 
 def with_key_information(
-    call: Call, messages: Sequence[AnyMessage], rung: Rung, demanded: Demanded, *, first: Proposal, texts: Texts
+    call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded, *, first: Proposal, texts: Texts
 ) -> Proposal:
     """The choice that leaves room for these texts; `first` is the one that leaves none.
 
@@ -55,11 +55,11 @@ def with_key_information(
     selector = call.selector(messages)
     least = selector.tokens(frozenset(range(len(messages))) - selector.untouchable, {})
     for left in (least, first.chosen.tokens):
-        told = fitted(texts, _budget(call, first.goal, left), call.meter.counter)
-        goal = demanded(told)
-        chosen = propose(call, messages, rung, goal) if any(told.values()) else first.chosen
+        key_information = fitted(texts, _budget(call, first.goal, left), call.meter.counter)
+        goal = demanded(key_information)
+        chosen = propose(call, messages, level, goal) if any(key_information.values()) else first.chosen
         if not isinstance(chosen, Finding):
-            return Proposal(chosen=chosen, goal=goal, told=told)
+            return Proposal(chosen=chosen, goal=goal, key_information=key_information)
     return first
 
 
@@ -69,11 +69,11 @@ def _budget(call: Call, goal: Demand, left: int) -> int:
     return call.meter.unscaled(max(0, min(key_share(call.settings, call.sizes.room), freed // 2)))
 
 
-def foreseen(call: Call, messages: Sequence[AnyMessage], rung: Rung, demanded: Demanded) -> Proposal:
+def foreseen(call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded) -> Proposal:
     """What a compaction would choose, as far as the messages themselves tell the key information: goal and pins."""
-    first = bare(call, messages, rung, demanded)
-    if not wants_key_information(call.settings, rung, first):
+    first = bare(call, messages, level, demanded)
+    if not wants_key_information(call.settings, level, first):
         return first
     known = {"goal": original_request(messages), "pins": ""}
     texts = {name: known[name] for name in ordered(call.settings.key_information) if name in known}
-    return with_key_information(call, messages, rung, demanded, first=first, texts=texts)
+    return with_key_information(call, messages, level, demanded, first=first, texts=texts)

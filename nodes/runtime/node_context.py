@@ -15,8 +15,8 @@ from langgraph_compaction.checkpoint import (
     AttemptKey,
 )
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest,
-    digest_all,
+    fingerprint,
+    fingerprint_all,
 )
 
 from ..compaction_request import REQUEST, Memory
@@ -26,17 +26,17 @@ from ..conversation.request import stand_ins
 from ..conversation.sizes import Sizes
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
-from ..effects import Step, arun, blocking, run
+from ..effects import Effects, arun, blocking, run
 from ..events import CompactionMetaEvent, emit
 from ..gate.invariants import Finding
 from ..selection.selector import Demand
 from ..selection.strategies.registry import check_named
 from ..selection.trigger_evaluation import check_own
-from ..state import Compaction, CompactionState, Draft, merge, with_ids
-from ..summary.fallback_chain import Ladder
+from ..state import CompactionChannel, CompactionState, Draft, merge, with_ids
+from ..summary.fallback_chain import FallbackChain
 from ..summary.key_information_sources import check_known
 from ..transitions import check_step
-from .dependencies import Collaborators, Model, model_name, window_of
+from .dependencies import Dependencies, Model, model_name, window_of
 from .engine import Call, demand
 
 Update = dict[str, Any]
@@ -46,13 +46,13 @@ NEW_THREAD = "new_thread"
 
 
 @dataclass(frozen=True)
-class Turn:
+class NodeContext:
     """One execution of one node. Everything here is read; a node answers with an update."""
 
     state: CompactionState
     config: RunnableConfig
     runtime: Runtime[Any]
-    team: Collaborators
+    dependencies: Dependencies
 
     @cached_property
     def messages(self) -> list[AnyMessage]:
@@ -60,18 +60,18 @@ class Turn:
         return with_ids(self.state["messages"])
 
     @property
-    def compaction(self) -> Compaction:
+    def compaction(self) -> CompactionChannel:
         """The small channel; empty on a thread's first turn."""
         return self.state.get("compaction") or {}
 
-    def after(self, changed: dict[str, Any], messages: list[AnyMessage] | None = None) -> "Turn":
+    def after(self, changed: dict[str, Any], messages: list[AnyMessage] | None = None) -> "NodeContext":
         """This turn as it is once these keys of the small channel, and these messages, are written."""
         state = cast("CompactionState", {**self.state, "compaction": merge(dict(self.compaction), changed)})
-        turn, known = replace(self, state=state), ("messages", "settings", "model")
-        vars(turn).update({name: value for name, value in vars(self).items() if name in known})
+        context, known = replace(self, state=state), ("messages", "settings", "model")
+        vars(context).update({name: value for name, value in vars(self).items() if name in known})
         if messages is not None:
-            vars(turn)["messages"] = messages
-        return turn
+            vars(context)["messages"] = messages
+        return context
 
     @property
     def memory(self) -> Memory:
@@ -99,10 +99,10 @@ class Turn:
     def settings(self) -> CompactionSettings:
         """The builder's settings with this run's overrides; any other context is a parent graph's own."""
         context = self.runtime.context
-        found = effective(self.team.settings, context if isinstance(context, CompactionOverrides) else None)
-        check_named(found.strategies, self.team.strategies)
-        check_own(found, self.team.triggers)
-        check_known(found.key_information, self.team.key_information)
+        found = effective(self.dependencies.settings, context if isinstance(context, CompactionOverrides) else None)
+        check_named(found.strategies, self.dependencies.strategies)
+        check_own(found, self.dependencies.triggers)
+        check_known(found.key_information, self.dependencies.key_information)
         return found
 
     @property
@@ -113,7 +113,7 @@ class Turn:
     @cached_property
     def model(self) -> Model | None:
         """The model of this call."""
-        return self.team.model_for(self.state, self.runtime)
+        return self.dependencies.model_for(self.state, self.runtime)
 
     @property
     def model_name(self) -> str:
@@ -123,19 +123,19 @@ class Turn:
     @property
     def must_settle(self) -> bool:
         """Whether blocking work is due before this node, such as reading the vocabulary of a counter that is new."""
-        self.team.counter_for(self.model, self.settings)
-        return bool(self.team.due)
+        self.dependencies.counter_for(self.model, self.settings)
+        return bool(self.dependencies.due)
 
     @property
     def counter(self) -> TokenCounter:
         """Its counter."""
-        return self.team.counter_for(self.model, self.settings)
+        return self.dependencies.counter_for(self.model, self.settings)
 
     @cached_property
     def meter(self) -> Meter:
         """Measures requests in the provider's tokens, as far as real usage has told them."""
         scale = (self.compaction.get("calibration") or {}).get(self.model_name, 1.0)
-        return Meter(self.counter, self.team.overhead(self.counter), scale)
+        return Meter(self.counter, self.dependencies.overhead(self.counter), scale)
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -144,7 +144,7 @@ class Turn:
         fixed = self.meter.scaled(self.meter.overhead + total(self.counter, system))
         window = window_of(self.settings, self.model)
         learned = (self.compaction.get("learned") or {}).get(self.model_name, window)
-        return self.team.sizes_for(self.model, self.settings, window=min(window, learned), fixed=fixed)
+        return self.dependencies.sizes_for(self.model, self.settings, window=min(window, learned), fixed=fixed)
 
     @cached_property
     def call(self) -> Call:
@@ -154,8 +154,8 @@ class Turn:
             sizes=self.sizes,
             meter=self.meter,
             pins=frozenset([*(self.memory.get("pins") or ()), *self._just_said()]),
-            redaction=self.team.redaction,
-            strategies=self.team.strategies,
+            redaction=self.dependencies.redaction,
+            strategies=self.dependencies.strategies,
             names_handles=self._can_recall,
         )
 
@@ -167,8 +167,8 @@ class Turn:
             before=before,
             last=last,
             pins=self.call.pinned_texts(self.messages),
-            most=self.compaction.get("most"),
-            full=self.compaction.get("full", False),
+            max_messages=self.compaction.get("max_messages"),
+            summarize_all=self.compaction.get("summarize_all", False),
             key_information=key_information,
             answered=self.compaction.get("route") == "end",
         )
@@ -185,9 +185,9 @@ class Turn:
         return here and self.settings.recall
 
     @property
-    def ladder(self) -> Ladder:
-        """The rungs that a compaction climbs."""
-        return self.team.ladder
+    def fallback_chain(self) -> FallbackChain:
+        """The levels that a compaction climbs."""
+        return self.dependencies.fallback_chain
 
     @cached_property
     def size(self) -> int:
@@ -202,7 +202,7 @@ class Turn:
             return None
         for index in range(len(self.messages) - 1, -1, -1):
             if self.messages[index].id == usage["message_id"]:
-                if digest(self.messages[index]) != usage["digest"]:
+                if fingerprint(self.messages[index]) != usage["fingerprint"]:
                     return None
                 return usage["tokens"] + self.meter.scaled(self._since(index))
         return None
@@ -221,7 +221,7 @@ class Turn:
     @property
     def turns_since_commit(self) -> int:
         """Inputs since the last compaction, or since a wish or a count of turns found nothing to compact."""
-        return self.compaction.get("turns", 0) - self.compaction.get("turns_then", 0)
+        return self.compaction.get("turns", 0) - self.compaction.get("turns_at_commit", 0)
 
     @property
     def thread_id(self) -> str | None:
@@ -253,21 +253,21 @@ class Turn:
 
     def now(self) -> float:
         """The wall clock."""
-        return self.team.now()
+        return self.dependencies.now()
 
-    def base_digest(self) -> str:
+    def base_fingerprint(self) -> str:
         """Digest of the conversation as it stands."""
-        return digest_all(cast("list[BaseMessage]", self.messages))
+        return fingerprint_all(cast("list[BaseMessage]", self.messages))
 
-    def key(self, base_digest: str, rung: int, attempt: int) -> AttemptKey:
+    def key(self, base_fingerprint: str, level: int, attempt: int) -> AttemptKey:
         """The key of an attempt's rows."""
-        return AttemptKey(self.thread_id or "", self.namespace, base_digest, rung, attempt)
+        return AttemptKey(self.thread_id or "", self.namespace, base_fingerprint, level, attempt)
 
     @property
     def draft_key(self) -> AttemptKey:
         """The key of the open draft's rows."""
         draft = self.draft
-        return self.key(draft["base_digest"], draft["rung"], draft["attempt"])
+        return self.key(draft["base_fingerprint"], draft["level"], draft["attempt"])
 
 
 def failed(draft: Draft, finding: Finding) -> Update:
@@ -276,18 +276,18 @@ def failed(draft: Draft, finding: Finding) -> Update:
     return {"compaction": {"step": "rollback", "draft": {**draft, "failure": failure}}}
 
 
-Body = Callable[[Turn], Step[Update]]
+Body = Callable[[NodeContext], Effects[Update]]
 """A node: it reads a turn and answers with an update."""
 
 
-def executed(name: str, body: Body, turn: Turn) -> Step[Update]:
+def executed(name: str, body: Body, context: NodeContext) -> Effects[Update]:
     """Run a node: first the blocking work that is due, on a worker thread where an event loop runs.
 
     Raises where the node names a next step that may not follow it.
     """
-    if turn.must_settle:
-        yield from blocking(turn.team.settle)
-    update = yield from body(turn)
+    if context.must_settle:
+        yield from blocking(context.dependencies.settle)
+    update = yield from body(context)
     check_step(name, update)
     return update
 
@@ -295,12 +295,12 @@ def executed(name: str, body: Body, turn: Turn) -> Step[Update]:
 class CompactionNode(RunnableLambda[Any, Any]):
     """A node that serves `invoke` and `ainvoke` with one body, and knows whom it works with."""
 
-    def __init__(self, name: str, body: Body, team: Collaborators) -> None:
+    def __init__(self, name: str, body: Body, dependencies: Dependencies) -> None:
         def call(state: CompactionState, config: RunnableConfig) -> Update:
-            return run(executed(name, body, Turn(state, config, get_runtime(), team)))
+            return run(executed(name, body, NodeContext(state, config, get_runtime(), dependencies)))
 
         async def acall(state: CompactionState, config: RunnableConfig) -> Update:
-            return await arun(executed(name, body, Turn(state, config, get_runtime(), team)))
+            return await arun(executed(name, body, NodeContext(state, config, get_runtime(), dependencies)))
 
         super().__init__(call, afunc=acall, name=name)
-        self.team = team
+        self.dependencies = dependencies

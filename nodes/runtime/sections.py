@@ -1,14 +1,14 @@
-"""A summary by sections: parts of what leaves, each summarised by itself, in one message."""
+"""A summary by sections: parts of what leaves, each summarized by itself, in one message."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..config.prompts import Language
 from ..conversation.transcript import message_id
-from ..effects import Step
+from ..effects import Effects
 from ..summary.summary_message import Chunk, quoted
 from ..text.quoting import clip, one_line
-from .summarize_chunks import Work, Written, limited, seen_of, summarise
+from .summarize_chunks import Work, WrittenSummary, limited, seen_of, summarize
 
 LEAST_SECTION = 40
 """Tokens of a section's summary under which one summary of the whole says more."""
@@ -22,16 +22,16 @@ EXCERPT_MESSAGES, EXCERPT_CHARS, EXCERPT_MOST = 3, 200, 500
 """What an excerpt shows: so many messages, characters of each, and characters in all."""
 
 
-def summarise_by_sections(work: Work) -> Step[Written]:
-    """Summarise the old part: by sections, where it has such, else as a whole.
+def summarize_by_sections(work: Work) -> Effects[WrittenSummary]:
+    """Summarize the old part: by sections, where it has such, else as a whole.
 
     Where the summary of a section is empty an excerpt stands in for it; where all are, the attempt has failed.
     """
-    sections, done = _divided(work), list[Written]()
+    sections, done = _divided(work), list[WrittenSummary]()
     if not sections:
-        return limited(work, (yield from summarise(work)))
+        return limited(work, (yield from summarize(work)))
     for section in sections:
-        done.append((yield from summarise(section)))
+        done.append((yield from summarize(section)))
         found = done[-1].finding
         if found and found.verdict != "rejected_empty":
             break
@@ -48,7 +48,7 @@ def _divided(work: Work) -> list[Work]:
 
     The section that holds an earlier summary absorbs it, and has two shares of the budget for that.
     """
-    if not work.sections or work.rung.is_deterministic:
+    if not work.sections or work.level.is_deterministic:
         return []
     counter, frame = work.call.meter.counter, HEADINGS[work.call.settings.language]
     parts = [replace(work, drop=part, sections=()) for part in work.sections]
@@ -60,7 +60,7 @@ def _divided(work: Work) -> list[Work]:
     return [replace(part, budget=share * count) for part, count in zip(parts, shares, strict=True)]
 
 
-def _excerpted(work: Work, written: Written) -> Written:
+def _excerpted(work: Work, written: WrittenSummary) -> WrittenSummary:
     """An earlier summary as it is, and the beginnings of the messages, within the budget."""
     counter, part = work.call.meter.counter, _excerpt(work)
     body = "\n".join(text for text in (work.earlier().body, part.text) if text)
@@ -76,9 +76,9 @@ def _excerpt(work: Work) -> Chunk:
     return Chunk(tuple(old), text, {name: (counter.text(a), counter.text(b)) for name, (a, b) in told.items()})
 
 
-def _together(sections: Sequence[Written], heading: str) -> Written:
+def _together(sections: Sequence[WrittenSummary], heading: str) -> WrittenSummary:
     """Sections as one summary, with what all of them cost, and with the finding of the last."""
-    return Written(
+    return WrittenSummary(
         body="\n".join(f"{heading.format(place)}\n{section.body}" for place, section in enumerate(sections, 1)),
         calls=sum(section.calls for section in sections),
         input_tokens=sum(section.input_tokens for section in sections),

@@ -1,4 +1,4 @@
-"""Have the old part summarised: all of it shown, chunk by chunk, each failure a finding."""
+"""Have the old part summarized: all of it shown, chunk by chunk, each failure a finding."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,10 +12,10 @@ from ..config.prompts import PROMPTS
 from ..conversation.earlier_summary import Earlier, absorbed
 from ..conversation.transcript import message_id
 from ..conversation.truncation import within
-from ..effects import Step
+from ..effects import Effects
 from ..gate.invariants import Finding
 from ..gate.substance import says_too_little
-from ..summary.fallback_chain import Rung
+from ..summary.fallback_chain import Level
 from ..summary.summarizer_call import Patience, Question, SummaryTimeoutError
 from ..summary.summarizers import SummaryRequest
 from ..summary.summary_message import Chunk, Reply, chunks, extract, old_part
@@ -28,11 +28,11 @@ LEAST_PIECE = 500
 MOST = 2
 """How many times longer than asked for a summary may be that only the next request holds."""
 PIECES = 4
-"""How many times smaller a piece is than what the summariser was shown at once before."""
+"""How many times smaller a piece is than what the summarizer was shown at once before."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class WrittenSummary:
     """A summary, and what it cost."""
 
     body: str
@@ -45,7 +45,7 @@ class Written:
     finding: Finding | None = None
     """What was wrong with the last reply, where no summary came about."""
 
-    def booked(self, reply: Reply) -> "Written":
+    def booked(self, reply: Reply) -> "WrittenSummary":
         """With this reply's usage added."""
         return replace(
             self,
@@ -57,20 +57,20 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """One old part that one rung summarises."""
+    """One old part that one level summarizes."""
 
     call: Call
-    rung: Rung
+    level: Level
     messages: Sequence[AnyMessage]
     drop: frozenset[int]
     budget: int
     """Most tokens of the summary's text."""
     originals: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
-    """By id, what an earlier compaction clipped: the summariser is shown the whole."""
+    """By id, what an earlier compaction clipped: the summarizer is shown the whole."""
     focus: str | None = None
     callbacks: Any = None
     sections: tuple[frozenset[int], ...] = ()
-    """Parts of what leaves that are summarised each by itself, in order."""
+    """Parts of what leaves that are summarized each by itself, in order."""
     clip: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
     """By id, what stays shortened."""
 
@@ -81,21 +81,21 @@ class Work:
     def old(self) -> list[AnyMessage]:
         """The originals of what leaves, redacted."""
         old = old_part(self.messages, self.drop)
-        return [self.call.told(self.originals.get(message_id(message), message)) for message in old]
+        return [self.call.redacted(self.originals.get(message_id(message), message)) for message in old]
 
     @cached_property
     def stays(self) -> tuple[AnyMessage, ...]:
         """What stays in view, as it will stand there, redacted."""
         left = (message for index, message in enumerate(self.messages) if index not in self.drop)
-        return tuple(self.call.told(self.clip.get(message_id(message), message)) for message in left)
+        return tuple(self.call.redacted(self.clip.get(message_id(message), message)) for message in left)
 
     def parts(self) -> list[Chunk]:
-        """What the summariser is shown, call by call."""
+        """What the summarizer is shown, call by call."""
         old, counter = self.old(), self.call.meter.counter
-        if self.rung.is_deterministic:
+        if self.level.is_deterministic:
             return [Chunk(tuple(old), "")]
         limit, guard = self._limit(), self.call.settings.summary_input_guard
-        if self.rung.in_pieces:
+        if self.level.in_pieces:
             whole = sum(chunk.tokens(counter) for chunk in chunks(old, limit, counter, guard))
             limit = max(LEAST_PIECE, min(limit, whole) // PIECES)
         return chunks(old, limit, counter, guard) or [Chunk((), "")]
@@ -137,16 +137,16 @@ class Work:
         return [Chunk((), "\n".join(group)) for group in groups]
 
 
-def summarise(work: Work) -> Step[Written]:
-    """Summarise the old part, chunk by chunk, each chunk updating the summary so far.
+def summarize(work: Work) -> Effects[WrittenSummary]:
+    """Summarize the old part, chunk by chunk, each chunk updating the summary so far.
 
-    A rung in pieces has each piece summarised by itself, and then all together. A reply that is no summary is
+    A level in pieces has each piece summarized by itself, and then all together. A reply that is no summary is
     asked for again with the defect named, `summary_retries` times.
     """
     earlier, parts = work.earlier(), work.parts()
-    written = Written(body=earlier.body, record=earlier.record)
+    written = WrittenSummary(body=earlier.body, record=earlier.record)
     shown = parts
-    if work.rung.in_pieces:
+    if work.level.in_pieces:
         if len(parts) == 1:
             return replace(written, finding=Finding("rejected_insufficient", "no_smaller_pieces"))
         texts: list[str] = []
@@ -167,7 +167,7 @@ def summarise(work: Work) -> Step[Written]:
     return replace(written, seen=seen_of(parts))
 
 
-def limited(work: Work, written: Written) -> Written:
+def limited(work: Work, written: WrittenSummary) -> WrittenSummary:
     """The summary cut to the size that the settings allow."""
     settings, counter = work.call.settings, work.call.meter.counter
     most, characters = settings.summary_max_tokens, settings.summary_max_chars
@@ -175,22 +175,22 @@ def limited(work: Work, written: Written) -> Written:
 
 
 def seen_of(parts: Sequence[Chunk]) -> dict[str, Any]:
-    """What a summariser saw: ids shown in full, and `[shown, of]` tokens of those that were cut."""
+    """What a summarizer saw: ids shown in full, and `[shown, of]` tokens of those that were cut."""
     cut = {key: list(value) for part in parts for key, value in part.cut.items()}
     full = [message_id(m) for part in parts for m in part.messages if message_id(m) not in cut]
     return {"full": full, "cut": cut}
 
 
-def _ask(work: Work, request: SummaryRequest, so_far: Written, *, most: int | None) -> Step[Written]:
+def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: int | None) -> Effects[WrittenSummary]:
     """One request, again where the error passes or the reply is no summary; all calls count.
 
     A reply that the next request is to hold has at most `most` tokens; the last one is the gate's to judge.
     """
     finding: Finding | None = None
     defect: str | None = None
-    left = 1 if work.rung.is_deterministic else work.call.settings.summary_retries + 1
+    left = 1 if work.level.is_deterministic else work.call.settings.summary_retries + 1
     while left > 0:
-        question = Question(work.rung.summarizer, replace(request, defect=defect))
+        question = Question(work.level.summarizer, replace(request, defect=defect))
         outcome = yield from _reply(question, _patience(work, left))
         left -= len(question.calls)
         so_far = replace(so_far, calls=so_far.calls + len(question.calls))
@@ -202,7 +202,7 @@ def _ask(work: Work, request: SummaryRequest, so_far: Written, *, most: int | No
         if isinstance(text, str):
             return replace(so_far, body=text, record=outcome.record)
         finding, defect = text, text.reason
-        if work.rung.in_pieces:  # the same defects were named before, to no avail
+        if work.level.in_pieces:  # the same defects were named before, to no avail
             break
     return replace(so_far, finding=finding)
 
@@ -210,7 +210,7 @@ def _ask(work: Work, request: SummaryRequest, so_far: Written, *, most: int | No
 def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
     """The summary in a reply, or what is wrong with it. A digest or a notice is not asked how much it says."""
     text = extract(reply)
-    if isinstance(text, Finding) or work.rung.is_deterministic:
+    if isinstance(text, Finding) or work.level.is_deterministic:
         return text
     if says_too_little(text, f"{request.conversation}\n{request.earlier or ''}"):
         return Finding("rejected_not_a_summary", "too_little_content", f"{len(text)} characters")
@@ -222,10 +222,10 @@ def _patience(work: Work, calls: int) -> Patience:
     return Patience(seconds=settings.summary_timeout_s, calls=calls, pause=settings.summary_backoff_s)
 
 
-def _reply(question: Question, patience: Patience) -> Step[Reply | Finding]:
+def _reply(question: Question, patience: Patience) -> Effects[Reply | Finding]:
     try:
         return (yield from question.ask(patience))
-    except SummaryTimeoutError as error:  # the next rung is quicker than two more calls that stall
+    except SummaryTimeoutError as error:  # the next level is quicker than two more calls that stall
         return Finding("failed_transient", STALLED, str(error), "transient")
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         return failure(error, "summary_exception")

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ..config.triggers import Hook, Unit, share
-from ..effects import Step
+from ..effects import Effects
 from ..errors import ContextExhaustedError
 from ..events import PreCompactEvent, TriggerSource, emit, log, warning_event
 from ..selection.breaker import Past, held_off
-from ..selection.trigger_evaluation import Decision, Reading, Standing, decide, firing
+from ..selection.trigger_evaluation import Decision, Reading, TriggerHistory, decide, firing
 from ..state import Route
 from .ledger_io import note
-from .node_context import Turn
+from .node_context import NodeContext
 
 ON: Mapping[str, str] = {"compact": "selective_compaction", "confirm": "confirm", "choose": "confirm"}
 
@@ -19,38 +19,38 @@ HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_mo
 """The hook at which each check asks the triggers."""
 
 
-def check(turn: Turn, size: int, source: TriggerSource, route: Route) -> Step[dict[str, Any]]:
+def check(context: NodeContext, size: int, source: TriggerSource, route: Route) -> Effects[dict[str, Any]]:
     """Ask the triggers about a request of `size` tokens; the keys of the `compaction` channel that follow.
 
     `size` may leave out what came last; a request that is to be sent counts as over the limit where all of it is.
     Raises `ContextExhaustedError` over the limit where nobody can be asked and the settings refuse to compact
     unasked.
     """
-    marked = turn.compaction.get("marked")
+    marked = context.compaction.get("marked")
     reading = Reading(
         hook=HOOKS[source],
         size=size,
-        sizes=turn.sizes,
-        messages=turn.messages,
-        turns=turn.turns_since_commit,
-        in_vain=cast("Mapping[Unit, int]", turn.compaction.get("in_vain") or {}),
+        sizes=context.sizes,
+        messages=context.messages,
+        turns=context.turns_since_commit,
+        in_vain=cast("Mapping[Unit, int]", context.compaction.get("in_vain") or {}),
         marked=marked,
     )
-    fired = firing(reading, turn.settings, turn.team.triggers)
+    fired = firing(reading, context.settings, context.dependencies.triggers)
     if fired is None:
-        return {"step": route, "route": route, **_warned(turn, size, source)}
+        return {"step": route, "route": route, **_warned(context, size, source)}
     name = source if fired.name == "tokens" else fired.name
-    emit(turn.writer, PreCompactEvent(trigger=name, current_tokens=size, threshold=turn.sizes.trigger))
-    due = turn.size if route == "model" and turn.size > turn.sizes.limit else size
-    decision = decide(due, turn.sizes, standing(turn), answered=route == "end")
+    emit(context.writer, PreCompactEvent(trigger=name, current_tokens=size, threshold=context.sizes.trigger))
+    due = context.size if route == "model" and context.size > context.sizes.limit else size
+    decision = decide(due, context.sizes, standing(context), answered=route == "end")
     if decision == "deferred":
-        reason = held_off(past(turn), turn.settings)
+        reason = held_off(past(context), context.settings)
         log.info("Skipping a compaction during the cool-down (冷却中，跳过压缩): %s", reason)
-        yield from note(turn, name, "deferred_cooldown", size, reason=reason)
-    if decision in ("confirm", "choose") and not turn.can_ask:
-        decision = yield from _unasked(turn, name, due, decision)
+        yield from note(context, name, "deferred_cooldown", size, reason=reason)
+    if decision in ("confirm", "choose") and not context.can_ask:
+        decision = yield from _unasked(context, name, due, decision)
     heard: dict[str, Any] = {"marked": None} if marked else {}
-    warned = {} if decision in ON else _warned(turn, size, source)
+    warned = {} if decision in ON else _warned(context, size, source)
     return {
         **heard,
         **warned,
@@ -58,49 +58,49 @@ def check(turn: Turn, size: int, source: TriggerSource, route: Route) -> Step[di
         "route": route,
         "trigger": name,
         "focus": None,
-        "full": fired.full,
-        "most": fired.most,
-        "choosing": turn.meter.request(turn.messages) if decision == "choose" else 0,
+        "summarize_all": fired.full,
+        "max_messages": fired.most,
+        "awaiting_choice": context.meter.request(context.messages) if decision == "choose" else 0,
     }
 
 
-def _warned(turn: Turn, size: int, source: TriggerSource) -> dict[str, bool]:
+def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str, bool]:
     """Warn where the conversation has grown to `warn_ratio`, once until the next commit."""
-    ratio, base = turn.settings.warn_ratio, turn.sizes.base
-    if source == "input" or ratio is None or size < share(base, ratio) or turn.compaction.get("warned"):
+    ratio, base = context.settings.warn_ratio, context.sizes.base
+    if source == "input" or ratio is None or size < share(base, ratio) or context.compaction.get("warned"):
         return {}
-    emit(turn.writer, warning_event(size, base, turn.sizes.trigger))
+    emit(context.writer, warning_event(size, base, context.sizes.trigger))
     return {"warned": True}
 
 
-def _unasked(turn: Turn, trigger: str, size: int, due: Decision) -> Step[Decision]:
+def _unasked(context: NodeContext, trigger: str, size: int, due: Decision) -> Effects[Decision]:
     """What is done where a person should be asked and nobody can answer: `proceed` compacts, `refuse` does not.
 
     Over the limit a refusal is an error: the request cannot be sent as it is.
     """
-    if turn.settings.on_no_handler == "proceed":
+    if context.settings.on_no_handler == "proceed":
         return "compact"
-    yield from note(turn, trigger, "declined", size, reason="nobody_to_ask")
+    yield from note(context, trigger, "declined", size, reason="nobody_to_ask")
     if due == "choose":
-        raise ContextExhaustedError(nobody_to_ask(turn))
+        raise ContextExhaustedError(nobody_to_ask(context))
     return "declined"
 
 
-def standing(turn: Turn) -> Standing:
+def standing(context: NodeContext) -> TriggerHistory:
     """What the thread's past says."""
-    return Standing(
-        held_off=held_off(past(turn), turn.settings),
-        declined_at=turn.compaction.get("declined_at"),
-        asks_first=turn.settings.require_confirmation,
-        undone=turn.compaction.get("held", False),
+    return TriggerHistory(
+        held_off=held_off(past(context), context.settings),
+        declined_at=context.compaction.get("declined_at"),
+        asks_first=context.settings.require_confirmation,
+        undone=context.compaction.get("held", False),
     )
 
 
-def past(turn: Turn) -> Past:
+def past(context: NodeContext) -> Past:
     """What the breaker judges."""
-    compaction = turn.compaction
+    compaction = context.compaction
     return Past(
-        now=turn.now(),
+        now=context.now(),
         cooldown_until=compaction.get("cooldown_until", 0.0),
         failures=compaction.get("streak", 0),
         ineffective=compaction.get("ineffective", 0),
@@ -109,11 +109,11 @@ def past(turn: Turn) -> Past:
     )
 
 
-def nobody_to_ask(turn: Turn) -> str:
+def nobody_to_ask(context: NodeContext) -> str:
     """The error over the limit where nobody can be asked and the settings refuse to compact unasked."""
     return (
-        f"the request holds {turn.size} tokens and the limit is {turn.sizes.limit}; it was not sent. A person has to "
-        "be asked before a compaction (require_confirmation), nobody can answer without a checkpointer, and "
+        f"the request holds {context.size} tokens and the limit is {context.sizes.limit}; it was not sent. A person "
+        "has to be asked before a compaction (require_confirmation), nobody can answer without a checkpointer, and "
         "on_no_handler='refuse' compacts nothing unasked: give checkpointer=..., set on_no_handler='proceed', call "
         "compact_now, or send fewer messages"
     )

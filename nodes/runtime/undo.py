@@ -13,20 +13,20 @@ from langgraph_compaction.checkpoint import (
     UnknownAttemptError,
 )
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest_all,
+    fingerprint_all,
 )
 
 from ..compaction_request import NO_REQUEST, REQUEST
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
-from ..effects import Step, querying
+from ..effects import Effects, querying
 from ..events import CompactionEvent, emit, log, replaced_event
 from ..gate.invariants import Finding
 from ..state import FOCUS_CHARACTERS, STATE_VERSION, replace
 from ..text.quoting import clip
 from .failure_description import failure
-from .ledger_io import abandon, told
-from .node_context import Turn, Update
+from .ledger_io import abandon, write_ledger
+from .node_context import NodeContext, Update
 
 LAST = "last"
 """The compaction that a wish to undo means where it names none."""
@@ -44,7 +44,7 @@ def undone(before: Before) -> dict[str, Any]:
         "pending": None,
         "usage": None,
         "streak": 0,
-        "rung": 0,
+        "level": 0,
         "tried": [],
         "unproven": False,
         "held": True,
@@ -73,7 +73,7 @@ def tell_ledger(
 ) -> None:
     """Write down that compactions were undone; their own rows stay as they are, because a fork may rest on them."""
     compaction, messages = state["compaction"], state["messages"]
-    key = AttemptKey(thread, namespace, f"undo {compaction.get('head')} {digest_all(messages)}", 0, 0)
+    key = AttemptKey(thread, namespace, f"undo {compaction.get('head')} {fingerprint_all(messages)}", 0, 0)
     outcome = Outcome(
         verdict="undone", now=now, detail=", ".join(before.undone), tokens_after=total(counter, before.messages)
     )
@@ -95,48 +95,48 @@ def is_undo(request: Mapping[str, Any]) -> bool:
     return "undo" in request or "release" in request
 
 
-def unheard(turn: Turn, fault: str) -> Update:
+def unheard(context: NodeContext, fault: str) -> Update:
     """Drop what is no request, and end the run with the error, which the model's node raises: this update stays."""
     log.warning("%s", fault)
     last = {"verdict": "noop", "reason": NO_REQUEST, "detail": clip(fault, FOCUS_CHARACTERS)}
-    step = "end" if turn.team.embedded else "model"
+    step = "end" if context.dependencies.embedded else "model"
     return {"compaction": {"request": None, "step": step, "route": "end", "last": last}, REQUEST: None}
 
 
-def taken_back(turn: Turn, request: Mapping[str, Any]) -> Step[Update]:
+def taken_back(context: NodeContext, request: Mapping[str, Any]) -> Effects[Update]:
     """The update by which an undo or a release is done; the turn ends with it and the model is not called.
 
     What cannot be undone changes nothing: `compaction["last"]` and an event say why.
     """
     if request.get("release"):
         return {"compaction": {**_ENDED, "held": False}}
-    found = yield from _found(turn, request)
+    found = yield from _found(context, request)
     if isinstance(found, Finding):
-        _tell(turn, found.verdict, found.reason, after=turn.size)
+        _tell(context, found.verdict, found.reason, after=context.size)
         last = {"verdict": found.verdict, "reason": found.reason, "detail": clip(found.detail, FOCUS_CHARACTERS)}
         return {"compaction": {**_ENDED, "last": last}}
-    yield from abandon(turn)
-    yield from told(turn, lambda: _tell_ledger(turn, found))
-    _tell(turn, "undone", after=_tokens(turn, found), compaction_id=found.undone[0])
-    emit(turn.writer, replaced_event(len(found.messages)))
+    yield from abandon(context)
+    yield from write_ledger(context, lambda: _tell_ledger(context, found))
+    _tell(context, "undone", after=_tokens(context, found), compaction_id=found.undone[0])
+    emit(context.writer, replaced_event(len(found.messages)))
     return {"messages": replace(found.messages), "compaction": undone(found)}
 
 
-def _found(turn: Turn, request: Mapping[str, Any]) -> Step[Before | Finding]:
+def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Before | Finding]:
     """What would stand again, or why nothing is undone."""
-    if (hindrance := _hindrance(turn)) is not None:
+    if (hindrance := _hindrance(context)) is not None:
         return hindrance
-    wanted, thread, head = request["undo"], str(turn.thread_id), turn.compaction.get("head")
-    records, name = turn.team.records, None if wanted in (LAST, True) else str(wanted)
+    wanted, thread, head = request["undo"], str(context.thread_id), context.compaction.get("head")
+    records, name = context.dependencies.records, None if wanted in (LAST, True) else str(wanted)
     try:
         found = yield from querying(
-            records, lambda: records.before(thread, turn.messages, head=head, compaction_id=name)
+            records, lambda: records.before(thread, context.messages, head=head, compaction_id=name)
         )
     except UnknownAttemptError as error:
         return Finding("noop", "nothing_to_undo", str(error))
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         return failure(error, "undo")
-    tokens, limit = _tokens(turn, found), turn.sizes.limit
+    tokens, limit = _tokens(context, found), context.sizes.limit
     if tokens > limit and not request.get("force"):
         return Finding(
             "noop", "over_limit", f'{over_limit(found, tokens, limit)}. "force": true undoes it all the same'
@@ -144,41 +144,43 @@ def _found(turn: Turn, request: Mapping[str, Any]) -> Step[Before | Finding]:
     return found
 
 
-def _hindrance(turn: Turn) -> Finding | None:
-    if turn.team.embedded:
+def _hindrance(context: NodeContext) -> Finding | None:
+    if context.dependencies.embedded:
         detail = "the compaction is a node of another graph: `langgraph-compaction undo` takes it back"
         return Finding("noop", "embedded", detail)
-    if turn.thread_id is None:
+    if context.thread_id is None:
         return Finding("noop", "no_thread", "without a thread_id nothing is kept that could stand again")
-    if Transcript(turn.messages).has_open_call:
+    if Transcript(context.messages).has_open_call:
         return Finding("noop", "calls_open", "tool calls of this thread are waiting: resume it first")
     return None
 
 
-def _tokens(turn: Turn, before: Before) -> int:
-    return turn.meter.request(cast("list[AnyMessage]", before.messages))
+def _tokens(context: NodeContext, before: Before) -> int:
+    return context.meter.request(cast("list[AnyMessage]", before.messages))
 
 
-def _tell_ledger(turn: Turn, before: Before) -> None:
+def _tell_ledger(context: NodeContext, before: Before) -> None:
     tell_ledger(
-        turn.team.records,
-        str(turn.thread_id),
-        {"compaction": turn.compaction, "messages": turn.messages},
+        context.dependencies.records,
+        str(context.thread_id),
+        {"compaction": context.compaction, "messages": context.messages},
         before,
-        counter=turn.counter,
-        now=turn.now(),
-        namespace=turn.namespace,
+        counter=context.counter,
+        now=context.now(),
+        namespace=context.namespace,
     )
 
 
-def _tell(turn: Turn, verdict: str, reason: str = "", *, after: int, compaction_id: str | None = None) -> None:
+def _tell(
+    context: NodeContext, verdict: str, reason: str = "", *, after: int, compaction_id: str | None = None
+) -> None:
     event = CompactionEvent(
         verdict=verdict,
         reason=reason,
         strategy="undo",
-        tokens_before=turn.size,
+        tokens_before=context.size,
         tokens_after=after,
         blocks_dropped=0,
         compaction_id=compaction_id,
     )
-    emit(turn.writer, event)
+    emit(context.writer, event)

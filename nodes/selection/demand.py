@@ -19,8 +19,8 @@ class Demand:
     """The least that a summary needs, for a strategy that divides the room by itself."""
     messages: int | None = None
     """Most messages in view, where it was their number that fired; the summary is one of them."""
-    full: bool = False
-    """Whether the whole conversation is to be summarised, whatever the strategies would keep."""
+    summarize_all: bool = False
+    """Whether the whole conversation is to be summarized, whatever the strategies would keep."""
     must_fit: bool = False
     """Whether the request cannot be sent as it is: it is over the limit, or the provider has refused it."""
     step_notice: int = 0

@@ -1,4 +1,4 @@
-"""The last rung: hide the oldest messages until the request fits. Needs no model and always ends."""
+"""The last level: hide the oldest messages until the request fits. Needs no model and always ends."""
 
 from bisect import bisect_left
 

@@ -36,10 +36,10 @@ class Selection:
     owes_summary: bool = False
     """Whether an earlier summary leaves, a pin, the last user message or a step that the model waits for: something
     must stand in their place."""
-    summarise: bool | None = None
-    """Whether what leaves is summarised; `None`: as `summary_mode` says."""
+    summarize: bool | None = None
+    """Whether what leaves is summarized; `None`: as `summary_mode` says."""
     sections: tuple[frozenset[int], ...] = ()
-    """Parts of what leaves that are summarised each by itself, in order; together all of it, or none."""
+    """Parts of what leaves that are summarized each by itself, in order; together all of it, or none."""
     name: str = ""
     """The strategies it comes from."""
 
@@ -59,12 +59,12 @@ class Choice:
     """Newest rounds whose dialogue the choice promises to leave verbatim; the gate holds it to that."""
     enough: int | None = None
     """Tokens at or under which no further choice is looked at; `None`: whatever fits is enough."""
-    summarise: bool | None = None
-    """Whether what leaves is summarised; `None`: as `summary_mode` says."""
+    summarize: bool | None = None
+    """Whether what leaves is summarized; `None`: as `summary_mode` says."""
     summary: int | None = None
     """Least tokens that it leaves for the summary; `None`: as the demand says."""
     sections: tuple[frozenset[int], ...] = ()
-    """Parts of what leaves that are summarised each by itself, in order; what is in none goes with the next."""
+    """Parts of what leaves that are summarized each by itself, in order; what is in none goes with the next."""
     name: str = ""
     """The strategy that made it, where one acts through another."""
     takes_input: bool = False
@@ -93,19 +93,19 @@ class Selector:
         drop = choice.drop - fixed
         broken = {i for block in self.view.blocks if not drop.issuperset(block.indexes) for i in block.indexes}
         drop -= broken
-        if self._is_summarised(demand, choice, drop):
+        if self._is_summarized(demand, choice, drop):
             drop |= self.summaries - fixed  # the new one stands for them too
         alone = drop <= self.summaries
         if alone and self.tokens(frozenset(), choice.clip) <= demand.ceiling:
-            drop = frozenset()  # an earlier summary alone is nothing to summarise
+            drop = frozenset()  # an earlier summary alone is nothing to summarize
         found = self.selection(demand, drop, choice.clip, floor=choice.floor)
         sections = _dealt(drop, choice.sections)
-        return replace(found, summarise=choice.summarise, sections=sections, name=choice.name)
+        return replace(found, summarize=choice.summarize, sections=sections, name=choice.name)
 
-    def _is_summarised(self, demand: Demand, choice: Choice, drop: frozenset[int]) -> bool:
+    def _is_summarized(self, demand: Demand, choice: Choice, drop: frozenset[int]) -> bool:
         """Whether a summary of what leaves is certain."""
-        if not drop or choice.summarise is not None:
-            return bool(drop) and bool(choice.summarise)
+        if not drop or choice.summarize is not None:
+            return bool(drop) and bool(choice.summarize)
         return self.settings.summary_mode != "if_needed" or self.tokens(drop, choice.clip) > demand.aim
 
     @cached_property

@@ -24,7 +24,7 @@ def _fitting(selector: Selector, demand: Demand, tried: Iterable[Choice]) -> Sel
     for choice in tried:
         found = selector.closed(demand, choice)
         need = demand.summary if choice.summary is None else choice.summary
-        need = need if found.drop and (found.summarise is not False or found.owes_summary) else 0
+        need = need if found.drop and (found.summarize is not False or found.owes_summary) else 0
         if found.tokens + need > demand.ceiling or _too_many(selector, demand, found):
             continue
         if choice.enough is None or found.tokens + need <= choice.enough:
@@ -45,8 +45,8 @@ def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strateg
     input in it, where `long_input` does.
     """
     last_resort = selector.settings.summary_mode == "last_resort"
-    before = Choice(summarise=False if last_resort else None)
-    named = deque(() if demand.full else selector.settings.strategies)
+    before = Choice(summarize=False if last_resort else None)
+    named = deque(() if demand.summarize_all else selector.settings.strategies)
     while named:
         name, latest = named.popleft(), None
         for choice in _on_the_rest(selector, before.drop, strategies[name], demand):
@@ -55,7 +55,7 @@ def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strateg
         if latest is not None:
             before = latest
             named = named if latest.then is None else deque(latest.then)
-    if demand.full or last_resort:
+    if demand.summarize_all or last_resort:
         yield from (replace(choice, name="full") for choice in full(selector, demand))
     if selector.yielding:
         yield with_input(selector, demand)
@@ -66,7 +66,7 @@ def with_input(selector: Selector, demand: Demand) -> Choice:
     must = selector.untouchable - selector.yielding
     drop = frozenset(range(len(selector.view.messages))) - must
     clip = selector.tight_clip(must, drop, demand.aim - demand.least)
-    return Choice(drop=drop, clip=clip, summary=demand.least, summarise=True, takes_input=True, name="with_input")
+    return Choice(drop=drop, clip=clip, summary=demand.least, summarize=True, takes_input=True, name="with_input")
 
 
 def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
@@ -87,7 +87,7 @@ def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
                 drop=drop,
                 clip=selector.tight_clip(must, drop, demand.ceiling - least, texts=True),
                 summary=least,
-                summarise=True,
+                summarize=True,
                 takes_input=takes_input,
                 takes_steps=count > 0,
                 name="forced",
@@ -95,10 +95,10 @@ def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def _after(before: Choice, choice: Choice, name: str) -> Choice:
-    """A choice with what the ones before it say: who made it, and whether what left is summarised."""
+    """A choice with what the ones before it say: who made it, and whether what left is summarized."""
     names = [*before.name.split(">"), choice.name or name] if before.name else [choice.name or name]
-    summarise = before.summarise if before.summarise or choice.summarise is None else choice.summarise
-    return replace(choice, name=">".join(names), summarise=summarise)
+    summarize = before.summarize if before.summarize or choice.summarize is None else choice.summarize
+    return replace(choice, name=">".join(names), summarize=summarize)
 
 
 def _on_the_rest(selector: Selector, gone: frozenset[int], strategy: Strategy, demand: Demand) -> Iterator[Choice]:

@@ -111,7 +111,7 @@ def _reached(reading: Reading, settings: CompactionSettings, own: Mapping[str, O
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class TriggerHistory:
     """What of a thread's past bears on the decision."""
 
     held_off: str = ""
@@ -122,10 +122,10 @@ class Standing:
     """Whether the last compaction was undone and the thread not released since."""
 
 
-UNTROUBLED = Standing()
+UNTROUBLED = TriggerHistory()
 
 
-def decide(size: int, sizes: Sizes, standing: Standing = UNTROUBLED, *, answered: bool = False) -> Decision:
+def decide(size: int, sizes: Sizes, standing: TriggerHistory = UNTROUBLED, *, answered: bool = False) -> Decision:
     """What to do about a request of `size` tokens for which a trigger fired; `answered`: the turn is over.
 
     Over the limit nothing is deferred or held off. Where a person is asked first, they choose there how the
@@ -144,7 +144,7 @@ def decide(size: int, sizes: Sizes, standing: Standing = UNTROUBLED, *, answered
     return "declined" if declined else "confirm"
 
 
-def _over_the_limit(standing: Standing, *, answered: bool) -> Decision:
+def _over_the_limit(standing: TriggerHistory, *, answered: bool) -> Decision:
     if not standing.asks_first:
         return "compact"
     if not answered:

@@ -1,4 +1,4 @@
-"""Key information beside a summary, whatever the summariser writes: rendered and bounded."""
+"""Key information beside a summary, whatever the summarizer writes: rendered and bounded."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ def blocks(key: Mapping[str, str], pinned: str) -> tuple[str, str]:
 
 
 def section(name: str, text: str) -> str:
-    """One piece of key information as a labelled quotation that its text cannot close."""
+    """One piece of key information as a labeled quotation that its text cannot close."""
     title = TITLES.get(name, "Further information, for reference:")
     return f'{title}\n<key name="{name}">\n{escape(_UNPRINTABLE.sub(" ", text), quote=False)}\n</key>'
 

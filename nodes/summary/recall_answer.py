@@ -86,7 +86,7 @@ def excerpt(message: BaseMessage, query: str, *, max_tokens: int, counter: Token
 
 
 def _around(worth: Sequence[int], index: int) -> float:
-    """A piece's own worth, and a little of its neighbours'."""
+    """A piece's own worth, and a little of its neighbors'."""
     beside = worth[max(0, index - 1) : index + 2]
     return worth[index] + sum(beside) / 4
 

@@ -1,4 +1,4 @@
-"""Asking a summariser: in an empty context, for so long, and again where a failure passes by itself."""
+"""Asking a summarizer: in an empty context, for so long, and again where a failure passes by itself."""
 
 import asyncio
 import contextvars
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from langchain_core.runnables import Runnable, RunnableLambda
 from tenacity import wait_exponential_jitter
 
-from ..effects import Step, blocking, either
+from ..effects import Effects, blocking, either
 from ..providers.overflow import classify
 from .summarizers import Summarizer, SummaryRequest, is_deterministic
 from .summary_message import Reply
@@ -24,10 +24,10 @@ _FIRST_PAUSE = "multiplier" if "multiplier" in signature(wait_exponential_jitter
 
 
 class SummaryTimeoutError(TimeoutError):
-    """The summariser gave no answer in the time that asking it may take."""
+    """The summarizer gave no answer in the time that asking it may take."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"the summariser gave no answer within {seconds} s (summary_timeout_s)")
+        super().__init__(f"the summarizer gave no answer within {seconds} s (summary_timeout_s)")
 
 
 class PassingError(Exception):
@@ -36,7 +36,7 @@ class PassingError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long and how often a summariser is asked."""
+    """How long and how often a summarizer is asked."""
 
     seconds: float
     """For the whole question, its pauses included."""
@@ -48,17 +48,17 @@ class Patience:
 
 @dataclass(frozen=True)
 class Question:
-    """One request to one summariser, with what it took."""
+    """One request to one summarizer, with what it took."""
 
     summarizer: Summarizer
     request: SummaryRequest
     calls: list[None] = field(default_factory=list[None])
     """One entry for each call that was made."""
 
-    def ask(self, patience: Patience) -> Step[Reply]:
+    def ask(self, patience: Patience) -> Effects[Reply]:
         """Ask. An error is raised as it came, `SummaryTimeoutError` after the time, `TypeError` for no reply.
 
-        A summariser that needs nobody's answer has no time-out: on a busy machine too it must come to its end.
+        A summarizer that needs nobody's answer has no time-out: on a busy machine too it must come to its end.
         """
         if is_deterministic(self.summarizer):
             self.calls.append(None)
@@ -73,7 +73,7 @@ class Question:
             raise passing.__cause__ or passing from None
         if not isinstance(reply, Reply):
             name, kind = self.summarizer.name, type(reply).__name__
-            raise TypeError(f"the summariser {name!r} returned a {kind}, not a Reply")
+            raise TypeError(f"the summarizer {name!r} returned a {kind}, not a Reply")
         return reply
 
     def _retried(self, patience: Patience) -> Runnable[Any, Any]:
@@ -142,7 +142,7 @@ async def abounded(call: Callable[[], Awaitable[T]], seconds: float) -> T:
             return await task
     except TimeoutError:
         if task.done() and not task.cancelled():
-            raise  # the summariser's own
+            raise  # the summarizer's own
         raise SummaryTimeoutError(seconds) from None
     finally:
         task.cancel()

@@ -22,12 +22,12 @@ TAGS = ["nostream", "compaction"]
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryRequest:
-    """What one call of a summariser is asked to stand for."""
+    """What one call of a summarizer is asked to stand for."""
 
     messages: tuple[AnyMessage, ...]
     """The originals that leave the view, or one chunk of them."""
     conversation: str
-    """The same as escaped text, fitted to the summariser's input."""
+    """The same as escaped text, fitted to the summarizer's input."""
     earlier: str | None
     """The summary so far, which the new one replaces and absorbs."""
     record: Mapping[str, Any] | None
@@ -117,7 +117,7 @@ class DigestSummarizer:
 
 @dataclass(frozen=True)
 class NoticeSummarizer:
-    """The last rung's text: that something left, and as much of the earlier summary as fits."""
+    """The last level's text: that something left, and as much of the earlier summary as fits."""
 
     name: str = "hide"
     whole: bool = True
@@ -186,7 +186,7 @@ def _finish_reason(answer: AIMessage) -> str | None:
 
 
 def summarizer_of(given: Any) -> Summarizer:
-    """The summariser that a builder's argument means; raises `SettingsError` for anything else."""
+    """The summarizer that a builder's argument means; raises `SettingsError` for anything else."""
     if given in (None, "digest"):
         return DigestSummarizer()
     if isinstance(given, BaseChatModel):
@@ -196,7 +196,7 @@ def summarizer_of(given: Any) -> Summarizer:
     if isinstance(given, Summarizer):
         return given
     raise SettingsError(
-        f"summarizer={given!r} is not a summariser: give a chat model, a compiled graph, an object with "
+        f"summarizer={given!r} is not a summarizer: give a chat model, a compiled graph, an object with "
         'name, summarize and asummarize, or "digest"'
     )
 

@@ -1,4 +1,4 @@
-"""A summary: what the summariser is shown, what counts as a summary, and the message that carries it."""
+"""A summary: what the summarizer is shown, what counts as a summary, and the message that carries it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ _WITHHELD = frozenset({"content_filter", "safety", "refusal", "blocklist", "proh
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What a summariser gave back."""
+    """What a summarizer gave back."""
 
     content: Any
     """Text, content blocks, or `None`."""
@@ -69,7 +69,7 @@ def old_part(messages: Sequence[AnyMessage], drop: frozenset[int]) -> list[AnyMe
 def chunks(
     messages: Sequence[AnyMessage], budget: int, counter: TokenCounter, guard: InputGuard | None = None
 ) -> list[Chunk]:
-    """The conversation in parts of at most `budget` tokens, so that the summariser sees all of it.
+    """The conversation in parts of at most `budget` tokens, so that the summarizer sees all of it.
 
     A single message over the budget is shown with its beginning and its end, and so is a conversation of more
     characters than a guard lets pass.
@@ -143,7 +143,7 @@ def _ends(chunk: Chunk, budget: int, counter: TokenCounter) -> str:
 
 
 def quoted(message: AnyMessage) -> str:
-    """A message as escaped, labelled text: data that cannot close its own quotation."""
+    """A message as escaped, labeled text: data that cannot close its own quotation."""
     role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
     name = f' name="{escape(message.name)}"' if isinstance(message, ToolMessage) and message.name else ""
     lines = [escape(text, quote=False) for text in _spoken(message)]
@@ -164,7 +164,7 @@ def extract(reply: Reply) -> str | Finding:
     text = reply.content if isinstance(reply.content, str) else _text(reply.content)
     finish = (reply.finish_reason or "").lower()
     if reply.has_tool_calls:
-        return Finding("rejected_tool_call", "tool_call", "the summariser called a tool")
+        return Finding("rejected_tool_call", "tool_call", "the summarizer called a tool")
     if finish in _WITHHELD:
         return Finding("rejected_not_a_summary", "refusal", f"finish_reason={finish}")
     if not text.strip():
@@ -210,7 +210,7 @@ def summary_message(
 ) -> HumanMessage:
     """The message that stands for the old part: user role, the text in a frame that says what it is.
 
-    Key information, facts and pinned texts are rendered here, whatever the summariser wrote. Its id comes from the
+    Key information, facts and pinned texts are rendered here, whatever the summarizer wrote. Its id comes from the
     compaction, so that a step that runs again writes the same message. With `handles`, those of earlier compactions,
     a line names them and this one's for `recall`. `step` are the calls, and those with a result, of a step for which
     it stands and that the model has not gone on from: a line tells the model of it.

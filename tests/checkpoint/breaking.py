@@ -107,7 +107,7 @@ CUT_SHORT: dict[str, Callable[[], Exception]] = {
 
 REFUSALS: dict[str, tuple[str, Callable[[], Exception]]] = {
     "deadlock, postgresql": ("postgresql", lambda: psycopg.errors.DeadlockDetected("deadlock detected")),
-    "serialisation, postgresql": (
+    "serialization, postgresql": (
         "postgresql",
         lambda: psycopg.errors.SerializationFailure("could not serialize access due to concurrent update"),
     ),

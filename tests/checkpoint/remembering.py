@@ -26,7 +26,7 @@ def just_stored(memo: Memo, messages: list[BaseMessage]) -> None:
 
 def just_read(memo: Memo, messages: list[BaseMessage], thread_id: str = "t") -> None:
     """Let a memo know a list as it was read from the database."""
-    memo.read(thread_id, (1, 0), messages, ((0, len(messages)),), [memo.told(dumps(one)) for one in messages])
+    memo.read(thread_id, (1, 0), messages, ((0, len(messages)),), [memo.hash_bytes(dumps(one)) for one in messages])
 
 
 def remembered(messages: list[BaseMessage], size: int = 4, how: type[Looks] = Contents) -> Memo:

@@ -25,7 +25,7 @@ from langgraph_compaction.checkpoint import (
 )
 from langgraph_compaction.checkpoint.compaction.ledger import Opening
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest_all,
+    fingerprint_all,
 )
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -110,9 +110,9 @@ def talk(count: int, *, start: int = 0) -> list[BaseMessage]:
     return [kinds[n % 2](f"message number {n}", id=f"m{n}") for n in range(start, start + count)]
 
 
-def key_of(thread_id: str, messages: list[BaseMessage], *, rung: int = 0, namespace: str = "") -> AttemptKey:
+def key_of(thread_id: str, messages: list[BaseMessage], *, level: int = 0, namespace: str = "") -> AttemptKey:
     """Return the key of an attempt on these messages."""
-    return AttemptKey(thread_id, namespace, digest_all(messages), rung, 0)
+    return AttemptKey(thread_id, namespace, fingerprint_all(messages), level, 0)
 
 
 def opening(**changes: Any) -> Opening:

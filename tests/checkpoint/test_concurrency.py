@@ -13,7 +13,7 @@ from langgraph_compaction.checkpoint import (
 )
 from langgraph_compaction.checkpoint.messages import message_blocks
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest,
+    fingerprint,
 )
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
@@ -200,6 +200,6 @@ def test_a_reader_never_sees_half_an_attempt(shared_url: str, thread_id: str) ->
                 turn = next(n for n in range(1, 15) if key_of(thread_id, talk(n)).compaction_id == row.compaction_id)
                 assert records.snapshot(key_of(thread_id, talk(turn))) == talk(turn)
                 if row.verdict:
-                    assert records.recall(thread_id, digest(talk(1)[0])) == talk(1)[0]
+                    assert records.recall(thread_id, fingerprint(talk(1)[0])) == talk(1)[0]
         writer.result(timeout=60)
         assert len(records.history(thread_id)) == 14

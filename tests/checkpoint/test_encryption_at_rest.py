@@ -16,8 +16,8 @@ from langgraph_compaction.checkpoint import (
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.maintenance import thread_copies
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest,
-    digest_all,
+    fingerprint,
+    fingerprint_all,
 )
 from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.samples import key_of
@@ -102,7 +102,7 @@ def test_no_digest_that_anyone_can_compute_is_in_the_database(empty_url: str) ->
         filled(saver, "t")
         messages = [*conversation("t", 132), *conversation("t-records", 5)]
         held = raw(saver)
-    known = {*map(digest, messages), digest_all(conversation("t-records", 5))}
+    known = {*map(fingerprint, messages), fingerprint_all(conversation("t-records", 5))}
     assert not [one for one in known if one.encode() in held or bytes.fromhex(one) in held]
 
 
@@ -125,7 +125,7 @@ def test_equal_messages_of_two_threads_cannot_be_told_to_be_equal(empty_url: str
             hashes = [bytes(name) for name in conn.execute(sa.select(tables.message.c.hash)).scalars()]
             bodies = [bytes(body) for body in conn.execute(sa.select(tables.message.c.body)).scalars()]
     assert len(set(hashes)) == len(set(bodies)) == 10
-    known = {digest(message) for message in messages}
+    known = {fingerprint(message) for message in messages}
     assert not any(name.hex() in known or name.hex()[:12] in {one[:12] for one in known} for name in hashes)
 
 

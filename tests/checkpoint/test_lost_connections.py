@@ -162,7 +162,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(server_url: str, notice
 
 @pytest.mark.parametrize("refused", REFUSALS)
 def test_a_passing_refusal_is_not_noticed(refused: str) -> None:
-    """A deadlock, a failed serialisation or a lock held too long undoes a transaction: the call does it again."""
+    """A deadlock, a failed serialization or a lock held too long undoes a transaction: the call does it again."""
     kind, error = REFUSALS[refused]
     with server_database(kind) as url:
         check_harm_is_mended(url, refusal(error), every=4)

@@ -10,8 +10,8 @@ from langgraph_compaction.checkpoint import (
 from langgraph_compaction.checkpoint.compaction import archive
 from langgraph_compaction.checkpoint.messages.message_codec import (
     content_hash,
-    digest,
     dumps,
+    fingerprint,
     handle,
     loads,
 )
@@ -36,7 +36,7 @@ def test_what_left_the_view_is_recalled_by_its_handle(records: CompactionRecords
     compact(records, thread_id)
     for message in talk(3):
         assert records.recall(thread_id, handle(message)) == message
-        assert records.recall(thread_id, digest(message)) == message
+        assert records.recall(thread_id, fingerprint(message)) == message
         assert records.recall(thread_id, handle(message).upper()) == message
 
 
@@ -116,6 +116,6 @@ def test_a_handle_outlives_a_change_of_the_message_classes(keys: Keyring | None,
             records.store.threads.save(conn, thread)
             archive.write(conn, thread, "", "compaction", runs_of(seqs), now=1.0)
         name = content_hash(body).hex()
-        assert not digest(old).startswith(name[:12])
+        assert not fingerprint(old).startswith(name[:12])
         assert [records.recall(thread_id, name[:length]) for length in (12, 32)] == [old, old]
         assert records.recall(thread_id, name[:30] + "00") is None

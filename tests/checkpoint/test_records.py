@@ -11,8 +11,8 @@ from langgraph_compaction.checkpoint import (
 )
 from langgraph_compaction.checkpoint.compaction import archive, snapshots
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest,
-    digest_all,
+    fingerprint,
+    fingerprint_all,
 )
 from tests.checkpoint.samples import COMMITTED, EVERY_KIND, SUMMARY, begin, key_of, opening, talk
 
@@ -40,18 +40,18 @@ def test_a_snapshot_is_what_the_attempt_began_with(records: CompactionRecords, t
     records.begin(key, batch, now=10.0, **opening())
     found = records.snapshot(key)
     assert found == batch
-    assert digest_all(found) == key.base_digest
+    assert fingerprint_all(found) == key.base_fingerprint
 
 
 def test_a_snapshot_of_another_attempt_is_none(records: CompactionRecords, thread_id: str) -> None:
     """Rung, attempt, namespace and thread all belong to the key."""
     begin(records, thread_id)
-    digest = digest_all(talk(5))
+    fingerprint = fingerprint_all(talk(5))
     for other in (
-        AttemptKey(thread_id, "", digest, 1, 0),
-        AttemptKey(thread_id, "", digest, 0, 1),
-        AttemptKey(thread_id, "sub", digest, 0, 0),
-        AttemptKey(f"{thread_id}-other", "", digest, 0, 0),
+        AttemptKey(thread_id, "", fingerprint, 1, 0),
+        AttemptKey(thread_id, "", fingerprint, 0, 1),
+        AttemptKey(thread_id, "sub", fingerprint, 0, 0),
+        AttemptKey(f"{thread_id}-other", "", fingerprint, 0, 0),
     ):
         assert records.snapshot(other) is None
 
@@ -70,13 +70,13 @@ def test_a_commit_writes_archive_and_verdict(records: CompactionRecords, thread_
 
 
 def test_a_summary_is_found_for_its_input_and_rung_only(records: CompactionRecords, thread_id: str) -> None:
-    """A summary that was paid for comes back exactly, for the same thread, namespace, rung and input alone."""
+    """A summary that was paid for comes back exactly, for the same thread, namespace, level and input alone."""
     key = begin(records, thread_id)
     records.record_summary(key, SUMMARY)
     assert records.find_summary(key, input_digest=SUMMARY.input_digest) == SUMMARY
     assert records.find_summary(key, input_digest="cd" * 16) is None
     for other in (
-        key_of(thread_id, talk(5), rung=1),
+        key_of(thread_id, talk(5), level=1),
         key_of(thread_id, talk(5), namespace="sub"),
         key_of(f"{thread_id}-other", talk(5)),
     ):
@@ -122,7 +122,7 @@ def test_a_second_commit_of_the_same_attempt_loses_nothing(records: CompactionRe
     key = begin(records, thread_id)
     records.commit(key, COMMITTED, archived=talk(2))
     records.commit(key, COMMITTED, archived=talk(2, start=1))
-    assert [records.recall(thread_id, digest(message)) for message in talk(4)] == [*talk(3), None]
+    assert [records.recall(thread_id, fingerprint(message)) for message in talk(4)] == [*talk(3), None]
     with records.database.read() as conn:
         thread = records.store.find(conn, thread_id, lock=False)
         assert thread is not None

@@ -26,7 +26,7 @@ WRITES: dict[str, Callable[[CompactionRecords, AttemptKey], object]] = {
     "commit": lambda records, key: records.commit(key, COMMITTED, archived=talk(3)),
     "close": lambda records, key: records.close(key, Outcome(verdict="rejected_empty", now=12.0)),
     "note": lambda records, key: records.note(
-        AttemptKey(key.thread_id, "", key.base_digest, 7, 0), Outcome(verdict="declined", now=12.0), **opening()
+        AttemptKey(key.thread_id, "", key.base_fingerprint, 7, 0), Outcome(verdict="declined", now=12.0), **opening()
     ),
     "archive": lambda records, key: records.archive(key.thread_id, "", "f" * 16, talk(2), now=12.0),
     "abandon_open": lambda records, key: records.abandon_open(key.thread_id, "", keep=None, now=12.0),

@@ -32,7 +32,7 @@ SUMMARIES: dict[str, Any] = {
     "quota": RuntimeError("insufficient_quota: you exceeded your current quota"),
     "overflow": ContextOverflowError("the prompt is too long"),
 }
-"""What a summariser may answer."""
+"""What a summarizer may answer."""
 RECORDS = (
     *("begin", "commit", "close", "note", "record_summary"),
     *("find_summary", "recall", "abandon_open", "archive", "snapshot"),
@@ -95,7 +95,7 @@ class Writer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class NodeContext:
     """One input, what the model answers, and what another writer does."""
 
     kind: Literal["say", "pin", "compact"]
@@ -119,13 +119,13 @@ class Case:
     history: list[AnyMessage]
     settings: CompactionSettings
     summaries: tuple[str, ...]
-    """What the summariser answers, in order, the last for ever; none: the digest."""
-    turns: tuple[Turn, ...]
+    """What the summarizer answers, in order, the last for ever; none: the digest."""
+    turns: tuple[NodeContext, ...]
     reports: float | None
     """How many tokens the model's provider counts for one of ours; `None` where it does not tell."""
     asynchronous: bool = False
     fallback: tuple[str, ...] = ()
-    """What a second summariser answers, in the same way; none: there is none."""
+    """What a second summarizer answers, in the same way; none: there is none."""
     redact: Redacted = None
     broken: dict[tuple[str, bool], frozenset[int]] = field(default_factory=dict[tuple[str, bool], frozenset[int]])
     """Which calls of which reads and writes fail; true: after the work was done."""
@@ -228,7 +228,7 @@ replies = st.builds(
 )
 writers = st.builds(Writer, move=st.sampled_from(WRITER_MOVES), place=st.integers(0, 40))
 turns = st.builds(
-    Turn,
+    NodeContext,
     kind=st.sampled_from(["say", "say", "say", "pin", "compact"]),
     words=st.sampled_from([1, 20, 100, 300, 1_200]),
     replies=st.lists(replies, max_size=3).map(tuple),

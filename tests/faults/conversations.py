@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.types import Command, interrupt
 
-from langgraph_compaction.nodes.runtime.node_context import Turn
+from langgraph_compaction.nodes.runtime.node_context import NodeContext
 from langgraph_compaction.nodes.testing import StreamingModel, calls, failing_records, usage
 from tests.faults.stage import Stage, scenario
 from tests.graph.harness import CONFIG, SUMMARY, Drive, filler, full, rounds, steps
@@ -38,7 +38,7 @@ async def too_often(go: Drive) -> None:
     assert len(stage.model.received) == 7
 
 
-@scenario("F18", "the summariser's tokens stream to the user")
+@scenario("F18", "the summarizer's tokens stream to the user")
 async def ghost(go: Drive) -> None:
     """Only the answer streams, and what the state is given as a summary says that it is one."""
     stage = Stage(go, [SHORT], options={"summarizer": StreamingModel(replies=["<summary>a ghost walks</summary>"])})
@@ -65,7 +65,7 @@ async def waiting(go: Drive) -> None:
     stage.check(["committed"], said=given, holds=["go", "they said the left one"])
 
 
-@scenario("F24", "a rule or a system message is summarised away")
+@scenario("F24", "a rule or a system message is summarized away")
 async def rules(go: Drive) -> None:
     """Through three compactions a system message, a pinned message and a `<Pin>` are sent word for word."""
     rule = SystemMessage("Never   delete\nwithout asking.", id="rule")
@@ -101,7 +101,7 @@ async def onlookers(go: Drive) -> None:
     for reply, verdict in ((SUMMARY, "committed"), ("", "rejected_empty")):
         stage = Stage(go, [SHORT], [reply])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Turn, "writer", property(lambda _: raising))
+            patch.setattr(NodeContext, "writer", property(lambda _: raising))
             await stage.turn(full())
         stage.check([verdict], said=full()["messages"], holds=["and now?"], told=[])
         stage = Stage(go, [SHORT], [reply])

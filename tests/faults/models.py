@@ -48,8 +48,8 @@ async def rejected(go: Drive, reply: Any, verdict: str, reason: str) -> Stage:
     return stage
 
 
-@scenario("F1", "the summariser raises every time")
-async def dead_summariser(go: Drive) -> None:
+@scenario("F1", "the summarizer raises every time")
+async def dead_summarizer(go: Drive) -> None:
     """Five turns are five answers; a failed attempt costs three calls, and the digest takes its place."""
     stage = Stage(go, ["ok"], [BAD_REPLIES["transient error"]])
     spoken = [HumanMessage(f"order-{n} {filler(150, f'turn{n}-')}", id=f"user-{n}") for n in range(8)]
@@ -105,7 +105,7 @@ async def resumed(go: Drive) -> None:
 
 @scenario("F10", "the identical attempt again after a rollback")
 async def never_twice(go: Drive) -> None:
-    """Where every archive write fails each rung is tried once on the same conversation, and then it is an error."""
+    """Where every archive write fails each level is tried once on the same conversation, and then it is an error."""
     stage = Stage(go, ["ok"])
     with failing_records(stage.graph, "commit", times=None), pytest.raises(ContextExhaustedError):
         await stage.turn({"messages": [*rounds(12), HumanMessage("and now?", id="q")]})
@@ -121,7 +121,7 @@ async def never_twice(go: Drive) -> None:
 
 @scenario("F11", "a strict gate blocks for ever")
 async def last_rung(go: Drive) -> None:
-    """Where summariser, fallback and digest all fail, the rung that needs no model ends the turn within its limit."""
+    """Where summarizer, fallback and digest all fail, the last level ends the turn within its limit."""
     fallback = ScriptedModel(replies=[BAD_REPLIES["refusal"]])
     stage = Stage(go, ["ok"], [BAD_REPLIES["inflated"]], {"fallback_summarizers": [fallback]})
     given = {"messages": [*rounds(12), HumanMessage("and now?", id="q")]}
@@ -185,7 +185,7 @@ async def no_silent_end(go: Drive) -> None:
 async def fixed_point(go: Drive) -> None:
     """What grows with every compaction meets its ceiling: the digest writes the one summary there is, and it shrinks.
 
-    Where only the provider's own count tells that a compaction was no use, the next one takes another rung.
+    Where only the provider's own count tells that a compaction was no use, the next one takes another level.
     """
 
     def hoarding(messages: list[Any]) -> str:

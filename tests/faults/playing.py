@@ -21,7 +21,7 @@ from langgraph_compaction.graph import (
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel, texts, usage
-from tests.faults.cases import MODEL_ERROR, NEEDLE, SUMMARIES, Case, Reply, Turn, Writer, database_error
+from tests.faults.cases import MODEL_ERROR, NEEDLE, SUMMARIES, Case, NodeContext, Reply, Writer, database_error
 from tests.faults.minimum import least, pinned_words, waits
 from tests.faults.onlooker import Onlooker, messages_of
 from tests.graph.harness import CONFIG, THREAD, WORDS, Clock, agent, filler
@@ -29,7 +29,7 @@ from tests.invariants import check_request, unanswered
 from tests.replay.watcher import COMMITTED, State
 
 RUNGS = 5
-"""The summariser, the same in pieces, a fallback, the digest, the notice."""
+"""The summarizer, the same in pieces, a fallback, the digest, the notice."""
 
 
 @tool
@@ -44,7 +44,7 @@ def limit_of(settings: CompactionSettings) -> int:
     """What no request may exceed, by the words of the guide."""
     window, reserve = settings.context_window or 0, settings.output_reserve
     if reserve is None:
-        above = window - min((trigger.level(window) for trigger in settings.token_triggers), default=0)
+        above = window - min((trigger.compared_with(window) for trigger in settings.token_triggers), default=0)
         reserve = max(min(16_384, window // 8, above // 2), min(4_096, window // 16))
     return window - reserve
 
@@ -69,7 +69,7 @@ def play(case: Case, tally: Counter[str]) -> list[str]:
 
 
 class Stage:
-    """A graph, its scripted model and summariser, and the thread they work on."""
+    """A graph, its scripted model and summarizer, and the thread they work on."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.clock = case, Clock()
@@ -92,8 +92,8 @@ class Stage:
         self.failed = Counter[str]()
         for (name, late), numbers in case.broken.items():
             setattr(records, name, self._broken(name, getattr(records, name), late, numbers))
-        team = self.graph.builder.nodes["token_check"].runnable.team
-        self.overhead = team.overhead(WORDS)
+        dependencies = self.graph.builder.nodes["token_check"].runnable.dependencies
+        self.overhead = dependencies.overhead(WORDS)
         self.limit = limit_of(case.settings)
         self.onlooker = Onlooker(self.records, case.pins, self.overhead, case.stored)
         self.scale = min(1.0, case.reports or 1.0)
@@ -145,7 +145,7 @@ class Stage:
         self.scale = self.case.reports
         return usage(answer, *(math.ceil(tokens * self.scale) for tokens in (counted, WORDS.message(answer))))
 
-    def turn(self, number: int, turn: Turn) -> str:
+    def turn(self, number: int, turn: NodeContext) -> str:
         """Play one turn; how it ended."""
         self.clock.time += turn.seconds
         if turn.before and (messages := messages_of(self.onlooker.state)):
@@ -163,7 +163,7 @@ class Stage:
         self._check_bounds(turn)
         return ending
 
-    def _input(self, number: int, turn: Turn) -> State:
+    def _input(self, number: int, turn: NodeContext) -> State:
         history = self.case.history if number == 0 else []
         if turn.kind == "compact":
             return {"messages": history, "compaction_request": {"focus": None}, **self._memory(number)}
@@ -174,7 +174,7 @@ class Stage:
     def _memory(self, number: int) -> State:
         return {"memory": {"pins": sorted(self.case.pins)}} if number == 0 else {}
 
-    def _run(self, given: Any, turn: Turn) -> None:
+    def _run(self, given: Any, turn: NodeContext) -> None:
         while True:
             stops = [turn.pause] if turn.during and not self.paused else []
             options = {"stream_mode": "values", "interrupt_before": stops}
@@ -246,7 +246,7 @@ class Stage:
             or (least(messages, self.case.pins) + self.overhead) * scale > self.limit
         )
 
-    def _ended(self, turn: Turn, left_open: Any) -> str:
+    def _ended(self, turn: NodeContext, left_open: Any) -> str:
         state = self.onlooker.state
         channel, messages = state["compaction"], messages_of(state)
         draft = channel.get("draft")
@@ -261,19 +261,19 @@ class Stage:
             return "refused"  # after a call too: the provider's first count may tell that it never fitted
         self._expect(self.given, "the turn ended without asking the model")
         if (channel.get("last") or {}).get("verdict") in COMMITTED:
-            messages = transcript(self.graph, CONFIG)  # the check after the answer may have summarised it
+            messages = transcript(self.graph, CONFIG)  # the check after the answer may have summarized it
         last = messages[-1]
         answered = isinstance(last, AIMessage) and not last.tool_calls
         self._expect(answered or self.paused or self.failed, f"the turn ended with a {last.type} message")
         return "answered"
 
-    def _check_bounds(self, turn: Turn) -> None:
+    def _check_bounds(self, turn: NodeContext) -> None:
         self._expect(len(self.given) <= len(turn.replies) + 1, f"{len(self.given)} calls of the model")
         most = 8 * (RUNGS + 1) * (len(self.given) + 1)
         self._expect(self.steps <= most, f"{self.steps} steps, at most {most}")
 
     def check_records(self) -> None:
-        """The ledger tells every call of the summariser, none of them endless; the transcript tells everything."""
+        """The ledger tells every call of the summarizer, none of them endless; the transcript tells everything."""
         rows = self.records.history(THREAD)
         most = (self.case.settings.summary_retries + 1) * 2 * max(1, self.longest)
         for row in rows:
@@ -283,10 +283,10 @@ class Stage:
         requests = [*self.summarizer.received, *self.fallback.received]
         asked = len(requests)
         if self.case.redact:
-            self._expect(NEEDLE not in "".join(map(texts, requests)), "a summariser was told what is redacted")
+            self._expect(NEEDLE not in "".join(map(texts, requests)), "a summarizer was told what is redacted")
             self._expect(NEEDLE not in repr(rows), "the ledger tells what is redacted")
         self._expect(
-            self.failed or self.written or told == asked, f"{asked} calls of the summariser, {told} in the ledger"
+            self.failed or self.written or told == asked, f"{asked} calls of the summarizer, {told} in the ledger"
         )
         opened = (self.onlooker.state.get("compaction") or {}).get("draft")
         self._expect(self.failed or opened or all(row.verdict for row in rows), "an attempt is still open")

@@ -32,9 +32,9 @@ def read(words: int) -> str:
     return filler(words, "read")
 
 
-@scenario("F5", "the summariser is shown only the end of what it replaces")
+@scenario("F5", "the summarizer is shown only the end of what it replaces")
 async def all_is_shown(go: Drive) -> None:
-    """In chunks the summariser sees every message that leaves, and the ledger says which; no needle is lost."""
+    """In chunks the summarizer sees every message that leaves, and the ledger says which; no needle is lost."""
     given = [*needled(100, 20), HumanMessage("and now?", id="q")]
     stage = Stage(go, [SHORT], [copying(NEEDLE)], {"summary_input_tokens": 400, "context_window": 1_600})
     await stage.turn({"messages": given})
@@ -152,7 +152,7 @@ async def window(go: Drive) -> None:
 
 @scenario("F21", "braces in a prompt, a focus or a conversation")
 async def braces(go: Drive) -> None:
-    """Everything is put in as it is: the model reads the prompt, the summariser the conversation."""
+    """Everything is put in as it is: the model reads the prompt, the summarizer the conversation."""
     odd = '{conversation} {0} {{x}} {"a": [1]} }{ %s ${HOME}'
     given = full()
     given["messages"][0] = HumanMessage(f"{odd} {filler(50)}", id="r-user-0")

@@ -20,7 +20,7 @@ BOTH = ["updates", "custom"]
 
 @dataclass
 class Stage:
-    """An agent and its audience. Replies of model and summariser first; what is left is the agent's."""
+    """An agent and its audience. Replies of model and summarizer first; what is left is the agent's."""
 
     go: Drive
     replies: Sequence[Any] = ("ok",)

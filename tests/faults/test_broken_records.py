@@ -86,7 +86,7 @@ async def test_a_run_that_died_is_restored_as_soon_as_it_can_be(go: Drive) -> No
 
 
 async def test_what_follows_a_rollback_is_decided_by_what_it_restored(go: Drive) -> None:
-    """Another writer had made it small; the snapshot is over the limit, and the next rung takes it on."""
+    """Another writer had made it small; the snapshot is over the limit, and the next level takes it on."""
     model = ScriptedModel()
     graph = agent(model, ScriptedModel(replies=[""]))
     await damaged(go, graph, {"messages": [*rounds(12), HumanMessage("and now?", id="q")]}, ends=5)

@@ -101,7 +101,7 @@ def turn(middle: Sequence[AnyMessage], summarizer: Any, *, bulk: int = OVER_TRIG
     chunks = list(graph.stream(conversation(middle, bulk), CONFIG, stream_mode=["updates", "custom"]))
     told = [(e["event"], e.get("trigger"), e.get("verdict"), e.get("reason")) for e in events(chunks)]
     rows = [(row.verdict, row.trigger, row.strategy, row.tokens_before) for row in ledger(graph)]
-    kept = ("epoch", "step", "route", "trigger", "focus", "streak", "rung", "draft")
+    kept = ("epoch", "step", "route", "trigger", "focus", "streak", "level", "draft")
     (summary,) = (message for message in values(graph)["messages"] if is_summary(message))
     return Outcome(
         summary=summary,
@@ -117,7 +117,7 @@ def outline(beside: str) -> list[str]:
 
 
 def copied(messages: list[BaseMessage]) -> str:
-    """What a summariser writes that copies the first short messages that it is shown, call and result among them."""
+    """What a summarizer writes that copies the first short messages that it is shown, call and result among them."""
     shown = re.findall(r"<message[^>]*>\n(.*?)\n</message>", messages[-1].text, re.DOTALL)
     short = [text for text in shown if len(text.split()) < LONG][:COPIED]
     return "\n".join(f"Then this stood in the conversation: {text}, and the work went on." for text in short)
@@ -166,7 +166,7 @@ def test_an_injection_changes_neither_pins_nor_facts_nor_triggers_nor_the_frame(
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_summariser_that_is_taken_in_writes_neither_pins_nor_past_its_tags(row: str) -> None:
+def test_a_summarizer_that_is_taken_in_writes_neither_pins_nor_past_its_tags(row: str) -> None:
     """Whatever it writes, its text ends where ours says, and what stands beside it is rendered by us."""
     told, plain = (turn(everywhere(text), believing(), bulk=OVER_LIMIT) for text in (ROWS[row], harmless(ROWS[row])))
     assert told.parts[0] == FRAME
@@ -177,7 +177,7 @@ def test_a_summariser_that_is_taken_in_writes_neither_pins_nor_past_its_tags(row
 
 @pytest.mark.parametrize("row", ROWS)
 def test_no_text_of_a_summary_ends_its_tag(row: str) -> None:
-    """Of a summariser that need not write tags, too."""
+    """Of a summarizer that need not write tags, too."""
     message = summary_message(f"{ROWS[row]}\n</summary>", "c", pins=[PIN])
     assert message.text.startswith(f"{FRAME}\n<summary>\n")
     assert message.text.endswith(f"\n</summary>\n{PINNED}\n<pinned>\n- {PIN}\n</pinned>")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from langgraph_compaction.nodes import CompactionSettings
-from tests.faults.cases import Case, Reply, Turn, Writer, cases
+from tests.faults.cases import Case, NodeContext, Reply, Writer, cases
 from tests.faults.playing import play
 from tests.graph.harness import rounds
 
@@ -27,9 +27,9 @@ PROFILE = (
 )
 
 
-def _said(words: int, *replies: Reply, during: Writer | None = None) -> Turn:
+def _said(words: int, *replies: Reply, during: Writer | None = None) -> NodeContext:
     turn = {"before": None, "pause": "rollback", "during": during, "seconds": 1.0, "agrees": True}
-    return Turn(kind="say", words=words, replies=replies, **turn)  # type: ignore[arg-type] # as they stand above
+    return NodeContext(kind="say", words=words, replies=replies, **turn)  # type: ignore[arg-type] # as they stand above
 
 
 SMALL = CompactionSettings(context_window=1_000, output_reserve=0, summary_backoff_s=0)

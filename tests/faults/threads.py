@@ -25,7 +25,7 @@ async def at_exit(go: Drive) -> None:
     await stage.turn(given, durability="exit")
     assert len(list(stage.saver.list(CONFIG))) == 1
     stage.check(["committed"], said=given["messages"], holds=["and now?"])
-    key = AttemptKey(THREAD, "", stage.ledger[0].base_digest, 0, 0)
+    key = AttemptKey(THREAD, "", stage.ledger[0].base_fingerprint, 0, 0)
     assert frozen(records_of(stage.graph).snapshot(key) or []) == frozen(given["messages"])
 
 
@@ -82,7 +82,7 @@ async def killed_when_paid(go: Drive) -> None:
 
 @scenario("F15", "two users, a fork, a deleted message, a restart")
 async def apart(go: Drive) -> None:
-    """Nobody reads another's summary, no question is lost, and ids, not places, say what was summarised."""
+    """Nobody reads another's summary, no question is lost, and ids, not places, say what was summarized."""
     stage = Stage(go, [SHORT], [copying(NEEDLE)])
     for number in (1, 2):
         given = [HumanMessage(f"NEEDLE-{number}", id=f"n{number}"), *rounds(8), HumanMessage("now?", id="q")]

@@ -47,11 +47,11 @@ async def grow(go: Drive, graph: Any, turn: int, count: int = 8) -> list[Any]:
 @pytest.mark.requirement("F25")
 @pytest.mark.parametrize(("reported", "times"), [(799, 0), (800, 1), (900, 1)])
 async def test_a_compaction_is_judged_on_the_next_real_usage(go: Drive, reported: int, times: int) -> None:
-    """Where the provider still counts the trigger or more it was ineffective, and the next rung is the next."""
+    """Where the provider still counts the trigger or more it was ineffective, and the next level is the next."""
     graph = agent(reporting(reported))
     await go.invoke(graph, full(), interrupt_after=["model"])
     assert verdicts(graph)[0] == "committed"
-    assert (standing(graph)["ineffective"], standing(graph)["rung"]) == (times, times)
+    assert (standing(graph)["ineffective"], standing(graph)["level"]) == (times, times)
     assert standing(graph)["unproven"] is False
 
 
@@ -76,7 +76,7 @@ def calling(*tokens: int) -> ScriptedModel:
 
 @pytest.mark.requirement("F25")
 async def test_ineffective_compactions_start_the_cool_down(go: Drive, clock: Clock) -> None:
-    """After so many in a row attempts are deferred, for that reason; then one is let through, on the next rung."""
+    """After so many in a row attempts are deferred, for that reason; then one is let through, on the next level."""
     graph = agent(calling(900, 100), tools=[look], now=clock, ineffective_after=1, frequency_calls=0)
     await go.invoke(graph, full())
     assert judged(graph)[1:] == [("deferred_cooldown", "ineffective")]

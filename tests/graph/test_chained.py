@@ -15,7 +15,7 @@ from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import CONFIG, Drive, agent, filler, frozen, full, said, standing, values
 
 copying = testing.copying(r"SENTINEL-\d+")
-"""A summariser that keeps every sentinel it is shown and nothing else."""
+"""A summarizer that keeps every sentinel it is shown and nothing else."""
 
 
 def summaries(messages: list[Any]) -> list[AnyMessage]:

@@ -126,7 +126,7 @@ async def test_without_the_trigger_it_is_a_message_like_any_other(go: Drive) -> 
 
 @pytest.mark.parametrize("everything", [True, False])
 async def test_word_and_reach_are_the_settings(go: Drive, everything: bool) -> None:
-    """The trigger says which word it is, and whether all of it is summarised."""
+    """The trigger says which word it is, and whether all of it is summarized."""
     graph = commanded(trigger={"text": "#kurz", "full": everything})
     await go.invoke(graph, {"messages": rounds(5)})
     await go.invoke(graph, said("#kurz"))
@@ -138,7 +138,7 @@ async def test_word_and_reach_are_the_settings(go: Drive, everything: bool) -> N
 
 
 async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) -> None:
-    """It is a person's wish as `compact_now` is one, and the rungs run on within the run."""
+    """It is a person's wish as `compact_now` is one, and the levels run on within the run."""
     graph = commanded(None, ScriptedModel(replies=[ValueError("down")]), require_confirmation=True, now=clock)
     await go.invoke(graph, {"messages": rounds(5)})
     held = {"compaction": {"streak": 3, "cooldown_until": clock.time + 5}}

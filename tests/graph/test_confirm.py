@@ -110,7 +110,7 @@ async def test_after_a_decline_the_newest_input_counts_from_the_next_turn_on(go:
     assert graph.get_state(CONFIG).interrupts
 
 
-async def test_the_focus_reaches_the_summariser_once(go: Drive) -> None:
+async def test_the_focus_reaches_the_summarizer_once(go: Drive) -> None:
     """What the person wants kept is asked of this summary and of no later one."""
     summarizer = ScriptedModel(replies=[SUMMARY])
     graph = asking(summarizer=summarizer)

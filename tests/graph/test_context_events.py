@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.graph import CompactionResult, CompactionSettings, compact_now
 from langgraph_compaction.nodes.events import CONTEXT_COMPACTED, CompactContextEvent, committed_events, saved_ratio
-from langgraph_compaction.nodes.runtime.node_context import Turn
+from langgraph_compaction.nodes.runtime.node_context import NodeContext
 from tests.fakes import ScriptedModel, texts, usage
 from tests.graph.harness import (
     CONFIG,
@@ -30,7 +30,7 @@ FIGURES = ("tokens_remaining", "summary_calls", "summary_input_tokens", "summary
 
 
 def paid(text: str = SUMMARY) -> ScriptedModel:
-    """A summariser whose calls cost 300 and 20 tokens."""
+    """A summarizer whose calls cost 300 and 20 tokens."""
     return ScriptedModel(replies=[usage(AIMessage(text), 300, 20)])
 
 
@@ -213,7 +213,7 @@ async def test_a_sink_that_fails_changes_nothing(go: Drive, monkeypatch: pytest.
     def raising(_: Any) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(Turn, "writer", property(lambda _: raising))
+    monkeypatch.setattr(NodeContext, "writer", property(lambda _: raising))
     graph = warning()
     await go.invoke(graph, said(filler(760)))
     compact_now(graph, CONFIG)

@@ -24,7 +24,7 @@ from tests.graph.harness import (
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, graph: Any) -> Any:
-    """Let the archive fail, so that no attempt on any rung can commit."""
+    """Let the archive fail, so that no attempt on any level can commit."""
 
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError("read-only")
@@ -78,8 +78,8 @@ async def test_a_skipped_attempt_is_no_failure(go: Drive, clock: Clock, monkeypa
     before = standing(graph)
     clock.time += 4
     await go.invoke(graph, said("more"))
-    assert {key: standing(graph)[key] for key in ("rung", "streak", "cooldown_until", "epoch") if key in before} == {
-        key: before[key] for key in ("rung", "streak", "cooldown_until", "epoch") if key in before
+    assert {key: standing(graph)[key] for key in ("level", "streak", "cooldown_until", "epoch") if key in before} == {
+        key: before[key] for key in ("level", "streak", "cooldown_until", "epoch") if key in before
     }
 
 

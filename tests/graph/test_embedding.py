@@ -150,12 +150,12 @@ async def test_a_message_the_parent_edited_stays_edited(go: Drive, persist: str)
 
 @PERSIST
 async def test_epoch_rung_and_streak_survive_from_turn_to_turn(go: Drive, persist: str) -> None:
-    """A failed turn makes the next one take the next rung, and two failures in a row start the cool-down."""
+    """A failed turn makes the next one take the next level, and two failures in a row start the cool-down."""
     world = World(persist, ScriptedModel(replies=[ValueError("down")]), model=ScriptedModel())
     await go.invoke(world.graph, {"messages": [*rounds(8), HumanMessage("one")]})
     await go.invoke(world.graph, said("two"))
     assert world.verdicts == ["failed_permanent", "degraded_deterministic"]
-    assert [row.rung for row in world.ledger] == [0, 2]
+    assert [row.level for row in world.ledger] == [0, 2]
 
 
 @PERSIST

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.graph import records_of
-from langgraph_compaction.nodes.runtime.node_context import Turn
+from langgraph_compaction.nodes.runtime.node_context import NodeContext
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     SUMMARY,
@@ -170,7 +170,7 @@ def observer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Break one of those who only watch."""
     log, handler = logging.getLogger("langgraph_compaction"), Failing()
     if request.param == "event sink":
-        monkeypatch.setattr(Turn, "writer", property(lambda _: raising))
+        monkeypatch.setattr(NodeContext, "writer", property(lambda _: raising))
     if request.param == "log handler":
         log.addHandler(handler)
         log.setLevel(logging.DEBUG)

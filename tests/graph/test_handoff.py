@@ -94,7 +94,7 @@ async def test_compact_compacts_as_ever(go: Drive, answer: Any) -> None:
 
 @pytest.mark.requirement("S4.39", "S2.51")
 async def test_drop_oldest_asks_no_model_and_loses_nothing(go: Drive) -> None:
-    """The ladder's last rung: the oldest messages are hidden behind a notice and stand in the archive."""
+    """The fallback chain's last level: the oldest messages are hidden behind a notice and stand in the archive."""
     summarizer = ScriptedModel(replies=[SUMMARY])
     model = ScriptedModel()
     graph = await declined(go, model, summarizer)
@@ -107,7 +107,7 @@ async def test_drop_oldest_asks_no_model_and_loses_nothing(go: Drive) -> None:
     left = [message.id for message in values(graph)["messages"]]
     assert before[0].id not in left
     assert frozen(transcript(graph, CONFIG))[: len(before)] == frozen(before)
-    assert (standing(graph)["rung"], standing(graph)["declined_at"]) == (0, None)
+    assert (standing(graph)["level"], standing(graph)["declined_at"]) == (0, None)
 
 
 @pytest.mark.requirement("S4.39")
@@ -326,7 +326,7 @@ async def test_what_only_the_provider_counts_over_the_limit_is_asked_about_too(g
 
 @pytest.mark.requirement("S4.39")
 async def test_rungs_that_fail_after_the_answer_ask_nobody_again(go: Drive) -> None:
-    """The summariser is down: the rungs run on within the turn until one commits."""
+    """The summarizer is down: the levels run on within the turn until one commits."""
     graph = leap(summarizer=ScriptedModel(replies=[ValueError("down")]))
     await leapt(go, graph)
     chunks = await go.stream(graph, Command(resume="compact"))
@@ -372,7 +372,7 @@ async def test_an_answer_that_goes_over_the_limit_is_followed_by_the_usual_quest
     assert len(model.received) == 1
 
 
-async def test_a_handover_tries_the_next_rung_where_the_summariser_fails(go: Drive) -> None:
+async def test_a_handover_tries_the_next_rung_where_the_summarizer_fails(go: Drive) -> None:
     """The digest stands in; nobody is asked again."""
     graph = await declined(go, summarizer=ScriptedModel(replies=[ValueError("down")]))
     await go.invoke(graph, Command(resume="new_thread"))

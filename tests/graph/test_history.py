@@ -14,7 +14,7 @@ from tests.graph.harness import CONFIG, agent, filler, frozen, full, said, stand
 
 
 def test_a_diff_tells_what_became_of_each_message() -> None:
-    """Dropped, clipped, summarised, added, kept."""
+    """Dropped, clipped, summarized, added, kept."""
     graph = agent()
     given = full()["messages"]
     graph.invoke({"messages": given}, CONFIG)

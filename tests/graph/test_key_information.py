@@ -90,7 +90,7 @@ def summary(graph: Any, config: RunnableConfig = CONFIG) -> str:
 
 
 def part(text: str, name: str) -> str:
-    """What stands in one labelled quotation."""
+    """What stands in one labeled quotation."""
     assert text.count(f'<key name="{name}">') == 1, text
     return text.partition(f'<key name="{name}">\n')[2].partition("\n</key>")[0]
 
@@ -333,7 +333,7 @@ async def test_a_provider_cannot_forge_the_frame(go: Drive) -> None:
 
 @pytest.mark.requirement("S2.30")
 async def test_it_is_renewed_and_not_accumulated(go: Drive) -> None:
-    """Each summary tells the newest; the summariser is shown the earlier summary without it."""
+    """Each summary tells the newest; the summarizer is shown the earlier summary without it."""
     told = iter(f"weather {number}" for number in range(9))
     summarizer = ScriptedModel(replies=[SUMMARY])
     graph = keeping("weather", given={"weather": from_list(told)}, summarizer=summarizer, frequency_calls=0)
@@ -346,7 +346,7 @@ async def test_it_is_renewed_and_not_accumulated(go: Drive) -> None:
 
 
 async def test_a_summary_that_is_paid_for_carries_what_was_collected_with_it(go: Drive) -> None:
-    """It is collected once an attempt, before the summariser is asked, and a run that goes on asks nobody again."""
+    """It is collected once an attempt, before the summarizer is asked, and a run that goes on asks nobody again."""
     told, summarizer = iter(["first", "second"]), ScriptedModel(replies=[SUMMARY])
     graph = keeping("weather", given={"weather": from_list(told)}, summarizer=summarizer)
     await go.stream(graph, working(), interrupt_before=["summarize"])
@@ -385,7 +385,7 @@ async def test_a_run_that_died_after_it_had_paid_gives_the_same_message(
     assert next(told) == "second"
 
 
-async def test_nobody_is_asked_where_nothing_is_summarised(go: Drive) -> None:
+async def test_nobody_is_asked_where_nothing_is_summarized(go: Drive) -> None:
     """What is only dropped needs no message to stand beside."""
     graph = keeping("weather", given={"weather": failing}, summary_mode="if_needed")
     chunks = await go.stream(graph, working(), stream_mode=["custom"])
@@ -395,7 +395,7 @@ async def test_nobody_is_asked_where_nothing_is_summarised(go: Drive) -> None:
 
 @pytest.mark.requirement("S2.52")
 async def test_where_the_goal_leaves_a_summary_carries_it(go: Drive) -> None:
-    """Also where what leaves would not be summarised; what follows then may go without one."""
+    """Also where what leaves would not be summarized; what follows then may go without one."""
     graph = keeping("goal", summary_mode="if_needed")
     await go.invoke(graph, working())
     assert part(summary(graph), "goal") == GOAL

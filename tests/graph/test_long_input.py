@@ -29,7 +29,7 @@ def working(setting: str) -> tuple[Any, ScriptedModel]:
 
 async def test_it_leaves_and_its_rule_stays(go: Drive) -> None:
     """The request holds a digest of the task and the result that is waited for; the task is in the archive."""
-    graph, model = working("summarise")
+    graph, model = working("summarize")
     await go.invoke(graph, said(f"{RULE} {filler(965)}", "task"))
     last = model.received[-1]
     assert not any(message.id == "task" for message in last)

@@ -50,7 +50,7 @@ async def test_a_thread_is_compacted_whatever_its_size(go: Drive) -> None:
 
 @pytest.mark.requirement("S2.56", "C4")
 @pytest.mark.parametrize("full", [True, False])
-async def test_all_of_it_can_be_summarised(go: Drive, full: bool) -> None:
+async def test_all_of_it_can_be_summarized(go: Drive, full: bool) -> None:
     """With `full` the newest rounds leave too, and only the answer that was just given stays."""
     graph = agent()
     await go.invoke(graph, {"messages": rounds(5)})
@@ -102,8 +102,8 @@ async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) 
     assert standing(graph)["streak"] == 0
 
 
-async def test_a_dead_summariser_gives_way_to_the_digest_at_once(go: Drive) -> None:
-    """The person waits for a result: the rungs run on within the run."""
+async def test_a_dead_summarizer_gives_way_to_the_digest_at_once(go: Drive) -> None:
+    """The person waits for a result: the levels run on within the run."""
     graph = agent(ScriptedModel(), ScriptedModel(replies=[ValueError("down")]))
     await go.invoke(graph, {"messages": rounds(5)})
     await compact(go, graph)

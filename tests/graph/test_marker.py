@@ -66,7 +66,7 @@ async def test_the_marker_compacts_after_the_answer(go: Drive, hooks: tuple[str,
 
 @pytest.mark.requirement("S2.4", "S2.28")
 @pytest.mark.parametrize("full", [True, False])
-async def test_the_trigger_says_whether_all_of_it_is_summarised(go: Drive, full: bool) -> None:
+async def test_the_trigger_says_whether_all_of_it_is_summarized(go: Drive, full: bool) -> None:
     """`full` leaves the summary and what must stay; otherwise the strategies keep what they keep."""
     graph = marking(ScriptedModel(replies=[f"Done. {MARKER}"]), full=full)
     await go.invoke(graph, talk())

@@ -27,7 +27,7 @@ def sizes(model: Any, preset: str = "selective", ratio: float | None = None, **c
         chosen | {"preset": preset, "on_no_handler": "proceed"} | ({} if ratio is None else {"trigger_ratio": ratio})
     )
     graph = create_compacting_agent(model, settings=CompactionSettings.model_validate(given))
-    found: Sizes = graph.nodes["model"].bound.team.sizes()  # type: ignore[attr-defined] # the node of ours
+    found: Sizes = graph.nodes["model"].bound.dependencies.sizes()  # type: ignore[attr-defined] # the node of ours
     return found
 
 

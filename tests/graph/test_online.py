@@ -107,7 +107,7 @@ def test_schemas_stand_before_every_request_and_are_reused() -> None:
     assert run.limit(0.5) == 115
 
 
-def test_a_summarisers_calls_are_in_the_cost() -> None:
+def test_a_summarizers_calls_are_in_the_cost() -> None:
     """Its input as new tokens, its output at five times the input's price."""
     course = uncompacted(TINY)
     course.extra_calls, course.extra_input, course.extra_output = 1, 40, 8
@@ -142,7 +142,7 @@ def test_random_exchanges_keep_the_newest_and_their_pairs() -> None:
 
 
 def test_the_course_ends_with_the_whole_cost() -> None:
-    """At the first point the first request, at the last all of them and a summariser's calls."""
+    """At the first point the first request, at the last all of them and a summarizer's calls."""
 
     def paid(run: Run, _limit: int) -> Course:
         course = turn_by_turn(newest)(run, 15)
@@ -205,7 +205,7 @@ def test_settings_drive_the_real_graph(recording: Recording) -> None:
     assert (course.extra_calls, course.extra_cost) == (0, 0)
 
 
-def test_a_model_that_summarises_is_paid_for(recording: Recording) -> None:
+def test_a_model_that_summarizes_is_paid_for(recording: Recording) -> None:
     """Every call of it, by the usage that it reports."""
     _, course = played(recording, summarizer=Summarizer())
     assert course.extra_calls >= course.compactions > 0

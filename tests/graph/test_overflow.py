@@ -150,7 +150,7 @@ async def test_what_the_server_counts_is_learned(go: Drive) -> None:
     assert event["current_tokens"] == -(-size * scale // 1)
 
 
-async def test_an_overflow_with_a_dead_summariser_takes_the_next_rung(go: Drive) -> None:
+async def test_an_overflow_with_a_dead_summarizer_takes_the_next_rung(go: Drive) -> None:
     """The provider's refusal is the hard zone: the digest takes over within the turn."""
     model = ScriptedModel(replies=[ContextOverflowError("too long"), "twelve"])
     graph = agent(model, ScriptedModel(replies=[ValueError("down")]))

@@ -19,7 +19,7 @@ def old_results(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 @pytest.mark.parametrize("mode", ["always", "if_needed"])
 def test_a_strategy_need_not_know_of_earlier_summaries(mode: Any) -> None:
-    """The earlier summary leaves with what a later compaction summarises, and one stands for both."""
+    """The earlier summary leaves with what a later compaction summarizes, and one stands for both."""
     graph = create_compacting_agent(
         ScriptedModel(),
         strategies={"old_results": old_results},

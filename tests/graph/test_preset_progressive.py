@@ -102,7 +102,7 @@ async def test_key_information_takes_no_more_room_than_it_holds(go: Drive, names
 
 
 @pytest.mark.requirement("S2.28", "S2.44", "S2.32")
-async def test_where_no_strategy_makes_room_the_whole_is_summarised(go: Drive) -> None:
+async def test_where_no_strategy_makes_room_the_whole_is_summarized(go: Drive) -> None:
     """Nine messages are too few for any strategy; the question stays."""
     graph = agent(preset="progressive")
     await go.invoke(graph, asking(5, count=4, size=100))
@@ -149,14 +149,14 @@ async def test_two_hundred_turns_go_straight_to_the_full_summary(go: Drive) -> N
         graph.update_state(CONFIG, {"compaction": {"turns": turns}}, as_node="model")
         await go.invoke(graph, {"messages": [*rounds(6, 3, f"t{turns}"), HumanMessage(f"turn {turns + 1}")]})
         assert len(ledger(graph)) == rows
-        assert standing(graph).get("turns_then", 0) == 200 * rows
+        assert standing(graph).get("turns_at_commit", 0) == 200 * rows
     assert taken(graph) == ["progressive/full+model"] * 2
     assert [row.trigger for row in ledger(graph)] == ["turns"] * 2
     assert [message.text for message in values(graph)["messages"][1:]] == ["turn 400", "ok"]
 
 
 class Numbered(ScriptedModel):
-    """A summariser that numbers its summaries."""
+    """A summarizer that numbers its summaries."""
 
     def model_post_init(self, context: Any, /) -> None:
         """Give as many as are asked for."""

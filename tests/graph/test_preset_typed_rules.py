@@ -220,7 +220,7 @@ async def test_rules_leave_an_earlier_summary_and_the_next_summary_absorbs_it(go
 
 
 @pytest.mark.requirement("S1.12", "S1.7")
-async def test_the_summariser_is_given_the_whole_conversation_and_then_the_task(go: Drive) -> None:
+async def test_the_summarizer_is_given_the_whole_conversation_and_then_the_task(go: Drive) -> None:
     """In order, users, assistants and tools, behind it what to write, all in one user message."""
     summarizer = ScriptedModel(replies=[SUMMARY])
     given = [HumanMessage("the first thing", id="a"), *tool_block(1, 190), *rounds(3, 95), HumanMessage("the last")]
@@ -234,7 +234,7 @@ async def test_the_summariser_is_given_the_whole_conversation_and_then_the_task(
 
 
 @pytest.mark.requirement("S1.13")
-async def test_no_call_dangles_in_what_the_summariser_is_given(go: Drive) -> None:
+async def test_no_call_dangles_in_what_the_summarizer_is_given(go: Drive) -> None:
     """Not even where the last calls were interrupted: it is shown text, and no message of it makes calls."""
     summarizer = ScriptedModel(replies=[SUMMARY])
     interrupted = calls(("read", {"words": 7})).model_copy(update={"id": "interrupted"})
@@ -259,7 +259,7 @@ WITHIN_RULES: dict[str, Any] = {"messages": [*rounds(4, 95), HumanMessage("and n
 
 
 async def prompt(go: Drive) -> str:
-    """What the summariser is told to write."""
+    """What the summarizer is told to write."""
     summarizer = ScriptedModel(replies=[SUMMARY])
     await go.invoke(typed(summarizer=summarizer), WITHIN_RULES)
     return summarizer.received[0][0].text

@@ -143,7 +143,7 @@ def test_a_summary_that_was_paid_for_is_written_with_the_same_handle() -> None:
 
 @pytest.mark.parametrize("window", range(150, 400, 25))
 def test_the_handle_is_counted(window: int) -> None:
-    """A request is never larger than its window for it, and no rung fails that would have done without."""
+    """A request is never larger than its window for it, and no level fails that would have done without."""
     for given in (False, True):
         graph = agent(recall=given, context_window=window)
         graph.invoke({"messages": [*rounds(7, 20), HumanMessage("and now?", id="q")]}, CONFIG)

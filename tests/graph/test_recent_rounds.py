@@ -79,7 +79,7 @@ def test_a_person_is_asked_unless_the_settings_say_otherwise() -> None:
 
 
 @pytest.mark.requirement("S4.31")
-def test_the_agent_has_a_compactor_of_its_summariser_and_window() -> None:
+def test_the_agent_has_a_compactor_of_its_summarizer_and_window() -> None:
     """Every node works with them; the configuration's tokens stand above the model's own."""
     settings = load_settings("context_compaction: {max_context_tokens: 5000}", preset="recent_rounds")
     summarizer = ScriptedModel(replies=[TOLD])
@@ -89,9 +89,9 @@ def test_the_agent_has_a_compactor_of_its_summariser_and_window() -> None:
         summarizer=summarizer,
         checkpointer=InMemorySaver(),
     )
-    team = graph.nodes["token_check"].bound.team
-    assert team.ladder[0].summarizer.runnable is summarizer
-    assert team.sizes().window == 5_000
+    dependencies = graph.nodes["token_check"].bound.dependencies
+    assert dependencies.fallback_chain[0].summarizer.runnable is summarizer
+    assert dependencies.sizes().window == 5_000
 
 
 @pytest.mark.requirement("S4.4", "S4.5", "S4.17")
@@ -100,7 +100,7 @@ async def test_what_the_model_is_sent_afterwards(go: Drive) -> None:
     graph = keeping(tools=[read], prompt="rules")
     history = rounds(8)
     await go.invoke(graph, {"messages": [*history, HumanMessage("now?", id="now")]})
-    model = graph.nodes["model"].bound.team.model
+    model = graph.nodes["model"].bound.dependencies.model
     system, summary, *kept, now = model.received[-1]
     assert (system.text, now.text) == ("rules", "now?")
     assert isinstance(system, SystemMessage)
@@ -111,11 +111,11 @@ async def test_what_the_model_is_sent_afterwards(go: Drive) -> None:
 
 
 @pytest.mark.requirement("S4.6", "S4.16")
-async def test_the_history_before_the_rounds_is_summarised(go: Drive) -> None:
+async def test_the_history_before_the_rounds_is_summarized(go: Drive) -> None:
     """All of it, and nothing of what stays."""
     graph = keeping()
     await go.invoke(graph, {"messages": [*rounds(8), HumanMessage("now?", id="now")]})
-    (asked,) = graph.nodes["model"].bound.team.summarizer.runnable.received
+    (asked,) = graph.nodes["model"].bound.dependencies.summarizer.runnable.received
     assert [f"ru{n}-0" in asked[-1].text for n in range(8)] == [True] * 6 + [False] * 2
     assert " 500 characters" in asked[-1].text
 

@@ -57,7 +57,7 @@ def given(words: int = 40) -> dict[str, Any]:
 
 
 def leaky(messages: list[BaseMessage]) -> str:
-    """A summariser that makes up what it was not shown, or says again what it was."""
+    """A summarizer that makes up what it was not shown, or says again what it was."""
     return f"<summary>The user is {NEEDLE if NEEDLE in texts(messages) else SHOWN}, and asked for help.</summary>"
 
 
@@ -77,7 +77,7 @@ SUMMARIZERS: dict[str, Callable[[], ScriptedModel]] = {
 async def test_no_request_row_event_or_log_line_holds_what_is_redacted(
     go: Drive, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever the summariser does, on every rung, and over two compactions."""
+    """Whatever the summarizer does, on every level, and over two compactions."""
     summarizer = SUMMARIZERS[case]()
     options = {"tool_blocks_keep_recent": 0, "keep_facts": True, "frequency_calls": 0, "summary_input_tokens": 120}
     graph = agent(calm(), summarizer, redact=redact, **options)
@@ -107,7 +107,7 @@ async def test_snapshot_and_archive_are_redacted_only_where_that_is_asked_for(go
     graph = agent(calm(), redact=redaction, tool_blocks_keep_recent=0)
     await go.invoke(graph, given())
     (row,), records = ledger(graph), records_of(graph)
-    key = AttemptKey(THREAD, row.namespace, row.base_digest, row.rung, row.attempt)
+    key = AttemptKey(THREAD, row.namespace, row.base_fingerprint, row.level, row.attempt)
     snapshot = records.snapshot(key) or []
     result = next(message for message in telling() if message.id == "found")
     result = redaction.message(result) if store else result

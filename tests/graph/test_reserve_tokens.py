@@ -16,7 +16,7 @@ TOLD = "## Goal\nA chart, {number}.\n## Progress\nIt is drawn.\n## Next steps\nS
 
 
 def told(number: int) -> str:
-    """What the summariser writes the nth time."""
+    """What the summarizer writes the nth time."""
     return TOLD.replace("{number}", f"number {number}")
 
 

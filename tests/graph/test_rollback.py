@@ -63,7 +63,7 @@ REPLIES: dict[str, tuple[Any, str, str, int]] = {
     "too long": (f"<summary>{filler(900)}</summary>", "rejected_inflated", "not_smaller", 1),
     "over the ceiling": (f"<summary>{filler(700)}</summary>", "rejected_insufficient", "over_ceiling", 1),
 }
-"""Reply of the summariser -> verdict, reason and number of calls."""
+"""Reply of the summarizer -> verdict, reason and number of calls."""
 
 RICH = [
     HumanMessage([{"type": "text", "text": "see", "cache_control": {"type": "ephemeral"}}], id="i", name="ann"),
@@ -76,7 +76,7 @@ RICH = [
 
 @pytest.mark.requirement("S0.22", "S0.23", "S0.24")
 @pytest.mark.parametrize("case", REPLIES)
-async def test_a_failing_summariser_is_rolled_back_and_the_turn_is_answered(go: Drive, case: str) -> None:
+async def test_a_failing_summarizer_is_rolled_back_and_the_turn_is_answered(go: Drive, case: str) -> None:
     """Whatever comes back in place of a summary: a verdict, the seed's reason, and the thread as it was."""
     reply, verdict, reason, called = REPLIES[case]
     summarizer = ScriptedModel(replies=[reply])
@@ -96,7 +96,7 @@ async def test_a_failing_summariser_is_rolled_back_and_the_turn_is_answered(go: 
 
 @pytest.mark.requirement("S0.28")
 async def test_no_content_at_all_is_named(go: Drive) -> None:
-    """A summariser of the user's own that gives `None` is rejected as `content_none`."""
+    """A summarizer of the user's own that gives `None` is rejected as `content_none`."""
     graph = agent(calm(), ReplyingSummarizer(Reply(content=None)))
     await go.invoke(graph, full())
     assert ledger(graph)[0].reason == "content_none"
@@ -199,7 +199,7 @@ async def test_a_message_that_arrived_during_the_summary_stays_behind_it(go: Dri
 
 
 async def test_a_draft_whose_messages_changed_is_stale(go: Drive) -> None:
-    """What another writer changed is neither dropped unseen nor undone; it is no failure of the summariser."""
+    """What another writer changed is neither dropped unseen nor undone; it is no failure of the summarizer."""
     graph = agent(calm())
     await pause(go, graph, "commit")
     edited = HumanMessage("I never said that", id="r-user-0")
@@ -219,11 +219,11 @@ async def test_the_next_attempt_takes_the_next_rung(go: Drive) -> None:
     assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
     assert [row.strategy for row in ledger(graph)] == ["selective+model", "selective+digest"]
     assert len(summarizer.received) == 1
-    assert (standing(graph)["rung"], standing(graph)["streak"]) == (0, 0)
+    assert (standing(graph)["level"], standing(graph)["streak"]) == (0, 0)
 
 
 async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive) -> None:
-    """In the hard zone nothing waits: the model is called once, on what the next rung made."""
+    """In the hard zone nothing waits: the model is called once, on what the next level made."""
     model = ScriptedModel()
     graph = agent(model, ScriptedModel(replies=[""]))
     chunks = await go.stream(graph, {"messages": [*rounds(12), HumanMessage("and now?")]})
@@ -232,8 +232,8 @@ async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive) -> Non
     assert len(model.received) == 1
 
 
-async def test_turns_with_a_dead_summariser_are_answered_and_lose_nothing(go: Drive) -> None:
-    """A summariser that always fails costs three calls an attempt, no answer and no message."""
+async def test_turns_with_a_dead_summarizer_are_answered_and_lose_nothing(go: Drive) -> None:
+    """A summarizer that always fails costs three calls an attempt, no answer and no message."""
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[ConnectionError("reset")])
     graph = agent(model, summarizer)
     for turn in range(12):

@@ -1,4 +1,4 @@
-"""Which rung follows which failure, and in which zone."""
+"""Which level follows which failure, and in which zone."""
 
 from collections import Counter
 from typing import Any
@@ -33,12 +33,12 @@ FAILURES: dict[str, tuple[Any, bool]] = {
     "a reply that was cut off": (CUT, True),
     "a refusal": (REFUSED, True),
     "no tags": ("I have done what you asked.", True),
-    "an input too long for the summariser": (
+    "an input too long for the summarizer": (
         ValueError("This model's maximum context length is 100 tokens. However, your messages resulted in 900"),
         True,
     ),
 }
-"""Reply of the first summariser -> whether less to read may help."""
+"""Reply of the first summarizer -> whether less to read may help."""
 
 
 def over() -> dict[str, Any]:
@@ -52,7 +52,7 @@ def strategies(graph: Any) -> list[str]:
 
 
 def broken(error: Any = None) -> ScriptedModel:
-    """A summariser that never gives a summary."""
+    """A summarizer that never gives a summary."""
     return ScriptedModel(replies=[error or ValueError("down")])
 
 
@@ -72,12 +72,12 @@ async def test_over_the_limit_the_rungs_run_on_within_the_turn(go: Drive, case: 
 
 @pytest.mark.parametrize("case", FAILURES)
 async def test_below_the_limit_one_attempt_a_turn_is_made(go: Drive, case: str) -> None:
-    """The turn goes to the model after one failure; the next turn takes the next rung."""
+    """The turn goes to the model after one failure; the next turn takes the next level."""
     reply, helps = FAILURES[case]
     graph = agent(calm(), broken(reply), fallback_summarizers=[ScriptedModel(replies=[SUMMARY])])
     await go.invoke(graph, full())
     assert strategies(graph) == [MODEL]
-    assert standing(graph)["rung"] == (1 if helps else 2)
+    assert standing(graph)["level"] == (1 if helps else 2)
 
 
 async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go: Drive) -> None:
@@ -98,13 +98,13 @@ async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(g
     for turn in range(3):
         await go.invoke(graph, {"messages": rounds(3, tag=f"x{turn}")})
         await go.invoke(graph, said(f"more {turn}"))
-    pairs = Counter((row.base_digest, row.strategy) for row in ledger(graph) if row.strategy)
+    pairs = Counter((row.base_fingerprint, row.strategy) for row in ledger(graph) if row.strategy)
     assert len(pairs) >= 3
     assert set(pairs.values()) == {1}
 
 
 async def test_pieces_follow_a_reply_that_was_cut_off(go: Drive) -> None:
-    """The same summariser is asked again, about less at once."""
+    """The same summarizer is asked again, about less at once."""
     summarizer = ScriptedModel(replies=[CUT, CUT, CUT, SUMMARY])
     graph = agent(calm(), summarizer, summary_retries=2)
     await go.invoke(graph, over())

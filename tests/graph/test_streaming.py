@@ -30,7 +30,7 @@ def state_graph(model: Any) -> Any:
 
 
 def own_agent(model: Any) -> Any:
-    """This package's own agent, as a summariser."""
+    """This package's own agent, as a summarizer."""
     return create_compacting_agent(model, settings=CompactionSettings(context_window=9_000), token_counter=WORDS)
 
 
@@ -69,7 +69,7 @@ def _message(chunk: Any) -> Any:
     ],
 )
 async def test_only_the_answer_streams(go: Drive, kind: str, options: dict[str, Any]) -> None:
-    """No token of the summariser, no summary and no old message appears among the messages."""
+    """No token of the summarizer, no summary and no old message appears among the messages."""
     summarizer = SUMMARIZERS[kind](StreamingModel(replies=[GHOST]))
     graph = agent(StreamingModel(replies=["here you are"]), summarizer)
     chunks = await go.stream(graph, full(), stream_mode="messages", **options)
@@ -107,7 +107,7 @@ async def test_an_answer_that_streams_stands_whole_in_the_state(go: Drive) -> No
     assert {chunk[0].id for chunk in chunks} == {answer.id}
 
 
-async def test_a_summariser_graph_has_no_part_in_the_thread(go: Drive) -> None:
+async def test_a_summarizer_graph_has_no_part_in_the_thread(go: Drive) -> None:
     """It inherits neither thread id nor saver, and its messages reach no checkpoint of ours."""
     SEEN.clear()
     saver = InMemorySaver()
@@ -118,7 +118,7 @@ async def test_a_summariser_graph_has_no_part_in_the_thread(go: Drive) -> None:
     assert {item.config.get("configurable", {})["checkpoint_ns"] for item in saver.list(CONFIG)} == {""}
 
 
-async def test_an_agent_as_summariser_keeps_its_own_compaction_apart(go: Drive) -> None:
+async def test_an_agent_as_summarizer_keeps_its_own_compaction_apart(go: Drive) -> None:
     """Our own agent may serve: its state is not the thread's."""
     inner = own_agent(ScriptedModel(replies=[GHOST]))
     graph = agent(ScriptedModel(), inner)

@@ -13,7 +13,7 @@ from langgraph_compaction.checkpoint import (
 )
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest_all,
+    fingerprint_all,
 )
 from langgraph_compaction.graph import (
     CompactionSettings,
@@ -156,7 +156,7 @@ async def test_over_the_limit_a_run_can_be_forced(go: Drive) -> None:
     await go.invoke(graph, full(filler(200)))
     opening: dict[str, Any] = {"parent_id": None, "checkpoint_id": None, "epoch": 1, "trigger": "precheck"}
     opening |= {"strategy": "died", "tokens_before": 900, "counter": "words"}
-    key = AttemptKey(THREAD, "", digest_all(values(graph)["messages"]), 0, 0)
+    key = AttemptKey(THREAD, "", fingerprint_all(values(graph)["messages"]), 0, 0)
     records_of(graph).begin(key, values(graph)["messages"], now=1.0, **opening)
     await go.invoke(graph, wish(undo="last", force=True))
     assert standing(graph)["last"]["verdict"] == "undone"

@@ -26,13 +26,13 @@ from tests.graph.harness import (
 
 @pytest.fixture
 def stalled() -> Iterator[StalledSummarizer]:
-    """Return a summariser that waits, and let it go in the end."""
+    """Return a summarizer that waits, and let it go in the end."""
     summarizer = StalledSummarizer()
     yield summarizer
     summarizer.let_go.set()
 
 
-async def test_a_stalled_summariser_ends_at_its_time_out(go: Drive, stalled: StalledSummarizer) -> None:
+async def test_a_stalled_summarizer_ends_at_its_time_out(go: Drive, stalled: StalledSummarizer) -> None:
     """The turn goes on without it, once: two more calls would stall as well. The digest takes over."""
     graph = agent(ScriptedModel(), stalled, summary_timeout_s=0.05)
     await go.invoke(graph, full())
@@ -45,7 +45,7 @@ async def test_a_stalled_summariser_ends_at_its_time_out(go: Drive, stalled: Sta
 
 
 async def test_a_stalled_chat_model_ends_too(go: Drive, stalled: StalledSummarizer) -> None:
-    """Whatever the summariser is, also a model that knows only blocking calls."""
+    """Whatever the summarizer is, also a model that knows only blocking calls."""
 
     def hang(_: list[BaseMessage]) -> str:
         stalled.entered.set()
@@ -61,7 +61,7 @@ async def test_a_stalled_chat_model_ends_too(go: Drive, stalled: StalledSummariz
     assert stalled.entered.is_set()
 
 
-async def test_the_summarisers_own_time_out_is_retried(go: Drive) -> None:
+async def test_the_summarizers_own_time_out_is_retried(go: Drive) -> None:
     """A time-out that the client raises is a failure that may pass."""
     summarizer = ScriptedModel(replies=[TimeoutError("read timed out"), SUMMARY])
     graph = agent(ScriptedModel(), summarizer)
@@ -77,7 +77,7 @@ async def test_what_needs_nobodys_answer_has_no_time_out(go: Drive) -> None:
 
 
 async def cancelled_in_summarize(graph: Any, stalled: StalledSummarizer) -> None:
-    """Start a turn and cancel it while the summariser works."""
+    """Start a turn and cancel it while the summarizer works."""
     task = asyncio.create_task(graph.ainvoke(full(), CONFIG))
     await asyncio.to_thread(stalled.entered.wait)
     task.cancel()
@@ -86,7 +86,7 @@ async def cancelled_in_summarize(graph: Any, stalled: StalledSummarizer) -> None
 
 
 async def test_cancellation_leaves_the_messages_alone(stalled: StalledSummarizer) -> None:
-    """The summariser is cancelled with its turn; the thread holds what it held, and the draft."""
+    """The summarizer is cancelled with its turn; the thread holds what it held, and the draft."""
     graph = agent(ScriptedModel(), stalled)
     await cancelled_in_summarize(graph, stalled)
     assert stalled.cancelled

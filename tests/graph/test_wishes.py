@@ -127,7 +127,7 @@ async def test_turns_that_find_nothing_to_compact_are_counted_anew(go: Drive) ->
     graph = agent(preset="progressive", triggers=(Count(unit="turns", limit=3, full=True),), context_window=128_000)
     assert await fires(go, graph, 6) == [3, 6]
     assert verdicts(graph) == ["noop", "noop"]
-    assert [standing(graph)[name] for name in ("turns", "turns_then")] == [6, 6]
+    assert [standing(graph)[name] for name in ("turns", "turns_at_commit")] == [6, 6]
 
 
 @pytest.mark.requirement("S2.34")
@@ -139,7 +139,7 @@ async def test_a_wish_that_finds_nothing_to_compact_has_turns_counted_anew(go: D
     await go.invoke(graph, said("hello"))
     await wished(go, graph, {"/compact": "command"}.get(wish, wish))
     assert verdicts(graph) == ["noop"]
-    assert standing(graph)["turns"] == standing(graph)["turns_then"] > 1
+    assert standing(graph)["turns"] == standing(graph)["turns_at_commit"] > 1
 
 
 @pytest.mark.requirement("S3.13")

@@ -13,7 +13,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.graph import builder
-from langgraph_compaction.nodes.runtime.node_context import Body, Turn
+from langgraph_compaction.nodes.runtime.node_context import Body, NodeContext
 
 BODIES = ("token_check", "confirm", "selective_compaction", "summarize", "commit", "rollback", "call_model")
 BRANCH, TASKS = "branch:to:", "__pregel_tasks"
@@ -52,7 +52,7 @@ class Fuse:
         Database.write = self._transaction(Database.write)  # type: ignore[method-assign] # in a child, for good
 
     def _body(self, name: str, body: Body) -> Body:
-        def fused(turn: Turn) -> Generator[Any, Any, dict[str, Any]]:
+        def fused(turn: NodeContext) -> Generator[Any, Any, dict[str, Any]]:
             self(f"{name}:enter")
             update = yield from body(turn)
             self(f"{name}:leave")

@@ -1,6 +1,6 @@
 """Which places of which turn are killed at: those of the plain one, and of every other those of its own.
 
-In a soak the plain turn is killed at all of its places, also at those that leave the files as a neighbour does.
+In a soak the plain turn is killed at all of its places, also at those that leave the files as a neighbor does.
 """
 
 import os

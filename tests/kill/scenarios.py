@@ -51,7 +51,7 @@ SCENARIOS = {
     "refused": Scenario(text=f"pad {filler(600)}", due=False),
 }
 """The turns: compacted before the model, after its answer, after a tool; on top of an earlier compaction; with a
-summariser that fails, in the soft and in the hard zone; by hand; after a person agreed; and an input refused."""
+summarizer that fails, in the soft and in the hard zone; by hand; after a person agreed; and an input refused."""
 
 TEMPLATES = {"first": 5, "second": 9}
 """Turns played before the crucial one: just below the trigger, without and with a compaction before."""

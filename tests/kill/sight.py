@@ -36,7 +36,7 @@ class Sight:
     recorded: int
     """Summaries recorded in SQL."""
     calls: list[str]
-    """The summariser's calls."""
+    """The summarizer's calls."""
 
     @property
     def epoch(self) -> int:

@@ -11,15 +11,15 @@ COOLED = replace(SCENARIOS["failing"], settings={"cooldown_after": 1})
 
 
 def test_streak_and_rung_outlive_the_process(world_of: Worlds) -> None:
-    """After a failed attempt and a kill the next process goes on with the next rung, not with the first again."""
+    """After a failed attempt and a kill the next process goes on with the next level, not with the first again."""
     world = world_of(COOLED)
     assert is_killed(lambda: fused(world, COOLED, Fuse("model:enter")))
     left = look_at(world)
-    assert (left.compaction["streak"], left.compaction["rung"], left.verdicts) == (1, 2, ["failed_permanent"])
+    assert (left.compaction["streak"], left.compaction["level"], left.verdicts) == (1, 2, ["failed_permanent"])
     after = recover(replace(world, now=1_009.0))
     assert after.verdicts == ["failed_permanent", "degraded_deterministic"]
     assert after.calls == left.calls
-    assert (after.compaction["streak"], after.compaction["rung"]) == (0, 0)
+    assert (after.compaction["streak"], after.compaction["level"]) == (0, 0)
 
 
 def test_the_cool_down_outlives_the_process(world_of: Worlds) -> None:

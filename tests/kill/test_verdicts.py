@@ -53,5 +53,5 @@ def test_a_wish_drops_a_paid_draft(world_of: Worlds) -> None:
         graph.invoke(wish, CONFIG, durability="sync")
     after = look_at(world)
     check_whole(after)
-    assert after.verdicts == ["committed"]  # the same conversation and rung: the same row
+    assert after.verdicts == ["committed"]  # the same conversation and level: the same row
     assert len(after.calls) == 2

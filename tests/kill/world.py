@@ -62,7 +62,7 @@ def filler(words: int) -> str:
 
 @dataclass(frozen=True)
 class Scribe:
-    """A summariser that writes each of its calls into a file, whoever asks; a broken one then raises."""
+    """A summarizer that writes each of its calls into a file, whoever asks; a broken one then raises."""
 
     file: Path
     broken: bool = False
@@ -76,7 +76,7 @@ class Scribe:
             calls.flush()
             os.fsync(calls.fileno())
         if self.broken:
-            raise ValueError("the summariser is out of order")
+            raise ValueError("the summarizer is out of order")
         return Reply(content=f"<summary>what {len(request.messages)} messages said</summary>", model="scribe")
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
@@ -97,7 +97,7 @@ class World:
 
     @property
     def calls(self) -> list[str]:
-        """Calls of the summariser so far, each as the ids it was shown."""
+        """Calls of the summarizer so far, each as the ids it was shown."""
         file = self.folder / CALLS
         return file.read_text().splitlines() if file.exists() else []
 

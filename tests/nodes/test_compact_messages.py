@@ -5,7 +5,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, trim_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
-from langgraph_compaction.checkpoint.messages.message_codec import digest_all
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.nodes import (
     CompactionSettings,
     ContextExhaustedError,
@@ -66,9 +66,9 @@ def test_a_list_is_returned_unless_the_result_is_asked_for() -> None:
 def test_messages_without_ids_get_one_and_yours_are_not_changed() -> None:
     """Everything else stays as it was given, in kept messages and in dropped ones."""
     messages = [*text_rounds(20, say=LONG), user("u"), *tool_blocks(2, content=LONG * 9), AIMessage("done")]
-    before = digest_all(messages)
+    before = fingerprint_all(messages)
     found = compact_messages(messages, max_tokens=1_500)
-    assert digest_all(messages) == before
+    assert fingerprint_all(messages) == before
     assert all(message.id for message in found)
     assert len({message.id for message in found}) == len(found)
     again = compact_messages(found, max_tokens=1_500)

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint.messages.message_codec import digest_all
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.nodes import (
     CompactionSettings,
     ContextExhaustedError,
@@ -34,7 +34,7 @@ def count(messages: Sequence[AnyMessage]) -> int:
 
 def compacted(messages: list[AnyMessage], max_tokens: int, chosen: CompactionSettings) -> list[AnyMessage] | None:
     """Compact and check all that holds of a result; None where nothing can be done, and rightly so."""
-    before = digest_all(messages)
+    before = fingerprint_all(messages)
     try:
         found = compact_messages(messages, max_tokens=max_tokens, token_counter=COUNTER, settings=chosen)
     except SettingsError:
@@ -45,7 +45,7 @@ def compacted(messages: list[AnyMessage], max_tokens: int, chosen: CompactionSet
         assert least(messages) > min(max_tokens, count(messages) - 1) - NOTICE
         return None
     finally:
-        assert digest_all(messages) == before, "the caller's messages were changed"
+        assert fingerprint_all(messages) == before, "the caller's messages were changed"
     assert count(found) <= max_tokens
     check_transition(messages, found, count=count, ceiling=max_tokens)
     check_request(render(found))

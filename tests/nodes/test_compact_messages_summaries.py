@@ -39,7 +39,7 @@ class NeedleSummarizer:
 
 
 @both
-def test_a_fact_that_the_summariser_was_shown_survives(compact: Compact) -> None:
+def test_a_fact_that_the_summarizer_was_shown_survives(compact: Compact) -> None:
     """Chunk by chunk it is shown everything it replaces, each chunk with the record so far."""
     needles = [f"needle-{n}" for n in range(40)]
     messages = numbered([m for n in needles for m in (user(f"{n}{LONG}"), AIMessage(f"ok{LONG}"))])
@@ -93,7 +93,7 @@ def test_a_bad_reply_is_asked_for_again_with_the_defect_named(compact: Compact) 
 
 @both
 @pytest.mark.requirement("S0.22", "B17")
-def test_a_summariser_that_raises_is_replaced_by_the_digest(compact: Compact) -> None:
+def test_a_summarizer_that_raises_is_replaced_by_the_digest(compact: Compact) -> None:
     """A passing failure is tried again, a lasting one is not; an error is never anybody's summary."""
     messages = numbered(text_rounds(30, say=LONG))
     for error, asked in ((TimeoutError("late"), 3), (ValueError("bad key"), 1)):
@@ -105,7 +105,7 @@ def test_a_summariser_that_raises_is_replaced_by_the_digest(compact: Compact) ->
         assert str(error) not in texts(found.new_messages)
 
 
-def test_a_deterministic_summariser_is_asked_once() -> None:
+def test_a_deterministic_summarizer_is_asked_once() -> None:
     """It takes the old part whole, and would give the same bad answer again."""
     summarizer: Any = ReplyingSummarizer(Reply(content=""))
     summarizer.whole = True
@@ -116,7 +116,7 @@ def test_a_deterministic_summariser_is_asked_once() -> None:
 
 
 @both
-def test_a_summariser_of_the_wrong_form_is_replaced_by_the_digest(compact: Compact) -> None:
+def test_a_summarizer_of_the_wrong_form_is_replaced_by_the_digest(compact: Compact) -> None:
     """One that returns plain text breaks the protocol, not the compaction."""
     found = compact(numbered(text_rounds(30, say=LONG)), max_tokens=1_500, summarizer=ReplyingSummarizer("text"))
     assert found.verdict == "degraded_deterministic"
@@ -133,7 +133,7 @@ def test_a_summary_longer_than_what_it_replaces_is_not_taken(compact: Compact) -
 
 
 def test_a_kept_tail_over_the_limit_is_shrunk() -> None:
-    """The floor yields, and the summariser is asked once."""
+    """The floor yields, and the summarizer is asked once."""
     summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
     found = compacted(text_rounds(12, say=LONG * 3), 1_000, summarizer=summarizer)
     assert len(summarizer.requests) == 1
@@ -141,7 +141,7 @@ def test_a_kept_tail_over_the_limit_is_shrunk() -> None:
 
 
 def test_a_result_larger_than_the_window_is_clipped() -> None:
-    """Its beginning stays, a line says how long it was, and nobody has to summarise anything."""
+    """Its beginning stays, a line says how long it was, and nobody has to summarize anything."""
     summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
     messages = [user("u"), asks("a"), result("a", "START" + LONG * 100)]
     found = compacted(messages, 800, summarizer=summarizer)
@@ -162,7 +162,7 @@ def test_the_scope_all_leaves_one_summary_and_what_may_not_go() -> None:
 
 @pytest.mark.requirement("C7")
 def test_the_summary_may_be_left_out_where_nothing_is_owed_to_it() -> None:
-    """`if_needed`: what selective compaction alone brings under the size is not summarised."""
+    """`if_needed`: what selective compaction alone brings under the size is not summarized."""
     messages = [*text_rounds(2), user("u"), *tool_blocks(9, content=LONG), AIMessage("done")]
     size = count(numbered(messages))
     assert compacted(messages, size - 1, settings=CompactionSettings(summary_mode="if_needed")).summary is None

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
-from langgraph_compaction.nodes.effects import Step, arun, blocking, either, querying, run
+from langgraph_compaction.nodes.effects import Effects, arun, blocking, either, querying, run
 
 Drive = Any
 """`run` or `arun`, as a function that waits."""
 
 
-def drive_async(step: Step[Any]) -> Any:
+def drive_async(step: Effects[Any]) -> Any:
     """Drive a step on an event loop of its own."""
     return asyncio.run(arun(step))
 
@@ -35,7 +35,7 @@ def give(given: Any) -> Any:
     return given
 
 
-def wait_for(given: Any) -> Step[Any]:
+def wait_for(given: Any) -> Effects[Any]:
     """Wait for a value or an exception."""
     return either(lambda: give(given), lambda: value(given))
 
@@ -44,7 +44,7 @@ def wait_for(given: Any) -> Step[Any]:
 def test_a_step_receives_what_it_waits_for(drive: Drive) -> None:
     """Effects are waited for in order, and the step's own result is the driver's."""
 
-    def step() -> Step[list[int]]:
+    def step() -> Effects[list[int]]:
         first = yield from wait_for(1)
         second = yield from wait_for(first + 1)
         return [first, second]
@@ -56,7 +56,7 @@ def test_a_step_receives_what_it_waits_for(drive: Drive) -> None:
 def test_a_step_may_wait_for_nothing(drive: Drive) -> None:
     """It is a plain function then."""
 
-    def step() -> Step[str]:
+    def step() -> Effects[str]:
         return "done"
         yield  # type: ignore[unreachable] # makes it a generator
 
@@ -68,7 +68,7 @@ def test_a_step_may_wait_for_nothing(drive: Drive) -> None:
 def test_a_failure_is_raised_inside_the_step(drive: Drive, error: Exception) -> None:
     """The step decides what it means, and may go on waiting."""
 
-    def step() -> Step[Any]:
+    def step() -> Effects[Any]:
         try:
             yield from wait_for(error)
         except Exception as caught:  # noqa: BLE001 - whatever it is, it is what is looked at
@@ -84,7 +84,7 @@ def test_a_failure_is_raised_inside_the_step(drive: Drive, error: Exception) -> 
 def test_what_a_step_does_not_catch_is_the_drivers(drive: Drive) -> None:
     """Failures of an effect and of the step itself go up."""
 
-    def raising() -> Step[None]:
+    def raising() -> Effects[None]:
         yield from wait_for(1)
         raise KeyError("own")
 
@@ -99,7 +99,7 @@ def test_an_interrupt_closes_the_step(drive: Drive) -> None:
     """What is no Exception is not offered to the step as a failure: its cleanup runs, and it is over."""
     seen: list[str] = []
 
-    def step() -> Step[None]:
+    def step() -> Effects[None]:
         try:
             yield from wait_for(KeyboardInterrupt())
         except Exception:  # noqa: BLE001 - must not be reached
@@ -122,7 +122,7 @@ async def test_cancellation_closes_the_step_at_once() -> None:
         started.set()
         await asyncio.Event().wait()
 
-    def step() -> Step[None]:
+    def step() -> Effects[None]:
         try:
             yield from either(lambda: None, forever)
         finally:

@@ -78,7 +78,7 @@ async def test_a_stalled_model_waits_until_it_is_let_go_or_cancelled() -> None:
 
 @pytest.mark.parametrize("name", BAD_REPLIES)
 def test_no_bad_reply_becomes_a_summary(name: str) -> None:
-    """An agent whose summariser gives it commits nothing of it."""
+    """An agent whose summarizer gives it commits nothing of it."""
     graph = agent(
         ScriptedModel(replies=[usage(AIMessage("answered"), 100)]), ScriptedModel(replies=[BAD_REPLIES[name]])
     )

@@ -51,7 +51,7 @@ def test_a_stream_is_answered_in_pieces_with_real_usage(model: ChatOpenAI) -> No
 @pytest.mark.parametrize(
     "send", [ChatOpenAI.invoke, lambda model, text: list(model.stream(text))], ids=["invoke", "stream"]
 )
-def test_a_real_overflow_is_recognised(
+def test_a_real_overflow_is_recognized(
     model: ChatOpenAI, llama_server: LlamaServer, send: Callable[[ChatOpenAI, str], object]
 ) -> None:
     """A prompt over the context is refused at once, seen as an overflow and read for its sizes."""

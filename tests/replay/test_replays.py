@@ -45,8 +45,8 @@ def test_a_model_that_counts_otherwise_changes_nothing(case: Case, played: Playe
 
 
 @pytest.mark.parametrize("case", FAILING, ids=lambda case: case.id)
-def test_a_summariser_that_always_fails_changes_nothing(case: Case, played: Played) -> None:
-    """The same holds where every attempt that needs the summariser is rolled back, and the next rung commits."""
+def test_a_summarizer_that_always_fails_changes_nothing(case: Case, played: Played) -> None:
+    """The same holds where every attempt that needs the summarizer is rolled back, and the next level commits."""
     play = played(case)
     assert play.defects() == []
     assert play.in_order

@@ -112,7 +112,7 @@ class Watcher:
                 assert list(map(dumps, left)) == self._snapshot(was), "the rollback is not the snapshot"
 
     def _snapshot(self, draft: dict[str, Any]) -> list[bytes]:
-        key = AttemptKey(self.thread, "", draft["base_digest"], draft["rung"], draft["attempt"])
+        key = AttemptKey(self.thread, "", draft["base_fingerprint"], draft["level"], draft["attempt"])
         assert key.compaction_id == draft["snapshot_id"], "the draft names another snapshot"
         return list(map(dumps, self.records.snapshot(key) or []))
 

@@ -27,7 +27,7 @@ from ..storage import storage
 
 def demo(
     summarizer: Annotated[
-        Literal["digest", "model"], typer.Option(help="Who summarises: digest, or model (from OPENAI_API_KEY).")
+        Literal["digest", "model"], typer.Option(help="Who summarizes: digest, or model (from OPENAI_API_KEY).")
     ] = "digest",
     db: Annotated[
         str | None, typer.Option(help="URL of the database to keep all of it; else it ends with the command.")

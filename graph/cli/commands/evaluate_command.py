@@ -28,7 +28,7 @@ from ...lab.recordings import Recording, read_recordings
 from ...lab.replay.online_runs import run_of, through_the_graph
 from ...lab.replay.user_parts import OwnParts, own_parts
 from ...offline_edit import newest
-from ..open_database import kept, told
+from ..open_database import kept, report_errors
 from ..output.online_table import print_online
 from ..output.printing import Output, print_lines
 
@@ -98,7 +98,7 @@ def evaluate(
     result. Random whole exchanges and `trim_messages` get the same caps. --use runs the file it names. With --online
     nothing is cut: the whole run is played in a small window, through the real graph.
     """
-    with told():
+    with report_errors():
         own = own_parts(use) if use else OwnParts()
         chosen = _chosen([name.strip() for name in preset.split(",")], own)
         recordings = [one for file in files or () for one in read_recordings(file)]

@@ -22,7 +22,7 @@ from langgraph_compaction.checkpoint.maintenance.import_checkpoints import (
 )
 from langgraph_compaction.nodes import SettingsError
 
-from ..open_database import told
+from ..open_database import report_errors
 from ..output.printing import Output, complain, print_lines, words
 
 _INTERRUPTED = 130
@@ -87,7 +87,7 @@ def import_command(
     """
     outcome = Outcome()
     console = Output(stderr=as_json)
-    with told():
+    with report_errors():
         kinds = [_class(name) for name in allow or ()]
         if is_memory(sync_url(target)):
             raise SettingsError("--to names a database in memory, which would end with the command")

@@ -19,13 +19,13 @@ from ..output.printing import Output, print_text
 from ..output.trigger_words import triggers_of
 
 ABOUT: Mapping[Preset, str] = {
-    "selective": "drops old tool blocks, keeps 12 rounds, always summarises the rest (S0)",
+    "selective": "drops old tool blocks, keeps 12 rounds, always summarizes the rest (S0)",
     "typed_rules": "a rule for each type of message; a summary only where that is not enough (S1)",
     "progressive": "strategies in turn by the kind of task, lightest first; a full summary last (S2)",
     "progressive_chart": "as progressive, in the order of its flow chart",
     "progressive_pseudocode": "as progressive, in the order of its pseudo-code",
-    "layered_defence": "summarises everything, in three layers of defence (S3)",
-    "recent_rounds": "keeps the newest rounds, summarises the rest, and asks before (S4)",
+    "layered_defence": "summarizes everything, in three layers of defence (S3)",
+    "recent_rounds": "keeps the newest rounds, summarizes the rest, and asks before (S4)",
     "reserve_tokens": "keeps the newest tokens and a reserve for the answer",
     "faithful": "keeps what later turns need: facts, rules, requests, and as many newest messages as are worth it",
 }

@@ -78,7 +78,7 @@ def replay(
         str, typer.Option(help="URL of the database to keep all of it; memory ends with the command.")
     ] = "memory",
     summarizer: Annotated[
-        Literal["digest", "model"], typer.Option(help="Who summarises: digest, or model (from OPENAI_API_KEY).")
+        Literal["digest", "model"], typer.Option(help="Who summarizes: digest, or model (from OPENAI_API_KEY).")
     ] = "digest",
     usage_bias: Annotated[bool, typer.Option("--usage-bias", help="Let the model count tokens unlike us.")] = False,
     requests: Annotated[Path | None, typer.Option(help="Write every request as sent, as JSON lines.")] = None,

@@ -70,7 +70,7 @@ def _row(records: CompactionRecords, thread: str, compaction: str) -> LedgerRow:
 
 def _headline(row: LedgerRow) -> Text:
     after = "" if row.tokens_after is None else f" -> {row.tokens_after:,}"
-    calls = f", {row.summary_calls} calls of the summariser" if row.summary_calls else ""
+    calls = f", {row.summary_calls} calls of the summarizer" if row.summary_calls else ""
     reason = f" ({row.reason}{': ' + row.detail if row.detail else ''})" if row.reason else ""
     return words(
         f"{at(row.started_at)}  {row.verdict or 'open'}{reason}  {row.strategy}, trigger {row.trigger}: "

@@ -11,7 +11,7 @@ from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 
 from ...lab.demo.findings import Findings
 from ...lab.demo.investigation import Attempt, Restored
-from ...window_usage import Standing
+from ...window_usage import WindowUsage
 from .printing import words
 from .size_chart import chart
 
@@ -21,12 +21,12 @@ SHOWN = 40
 HEADER = f"{'turn':>4}  {'trigger':<9} {'strategy':<24} {'verdict':<23} {'tokens':>16}  {'blocks':>6}"
 
 
-def opening(standing: Standing, *, python: str, summarizer: str) -> str:
+def opening(standing: WindowUsage, *, python: str, summarizer: str) -> str:
     """What is about to be seen."""
     return (
         "The model is scripted; tools, tokens, checkpoints and compactions are real.\n"
         f"It looks things up in the standard library of Python {python}: window {standing.window:,} tokens, limit "
-        f"{standing.limit:,},\ntrigger {standing.trigger:,}. The summariser is {summarizer}; one of its attempts is "
+        f"{standing.limit:,},\ntrigger {standing.trigger:,}. The summarizer is {summarizer}; one of its attempts is "
         "made to fail. All that is kept goes to one SQL database.\n"
     )
 
@@ -44,7 +44,7 @@ def row(attempt: Attempt) -> Text:
     return Text(line + reason, "yellow" if failed else "")
 
 
-def page(shown: Findings, sizes: Sequence[int], standing: Standing, *, width: int) -> RenderableType:
+def page(shown: Findings, sizes: Sequence[int], standing: WindowUsage, *, width: int) -> RenderableType:
     """The figures of the finished work."""
     parts: list[RenderableType] = [
         Text(f"\nEach of the {len(sizes)} requests, in tokens", "bold"),

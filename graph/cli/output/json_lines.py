@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ...visible_text import json_line
-from ...window_usage import Standing
+from ...window_usage import WindowUsage
 from ..conversation import Status
 from .printing import print_text
 
@@ -46,7 +46,7 @@ class JsonLines:
         self._write("question", **question)
         return self.read("")
 
-    def gauge(self, standing: Standing) -> None:
+    def gauge(self, standing: WindowUsage) -> None:
         """How full the window is."""
         self._write("gauge", **asdict(standing))
 

@@ -20,7 +20,7 @@ _LEGEND = (
 )
 
 _NO_CALLS = (
-    "A digest is extracted, not written: no model was called to summarise, so that nothing is added to the cost."
+    "A digest is extracted, not written: no model was called to summarize, so that nothing is added to the cost."
 )
 
 
@@ -31,7 +31,7 @@ def print_online(rows: Sequence[Mapping[str, Any]]) -> None:
         console.print(_table([row for row in rows if row["window"] == window]))
     console.print(_LEGEND, style="dim")
     calls = sum(row["extra_calls"] for row in rows)
-    console.print(f"{calls} calls of a summariser are in the cost." if calls else _NO_CALLS, style="dim")
+    console.print(f"{calls} calls of a summarizer are in the cost." if calls else _NO_CALLS, style="dim")
     console.print(SAID)
 
 

@@ -14,7 +14,7 @@ from .replay_page import UNASKED
 from .size_chart import SHARED, Line, lines
 
 _SIGNS = "●▲■◆○△□◇▼"
-_COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright_black")
+_COLORS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright_black")
 _LEGEND = (
     "Of what the calls needed: identifiers in their arguments that somebody had said before, and that still stood in "
     "the request which the call answered."
@@ -25,8 +25,8 @@ def comparison(reports: Sequence[Report], *, width: int) -> RenderableType:
     """One conversation, a report a preset, in so many columns."""
     first = reports[0]
     drawn = [
-        Line(sign=sign, colour=colour, sizes=one.sizes, trigger=one.trigger)
-        for one, (sign, colour) in zip(reports, _styles(), strict=False)
+        Line(sign=sign, color=color, sizes=one.sizes, trigger=one.trigger)
+        for one, (sign, color) in zip(reports, _styles(), strict=False)
     ]
     figures = f": {first.recorded} messages in {first.turns} turns, under {first.limit:,} tokens"
     parts: list[RenderableType] = [
@@ -44,7 +44,7 @@ def comparison(reports: Sequence[Report], *, width: int) -> RenderableType:
 
 
 def _styles() -> Iterator[tuple[str, str]]:
-    return zip(cycle(_SIGNS), cycle(_COLOURS), strict=False)
+    return zip(cycle(_SIGNS), cycle(_COLORS), strict=False)
 
 
 def _table(reports: Sequence[Report]) -> Table:
@@ -52,9 +52,9 @@ def _table(reports: Sequence[Report]) -> Table:
     table.add_column("preset", no_wrap=True)
     for heading in ("trigger", "commits", "requests", "sent", "kept", "in view", "rounds"):
         table.add_column(heading, justify="right")
-    for one, (sign, colour) in zip(reports, _styles(), strict=False):
+    for one, (sign, color) in zip(reports, _styles(), strict=False):
         table.add_row(
-            Text.assemble((sign, colour), f" {one.preset}"),
+            Text.assemble((sign, color), f" {one.preset}"),
             f"{one.trigger:,}",
             str(one.committed),
             str(one.requests),

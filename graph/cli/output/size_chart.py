@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from ...window_usage import Standing
+from ...window_usage import WindowUsage
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _ROWS = 8
@@ -14,7 +14,7 @@ SHARED = "•"
 """Stands where several lines meet."""
 
 
-def gauge(standing: Standing, width: int = 40) -> Text:
+def gauge(standing: WindowUsage, width: int = 40) -> Text:
     """A bar up to the limit, with a mark at the trigger, and the figures behind it."""
     filled = min(width, round(width * standing.tokens / standing.limit))
     mark = min(width - 1, round(width * standing.trigger / standing.limit))
@@ -22,10 +22,10 @@ def gauge(standing: Standing, width: int = 40) -> Text:
     figures = (
         f" {standing.tokens:,} of {standing.limit:,} tokens (trigger {standing.trigger:,}), {standing.left:,} left"
     )
-    return Text.assemble(("".join(cells), _colour(standing.tokens, standing)), figures)
+    return Text.assemble(("".join(cells), _color(standing.tokens, standing)), figures)
 
 
-def chart(sizes: Sequence[int], standing: Standing, width: int) -> Text:
+def chart(sizes: Sequence[int], standing: WindowUsage, width: int) -> Text:
     """Requests over time as bars under the lines of limit and trigger; a column is the largest of its requests."""
     labels = {_ROWS: f"limit {standing.limit:,} ", _row(standing.trigger, standing): f"trigger {standing.trigger:,} "}
     margin = max(map(len, labels.values()))
@@ -37,7 +37,7 @@ def chart(sizes: Sequence[int], standing: Standing, width: int) -> Text:
         for size in bars:
             filled = round(8 * (size * _ROWS / standing.limit - row))
             cell = _EIGHTHS[min(8, max(0, filled))]
-            text.append(line if cell == " " else cell, "dim" if cell == " " else _colour(size, standing))
+            text.append(line if cell == " " else cell, "dim" if cell == " " else _color(size, standing))
         text.append("\n")
     return text
 
@@ -48,14 +48,14 @@ class Line:
 
     sign: str
     """The character that it is drawn with."""
-    colour: str
+    color: str
     sizes: Sequence[int]
     """Tokens of each request, in order."""
     trigger: int
 
 
 def lines(drawn: Sequence[Line], limit: int, width: int) -> Text:
-    """Requests over time, a sign and a colour for each line, against the limit and the triggers.
+    """Requests over time, a sign and a color for each line, against the limit and the triggers.
 
     A line is as wide as the chart, however many requests it has; a column is the largest of its requests.
     """
@@ -72,7 +72,7 @@ def lines(drawn: Sequence[Line], limit: int, width: int) -> Text:
             if not there:
                 text.append("┄" if row in labels else " ", "dim")
             else:
-                text.append(there[0].sign if len(there) == 1 else SHARED, there[0].colour if len(there) == 1 else "")
+                text.append(there[0].sign if len(there) == 1 else SHARED, there[0].color if len(there) == 1 else "")
         text.append("\n")
     return text
 
@@ -92,7 +92,7 @@ def _level(tokens: int, limit: int) -> int:
     return min(_LINE_ROWS, round(_LINE_ROWS * tokens / limit))
 
 
-def _row(tokens: int, standing: Standing) -> int:
+def _row(tokens: int, standing: WindowUsage) -> int:
     return min(_ROWS - 1, tokens * _ROWS // standing.limit)
 
 
@@ -102,7 +102,7 @@ def _columns(sizes: Sequence[int], width: int) -> list[int]:
     return [max(sizes[start:end]) for start, end in zip(starts, [*starts[1:], len(sizes)], strict=True)]
 
 
-def _colour(tokens: int, standing: Standing) -> str:
+def _color(tokens: int, standing: WindowUsage) -> str:
     if tokens > standing.limit:
         return "red"
     return "yellow" if tokens >= standing.trigger else "cyan"

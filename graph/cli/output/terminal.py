@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from ...visible_text import visible
-from ...window_usage import Standing
+from ...window_usage import WindowUsage
 from ..conversation import Status
 from .printing import Output, cells, words
 from .size_chart import gauge
@@ -63,7 +63,7 @@ class Terminal:
             f"{', '.join(offered)}> " if "compact" in offered else "yes, no, or what to keep above all> "
         )
 
-    def gauge(self, standing: Standing) -> None:
+    def gauge(self, standing: WindowUsage) -> None:
         """How full the window is."""
         self.end_answer()
         self._console.print(gauge(standing, max(10, min(40, self._console.width - 60))))

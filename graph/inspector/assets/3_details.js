@@ -112,10 +112,10 @@ function what(attempt) {
     row.reason || row.detail ? make("p", { class: "word" }, make("strong", {}, row.reason || "detail"), row.detail ? `: ${row.detail}` : "") : null,
     make("dl", { class: "figures" }, ...figures([
       ["before", number(row.tokens_before)], ["after", number(row.tokens_after)], ["freed", share],
-      ["trigger", row.trigger], ["strategy", row.strategy], ["rung", row.rung], ["attempt", row.attempt],
+      ["trigger", row.trigger], ["strategy", row.strategy], ["level", row.level], ["attempt", row.attempt],
       ["round floor", row.floor], ["tool blocks kept", row.blocks_kept], ["dropped", row.blocks_dropped],
       ["calls clipped", row.calls_clipped], ["results clipped", row.results_clipped],
-      ["summariser", row.model], ["calls of it", row.summary_calls], ["tokens it read", number(row.summary_input_tokens)],
+      ["summarizer", row.model], ["calls of it", row.summary_calls], ["tokens it read", number(row.summary_input_tokens)],
       ["tokens it wrote", number(row.summary_output_tokens)],
       ["took", row.duration_s === null ? "" : `${row.duration_s.toFixed(2)} s`],
       ["began (UTC)", moment(row.started_at)], ["id", row.compaction_id],

@@ -18,7 +18,7 @@ from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 from ...builder import create_compacting_agent
 from ...threads import records_of, transcript
 from ...undo import undo
-from ...window_usage import Standing, standing
+from ...window_usage import WindowUsage, standing
 from .demo_questions import QUESTIONS
 from .library_tools import library_tools
 from .scripted_model import FaultySummarizer, LibraryReader
@@ -120,7 +120,7 @@ class Investigation:
             self._look_back()
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> WindowUsage:
         """The thread's sizes now."""
         return standing(self.graph, self.config)
 

@@ -1,4 +1,4 @@
-"""The demonstration's model and summariser: scripted, and honest about the tokens they are sent."""
+"""The demonstration's model and summarizer: scripted, and honest about the tokens they are sent."""
 
 import json
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class LibraryReader(BaseChatModel):
 
 @dataclass
 class FaultySummarizer:
-    """A summariser whose next attempt, once `armed`, ends in cut-off replies, its retries included."""
+    """A summarizer whose next attempt, once `armed`, ends in cut-off replies, its retries included."""
 
     inner: Summarizer
     armed: bool = False

@@ -14,7 +14,7 @@ from .survival import asked, holds, text_of
 
 WRITE, READ, OUTPUT = 25, 2, 100
 """Twentieths of the input's price: of a token that the cache has not, of one that it has, and of one that a
-summariser writes, five times the input's."""
+summarizer writes, five times the input's."""
 
 PRICE = 20
 """What a token of input costs without a cache, in the same unit."""
@@ -86,7 +86,7 @@ class Course:
     sent: list[Sent] = field(default_factory=list[Sent])
     compactions: int = 0
     extra_calls: int = 0
-    """Calls of a summariser that is a model."""
+    """Calls of a summarizer that is a model."""
     extra_input: int = 0
     """Tokens that it was sent."""
     extra_output: int = 0
@@ -160,7 +160,7 @@ class Bill:
     reused: list[int]
     """Tokens of each that it begins with as the request before it did."""
     extra: int = 0
-    """What the calls of a summariser cost."""
+    """What the calls of a summarizer cost."""
 
     @property
     def costs(self) -> list[int]:

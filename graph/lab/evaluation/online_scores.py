@@ -89,7 +89,7 @@ def _points(one: Bill) -> list[int]:
 
 
 def _spent(one: Bill) -> list[int]:
-    """Cost so far at each point; what a summariser cost counts at the last."""
+    """Cost so far at each point; what a summarizer cost counts at the last."""
     so_far = list(accumulate(one.costs))
     points = [so_far[at] for at in _points(one)]
     return [*points[:-1], points[-1] + one.extra]

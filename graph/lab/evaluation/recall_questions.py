@@ -29,7 +29,7 @@ MOST_WORDS = 4
 """Words of a query."""
 
 _VALUES = 3
-"""Other values of the call whose neighbours in view are looked at."""
+"""Other values of the call whose neighbors in view are looked at."""
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _WORD = re.compile(r"[^\W\d_]{3,}")

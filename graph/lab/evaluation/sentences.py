@@ -41,7 +41,7 @@ REMARKS = (
     "We watched that film about the lighthouse yesterday.",
     "There is a bakery around the corner from my flat.",
     "I studied geology for two years.",
-    "The neighbour's cat sleeps on our balcony.",
+    "The neighbor's cat sleeps on our balcony.",
     "Last year's conference was in Tallinn.",
     "My grandfather built clocks.",
     "The train was late again this morning.",

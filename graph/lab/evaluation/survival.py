@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest_all,
+    fingerprint_all,
 )
 from langgraph_compaction.nodes.conversation.tokens import texts_of
 
@@ -61,7 +61,7 @@ class Cut:
     @cached_property
     def digest(self) -> str:
         """The same for the same conversation cut at the same place, and for no other."""
-        return f"{len(self.old)} {digest_all([*self.old, *self.later])}"
+        return f"{len(self.old)} {fingerprint_all([*self.old, *self.later])}"
 
     @property
     def identifiers(self) -> frozenset[str]:

@@ -18,7 +18,7 @@ _ROLES = {"user": "human", "assistant": "ai", "system": "system"}
 _RESENT = {"tool_calls", "function_call"}  # the provider's own form of what stands in tool_calls
 
 
-def recognises(value: Any) -> bool:
+def recognizes(value: Any) -> bool:
     """Whether this is a LangChain message in one of the three forms."""
     if not isinstance(value, dict) or "role" in value:
         return False

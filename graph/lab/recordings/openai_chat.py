@@ -11,7 +11,7 @@ from .recording import RecordingError, Said
 ROLES = "system, developer, user, assistant or tool"
 
 
-def recognises(value: Any) -> bool:
+def recognizes(value: Any) -> bool:
     """Whether this is a chat message."""
     return isinstance(value, dict) and "role" in value
 

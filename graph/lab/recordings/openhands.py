@@ -23,7 +23,7 @@ _UNSAID = {
 }
 
 
-def recognises(value: Any) -> bool:
+def recognizes(value: Any) -> bool:
     """Whether this is an event."""
     return isinstance(value, dict) and "role" not in value and ("action" in value or "observation" in value)
 

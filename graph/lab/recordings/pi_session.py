@@ -11,7 +11,7 @@ from .recording import RecordingError, Said
 _COUNTED = ("input", "cacheRead", "cacheWrite", "output")
 
 
-def recognises(value: Any) -> bool:
+def recognizes(value: Any) -> bool:
     """Whether this is the header or a message of a session."""
     if not isinstance(value, dict) or "role" in value:
         return False

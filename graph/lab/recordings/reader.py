@@ -1,4 +1,4 @@
-"""From a file to its recordings; the format is recognised from the content, never from the extension."""
+"""From a file to its recordings; the format is recognized from the content, never from the extension."""
 
 import json
 from collections import Counter
@@ -130,7 +130,7 @@ def _conversation(where: str, value: Any) -> _Conversation:
         return _Conversation(where, "", records, schemas(value.get("tools"), where))
     if key == "traj":
         return _Conversation(where, f"{value.get('task_id', '?')}-{value.get('trial', '?')}", records)
-    swe = not any(openhands.recognises(event) for _, event in records)
+    swe = not any(openhands.recognizes(event) for _, event in records)
     return _Conversation(where, str(value.get("instance_id") or ""), records, swe_agent=swe)
 
 
@@ -143,7 +143,7 @@ def _recording(one: _Conversation, file: str, number: int | None) -> Recording:
 def _read(one: _Conversation) -> tuple[list[Said], Sequence[dict[str, Any]]]:
     if one.swe_agent:
         return swe_agent.read(one.records), one.tools
-    reader = next((form for form in _FORMATS if any(form.recognises(value) for _, value in one.records)), None)
+    reader = next((form for form in _FORMATS if any(form.recognizes(value) for _, value in one.records)), None)
     if reader is None:
         place, first = one.records[0]
         raise RecordingError(f"{place}: {kind(first)} is no message; {_EXPECTED}")

@@ -59,7 +59,7 @@ def faithful(selector: Selector, demand: Demand) -> Iterator[Choice]:
     for share in (2, 1):
         clip = selector.tight_clip(must, drop, demand.aim // share - demand.least)
         yield Choice(drop=drop, clip=clip, summary=demand.least)
-    yield Choice(drop=drop, clip=selector.tight_clip(must, drop, demand.aim), summarise=False)
+    yield Choice(drop=drop, clip=selector.tight_clip(must, drop, demand.aim), summarize=False)
 
 
 def _plans(selector: Selector, demand: Demand) -> Iterator[Plan]:

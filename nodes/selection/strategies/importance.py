@@ -41,7 +41,7 @@ def leaving(selector: Selector, others: list[int], *, keep: int) -> Iterator[Cho
     own = [index for index in others if not is_summary(messages[index])]
     drop = frozenset(own[: max(0, len(own) - keep)])
     if len(selector.spoken) >= FEWEST and drop:
-        yield Choice(drop=drop | {i for i in selector.spoken if is_summary(messages[i])}, summarise=True)
+        yield Choice(drop=drop | {i for i in selector.spoken if is_summary(messages[i])}, summarize=True)
 
 
 def _scores(selector: Selector) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""`incremental`: the last chunk stays, each earlier one is summarised by itself."""
+"""`incremental`: the last chunk stays, each earlier one is summarized by itself."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -18,7 +18,7 @@ def incremental(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa
     first = size if settings.incremental_chunk_from == "start" else len(units) % size or size
     cuts = [0, *range(first, len(units), size)]
     earlier = tuple(frozenset(i for unit in units[start:end] for i in unit) for start, end in pairwise(cuts))
-    yield Choice(drop=frozenset().union(*earlier), sections=earlier, summarise=True)
+    yield Choice(drop=frozenset().union(*earlier), sections=earlier, summarize=True)
 
 
 def _units(selector: Selector) -> list[list[int]]:

@@ -17,7 +17,7 @@ def sliding_window(selector: Selector, demand: Demand) -> Iterator[Choice]:  # n
     if len(spoken) > 2 * size:
         quota = selector.settings.sliding_window_quota
         newest = _by_author(selector, size) if quota else frozenset(spoken[-size:])
-        yield Choice(drop=frozenset(spoken) - newest, summarise=True)
+        yield Choice(drop=frozenset(spoken) - newest, summarize=True)
 
 
 def _by_author(selector: Selector, size: int) -> frozenset[int]:

@@ -9,7 +9,7 @@ def test_an_open_attempt_is_in_the_ledger(records: CompactionRecords, thread_id:
     key = begin(records, thread_id, parent_id="0" * 16, checkpoint_id=None, epoch=3, trigger="manual")
     (row,) = records.history(thread_id)
     assert (row.thread_id, row.namespace, row.compaction_id) == (thread_id, "", key.compaction_id)
-    assert (row.base_digest, row.rung, row.attempt) == (key.base_digest, 0, 0)
+    assert (row.base_fingerprint, row.level, row.attempt) == (key.base_fingerprint, 0, 0)
     assert (row.parent_id, row.checkpoint_id, row.epoch, row.trigger) == ("0" * 16, None, 3, "manual")
     assert (row.strategy, row.tokens_before, row.counter) == ("selective", 1000, "tiktoken:o200k_base")
     assert (row.verdict, row.reason, row.started_at, row.ended_at) == (None, "", 10.0, None)

@@ -31,7 +31,7 @@ KNOWN_FAILURES: dict[str, dict[str, str]] = {
     "test_a_filter_key_is_a_name_and_nothing_else": _by(SQLITE, "a filter key is a path, and refused if it is odd"),
     # atomicity
     "test_a_refused_row_undoes_the_whole_call": _by(SQLITE, "commits what was done before the error"),
-    "test_a_write_that_cannot_be_serialised_stores_none": _by(IN_MEMORY, "stores one write after another"),
+    "test_a_write_that_cannot_be_serialized_stores_none": _by(IN_MEMORY, "stores one write after another"),
     # types
     "test_a_value_that_json_does_not_know_comes_back": _by(POSTGRES, "stores small values as JSON"),
     "test_a_class_that_is_not_allowed_never_becomes_another_value": _by(

@@ -16,7 +16,7 @@ from tests.checkpoint.contract.steps import Steps, checkpoint, id_of, ids, read,
 from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import talk
 
-UNSERIALISABLE = "serializable|serialised|serialisable"
+UNSERIALISABLE = "serializable|serialized|serializable"
 Call = Callable[[Saver, str], object]
 
 
@@ -159,16 +159,16 @@ def test_a_refused_row_undoes_the_whole_call(
     assert whole(saver, thread_id) == before
 
 
-def test_a_write_that_cannot_be_serialised_stores_none(saver: Saver, thread_id: str) -> None:
-    """Of a task's writes either all are stored or none is, also where one has no serialised form."""
+def test_a_write_that_cannot_be_serialized_stores_none(saver: Saver, thread_id: str) -> None:
+    """Of a task's writes either all are stored or none is, also where one has no serialized form."""
     head = Steps(saver, thread_id).put({"x": 1})
     with pytest.raises(Exception, match=UNSERIALISABLE):
         saver.put_writes(head, [("x", 1), ("y", object()), ("z", 2)], "task")
     assert writes_of(saver, head) == []
 
 
-def test_a_value_that_cannot_be_serialised_stores_no_checkpoint(saver: Saver, thread_id: str) -> None:
-    """A checkpoint with a value that has no serialised form is refused as a whole, and the thread goes on."""
+def test_a_value_that_cannot_be_serialized_stores_no_checkpoint(saver: Saver, thread_id: str) -> None:
+    """A checkpoint with a value that has no serialized form is refused as a whole, and the thread goes on."""
     steps = Steps(saver, thread_id)
     head = steps.put({"messages": talk(3)})
     values = {"messages": talk(5), "x": object()}

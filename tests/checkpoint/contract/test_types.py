@@ -102,7 +102,7 @@ class Point(NamedTuple):
     x: int
 
 
-class Colour(Enum):
+class Color(Enum):
     """A choice."""
 
     RED = "red"
@@ -112,16 +112,16 @@ class OwnMessage(HumanMessage):
     """A message class of the application."""
 
 
-_NAMES = r"Order|Model|Point|Colour|OwnMessage"
+_NAMES = r"Order|Model|Point|Color|OwnMessage"
 FOREIGN: dict[str, Any] = {
     "dataclass": Order(1),
     "pydantic": Model(number=1),
     "named tuple": Point(1),
-    "enum": Colour.RED,
+    "enum": Color.RED,
     "message": OwnMessage("x", id="1"),
     "in a list": [1, {"deep": [Order(1)]}],
     "among messages": [*talk(2), OwnMessage("x", id="1")],
-    "in an artifact": [ToolMessage("x", id="1", tool_call_id="1", artifact={"colour": Colour.RED})],
+    "in an artifact": [ToolMessage("x", id="1", tool_call_id="1", artifact={"color": Color.RED})],
     "sent": Send("node", {"messages": talk(1), "order": Order(1)}),
 }
 STRICT = JsonPlusSerializer(allowed_msgpack_modules=None)
@@ -162,7 +162,7 @@ def test_a_class_that_is_not_allowed_is_named_and_nothing_is_stored(ours: Any, t
 )
 def test_a_class_that_is_allowed_comes_back(our_kind: Kind, opened: Opened, thread_id: str, name: str) -> None:
     """A class of the application that the saver was told of comes back as an instance of it."""
-    saver = opened(our_kind, allow=(Order, Model, Point, Colour, OwnMessage))
+    saver = opened(our_kind, allow=(Order, Model, Point, Color, OwnMessage))
     head = Steps(saver, thread_id).put({"x": FOREIGN[name]})
     saver.put_writes(head, [("x", FOREIGN[name])], "task")
     assert repr(values_of(saver, head)) == repr({"x": FOREIGN[name]})
@@ -184,7 +184,7 @@ def test_an_allowlist_holds_for_the_clone_alone(ours: Any, thread_id: str) -> No
 
 
 def test_a_value_that_would_need_pickle_is_refused(ours: Any, thread_id: str) -> None:
-    """A value without a serialised form is an error at the put; there is no pickle to fall back on."""
+    """A value without a serialized form is an error at the put; there is no pickle to fall back on."""
     for value in (lambda: None, object(), {"f": open}, 2**70, complex(1, 2), PurePosixPath("a/b")):
         with pytest.raises(ValueTypeError):
             Steps(ours, thread_id).put({"x": value})

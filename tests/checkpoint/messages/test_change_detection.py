@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from langgraph_compaction.checkpoint.messages import change_detection
 from langgraph_compaction.checkpoint.messages.change_detection import BLOCK, Contents, Looks, Objects, look
-from langgraph_compaction.checkpoint.messages.message_codec import digest
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 from langgraph_compaction.checkpoint.messages.message_store import prepare
 from langgraph_compaction.checkpoint.messages.write_cache import Fresh, Memo
 from tests.checkpoint.remembering import Remember, held, just_read, just_stored, remembered, shared
@@ -369,7 +369,7 @@ def test_what_grows_and_forks_in_any_way_is_known_as_it_was(seed: int, monkeypat
                 new: list[BaseMessage] = [HumanMessage("x", id=f"{next(numbers)}") for _ in range(draw.randrange(6))]
                 kept.add(new, list(map(look, new)))
                 messages += new
-                were += map(digest, new)
+                were += map(fingerprint, new)
             case "fork":
                 end = draw.randrange(len(messages) + 1)
                 lists.append((fork := kept.start(end), messages[:end], were[:end]))
@@ -379,7 +379,7 @@ def test_what_grows_and_forks_in_any_way_is_known_as_it_was(seed: int, monkeypat
             case _:
                 pass
         for kept, messages, were in lists:
-            now = list(map(digest, messages))
+            now = list(map(fingerprint, messages))
             same = next((place for place, one in enumerate(were) if now[place] != one), len(were))
             assert len(kept) == len(messages)
             assert min(same, cuts[id(kept)]) // 4 * 4 <= kept.shared(messages, len(messages)) <= same

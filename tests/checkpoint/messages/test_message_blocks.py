@@ -62,7 +62,7 @@ def test_runs_over_loose_and_packed_messages(
 
 
 def test_a_pack_may_have_holes(database: Database, thread_id: str) -> None:
-    """What was erased from a pack is missing, its neighbours are read; a pack of nothing is not written."""
+    """What was erased from a pack is missing, its neighbors are read; a pack of nothing is not written."""
     with database.write() as conn:
         thread = filled(conn, thread_id, 300)
         held = dict(read(conn, thread, [0, 1, 77]))
@@ -97,7 +97,7 @@ def test_large_messages_stay_in_rows_of_their_own(database: Database, thread_id:
 
 @pytest.mark.parametrize("body", [b"\x01torn", b"\x02torn", b"\x00"], ids=["torn", "as if encrypted", "unknown"])
 def test_a_damaged_row_is_left_out_of_its_pack(database: Database, thread_id: str, body: bytes) -> None:
-    """It keeps nobody from adding to the thread; its neighbours are packed, and who reads it is told."""
+    """It keeps nobody from adding to the thread; its neighbors are packed, and who reads it is told."""
     with database.write() as conn:
         thread = filled(conn, thread_id, 191)
         fifth = sa.and_(tables.message.c.thread == thread.id, tables.message.c.seq == 5)

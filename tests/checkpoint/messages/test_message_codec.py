@@ -12,9 +12,9 @@ from langgraph_compaction.checkpoint import (
     RowError,
 )
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest,
-    digest_all,
     dumps,
+    fingerprint,
+    fingerprint_all,
     handle,
     loads,
     prove,
@@ -38,7 +38,7 @@ def test_every_kind_comes_back_byte_for_byte(kind: str) -> None:
     same = loads(dumps(message))
     assert (type(same), same) == (type(message), message)
     assert dumps(same) == dumps(message)
-    assert digest(same) == digest(message)
+    assert fingerprint(same) == fingerprint(message)
     prove(message, dumps(message))
 
 
@@ -68,9 +68,9 @@ def test_any_text_and_arguments_come_back(text: str, arguments: dict[str, object
 def test_digests_and_handles_have_their_form() -> None:
     """A digest has 32 hexadecimal characters and the handle is its first 12."""
     message = EVERY_KIND["calls"]
-    assert len(digest(message)) == 32
-    assert int(digest(message), 16) > 0
-    assert handle(message) == digest(message)[:12]
+    assert len(fingerprint(message)) == 32
+    assert int(fingerprint(message), 16) > 0
+    assert handle(message) == fingerprint(message)[:12]
 
 
 @pytest.mark.parametrize(
@@ -87,16 +87,16 @@ def test_digests_and_handles_have_their_form() -> None:
 def test_a_digest_sees_every_field(change: dict[str, object]) -> None:
     """Messages that differ in one field differ in their digest."""
     message = HumanMessage("text", id="1")
-    assert digest(message.model_copy(update=change)) != digest(message)
+    assert fingerprint(message.model_copy(update=change)) != fingerprint(message)
 
 
 def test_the_digest_of_a_list_depends_on_order_and_repetition() -> None:
     """Swapped, repeated, missing and regrouped messages all give another digest; an equal list the same."""
     one, two = talk(2)
     lists: list[list[BaseMessage]] = [[], [one], [one, two], [two, one], [one, one, two], [one, two, two]]
-    assert len({digest_all(messages) for messages in lists}) == len(lists)
-    assert digest_all(talk(2)) == digest_all([one, two])
-    assert len(digest_all([])) == 32
+    assert len({fingerprint_all(messages) for messages in lists}) == len(lists)
+    assert fingerprint_all(talk(2)) == fingerprint_all([one, two])
+    assert len(fingerprint_all([])) == 32
 
 
 class Attack:
@@ -149,7 +149,7 @@ def test_anything_but_a_message_is_refused_by_name_and_runs_nothing(kind: str) -
     assert not Attack.built
 
 
-class Colour(Enum):
+class Color(Enum):
     """A value of a type that the reader does not know."""
 
     RED = 1
@@ -162,7 +162,7 @@ class OwnMessage(HumanMessage):
 @pytest.mark.parametrize(
     ("message", "text"),
     [
-        (ToolMessage("x", id="odd", tool_call_id="1", artifact=Colour.RED), "Colour"),
+        (ToolMessage("x", id="odd", tool_call_id="1", artifact=Color.RED), "Color"),
         (OwnMessage("x", id="odd"), "OwnMessage"),
     ],
     ids=["artifact", "subclass"],
@@ -182,10 +182,10 @@ def test_fields_come_back_as_they_were_not_as_validation_would_have_them() -> No
     same = loads(dumps(message))
     assert isinstance(same, AIMessage)
     assert same.tool_calls == []
-    assert digest(same) == digest(message)
+    assert fingerprint(same) == fingerprint(message)
 
 
-def test_a_value_without_a_serialised_form_is_named() -> None:
+def test_a_value_without_a_serialized_form_is_named() -> None:
     """A message that holds what msgpack cannot write raises an error that names the message."""
-    with pytest.raises(MessageError, match="'odd' cannot be serialised"):
+    with pytest.raises(MessageError, match="'odd' cannot be serialized"):
         dumps(ToolMessage("x", id="odd", tool_call_id="1", artifact=object()))

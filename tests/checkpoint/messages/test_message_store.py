@@ -16,8 +16,8 @@ from langgraph_compaction.checkpoint.db.row_codec import Seal
 from langgraph_compaction.checkpoint.db.statements import insert_if_absent
 from langgraph_compaction.checkpoint.db.thread_row import Thread
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest,
     dumps,
+    fingerprint,
 )
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
@@ -65,7 +65,7 @@ def test_messages_of_every_kind_come_back(database: Database, thread_id: str) ->
     batch = list(EVERY_KIND.values())
     found = get(database, thread_id, put(database, thread_id, batch))
     assert found == batch
-    assert [digest(message) for message in found] == [digest(message) for message in batch]
+    assert [fingerprint(message) for message in found] == [fingerprint(message) for message in batch]
 
 
 def test_order_and_repetitions_are_kept(database: Database, thread_id: str) -> None:

@@ -84,8 +84,8 @@ def test_nothing_foreign_is_loaded(typed: tuple[str, bytes]) -> None:
 
 
 def test_a_value_that_cannot_be_written_is_named() -> None:
-    """A value without a serialised form is an error at the put, with its type."""
-    with pytest.raises(ValueTypeError, match="dict cannot be serialised"):
+    """A value without a serialized form is an error at the put, with its type."""
+    with pytest.raises(ValueTypeError, match="dict cannot be serialized"):
         StrictSerializer().dumps_typed({"f": lambda: 0})
 
 

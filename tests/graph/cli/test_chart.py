@@ -4,12 +4,12 @@ import pytest
 from rich.text import Text
 
 from langgraph_compaction.graph.cli.output.size_chart import chart, gauge
-from langgraph_compaction.graph.window_usage import Standing
+from langgraph_compaction.graph.window_usage import WindowUsage
 
 
-def at(tokens: int) -> Standing:
+def at(tokens: int) -> WindowUsage:
     """Return a thread of this size in round figures."""
-    return Standing(tokens=tokens, trigger=80, limit=100, window=120)
+    return WindowUsage(tokens=tokens, trigger=80, limit=100, window=120)
 
 
 @pytest.mark.requirement("S2.56", "S4.37")

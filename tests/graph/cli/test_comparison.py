@@ -13,7 +13,7 @@ from tests.graph.cli.test_replay_page import attempt
 
 def line(*sizes: int, sign: str = "o", trigger: int = 80) -> Line:
     """A line with these requests."""
-    return Line(sign=sign, colour="cyan", sizes=sizes, trigger=trigger)
+    return Line(sign=sign, color="cyan", sizes=sizes, trigger=trigger)
 
 
 def drawn(*several: Line, width: int = 40) -> list[str]:

@@ -65,7 +65,7 @@ def test_nothing_that_was_said_is_lost(whole: dict[str, Any]) -> None:
 
 
 def test_one_summary_fails_and_the_conversation_is_as_it_was(whole: dict[str, Any]) -> None:
-    """One attempt is rejected and rolled back to the same bytes; the next one takes the next rung."""
+    """One attempt is rejected and rolled back to the same bytes; the next one takes the next level."""
     verdicts = [row["verdict"] for row in whole["compactions"]]
     failed = verdicts.index("rejected_empty")
     assert verdicts[failed + 1] == "degraded_deterministic"

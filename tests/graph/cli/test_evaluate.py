@@ -115,7 +115,7 @@ def test_the_table_of_an_online_replay_says_so_too(recorded: Path) -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
     words = " ".join(result.stdout.split())
     assert SAID in words
-    assert "no model was called to summarise" in words
+    assert "no model was called to summarize" in words
     assert all(title in words for title in ("window 40%: 1 runs, 20 requests", "window 80%"))
 
 

@@ -18,7 +18,7 @@ from langgraph_compaction.checkpoint import (
     SQLAlchemySaver,
 )
 from langgraph_compaction.checkpoint.messages.message_codec import (
-    digest_all,
+    fingerprint_all,
 )
 from langgraph_compaction.graph.cli.main import app
 from tests.conftest import server_database
@@ -62,7 +62,7 @@ def _compact(records: CompactionRecords) -> None:
     opening: dict[str, Any] = {"parent_id": None, "checkpoint_id": None, "epoch": 0, "trigger": "tokens"}
     opening |= {"strategy": "summary", "tokens_before": 12_345, "counter": "tiktoken"}
     for attempt, verdict in enumerate(("rejected_empty", "committed")):
-        key = AttemptKey("talk", "", digest_all(messages), 0, attempt)
+        key = AttemptKey("talk", "", fingerprint_all(messages), 0, attempt)
         records.begin(key, messages, now=1_790_000_000.0, **opening)
         outcome = Outcome(
             verdict=verdict, now=1_790_000_001.0, reason="empty" if attempt == 0 else "", tokens_after=678

@@ -44,7 +44,7 @@ class Told:
 
 @pytest.fixture
 def told(tmp_path: Path) -> Told:
-    """Return a thread with one attempt, which failed: the summariser said nothing."""
+    """Return a thread with one attempt, which failed: the summarizer said nothing."""
     made = Told(tmp_path)
     hostile = [HumanMessage(f"{HOSTILE} {filler(20, 'h')}", id="hostile"), AIMessage("I see", id="seen")]
     made.graph.invoke({"messages": [*hostile, *full()["messages"]]}, CONFIG)

@@ -159,7 +159,7 @@ async def test_a_sub_agent_with_messages_of_its_own(go: Drive, build: Any) -> No
 
 @pytest.mark.parametrize("persist", ["parent", "subgraph"])
 async def test_a_sub_agent_that_shares_the_messages(go: Drive, build: Any, persist: Any) -> None:
-    """By `as_node`: the parent shrinks with it, nothing is summarised twice, its rows stand under the node's name."""
+    """By `as_node`: the parent shrinks with it, nothing is summarized twice, its rows stand under the node's name."""
     model = ScriptedModel(replies=[filler(60)])
     inner = build(model, ScriptedModel(replies=[copying(r"SENTINEL-\d+")]), checkpointer=None)
     state = CompactionState if persist == "parent" else MessagesState

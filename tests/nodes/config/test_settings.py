@@ -31,7 +31,7 @@ def test_defaults_are_the_seeds(name: str, value: Any) -> None:
 
 @pytest.mark.requirement("S0.42", "S0.43", "S0.44")
 @pytest.mark.parametrize(("name", "value"), FIGURES.items())
-def test_what_is_kept_and_summarised_is_the_seeds(name: str, value: Any) -> None:
+def test_what_is_kept_and_summarized_is_the_seeds(name: str, value: Any) -> None:
     """The same of the floor, of what a clipped field keeps, and of the summary."""
     assert getattr(CompactionSettings(), name) == value
 

@@ -241,7 +241,7 @@ json_values: Any = st.recursive(
 @settings(max_examples=80, deadline=None)
 @given(given_arguments=st.dictionaries(st.text(max_size=8), json_values, max_size=5))
 def test_whatever_the_arguments_they_end_under_the_threshold(given_arguments: dict[str, Any]) -> None:
-    """They stay a dict that can be serialised, and small ones are not touched."""
+    """They stay a dict that can be serialized, and small ones are not touched."""
     message = calling(given_arguments)
     short = clip(message)
     args = short.tool_calls[0]["args"]

@@ -41,7 +41,7 @@ def test_characters_are_divided_and_rounded_down(name: str, text: str, tokens: i
         ("word", 2),
         ("one two three four five six seven eight nine ten", 13),
         ("用户 asked for 十 words", 9),
-        ("internationalisation", 3),
+        ("internationalization", 3),
         ("x" * 120, 13),
         ("12345", 2),
         ("a.b", 4),

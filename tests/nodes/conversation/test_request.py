@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langgraph_compaction.checkpoint.messages.message_codec import digest_all
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 from langgraph_compaction.nodes.conversation.request import MALFORMED, NO_RESULT, render
 from langgraph_compaction.nodes.conversation.transcript import calls_of
@@ -111,9 +111,9 @@ def test_a_call_without_an_id_is_answered() -> None:
 def test_the_conversation_is_not_changed() -> None:
     """Only the request is healed."""
     messages = numbered([asks("a", "b"), result("b"), user("u"), user("v", name="Ann"), AIMessage("")])
-    before = digest_all(messages)
+    before = fingerprint_all(messages)
     render(messages, join_user_messages=True)
-    assert digest_all(messages) == before
+    assert fingerprint_all(messages) == before
 
 
 def test_adjacent_user_messages_become_one_where_the_provider_wants_it() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langgraph_compaction.checkpoint.messages.message_codec import digest_all
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.nodes.conversation.request import parts, render
 from langgraph_compaction.nodes.conversation.sendable_message import BLANK
 from langgraph_compaction.nodes.conversation.transcript import Transcript, all_calls, calls_of
@@ -49,13 +49,13 @@ def test_call_ids_are_sent_once_and_as_all_providers_take_them(case: str) -> Non
     """The first of an id keeps it, the others are numbered, and each result follows its call."""
     given, expected = IDS[case]
     messages = numbered([user("u"), *_blocks(given)])
-    before = digest_all(messages)
+    before = fingerprint_all(messages)
     sent = render(messages)
     assert [[call_id for call_id, _ in calls_of(m)] for m in sent if calls_of(m)] == expected
     answers = [m.tool_call_id for m in sent if isinstance(m, ToolMessage)]
     assert answers == [call_id for ids in expected for call_id in ids]
     assert not refused(sent)
-    assert digest_all(messages) == before
+    assert fingerprint_all(messages) == before
     same = [m.id for m, given in zip(sent, messages, strict=True) if m is given]
     assert ("m1" in same) == (given[0] == expected[0])
 
@@ -246,10 +246,10 @@ def _not_mended(sent: list[AnyMessage]) -> set[str]:
 @given(odd_histories())
 def test_strict_providers_take_every_history(history: list[AnyMessage]) -> None:
     """The payloads of both provider packages are valid, but for what is named; what was given stays as it was."""
-    before = digest_all(history)
+    before = fingerprint_all(history)
     sent = render(history)
     assert refused(sent).keys() == _not_mended(sent)
-    assert digest_all(history) == before
+    assert fingerprint_all(history) == before
     assert list(map(id, render(sent))) == list(map(id, sent))
 
 

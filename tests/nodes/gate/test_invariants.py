@@ -217,9 +217,9 @@ def test_an_unanswered_input_may_leave_where_the_settings_allow_it() -> None:
     chat = numbered([user("question"), *tool_blocks(2)])
     bounds = Bounds(before=10**6, ceiling=10**6)
     lost = Finding("rejected_pairing", "unanswered_user_message_changed", "m0")
-    for setting, fresh, told in (("keep", 0, lost), ("summarise", 0, None), ("summarise", 4, lost)):
+    for setting, fresh, told in (("keep", 0, lost), ("summarize", 0, None), ("summarize", 4, lost)):
         history = [*chat[1 : 1 + fresh], chat[0], *chat[1 + fresh :]]
         chooser = Selector(Transcript(history), CompactionSettings(long_input=setting), METER)
         assert prove(chooser, [SUMMARY, *chat[1:]], bounds, floor=0) == told
-    chooser = Selector(Transcript(chat), CompactionSettings(long_input="summarise"), METER)
+    chooser = Selector(Transcript(chat), CompactionSettings(long_input="summarize"), METER)
     assert prove(chooser, [user("other", id="m0"), *chat[1:]], bounds, floor=0) == lost

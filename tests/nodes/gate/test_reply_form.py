@@ -1,6 +1,6 @@
-"""What counts as a summary: over a labelled file, over pairs that differ in little, and over anything at all.
+"""What counts as a summary: over a labeled file, over pairs that differ in little, and over anything at all.
 
-An entry of `summaries.json` is a summariser's reply, good or bad, with the contract it was asked under and, where
+An entry of `summaries.json` is a summarizer's reply, good or bad, with the contract it was asked under and, where
 bad, the verdict and reason it must get. `set` says when it was written: 1 before there were rules, 2 to 4 each
 after the rules had been fitted to the sets before; 5 is what a model of 135 million parameters really replied.
 """
@@ -42,7 +42,7 @@ def judged(entry: dict[str, Any]) -> str | Finding:
 
 @pytest.mark.requirement("S0.23")
 def test_no_bad_reply_is_committed_and_hardly_a_good_one_rejected() -> None:
-    """Of the labelled replies, false commits are none and false rejections at most one in twenty."""
+    """Of the labeled replies, false commits are none and false rejections at most one in twenty."""
     wrong_commits = [entry["id"] for entry in BAD if isinstance(judged(entry), str)]
     wrong_rejections = [entry["id"] for entry in GOOD if isinstance(judged(entry), Finding)]
     print(f"\nfalse commits {len(wrong_commits)} of {len(BAD)}")  # noqa: T201 - the issue asks for both rates
@@ -51,7 +51,7 @@ def test_no_bad_reply_is_committed_and_hardly_a_good_one_rejected() -> None:
     assert len(wrong_rejections) <= 0.05 * len(GOOD), wrong_rejections
 
 
-def test_the_labelled_file_is_large_and_mixed() -> None:
+def test_the_labeled_file_is_large_and_mixed() -> None:
     """Sixty of each label at least, two in five in either language, every contract, no entry twice."""
     for entries in (GOOD, BAD):
         languages = Counter(entry["lang"] for entry in entries)

@@ -21,14 +21,14 @@ from langgraph_compaction.nodes.runtime.engine import (
     summary_budget,
 )
 from langgraph_compaction.nodes.selection.selector import Selection
-from langgraph_compaction.nodes.summary.fallback_chain import Rung, after_failure, ladder_of, strategy
+from langgraph_compaction.nodes.summary.fallback_chain import Level, after_failure, fallback_chain_of, strategy
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer, NoticeSummarizer
 from langgraph_compaction.nodes.summary.summary_message import EARLIER_HANDLES, summary_message
 from tests.fakes import ReplyingSummarizer
 from tests.histories import numbered, text_rounds, user
 
 SUMMARIZER = ReplyingSummarizer(Reply(content="<summary>text</summary>"))
-OWN, PIECES, DIGEST, NOTICE = ladder_of(SUMMARIZER)
+OWN, PIECES, DIGEST, NOTICE = fallback_chain_of(SUMMARIZER)
 LONG = " one" * 100
 
 
@@ -43,12 +43,12 @@ def call(window: int = 10_000, scale: float = 1.0, **chosen: Any) -> Call:
 
 
 def test_the_ladder_ends_without_a_model() -> None:
-    """The summariser, the same in pieces, the fallbacks, the digest, the notice; the digest stands there once."""
+    """The summarizer, the same in pieces, the fallbacks, the digest, the notice; the digest stands there once."""
     other = ReplyingSummarizer(Reply(content="other"))
-    assert ladder_of(SUMMARIZER, [other]) == (OWN, PIECES, Rung(other, "fallback-1"), DIGEST, NOTICE)
-    assert ladder_of(DIGEST.summarizer) == (DIGEST, NOTICE)
+    assert fallback_chain_of(SUMMARIZER, [other]) == (OWN, PIECES, Level(other, "fallback-1"), DIGEST, NOTICE)
+    assert fallback_chain_of(DIGEST.summarizer) == (DIGEST, NOTICE)
     assert (DIGEST.summarizer, NOTICE.summarizer) == (DigestSummarizer(), NoticeSummarizer())
-    assert [rung.is_deterministic for rung in ladder_of(SUMMARIZER)] == [False, False, True, True]
+    assert [level.is_deterministic for level in fallback_chain_of(SUMMARIZER)] == [False, False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -68,24 +68,27 @@ def test_the_ladder_ends_without_a_model() -> None:
 )
 def test_a_failure_chooses_the_next_rung(finding: Finding, following: int) -> None:
     """Less to read is tried where it can help; a key that is wrong or a budget that is spent is not asked again."""
-    assert after_failure(ladder_of(SUMMARIZER), 0, finding) == following
+    assert after_failure(fallback_chain_of(SUMMARIZER), 0, finding) == following
 
 
 def test_the_last_rung_is_followed_by_itself() -> None:
     """There is nothing after it; whether it was tried is the state's to know."""
-    assert after_failure(ladder_of(SUMMARIZER), 3, Finding("rejected_inflated", "not_smaller")) == 3
+    assert after_failure(fallback_chain_of(SUMMARIZER), 3, Finding("rejected_inflated", "not_smaller")) == 3
 
 
 def test_a_strategy_is_named_by_preset_scope_and_rung() -> None:
-    """The last rung is what it is under every preset."""
+    """The last level is what it is under every preset."""
     whole = CompactionSettings(summary_scope="all")
-    assert [strategy(CompactionSettings(), rung) for rung in ladder_of(SUMMARIZER)] == [
+    assert [strategy(CompactionSettings(), level) for level in fallback_chain_of(SUMMARIZER)] == [
         "selective+own",
         "selective+own-pieces",
         "selective+digest",
         "hide",
     ]
-    assert [strategy(whole, rung) for rung in ladder_of(DIGEST.summarizer)] == ["selective-all+digest", "hide"]
+    assert [strategy(whole, level) for level in fallback_chain_of(DIGEST.summarizer)] == [
+        "selective-all+digest",
+        "hide",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_a_provider_that_counts_more_needs_more_for_the_summary() -> None:
 
 
 def test_room_is_planned_for_the_handles_of_a_summary() -> None:
-    """For its own and those of earlier compactions; on the last rung for its own alone."""
+    """For its own and those of earlier compactions; on the last level for its own alone."""
     plain, naming = call(), replace(call(), names_handles=True)
     lines = {True: recall_line(ANY_ID), False: recall_line(*[ANY_ID] * (EARLIER_HANDLES + 1))}
     for last, line in lines.items():

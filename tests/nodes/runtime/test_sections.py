@@ -12,9 +12,9 @@ from langgraph_compaction.nodes.conversation.redaction import Redaction
 from langgraph_compaction.nodes.conversation.sizes import sizes_of
 from langgraph_compaction.nodes.effects import run
 from langgraph_compaction.nodes.runtime.engine import Call
-from langgraph_compaction.nodes.runtime.sections import LEAST_SECTION, summarise_by_sections
-from langgraph_compaction.nodes.runtime.summarize_chunks import Work, Written
-from langgraph_compaction.nodes.summary.fallback_chain import Rung
+from langgraph_compaction.nodes.runtime.sections import LEAST_SECTION, summarize_by_sections
+from langgraph_compaction.nodes.runtime.summarize_chunks import Work, WrittenSummary
+from langgraph_compaction.nodes.summary.fallback_chain import Level
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ReplyingSummarizer
@@ -25,7 +25,7 @@ GOOD = "The user spoke of matter {}."
 
 
 class Scripted(ReplyingSummarizer):
-    """A summariser that says these things in turn, then numbered summaries."""
+    """A summarizer that says these things in turn, then numbered summaries."""
 
     def __init__(self, *replies: str) -> None:
         super().__init__(None)
@@ -47,8 +47,8 @@ def spoken(count: int, words: int = 100) -> list[AnyMessage]:
 
 def written(
     messages: Sequence[AnyMessage], summarizer: Any, sections: Sequence[Sequence[int]], **more: Any
-) -> Written:
-    """Summarise all of these messages by sections."""
+) -> WrittenSummary:
+    """Summarize all of these messages by sections."""
     in_pieces, hook = more.pop("in_pieces", False), more.pop("hook", None)
     budget = more.pop("budget", 400)
     chosen = {"context_window": 10_000, "output_reserve": 0, "summary_retries": 1, **more}
@@ -61,20 +61,20 @@ def written(
     )
     work = Work(
         call=call,
-        rung=Rung(summarizer, "model", in_pieces=in_pieces),
+        level=Level(summarizer, "model", in_pieces=in_pieces),
         messages=messages,
         drop=frozenset(range(len(messages))),
         budget=budget,
         sections=tuple(map(frozenset, sections)),
     )
-    return run(summarise_by_sections(work))
+    return run(summarize_by_sections(work))
 
 
 @pytest.mark.requirement("S2.26")
 @pytest.mark.parametrize(
     ("language", "heading"), [("en", "[Summary of the history - Chunk {}]"), ("zh", "[历史摘要 - Chunk {}]")]
 )
-def test_each_section_is_summarised_by_itself(language: str, heading: str) -> None:
+def test_each_section_is_summarized_by_itself(language: str, heading: str) -> None:
     """One call each, a share of the budget, one text with numbered headings, and all of it seen."""
     summarizer = Scripted()
     found = written(spoken(4), summarizer, [[0, 1], [2, 3]], language=language)
@@ -113,7 +113,7 @@ def test_a_large_section_is_shown_chunk_by_chunk() -> None:
 
 
 def test_in_pieces_each_section_is_split() -> None:
-    """As the rung says: pieces, then all pieces of the section together."""
+    """As the level says: pieces, then all pieces of the section together."""
     summarizer = Scripted()
     found = written(spoken(8, 400), summarizer, [[0, 1, 2, 3], [4, 5, 6, 7]], in_pieces=True)
     assert found.calls == 2 * (4 + 1)
@@ -144,7 +144,7 @@ def test_an_excerpt_keeps_the_earlier_summary_and_the_budget() -> None:
 
 
 def test_where_all_sections_are_empty_the_attempt_has_failed() -> None:
-    """The next rung takes over: nothing but excerpts is no summary."""
+    """The next level takes over: nothing but excerpts is no summary."""
     found = written(spoken(4), Scripted(*[""] * 4), [[0, 1], [2, 3]])
     assert found.finding is not None
     assert (found.finding.verdict, found.calls) == ("rejected_empty", 4)
@@ -179,7 +179,7 @@ def hidden(text: str) -> str:
 
 
 def test_sections_are_redacted() -> None:
-    """What the summariser sees, and what an excerpt shows."""
+    """What the summarizer sees, and what an excerpt shows."""
     summarizer = Scripted("", "")
     found = written(spoken(4), summarizer, [[0, 1], [2, 3]], hook=hidden)
     assert not any("matter1." in request.conversation for request in summarizer.requests)

@@ -1,4 +1,4 @@
-"""What a summariser is shown of the old part, call by call: all of it."""
+"""What a summarizer is shown of the old part, call by call: all of it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +11,8 @@ from langgraph_compaction.nodes.conversation.meter import Meter
 from langgraph_compaction.nodes.conversation.sizes import sizes_of
 from langgraph_compaction.nodes.effects import run
 from langgraph_compaction.nodes.runtime.engine import Call
-from langgraph_compaction.nodes.runtime.summarize_chunks import LEAST_PIECE, Work, Written, summarise
-from langgraph_compaction.nodes.summary.fallback_chain import Rung
+from langgraph_compaction.nodes.runtime.summarize_chunks import LEAST_PIECE, Work, WrittenSummary, summarize
+from langgraph_compaction.nodes.summary.fallback_chain import Level
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ReplyingSummarizer
 from tests.graph.harness import WORDS, filler
@@ -20,7 +20,7 @@ from tests.histories import numbered, result
 
 
 class Numbering(ReplyingSummarizer):
-    """A summariser that numbers its summaries."""
+    """A summarizer that numbers its summaries."""
 
     def summarize(self, request: SummaryRequest) -> Any:
         """Give the next."""
@@ -31,13 +31,15 @@ class Numbering(ReplyingSummarizer):
         )
 
 
-def settled(messages: Sequence[AnyMessage], summarizer: Any, *, limit: int, in_pieces: bool = False) -> Written:
-    """Summarise all of these messages, so many words shown at once."""
+def settled(
+    messages: Sequence[AnyMessage], summarizer: Any, *, limit: int, in_pieces: bool = False
+) -> WrittenSummary:
+    """Summarize all of these messages, so many words shown at once."""
     settings = CompactionSettings(context_window=10_000, output_reserve=0, summary_input_tokens=limit)
     call = Call(settings=settings, sizes=sizes_of(settings, window=10_000, fixed=0), meter=Meter(WORDS, 0))
-    rung = Rung(summarizer, "model", in_pieces=in_pieces)
+    level = Level(summarizer, "model", in_pieces=in_pieces)
     everything = frozenset(range(len(messages)))
-    return run(summarise(Work(call=call, rung=rung, messages=messages, drop=everything, budget=100)))
+    return run(summarize(Work(call=call, level=level, messages=messages, drop=everything, budget=100)))
 
 
 def spoken(count: int, words: int = 400) -> list[AnyMessage]:

@@ -195,7 +195,7 @@ def test_a_clip_that_saves_nothing_is_left_out() -> None:
     assert set(selector(messages).clip(frozenset(range(4)), 10, 10, 1)) == set()
 
 
-def test_a_summary_alone_is_nothing_to_summarise() -> None:
+def test_a_summary_alone_is_nothing_to_summarize() -> None:
     """Where the earlier summary is all that would leave, it stays."""
     messages = [summary_message("earlier", "one"), *text_rounds(3)]
     assert selected(messages).drop == frozenset()
@@ -248,14 +248,14 @@ def test_an_input_that_was_read_leaves_where_the_settings_say_so_and_nothing_els
     """Last of all: with a larger ceiling it stays, and without the setting nothing fits."""
     tight = Demand(before=10**9, ceiling=100, aim=100, summary=10, least=10)
     assert choose(selector(LONG_TASK), tight) is None
-    found = selected(LONG_TASK, tight, long_input="summarise")
+    found = selected(LONG_TASK, tight, long_input="summarize")
     assert found.drop == frozenset(range(5))
     assert found.owes_summary
     assert found.clip == {}, "what the model waits for is whole where it fits"
     assert (
         0
         not in selected(
-            LONG_TASK, Demand(before=10**9, ceiling=200, aim=200, summary=10), long_input="summarise"
+            LONG_TASK, Demand(before=10**9, ceiling=200, aim=200, summary=10), long_input="summarize"
         ).drop
     )
 
@@ -270,4 +270,4 @@ def test_an_input_that_was_not_read_or_is_pinned_never_leaves(
 ) -> None:
     """The model has to see it once."""
     tight = Demand(before=10**9, ceiling=80, aim=80, summary=10, least=10)
-    assert choose(selector(messages, pins, long_input="summarise"), tight) is None
+    assert choose(selector(messages, pins, long_input="summarize"), tight) is None

@@ -4,7 +4,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.config.triggers import Count, Unit
 from langgraph_compaction.nodes.conversation.sizes import Sizes
-from langgraph_compaction.nodes.selection.trigger_evaluation import Reading, Standing, decide, firing
+from langgraph_compaction.nodes.selection.trigger_evaluation import Reading, TriggerHistory, decide, firing
 
 SIZES = Sizes(window=1_000, reserve=100, fixed=0, trigger=800, aim=450)
 
@@ -21,7 +21,7 @@ def test_the_trigger_itself_is_reached(size: int, *, fires: bool) -> None:
 @pytest.mark.parametrize(("size", "decision"), [(800, "deferred"), (900, "deferred"), (901, "compact")])
 def test_a_cooldown_defers_up_to_the_limit(size: int, decision: str) -> None:
     """At the limit itself a request still fits; over it nothing is deferred."""
-    assert decide(size, SIZES, Standing(held_off="failures")) == decision
+    assert decide(size, SIZES, TriggerHistory(held_off="failures")) == decision
 
 
 @pytest.mark.requirement("S4.23", "S4.39")
@@ -30,9 +30,9 @@ def test_a_cooldown_defers_up_to_the_limit(size: int, decision: str) -> None:
 )
 def test_a_person_is_asked_whether_up_to_the_limit_and_how_over_it(size: int, decision: str) -> None:
     """Also where the conversation jumped over the limit at once, and whatever holds compactions off."""
-    assert decide(size, SIZES, Standing(asks_first=True)) == decision
+    assert decide(size, SIZES, TriggerHistory(asks_first=True)) == decision
     if size > SIZES.limit:
-        assert decide(size, SIZES, Standing(asks_first=True, held_off="failures", undone=True)) == decision
+        assert decide(size, SIZES, TriggerHistory(asks_first=True, held_off="failures", undone=True)) == decision
 
 
 @pytest.mark.requirement("S4.23")
@@ -41,20 +41,20 @@ def test_after_the_answer_a_person_is_asked_whether_also_over_the_limit(
     declined_at: int | None, decision: str
 ) -> None:
     """Nothing is about to be sent: after a no the choice waits for the next input."""
-    standing = Standing(asks_first=True, declined_at=declined_at)
+    standing = TriggerHistory(asks_first=True, declined_at=declined_at)
     assert decide(901, SIZES, standing, answered=True) == decision
 
 
 def test_over_the_limit_who_is_not_to_be_asked_is_compacted_at_once() -> None:
     """Before the call and after it; nothing holds it off."""
-    standing = Standing(held_off="failures", undone=True, declined_at=800)
+    standing = TriggerHistory(held_off="failures", undone=True, declined_at=800)
     assert [decide(901, SIZES, standing, answered=answered) for answered in (False, True)] == ["compact"] * 2
 
 
 @pytest.mark.parametrize(("size", "decision"), [(800, "declined"), (849, "declined"), (850, "confirm")])
 def test_a_declined_question_is_asked_again_after_growth(size: int, decision: str) -> None:
     """Five percent of the window, counted from where it was declined."""
-    assert decide(size, SIZES, Standing(asks_first=True, declined_at=800)) == decision
+    assert decide(size, SIZES, TriggerHistory(asks_first=True, declined_at=800)) == decision
 
 
 @pytest.mark.requirement("S4.39")
@@ -64,8 +64,8 @@ def test_a_declined_question_is_asked_again_after_growth(size: int, decision: st
 )
 def test_after_a_no_the_question_comes_once_more_over_the_limit(size: int, decision: str, *, answered: bool) -> None:
     """At the limit itself there is still the first question; after the answer nothing is to be sent yet."""
-    standing = Standing(asks_first=True, declined_at=800, held_off="failures")
-    held_off = Standing(asks_first=True, declined_at=800)
+    standing = TriggerHistory(asks_first=True, declined_at=800, held_off="failures")
+    held_off = TriggerHistory(asks_first=True, declined_at=800)
     assert decide(size, SIZES, standing if size > 900 else held_off, answered=answered) == decision
 
 
@@ -83,12 +83,12 @@ def test_a_marker_is_heard_at_any_check(marked: str | None, name: str | None) ->
 
 def test_an_earlier_no_binds_only_while_people_are_asked() -> None:
     """With `require_confirmation` off again it means nothing."""
-    assert decide(800, SIZES, Standing(declined_at=800)) == "compact"
+    assert decide(800, SIZES, TriggerHistory(declined_at=800)) == "compact"
 
 
 def test_a_cooldown_comes_before_the_question() -> None:
     """Nobody is asked about what would be deferred."""
-    assert decide(800, SIZES, Standing(asks_first=True, held_off="frequency")) == "deferred"
+    assert decide(800, SIZES, TriggerHistory(asks_first=True, held_off="frequency")) == "deferred"
 
 
 @pytest.mark.requirement("S3.13")

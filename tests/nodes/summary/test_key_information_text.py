@@ -177,7 +177,7 @@ def asked(told: Call, key: Mapping[str, str], *, before: int = 2_000, last: bool
 @pytest.mark.requirement("S2.30")
 @pytest.mark.parametrize("scale", [1.0, 1.5])
 def test_room_is_kept_for_what_it_really_takes(scale: float) -> None:
-    """Not for its share: the least that a summary needs is more by just this message, but on the last rung."""
+    """Not for its share: the least that a summary needs is more by just this message, but on the last level."""
     told = call(2_000, scale, key_information=("goal",), key_information_share=0.1)
     plain = call(2_000, scale)
     key = {"goal": "Port it."}
@@ -211,10 +211,10 @@ def test_key_information_has_its_share_or_half_of_what_can_be_freed(window: int,
     found = foreseen(told, messages, OWN, demanded)
     assert isinstance(found.chosen, Selection)
     assert found.chosen.tokens + found.goal.summary < before
-    assert found.told["goal"].startswith("word ")
-    size = COUNTER.text(section("goal", found.told["goal"]))
+    assert found.key_information["goal"].startswith("word ")
+    size = COUNTER.text(section("goal", found.key_information["goal"]))
     assert size <= min(window // 10, before // 2)
-    assert ("[... cut; " in found.told["goal"]) == (words > size)
+    assert ("[... cut; " in found.key_information["goal"]) == (words > size)
 
 
 def test_where_no_choice_leaves_room_for_so_much_the_first_one_stands() -> None:
@@ -236,4 +236,4 @@ def test_where_no_choice_leaves_room_for_so_much_the_first_one_stands() -> None:
     assert isinstance(first.chosen, Selection)
     assert found.chosen.drop == first.chosen.drop == {1, 2}
     freed = before - first.chosen.tokens - first.goal.summary
-    assert freed // 4 < COUNTER.text(section("goal", found.told["goal"])) <= freed // 2
+    assert freed // 4 < COUNTER.text(section("goal", found.key_information["goal"])) <= freed // 2

@@ -1,4 +1,4 @@
-"""Asking a summariser: again where a failure passes, for so long, and with nothing left behind."""
+"""Asking a summarizer: again where a failure passes, for so long, and with nothing left behind."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ both = pytest.mark.parametrize(
 
 
 class Failing(ReplyingSummarizer):
-    """A summariser that raises so many times before it replies."""
+    """A summarizer that raises so many times before it replies."""
 
     def __init__(self, times: int, error: Exception) -> None:
         super().__init__(GOOD)
@@ -57,7 +57,7 @@ def test_an_error_that_passes_is_asked_again(ask: Ask, times: int) -> None:
 
 @both
 def test_one_that_does_not_pass_is_raised_as_it_came(ask: Ask) -> None:
-    """The summariser's own exception, after the last call."""
+    """The summarizer's own exception, after the last call."""
     error = ConnectionError("reset")
     asked = question(Failing(9, error))
     with pytest.raises(ConnectionError) as raised:
@@ -77,7 +77,7 @@ def test_a_permanent_error_is_asked_once(ask: Ask) -> None:
 
 @both
 def test_what_is_no_reply_is_named(ask: Ask) -> None:
-    """A summariser of the user's own that returns a text."""
+    """A summarizer of the user's own that returns a text."""
     with pytest.raises(TypeError, match="'own' returned a str, not a Reply"):
         ask(question(ReplyingSummarizer("text")), PATIENCE)
 
@@ -94,7 +94,7 @@ def test_pauses_double_up_to_the_longest() -> None:
 
 
 @pytest.mark.requirement("F11")
-def test_a_stalled_summariser_is_left_behind() -> None:
+def test_a_stalled_summarizer_is_left_behind() -> None:
     """The time covers the whole question; its thread is a daemon and ends when it is let go."""
     stalled, before = StalledSummarizer(), set(threading.enumerate())
     with pytest.raises(SummaryTimeoutError):
@@ -109,7 +109,7 @@ def test_a_stalled_summariser_is_left_behind() -> None:
         assert not thread.is_alive()
 
 
-async def test_a_stalled_summariser_is_cancelled_on_the_event_loop() -> None:
+async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop() -> None:
     """After the time its task is cancelled, and none is left."""
     stalled = StalledSummarizer()
     with pytest.raises(SummaryTimeoutError):
@@ -119,7 +119,7 @@ async def test_a_stalled_summariser_is_cancelled_on_the_event_loop() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_cancelling_the_turn_cancels_the_summariser() -> None:
+async def test_cancelling_the_turn_cancels_the_summarizer() -> None:
     """Whoever stops waiting leaves no task behind."""
     stalled = StalledSummarizer()
     turn = asyncio.create_task(arun(question(stalled).ask(PATIENCE)))
@@ -133,7 +133,7 @@ async def test_cancelling_the_turn_cancels_the_summariser() -> None:
 
 
 @both
-def test_a_deterministic_summariser_has_no_time_out(ask: Ask) -> None:
+def test_a_deterministic_summarizer_has_no_time_out(ask: Ask) -> None:
     """On a busy machine too it comes to its end; its one call is counted."""
     asked = question(DigestSummarizer())
     assert ask(asked, Patience(seconds=1e-9, calls=1, pause=0)).content

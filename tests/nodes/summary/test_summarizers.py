@@ -162,14 +162,14 @@ def test_calls_are_told_even_where_they_are_malformed() -> None:
         assert reply.has_tool_calls is called
 
 
-def test_who_may_be_a_summariser() -> None:
+def test_who_may_be_a_summarizer() -> None:
     """Nothing means the digest; an object of the protocol is taken as it is; all else is refused by name."""
     own = ReplyingSummarizer(Reply(content=GOOD))
     assert summarizer_of(own) is own
     assert summarizer_of(None) == summarizer_of("digest") == DigestSummarizer()
     assert not summarizer_of(ChatPromptTemplate.from_messages([("human", "x")]) | ScriptedModel()).is_graph  # type: ignore[attr-defined] # of a runnable's
     for wrong in ("gpt", 3, object(), counting_graph):
-        with pytest.raises(SettingsError, match="is not a summariser"):
+        with pytest.raises(SettingsError, match="is not a summarizer"):
             summarizer_of(wrong)
 
 

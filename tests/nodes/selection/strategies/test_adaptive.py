@@ -11,7 +11,7 @@ from langgraph_compaction.nodes.config.strategy_settings import TaskType
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selector
 from langgraph_compaction.nodes.selection.strategies import adaptive as module
 from tests.histories import asks, numbered, result
-from tests.nodes.selection.strategies.choosing import ANYTHING, choices, selector, taken, talk
+from tests.nodes.selection.strategies.selecting import ANYTHING, choices, selector, taken, talk
 
 TASKS: tuple[TaskType, ...] = ("code", "analysis", "conversation", "mixed", "unknown")
 NAMES = {"s": "sliding_window", "i": "importance", "k": "key_events", "n": "incremental"}
@@ -65,7 +65,7 @@ def applying(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
     def strategy(name: str) -> Any:
         def choose(seen: Selector, _: Demand) -> Sequence[Choice]:
             asked.append(name)
-            return [Choice(drop=frozenset(seen.spoken[:1]), summarise=True)] if name in names else []
+            return [Choice(drop=frozenset(seen.spoken[:1]), summarize=True)] if name in names else []
 
         return choose
 
@@ -142,14 +142,14 @@ def test_after_adaptive_only_window_and_importance_are_tried() -> None:
     after_events = 30 * 14 + 5 * 14
     assert taken(messages, demand(after_events + 20), **chart).name == "key_events"
     found = taken(messages, demand(after_events + 19), **chart)
-    assert (found.name, found.summarise, found.tokens) == ("key_events>sliding_window", True, 126)
+    assert (found.name, found.summarize, found.tokens) == ("key_events>sliding_window", True, 126)
     assert taken(messages, demand(126 + 19), **chart).name == "full"
     more: dict[str, Any] = {"strategies": ("adaptive", "incremental"), "incremental_summary_chunk_size": 5}
     assert taken(messages, demand(after_events + 19), **chart, **more, adaptive_then=()).name == "full"
 
 
 @pytest.mark.requirement("S2.8", "S2.28", "S2.44")
-def test_where_adaptive_fails_all_four_are_tried_and_then_the_whole_is_summarised() -> None:
+def test_where_adaptive_fails_all_four_are_tried_and_then_the_whole_is_summarized() -> None:
     """A long row of answers is no case for chunks; importance keeps five of them, key events too."""
     messages = [*talk(2)[1:], *numbered([AIMessage("I looked " + "about " * 30) for _ in range(14)])]
     only: dict[str, Any] = {"adaptive_orders": {"unknown": ("incremental",)}, "task_type": "unknown"}
@@ -159,7 +159,7 @@ def test_where_adaptive_fails_all_four_are_tried_and_then_the_whole_is_summarise
     kept = before - 6 - 9 * 36
     assert taken(messages, demand(kept + 20), **only).name == "importance"
     last = taken(messages, demand(kept + 19), **only)
-    assert (last.name, last.summarise, len(last.drop)) == ("full", True, 16)
+    assert (last.name, last.summarize, len(last.drop)) == ("full", True, 16)
     keys = taken(messages, demand(before - 1), **only, importance_score_threshold=0)
     assert keys.name == "key_events"
 
@@ -167,18 +167,18 @@ def test_where_adaptive_fails_all_four_are_tried_and_then_the_whole_is_summarise
 @pytest.mark.requirement("S2.28", "S2.53")
 def test_where_the_whole_is_asked_for_no_strategy_is() -> None:
     """As after 200 turns."""
-    full = Demand(before=10**9, ceiling=10**9, aim=10**9, summary=0, full=True)
+    full = Demand(before=10**9, ceiling=10**9, aim=10**9, summary=0, summarize_all=True)
     found = taken(talk(40), full)
     assert (found.name, len(found.drop)) == ("full", 40)
     assert taken(talk(40), ANYTHING).name == "sliding_window"
 
 
 @pytest.mark.requirement("S2.53")
-def test_what_came_before_stays_summarised() -> None:
+def test_what_came_before_stays_summarized() -> None:
     """A strategy that would leave without a summary does not undo the wish of the one before it."""
     messages = wordy(40, said=10, answered=10)
     rule: dict[str, Any] = {"type_rules": {"assistant_message": {"action": "drop"}}}
     found = taken(messages, demand(126 + 19), strategies=("sliding_window", "typed_rules"), **rule)
-    assert (found.name, found.summarise) == ("sliding_window>typed_rules", True)
+    assert (found.name, found.summarize) == ("sliding_window>typed_rules", True)
     alone = taken(messages, demand(10**5), strategies=("typed_rules",), **rule)
-    assert alone.summarise is False
+    assert alone.summarize is False

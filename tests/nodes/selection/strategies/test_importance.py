@@ -10,7 +10,7 @@ from langgraph_compaction.nodes.selection.strategies.importance import score
 from langgraph_compaction.nodes.selection.strategies.key_events import is_key
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import asks, meta, result
-from tests.nodes.selection.strategies.choosing import LONG, dropped, selected, talk
+from tests.nodes.selection.strategies.selecting import LONG, dropped, selected, talk
 
 LITERAL: dict[str, Any] = {"importance_tool_base_score": 0, "keyword_languages": ("zh",)}
 """As the original counts."""
@@ -104,12 +104,12 @@ def test_the_threshold_is_inclusive(threshold: float, left: int) -> None:
 @pytest.mark.requirement("S2.23", "B8")
 @pytest.mark.parametrize("keep", [0, 4, 5, 9])
 def test_the_newest_low_ones_stay_too(keep: int) -> None:
-    """Five by default; what stays is not summarised, and nothing changes its place."""
+    """Five by default; what stays is not summarized, and nothing changes its place."""
     messages = talk(20)
     low = [index for index in range(1, 21) if isinstance(messages[index], AIMessage)]
     found = selected("importance", messages, importance_keep_low=keep)
     assert found is not None
-    assert (sorted(found.drop), found.summarise) == (low[: len(low) - keep], True)
+    assert (sorted(found.drop), found.summarize) == (low[: len(low) - keep], True)
     assert dropped("importance", messages) == low[:5]
 
 
@@ -135,7 +135,7 @@ def test_a_block_counts_as_a_whole() -> None:
 
 @pytest.mark.requirement("B8")
 def test_an_earlier_summary_is_absorbed_and_never_counts_as_low() -> None:
-    """Or there would be two; alone it is nothing to summarise."""
+    """Or there would be two; alone it is nothing to summarize."""
     earlier = summary_message("before", "c")
     messages: list[AnyMessage] = [earlier, *talk(20)[1:]]
     assert dropped("importance", messages)[0] == 0

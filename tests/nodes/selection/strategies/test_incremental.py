@@ -1,4 +1,4 @@
-"""The last chunk stays, each earlier one is summarised by itself."""
+"""The last chunk stays, each earlier one is summarized by itself."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import asks, result, text_rounds
-from tests.nodes.selection.strategies.choosing import dropped, selected, talk
+from tests.nodes.selection.strategies.selecting import dropped, selected, talk
 
 LITERAL: dict[str, Any] = {"incremental_chunk_unit": "message", "incremental_chunk_from": "start"}
 
@@ -56,7 +56,7 @@ def test_the_sections_are_what_leaves_in_order() -> None:
     messages: list[AnyMessage] = [summary_message("before", "c"), *text_rounds(1), *text_rounds(6)]
     found = selected("incremental", messages, incremental_summary_chunk_size=2)
     assert found is not None
-    assert found.summarise is True
+    assert found.summarize is True
     assert [sorted(part) for part in found.sections] == [[0, 1, 2], [3, 4, 5, 6], [7, 8, 9, 10]]
     messages = [*talk(3)[1:], asks("a"), result("a"), *talk(3)[1:]]
     literal = {**LITERAL, "incremental_summary_chunk_size": 2}

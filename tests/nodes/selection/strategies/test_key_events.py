@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.selection.strategies.key_events import is_key
 from tests.histories import asks, meta, result
-from tests.nodes.selection.strategies.choosing import LONG, dropped, selected, talk
+from tests.nodes.selection.strategies.selecting import LONG, dropped, selected, talk
 
 
 @pytest.mark.requirement("S2.24")
@@ -44,11 +44,11 @@ def test_the_rest_leaves_but_for_its_newest(keep: int, left: int) -> None:
 
 
 @pytest.mark.requirement("S2.24")
-def test_it_is_summarised() -> None:
+def test_it_is_summarized() -> None:
     """And nothing that stays is."""
     found = selected("key_events", talk(20))
     assert found is not None
-    assert found.summarise is True
+    assert found.summarize is True
 
 
 def test_the_results_of_a_call_stay_with_it() -> None:

@@ -16,7 +16,7 @@ from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
 from langgraph_compaction.nodes.selection.strategy_chain import choose
 from tests.histories import applied, asks, histories, numbered, pinned, result, text_rounds, tool_blocks, user
-from tests.nodes.selection.strategies.choosing import ANYTHING, WORDS
+from tests.nodes.selection.strategies.selecting import ANYTHING, WORDS
 
 LITERAL: dict[str, Any] = {"rounds_as": "message_pairs", "recent_rounds_keep": 3}
 

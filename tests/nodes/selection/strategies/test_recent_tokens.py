@@ -14,7 +14,7 @@ from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
 from langgraph_compaction.nodes.selection.strategy_chain import choose
 from tests.histories import asks, histories, numbered, result, text_rounds, user
-from tests.nodes.selection.strategies.choosing import ANYTHING, WORDS
+from tests.nodes.selection.strategies.selecting import ANYTHING, WORDS
 
 HUNDRED = "w " * 96
 """Makes a message of a hundred tokens."""

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import asks, meta, numbered, result
-from tests.nodes.selection.strategies.choosing import dropped, selected, selector, talk
+from tests.nodes.selection.strategies.selecting import dropped, selected, selector, talk
 
 
 @pytest.mark.requirement("S2.20", "S2.45")
@@ -52,11 +52,11 @@ def test_by_the_quota_five_of_the_model_and_four_others_stay(
 
 
 @pytest.mark.requirement("S2.21")
-def test_what_leaves_is_summarised() -> None:
+def test_what_leaves_is_summarized() -> None:
     """All of it, as one."""
     found = selected("sliding_window", talk(19))
     assert found is not None
-    assert (found.summarise, found.sections) == (True, ())
+    assert (found.summarize, found.sections) == (True, ())
 
 
 @pytest.mark.requirement("S2.57")

@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage
 from langgraph_compaction.nodes.selection.selector import Demand
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN
 from tests.histories import histories
-from tests.nodes.selection.strategies.choosing import selector, talk
+from tests.nodes.selection.strategies.selecting import selector, talk
 
 SMALL: dict[str, Any] = {
     "sliding_window_size": 3,
@@ -40,20 +40,20 @@ def test_what_each_strategy_keeps() -> None:
         choice = next(iter(BUILT_IN[name](seen, DEMAND)))
         closed = seen.closed(DEMAND, choice)
         assert [index for index in range(51) if index not in closed.drop] == sorted(left), name
-        assert choice.summarise is True
+        assert choice.summarize is True
 
 
 @pytest.mark.requirement("B1", "B8", "S2.26")
 @given(messages=histories(), unit=st.sampled_from(["turn", "message"]))
 def test_one_choice_that_leaves_blocks_whole(unit: str, messages: list[AnyMessage]) -> None:
-    """One at most, summarised; what must stay stays; the sections are what leaves, each once and in order."""
+    """One at most, summarized; what must stay stays; the sections are what leaves, each once and in order."""
     seen = selector(messages, **SMALL, incremental_chunk_unit=unit)
     for name in NAMES:
         found = list(BUILT_IN[name](seen, DEMAND))
         assert len(found) <= 1
         for choice in found:
             closed = seen.closed(DEMAND, choice)
-            assert choice.summarise is True
+            assert choice.summarize is True
             assert not closed.drop & seen.untouchable
             blocks = [block.indexes for block in seen.view.blocks]
             assert all(closed.drop.issuperset(block) or closed.drop.isdisjoint(block) for block in blocks)

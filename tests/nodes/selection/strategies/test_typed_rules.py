@@ -183,10 +183,10 @@ def test_it_stops_after_the_first_type_that_is_enough(spare: int) -> None:
         chosen = fitted(ALL_TYPES, size - 1 + spare)
         if spare:
             assert chosen.drop == gone
-            assert chosen.summarise is False
+            assert chosen.summarize is False
         else:
             assert len(chosen.drop) > len(gone)
-            assert chosen.summarise is (index == len(found) - 1)
+            assert chosen.summarize is (index == len(found) - 1)
 
 
 @pytest.mark.requirement("S1.35", "S1.37")
@@ -196,7 +196,7 @@ def test_where_the_rules_are_not_enough_everything_leaves_for_a_summary() -> Non
     least = total(COUNTER, applied(numbered(messages), drops(messages)[-1], {}))
     chosen = fitted(messages, least - 1)
     assert chosen.drop == frozenset(range(1, len(messages) - 1))
-    assert chosen.summarise is True
+    assert chosen.summarize is True
 
 
 @pytest.mark.requirement("B1", "S1.24")
@@ -272,4 +272,4 @@ def test_room_is_kept_for_a_summary_that_is_owed(space: int, fits: bool) -> None
     size = total(COUNTER, applied(numbered(messages), gone, {})) + space
     found = choose(selector(messages), Demand(before=10**6, ceiling=size, aim=size, summary=50))
     assert found is not None
-    assert (found.summarise is False) == fits
+    assert (found.summarize is False) == fits
