@@ -122,7 +122,9 @@ def _shown(chunk: Chunk, budget: int, counter: TokenCounter) -> Chunk:
     if tokens <= budget:
         return chunk
     short = _ends(chunk, budget, counter)
-    cut = {message_id(message): (counter.text(short), tokens) for message in chunk.messages}
+    if (left := counter.text(short)) >= tokens:  # under a very small budget the extract takes more than is cut
+        return chunk
+    cut = {message_id(message): (left, tokens) for message in chunk.messages}
     return Chunk(chunk.messages, short, {**cut, **chunk.cut})
 
 

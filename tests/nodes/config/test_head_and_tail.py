@@ -113,6 +113,13 @@ def test_every_message_is_seen_in_full_or_known_to_be_cut(messages: list[AnyMess
     assert ("characters left out" in "".join(chunk.text for chunk in found)) == (characters > most)
 
 
+def test_a_message_is_cut_only_where_that_makes_it_shorter() -> None:
+    """Under a very small budget, beginning, extract and end together may take more tokens than the whole."""
+    for length in range(FRAME, 400):
+        seen = seen_of(shown(of_length(length), None, budget=30))
+        assert all(has < of for has, of in seen["cut"].values()), length
+
+
 def test_head_and_tail_are_parts_of_the_whole() -> None:
     """More than the limit cannot be shown of what is longer than the limit."""
     with pytest.raises(ValidationError, match="more than max_chars"):
