@@ -12,11 +12,12 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from .compaction_request import Memory
 from .conversation.transcript import Transcript, is_summary, message_id
 from .effects import Effects
-from .events import CompactionEvent, committed_events, cost_of, emit, log, meta_event
+from .events import committed_events, emit, log, meta_event
 from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.engine import applied_to, counts_of, judge
 from .runtime.failure_description import failure
+from .runtime.finish_attempt import finish_attempt
 from .runtime.handoff import handed_over
 from .runtime.node_context import NEW_THREAD, NodeContext, Update, failed
 from .selection.breaker import REMEMBERED
@@ -97,34 +98,21 @@ def _leaving(context: NodeContext, draft: Draft) -> list[AnyMessage]:
 
 def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size: int, verdict: str) -> Update:
     key = context.draft_key.compaction_id
-    dropped = (draft.get("counts") or {}).get("blocks_dropped", 0)
-    known = {"tokens_remaining": max(0, context.sizes.limit - size), **cost_of(draft)}
-    emit(
-        context.writer,
-        CompactionEvent(
-            verdict=verdict,
-            reason="success",
-            strategy=draft["strategy"],
-            tokens_before=draft["tokens_before"],
-            tokens_after=size,
-            blocks_dropped=dropped,
-            compaction_id=key,
-            **known,
-        ),
+    last = finish_attempt(
+        context,
+        verdict,
+        reason="success",
+        before=draft["tokens_before"],
+        after=size,
+        draft=draft,
+        compaction_id=key,
+        blocks_dropped=(draft.get("counts") or {}).get("blocks_dropped", 0),
+        level=draft["level"],
+        trigger=draft["trigger"],
+        threshold=context.sizes.trigger,
+        limit=context.sizes.limit,
+        floor=draft.get("floor", 0),
     )
-    last: dict[str, Any] = {
-        "verdict": verdict,
-        "id": key,
-        "strategy": draft["strategy"],
-        "level": draft["level"],
-        "trigger": draft["trigger"],
-        "tokens_before": draft["tokens_before"],
-        "tokens_after": size,
-        "threshold": context.sizes.trigger,
-        "limit": context.sizes.limit,
-        "floor": draft.get("floor", 0),
-        **known,
-    }
     compaction: dict[str, Any] = {
         "step": context.compaction.get("route", "model"),
         "epoch": context.epoch + 1,

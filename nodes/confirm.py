@@ -9,6 +9,7 @@ from .config.settings import CompactionSettings
 from .effects import Effects
 from .errors import ContextExhaustedError, SettingsError
 from .gate.invariants import Finding
+from .runtime.finish_attempt import finish_attempt
 from .runtime.key_information_room import foreseen
 from .runtime.ledger_io import note
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
@@ -63,7 +64,8 @@ def _choose(context: NodeContext) -> Effects[Update]:
 def _declined(context: NodeContext, changed: dict[str, Any], reason: str = "") -> Effects[Update]:
     """The stored route: to the model, which raises where the request is over the limit, or to the end."""
     yield from note(context, context.compaction.get("trigger", "precheck"), "declined", context.size, reason=reason)
-    route, last = context.compaction.get("route", "model"), {"verdict": "declined", "reason": reason}
+    route, size = context.compaction.get("route", "model"), context.size
+    last = finish_attempt(context, "declined", reason=reason, before=size, after=size)
     return {"compaction": {**changed, "step": route, "last": last}}
 
 

@@ -1,22 +1,22 @@
 """`rollback`: drop the draft, restore the snapshot where the conversation differs, choose what follows."""
 
-from dataclasses import replace as changed
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
 from .compaction_request import WISHES
 from .effects import Effects
-from .events import CompactionEvent, cost_of, emit, log, meta_event, replaced_event
+from .events import emit, log, meta_event, replaced_event
 from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.engine import counts_of
 from .runtime.failure_description import failure
+from .runtime.finish_attempt import finish_attempt
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_check import check
 from .selective_compaction import urgent
-from .state import CompactionState, Draft, replace
-from .summary.fallback_chain import after_failure, strategy
+from .state import Draft, replace
+from .summary.fallback_chain import after_failure
 
 NO_FAILURE = frozenset({"recovered", "stale"})
 """Verdicts that leave level and streak as they are."""
@@ -41,14 +41,14 @@ def rollback(context: NodeContext) -> Effects[Update]:
     if restored is not None:
         update["messages"] = replace(restored)
         emit(context.writer, replaced_event(len(restored)))
-        context = _holding(context, restored)
+        context = context.with_state(messages=restored)
     outcome = ledger_io.outcome_of(context, draft, verdict, reason=reason, detail=detail)
     log.warning("Rolled back a compaction (压缩失败，已回滚): %s: %s %s", verdict, reason, outcome.detail[:200])
     if verdict == "recovered":
         yield from ledger_io.recover(context, draft, outcome)
     else:
         yield from ledger_io.close(context, context.draft_key, outcome)
-    _tell(context, draft, verdict, reason)
+    last = _finished(context, draft, found, restored=restored is not None)
     compaction: dict[str, Any] = {"draft": None}
     if verdict not in NO_FAILURE:
         compaction |= _counted(context, draft, found)
@@ -56,7 +56,7 @@ def rollback(context: NodeContext) -> Effects[Update]:
         compaction |= yield from _decided_anew(context)
     else:
         compaction["step"] = _next(context, compaction)
-    compaction["last"] = _last(draft, found, restored=restored is not None)
+    compaction["last"] = last
     return {**update, "compaction": compaction}
 
 
@@ -74,27 +74,10 @@ def _put_off(context: NodeContext, draft: Draft, found: Finding) -> Effects[Upda
     if draft["failure"]:
         outcome = ledger_io.outcome_of(context, draft, found.verdict, reason=found.reason, detail=found.detail)
         yield from ledger_io.close(context, context.draft_key, outcome)
-    _tell(context, draft, found.verdict, found.reason)
+    last = _finished(context, draft, found, restored=False)
     left: Draft = {**draft, "unrestored": True}
-    route, last = context.compaction.get("route", "model"), _last(draft, found, restored=False)
+    route = context.compaction.get("route", "model")
     return {"compaction": {"draft": left, "step": route, "last": last}}
-
-
-def _last(draft: Draft, found: Finding, *, restored: bool) -> dict[str, Any]:
-    """What the state says of the attempt."""
-    return {
-        "verdict": found.verdict,
-        "reason": found.reason,
-        "strategy": draft["strategy"],
-        "tokens_before": draft["tokens_before"],
-        "tokens_after": draft["tokens_before"],
-        "restored": restored,
-    }
-
-
-def _holding(context: NodeContext, messages: list[AnyMessage]) -> NodeContext:
-    """The turn as it is with the restored messages: what follows is decided by their size."""
-    return changed(context, state=cast("CompactionState", {**context.state, "messages": messages}))
 
 
 def _restored(context: NodeContext, draft: Draft) -> Effects[list[AnyMessage] | None]:
@@ -116,10 +99,7 @@ def _restored(context: NodeContext, draft: Draft) -> Effects[list[AnyMessage] | 
 def _counted(context: NodeContext, draft: Draft, finding: Finding) -> dict[str, Any]:
     """A failure changes the next attempt, and repeated ones start the cool-down."""
     streak = context.compaction.get("streak", 0) + 1
-    tried = [
-        *(context.compaction.get("tried") or []),
-        [draft["base_fingerprint"], strategy(context.settings, context.fallback_chain[draft["level"]])],
-    ]
+    tried = [*(context.compaction.get("tried") or []), context.tried(draft["base_fingerprint"], draft["level"])]
     counted: dict[str, Any] = {
         "streak": streak,
         "level": after_failure(context.fallback_chain, draft["level"], finding),
@@ -144,30 +124,21 @@ def _next(context: NodeContext, counted: dict[str, Any]) -> str:
     if urgent(context):
         return "selective_compaction"
     wish = context.compaction.get("trigger") in WISHES
-    return "selective_compaction" if wish and _level_left(context, counted) else route
+    left = context.after(counted).untried_level(context.base_fingerprint(), counted.get("level", 0)) is not None
+    return "selective_compaction" if wish and left else route
 
 
-def _level_left(context: NodeContext, counted: dict[str, Any]) -> bool:
-    tried, base = counted.get("tried") or [], context.base_fingerprint()
-    left = context.fallback_chain[counted.get("level", 0) :]
-    return any([base, strategy(context.settings, level)] not in tried for level in left)
-
-
-def _tell(context: NodeContext, draft: Draft, verdict: str, reason: str) -> None:
+def _finished(context: NodeContext, draft: Draft, found: Finding, *, restored: bool) -> dict[str, Any]:
+    """Announce the rollback; `restored`: whether the snapshot took the place of the conversation."""
     before = draft["tokens_before"]
-    counts = counts_of(draft.get("counts"))
-    context.tell(meta_event("rollback", before, before, counts, reason))
-    emit(
-        context.writer,
-        CompactionEvent(
-            verdict=verdict,
-            reason=reason,
-            strategy=draft["strategy"],
-            tokens_before=before,
-            tokens_after=before,
-            blocks_dropped=0,
-            compaction_id=context.draft_key.compaction_id,
-            tokens_remaining=max(0, context.sizes.limit - before),
-            **cost_of(draft),
-        ),
+    context.tell(meta_event("rollback", before, before, counts_of(draft.get("counts")), found.reason))
+    return finish_attempt(
+        context,
+        found.verdict,
+        reason=found.reason,
+        before=before,
+        after=before,
+        draft=draft,
+        compaction_id=context.draft_key.compaction_id,
+        restored=restored,
     )

@@ -9,10 +9,11 @@ from .config.triggers import Unit
 from .conversation.transcript import message_id
 from .effects import Effects
 from .errors import ContextExhaustedError
-from .events import CompactionEvent, Counts, emit, log, meta_event
+from .events import Counts, log, meta_event
 from .gate.invariants import Finding
 from .runtime.engine import needs_summary
 from .runtime.failure_description import failure
+from .runtime.finish_attempt import finish_attempt
 from .runtime.key_information_collection import key_information
 from .runtime.key_information_room import Proposal, bare, wants_key_information, with_key_information
 from .runtime.ledger_io import begin, close, outcome_of, recallable
@@ -35,7 +36,7 @@ def selective_compaction(context: NodeContext) -> Effects[Update]:
     if context.compaction.get("draft") and context.draft.get("unrestored"):
         return {"compaction": {"step": "rollback"}}  # the provider refused what could not be restored before
     base, trigger = context.base_fingerprint(), context.compaction.get("trigger", "precheck")
-    fallback_chain, level = context.fallback_chain, _untried(context, base)
+    fallback_chain, level = context.fallback_chain, context.untried_level(base, context.compaction.get("level", 0))
     if level is None:
         return _nothing_left(context)
     name = strategy(context.settings, fallback_chain[level])
@@ -82,14 +83,6 @@ def urgent(context: NodeContext) -> bool:
     """
     called_next = context.compaction.get("route", "model") == "model"
     return (called_next and context.size > context.sizes.limit) or context.compaction.get("trigger") == "overflow"
-
-
-def _untried(context: NodeContext, base: str) -> int | None:
-    fallback_chain, tried = context.fallback_chain, context.compaction.get("tried") or []
-    for level in range(min(context.compaction.get("level", 0), len(fallback_chain) - 1), len(fallback_chain)):
-        if [base, strategy(context.settings, fallback_chain[level])] not in tried:
-            return level
-    return None
 
 
 def _nothing_left(context: NodeContext) -> Update:
@@ -147,19 +140,7 @@ def _noop(context: NodeContext, draft: Draft, reason: str) -> Effects[Update]:
     context.tell(meta_event("selective_done", before, before, Counts(), reason))
     key = context.key(draft["base_fingerprint"], draft["level"], draft["attempt"])
     yield from close(context, key, outcome_of(context, draft, "noop", reason=reason, tokens_after=before))
-    emit(
-        context.writer,
-        CompactionEvent(
-            verdict="noop",
-            reason=reason,
-            strategy=draft["strategy"],
-            tokens_before=before,
-            tokens_after=before,
-            blocks_dropped=0,
-            compaction_id=None,
-        ),
-    )
-    last = {"verdict": "noop", "reason": reason, "tokens_before": before, "tokens_after": before}
+    last = finish_attempt(context, "noop", reason=reason, before=before, after=before, draft=draft)
     step = context.compaction.get("route", "model")
     return {"compaction": {"step": step, "draft": None, "last": last, **_counted_anew(context)}}
 

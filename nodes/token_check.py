@@ -3,7 +3,6 @@
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import replace as replaced
 from itertools import takewhile
 from typing import Any, Literal, cast
 
@@ -19,15 +18,16 @@ from .conversation.transcript import MARK, Transcript, marks, message_id
 from .digest.required_texts import first_inputs
 from .effects import Effects
 from .errors import EmbeddingError, MessageRefusedError
-from .events import CompactionEvent, PreCompactEvent, TriggerSource, emit, log
+from .events import PreCompactEvent, TriggerSource, emit, log
 from .gate.invariants import Finding
 from .runtime.ephemeral_removal import expire
 from .runtime.failure_description import failure
+from .runtime.finish_attempt import finish_attempt
 from .runtime.ledger_io import REFUSAL, abandon, note, store
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_check import check
 from .runtime.undo import is_undo, taken_back, unheard
-from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, CompactionState, Route, merge, replace
+from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, Route, merge, replace
 from .summarize import is_paid
 from .text.quoting import clip
 
@@ -101,8 +101,7 @@ def _adopted(context: NodeContext, request: dict[str, Any]) -> tuple[NodeContext
         return context, request
     asked = {name: value for name, value in request.items() if name != "memory"}
     memory = merge(dict(context.memory), request["memory"])
-    state = cast("CompactionState", {**context.state, "memory": memory})
-    return replaced(context, state=state), asked or None
+    return context.with_state(memory=memory), asked or None
 
 
 def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) -> Route:
@@ -264,12 +263,11 @@ def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, l
     mark = {**marks(message), "refused": True, "handle": name}
     kwargs = {**message.additional_kwargs, MARK: mark}
     stand_in = HumanMessage(line, id=message.id, additional_kwargs=kwargs, name=message.name)
-    yield from _tell(context, key, Finding("refused", "message_over_limit"), least)
+    last = yield from _tell(context, key, Finding("refused", "message_over_limit"), least)
     raises = context.settings.on_refusal == "raise"
     if raises and context.dependencies.embedded:
         raise MessageRefusedError(line)  # there is no model node of ours that could
     step = "model" if raises else "end"
-    last = {"verdict": "refused", "reason": "message_over_limit", "tokens_before": least, "limit": limit}
     kept = [stand_in if item is message else item for item in context.messages]
     return {
         "messages": replace(kept),
@@ -278,18 +276,8 @@ def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, l
     }
 
 
-def _tell(context: NodeContext, key: AttemptKey, found: Finding, least: int) -> Effects[None]:
+def _tell(context: NodeContext, key: AttemptKey, found: Finding, least: int) -> Effects[dict[str, Any]]:
     """What became of a message over the limit, in the ledger and as an event."""
     yield from note(context, "precheck", found.verdict, least, reason=found.reason, key=key)
-    emit(
-        context.writer,
-        CompactionEvent(
-            verdict=found.verdict,
-            reason=found.reason,
-            strategy="",
-            tokens_before=least,
-            tokens_after=context.sizes.limit,
-            blocks_dropped=0,
-            compaction_id=None,
-        ),
-    )
+    limit = context.sizes.limit
+    return finish_attempt(context, found.verdict, reason=found.reason, before=least, after=limit, limit=limit)

@@ -10,13 +10,14 @@ from langgraph_compaction.checkpoint import AttemptKey, Outcome
 from ..conversation.transcript import message_id
 from ..effects import Effects
 from ..errors import SettingsError
-from ..events import CompactionEvent, Counts, emit, log
+from ..events import Counts, log
 from ..gate.invariants import Finding
 from ..selection.ephemeral_items import outdated
 from ..state import replace
 from . import ledger_io
 from .engine import applied_to, judge
 from .failure_description import failure
+from .finish_attempt import finish_attempt
 from .node_context import NodeContext, Update
 
 NAME = "ephemeral"
@@ -105,15 +106,7 @@ def _recorded(
 def _tell(context: NodeContext, key: AttemptKey, before: int, after: int, finding: Finding | None) -> None:
     verdict, reason = (finding.verdict, finding.reason) if finding else ("committed", "success")
     log.info("Removing ephemeral messages: %s, %d -> %d tokens", verdict, before, after)
-    emit(
-        context.writer,
-        CompactionEvent(
-            verdict=verdict,
-            reason=reason,
-            strategy=NAME,
-            tokens_before=before,
-            tokens_after=before if finding else after,
-            blocks_dropped=0,
-            compaction_id=key.compaction_id,
-        ),
+    left = before if finding else after
+    finish_attempt(
+        context, verdict, reason=reason, strategy=NAME, before=before, after=left, compaction_id=key.compaction_id
     )

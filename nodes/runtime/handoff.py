@@ -7,9 +7,9 @@ from langchain_core.messages import AnyMessage
 
 from ..compaction_request import REQUEST, Memory
 from ..effects import Effects
-from ..events import CompactionEvent, emit
 from ..state import Draft
 from . import ledger_io
+from .finish_attempt import finish_attempt
 from .node_context import NEW_THREAD, NodeContext, Update
 
 
@@ -23,26 +23,11 @@ def handed_over(
     size, kept = context.meter.request(after), {message.id for message in after}
     outcome = ledger_io.outcome_of(context, draft, "declined", reason=NEW_THREAD, tokens_after=size)
     yield from ledger_io.close(context, context.draft_key, outcome)
-    emit(
-        context.writer,
-        CompactionEvent(
-            verdict="declined",
-            reason=NEW_THREAD,
-            strategy=draft["strategy"],
-            tokens_before=draft["tokens_before"],
-            tokens_after=size,
-            blocks_dropped=0,
-            compaction_id=None,
-        ),
-    )
     pins = [name for name in context.memory.get("pins") or () if name in kept]
     memory: dict[str, Any] = {**context.memory, **(goal or {}), "pins": pins}
-    last = {
-        "verdict": "declined",
-        "reason": NEW_THREAD,
-        "tokens_before": draft["tokens_before"],
-        "tokens_after": size,
-    }
+    last = finish_attempt(
+        context, "declined", reason=NEW_THREAD, before=draft["tokens_before"], after=size, draft=draft
+    )
     return {
         "compaction": {
             "step": "end",

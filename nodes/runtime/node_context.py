@@ -1,7 +1,6 @@
 """What a node sees: the state, the sizes of this call, where the turn stands in SQL, and who to ask."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -33,7 +32,7 @@ from ..selection.selector import Demand
 from ..selection.strategies.registry import check_named
 from ..selection.trigger_evaluation import check_own
 from ..state import CompactionChannel, CompactionState, Draft, merge, with_ids
-from ..summary.fallback_chain import FallbackChain
+from ..summary.fallback_chain import FallbackChain, strategy
 from ..summary.key_information_sources import check_known
 from ..transitions import check_step
 from .dependencies import Dependencies, Model, model_name, window_of
@@ -41,23 +40,40 @@ from .engine import Call, demand
 
 Update = dict[str, Any]
 
+TRIED_CHARACTERS = 16
+"""Characters of a conversation's fingerprint that the channel keeps of each attempt: the channel is small."""
+
 NEW_THREAD = "new_thread"
 """The trigger of an attempt whose result is for another thread."""
 
 
-@dataclass(frozen=True)
 class NodeContext:
-    """One execution of one node. Everything here is read; a node answers with an update."""
+    """One execution of one node. Everything here is read; a node answers with an update.
 
-    state: CompactionState
-    config: RunnableConfig
-    runtime: Runtime[Any]
-    dependencies: Dependencies
+    What is costly to find is found once: `messages`, `settings` and `model` go on to the contexts made of this one.
+    """
+
+    def __init__(
+        self,
+        state: CompactionState,
+        config: RunnableConfig,
+        runtime: Runtime[Any],
+        dependencies: Dependencies,
+        *,
+        messages: list[AnyMessage] | None = None,
+        origin: "NodeContext | None" = None,
+    ) -> None:
+        self.state = state
+        self.config = config
+        self.runtime = runtime
+        self.dependencies = dependencies
+        self._messages = messages
+        self._origin = origin
 
     @cached_property
     def messages(self) -> list[AnyMessage]:
         """The conversation as the model sees it; `token_check` writes down what had to be mended here."""
-        return with_ids(self.state["messages"])
+        return with_ids(self.state["messages"]) if self._messages is None else self._messages
 
     @property
     def compaction(self) -> CompactionChannel:
@@ -65,13 +81,17 @@ class NodeContext:
         return self.state.get("compaction") or {}
 
     def after(self, changed: dict[str, Any], messages: list[AnyMessage] | None = None) -> "NodeContext":
-        """This turn as it is once these keys of the small channel, and these messages, are written."""
-        state = cast("CompactionState", {**self.state, "compaction": merge(dict(self.compaction), changed)})
-        context, known = replace(self, state=state), ("messages", "settings", "model")
-        vars(context).update({name: value for name, value in vars(self).items() if name in known})
-        if messages is not None:
-            vars(context)["messages"] = messages
-        return context
+        """The context once these keys of the small channel, and these messages, are written."""
+        compaction = merge(dict(self.compaction), changed)
+        return self._with({"compaction": compaction}, self.messages if messages is None else messages)
+
+    def with_state(self, **changed: Any) -> "NodeContext":
+        """The context with these channels of the state in another form."""
+        return self._with(changed, None if "messages" in changed else self.messages)
+
+    def _with(self, changed: dict[str, Any], messages: list[AnyMessage] | None) -> "NodeContext":
+        state = cast("CompactionState", {**self.state, **changed})
+        return NodeContext(state, self.config, self.runtime, self.dependencies, messages=messages, origin=self)
 
     @property
     def memory(self) -> Memory:
@@ -98,6 +118,8 @@ class NodeContext:
     @cached_property
     def settings(self) -> CompactionSettings:
         """The builder's settings with this run's overrides; any other context is a parent graph's own."""
+        if self._origin is not None:
+            return self._origin.settings
         context = self.runtime.context
         found = effective(self.dependencies.settings, context if isinstance(context, CompactionOverrides) else None)
         check_named(found.strategies, self.dependencies.strategies)
@@ -113,6 +135,8 @@ class NodeContext:
     @cached_property
     def model(self) -> Model | None:
         """The model of this call."""
+        if self._origin is not None:
+            return self._origin.model
         return self.dependencies.model_for(self.state, self.runtime)
 
     @property
@@ -258,6 +282,16 @@ class NodeContext:
     def base_fingerprint(self) -> str:
         """Digest of the conversation as it stands."""
         return fingerprint_all(cast("list[BaseMessage]", self.messages))
+
+    def tried(self, base_fingerprint: str, level: int) -> list[str]:
+        """The entry of the channel's `tried` for an attempt at this level on these messages."""
+        return [base_fingerprint[:TRIED_CHARACTERS], strategy(self.settings, self.fallback_chain[level])]
+
+    def untried_level(self, base_fingerprint: str, first: int) -> int | None:
+        """The first level from `first` on, or the last one, whose strategy was not tried on these messages yet."""
+        known, count = self.compaction.get("tried") or [], len(self.fallback_chain)
+        levels = range(min(first, count - 1), count)
+        return next((level for level in levels if self.tried(base_fingerprint, level) not in known), None)
 
     def key(self, base_fingerprint: str, level: int, attempt: int) -> AttemptKey:
         """The key of an attempt's rows."""

@@ -20,11 +20,12 @@ from ..compaction_request import NO_REQUEST, REQUEST
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
 from ..effects import Effects, querying
-from ..events import CompactionEvent, emit, log, replaced_event
+from ..events import emit, log, replaced_event
 from ..gate.invariants import Finding
 from ..state import FOCUS_CHARACTERS, STATE_VERSION, replace
 from ..text.quoting import clip
 from .failure_description import failure
+from .finish_attempt import finish_attempt
 from .ledger_io import abandon, write_ledger
 from .node_context import NodeContext, Update
 
@@ -112,14 +113,22 @@ def taken_back(context: NodeContext, request: Mapping[str, Any]) -> Effects[Upda
         return {"compaction": {**_ENDED, "held": False}}
     found = yield from _found(context, request)
     if isinstance(found, Finding):
-        _tell(context, found.verdict, found.reason, after=context.size)
-        last = {"verdict": found.verdict, "reason": found.reason, "detail": clip(found.detail, FOCUS_CHARACTERS)}
+        last = _finished(context, found)
         return {"compaction": {**_ENDED, "last": last}}
     yield from abandon(context)
     yield from write_ledger(context, lambda: _tell_ledger(context, found))
-    _tell(context, "undone", after=_tokens(context, found), compaction_id=found.undone[0])
+    key, size, left = found.undone[0], context.size, _tokens(context, found)
+    finish_attempt(context, "undone", strategy="undo", before=size, after=left, compaction_id=key)
     emit(context.writer, replaced_event(len(found.messages)))
     return {"messages": replace(found.messages), "compaction": undone(found)}
+
+
+def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
+    """Announce a request that changed nothing; the state keeps the beginning of the reason's detail."""
+    size, detail = context.size, clip(found.detail, FOCUS_CHARACTERS)
+    return finish_attempt(
+        context, found.verdict, reason=found.reason, strategy="undo", before=size, after=size, detail=detail
+    )
 
 
 def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Before | Finding]:
@@ -169,18 +178,3 @@ def _tell_ledger(context: NodeContext, before: Before) -> None:
         now=context.now(),
         namespace=context.namespace,
     )
-
-
-def _tell(
-    context: NodeContext, verdict: str, reason: str = "", *, after: int, compaction_id: str | None = None
-) -> None:
-    event = CompactionEvent(
-        verdict=verdict,
-        reason=reason,
-        strategy="undo",
-        tokens_before=context.size,
-        tokens_after=after,
-        blocks_dropped=0,
-        compaction_id=compaction_id,
-    )
-    emit(context.writer, event)

@@ -81,8 +81,8 @@ async def test_a_run_may_switch_it_on(go: Drive) -> None:
 
 SERVED = """
 from langgraph_compaction.graph.agent import agent
-team = agent.builder.nodes["token_check"].runnable.team
-print(team.settings.model_dump_json(include={"preset", "context_window", "trigger_ratio", "preview_tokens"}))
+dependencies = agent.builder.nodes["token_check"].runnable.dependencies
+print(dependencies.settings.model_dump_json(include={"preset", "context_window", "trigger_ratio", "preview_tokens"}))
 """
 
 

@@ -109,7 +109,10 @@ async def test_a_run_that_takes_nothing_back_says_why(
     chunks = await go.stream(graph, wish(**request_), stream_mode=["updates", "custom"])
     assert steps(chunks) == ["token_check"]
     assert values(graph)["messages"] == before
-    assert {**standing(graph)["last"], "detail": ""} == {"verdict": "noop", "reason": reason, "detail": ""}
+    last = standing(graph)["last"]
+    assert (last["verdict"], last["reason"], last["strategy"]) == ("noop", reason, "undo")
+    assert last["tokens_after"] == last["tokens_before"]
+    assert "id" not in last
     assert told in standing(graph)["last"]["detail"]
     assert [(one["verdict"], one["reason"]) for one in events(chunks, "CompactionEvent")] == [("noop", reason)]
     assert verdicts(graph) == ["committed"]
