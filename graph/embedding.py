@@ -8,12 +8,12 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.types import Overwrite
 
 from langgraph_compaction.nodes.compaction_request import REQUEST
+from langgraph_compaction.nodes.inline.runner import CHANNELS
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.engine import applied_to
 from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, replace, with_ids
 
 from .builder import Graph
-from .inline_runner import OURS
 from .threads import dependencies_of
 
 Persist = Literal["parent", "subgraph"]
@@ -40,7 +40,7 @@ class _Node:
         self._is_agent = "applied" not in compaction_graph.channels
         self._graph = compaction_graph
         # in LangChain's agent our channels are private: they are no part of its input and its output
-        self._results = [*dict.fromkeys([*compaction_graph.output_channels, *OURS])]
+        self._results = [*dict.fromkeys([*compaction_graph.output_channels, *CHANNELS])]
         if not self._in_parent:
             self._graph = compaction_graph.copy(update={"checkpointer": True})
 
@@ -62,16 +62,16 @@ class _Node:
         asked = {REQUEST: state[REQUEST]} if state.get(REQUEST) is not None else {}
         if not self._in_parent:
             return {"messages": Overwrite(messages), **asked}
-        return {"messages": messages, **{key: state.get(key) or {} for key in OURS}, **asked}
+        return {"messages": messages, **{key: state.get(key) or {} for key in CHANNELS}, **asked}
 
     def _leave(
         self, state: Mapping[str, Any], messages: list[AnyMessage], result: Mapping[str, Any]
     ) -> dict[str, Any]:
-        update = {key: result[key] for key in OURS if self._in_parent and result.get(key)}
+        update = {key: result[key] for key in CHANNELS if self._in_parent and result.get(key)}
         if state.get(REQUEST) is not None:
             update[REQUEST] = None  # it was heard
         if self._is_agent:
-            beside = {key: value for key, value in result.items() if key not in ("messages", REQUEST, *OURS)}
+            beside = {key: value for key, value in result.items() if key not in ("messages", REQUEST, *CHANNELS)}
             return {**update, **beside, "messages": _merged(messages, result["messages"])}
         if applied := result.get("applied"):
             update["messages"] = replace(_applied(messages, applied))

@@ -36,6 +36,7 @@ from langgraph_compaction.nodes.config.settings import effective
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.effects import Effects, arun, run
 from langgraph_compaction.nodes.errors import RequestError
+from langgraph_compaction.nodes.inline.runner import ALL_NODES, COMPACTION_NODES, run_nodes
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, window_of
 from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
@@ -47,14 +48,11 @@ from langgraph_compaction.nodes.summary.key_information_sources import Given as 
 from .build_dependencies import build_dependencies
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import records_for
-from .inline_runner import (
-    NODES,
-    WITH_MODEL,
+from .hook_updates import (
     answer_of,
     begun,
     changed,
     changed_beside_answer,
-    driven,
     newest_answer,
     shown,
 )
@@ -203,7 +201,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         dependencies, given = self._called_with(request), request.state["messages"]
         context = begun(request.state, request.runtime, replaced(dependencies, model=caller))
         view = context.state["messages"]
-        context = yield from driven(context, "token_check", WITH_MODEL)
+        context = yield from run_nodes(context, "token_check", ALL_NODES)
         response = _response(context, caller, view)
         self._remember(response, dependencies)
         command: Command[Any] = Command(update=changed_beside_answer(context, given, view, response.result))
@@ -214,7 +212,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         fault = fault_of(state.get(REQUEST), state.get("compaction") or {})
         if not fault and (state.get(REQUEST) is None or Transcript(state["messages"]).awaits_answer):
             return None
-        context = yield from driven(begun(state, runtime, self._remembered(state)), "token_check", NODES)
+        context = yield from run_nodes(begun(state, runtime, self._remembered(state)), "token_check")
         return {**changed(context, state["messages"]), "jump_to": "end"}
 
     def _due(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
@@ -222,9 +220,9 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         step, last = compaction.get("step", "end"), compaction.get("last") or {}
         if step == "model" and last.get("reason") == NO_REQUEST:
             raise RequestError(last["detail"])
-        if step not in NODES and not compaction.get(KEY):
+        if step not in COMPACTION_NODES and not compaction.get(KEY):
             return None
-        context = yield from driven(begun(state, runtime, self._remembered(state)), step, NODES)
+        context = yield from run_nodes(begun(state, runtime, self._remembered(state)), step)
         update = changed(context, state["messages"])
         yield from shown(update)
         return update

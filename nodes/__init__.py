@@ -24,7 +24,7 @@ from .events import (
     KeyInformationEvent,
     PreCompactEvent,
 )
-from .runtime.compact_messages import CompactionResult, acompact_messages, compact_messages
+from .inline.compact_messages import CompactionResult, acompact_messages, compact_messages
 from .selection.selector import Choice, Demand, Selector
 from .selection.trigger_evaluation import Reading
 from .state import CompactionState, compaction_count

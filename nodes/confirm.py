@@ -120,7 +120,7 @@ def _sizes(context: NodeContext) -> dict[str, Any]:
     before = context.meter.request(context.messages)
 
     def demanded(texts: Mapping[str, str]) -> Demand:
-        return context.demand(before, last=False, key_information=texts)
+        return context.demand(before, context.fallback_chain[0], texts)
 
     proposal = foreseen(context.call, context.messages, context.fallback_chain[0], demanded)
     chosen = proposal.chosen

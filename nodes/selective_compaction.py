@@ -65,7 +65,7 @@ def _proposal(context: NodeContext, level: int, before: int) -> Effects[Proposal
     """What leaves, with room for the key information; that is collected only where something can leave."""
 
     def demanded(texts: Mapping[str, str]) -> Demand:
-        return context.demand(before, last=level == len(context.fallback_chain) - 1, key_information=texts)
+        return context.demand(before, context.fallback_chain[level], texts)
 
     first = bare(context.call, context.messages, context.fallback_chain[level], demanded)
     if not wants_key_information(context.settings, context.fallback_chain[level], first):
@@ -91,6 +91,12 @@ def _nothing_left(context: NodeContext) -> Update:
     if not urgent(context) or (not refused and context.meter.request(context.messages) <= context.sizes.limit):
         return {"compaction": {"step": context.compaction.get("route", "model"), "draft": None}}
     sizes = context.sizes
+    if context.dependencies.fills_window:
+        last, size = context.compaction.get("last") or {}, context.meter.request(context.messages)
+        raise ContextExhaustedError(
+            f"the messages hold {size} tokens and at most {sizes.limit} are wanted, "
+            f"{sizes.fixed} of them for system messages; what must stay does not fit ({last.get('reason', 'noop')})"
+        )
     raise ContextExhaustedError(
         f"the request needs {context.size} tokens and the limit is {sizes.limit} (window {sizes.window}, output "
         f"reserve {sizes.reserve}, system prompt, system messages and tools {sizes.fixed}), and everything that "

@@ -57,6 +57,7 @@ ROOMS = (
     "nodes.summary",
     "nodes.runtime",
     "nodes of the graph",
+    "nodes.inline",
     "nodes.testing",
     "nodes",
     "graph",

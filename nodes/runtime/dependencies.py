@@ -73,6 +73,8 @@ class Dependencies:
     prompt: SystemMessage | None = None
     counter: TokenCounter | None = None
     """Counts for every model; `None` chooses the encoding by the model's name."""
+    fills_window: bool = False
+    """Whether a compacted list may fill the window, because no answer and no further input follow it."""
     embedded: bool = False
     """Whether the graph is meant to run inside a parent, by `as_node`."""
     now: Callable[[], float] = time

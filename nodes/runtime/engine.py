@@ -39,6 +39,9 @@ SMALL_SUMMARY = 1_024
 DECISIVE = 0.8
 BEYOND_AIM = 5
 """Part of the room that a summary may always want."""
+DIGEST_SHARE = 0.5
+"""Share of the room that is kept free for an extracted summary that may fill the window: what it extracts is worth
+more than what it displaces (benchmarks/what_survives.py)."""
 ANY_ID = "a0" * 8
 """Stands for an id that is not known yet: no other has more tokens."""
 
@@ -56,6 +59,8 @@ class Call:
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
     names_handles: bool = False
     """Whether a summary says how what it stands for is recalled: where somebody can, from an archive."""
+    fills_window: bool = False
+    """Whether the result may fill the window: no answer and no further input follow it."""
 
     def redacted(self, message: AnyMessage) -> AnyMessage:
         """A message as summarizer, facts and ledger may know it."""
@@ -118,12 +123,14 @@ def demand(
     summarize_all: bool = False,
     key_information: Mapping[str, str] | None = None,
     answered: bool = False,
+    extracted: bool = False,
 ) -> Demand:
     """What a result must reach: below the trigger, or the limit for other triggers and the last level.
 
     `pins` and `key_information` are the texts that a summary has to carry; `max_messages` and `summarize_all` come
     from the trigger. After the provider's own refusal our count is known to be too low, so a decisive step down is
     asked for. Where the turn is `answered`, no request has to fit: with the next input the answered round is old.
+    `extracted`: the summary is extracted without a model; where it may fill the window, half of the room is for it.
     """
     sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
@@ -135,10 +142,12 @@ def demand(
     shape = _shape(call.settings, 1, last=last)
     around = Beside(pins=tuple(pins), key_information=told, shape=shape, handles=named)
     summary = frame(call, around) + _least(call)
+    if call.fills_window and extracted and not last:
+        summary = max(summary, int(sizes.room * DIGEST_SHARE))
     return Demand(
         before=before,
         ceiling=ceiling,
-        aim=min(sizes.aim, ceiling),
+        aim=ceiling if call.fills_window else min(sizes.aim, ceiling),
         summary=summary,
         least=summary,
         messages=max_messages,
@@ -256,6 +265,8 @@ def summary_budget(
 
 def _usual(call: Call, level: Level) -> int:
     sizes = call.sizes
+    if call.fills_window:
+        return sizes.window if level.is_deterministic else max(1, sizes.window // 2)
     usual = max(sizes.window // 20, min(sizes.room // 4, SMALL_SUMMARY))
     return usual + int(sizes.room * call.settings.facts_share) if level.is_deterministic else usual
 

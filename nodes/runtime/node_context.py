@@ -32,7 +32,7 @@ from ..selection.selector import Demand
 from ..selection.strategies.registry import check_named
 from ..selection.trigger_evaluation import check_own
 from ..state import CompactionChannel, CompactionState, Draft, merge, with_ids
-from ..summary.fallback_chain import FallbackChain, strategy
+from ..summary.fallback_chain import FallbackChain, Level, strategy
 from ..summary.key_information_sources import check_known
 from ..transitions import check_step
 from .dependencies import Dependencies, Model, model_name, window_of
@@ -181,20 +181,22 @@ class NodeContext:
             redaction=self.dependencies.redaction,
             strategies=self.dependencies.strategies,
             names_handles=self._can_recall,
+            fills_window=self.dependencies.fills_window,
         )
 
-    def demand(self, before: int, *, last: bool, key_information: Mapping[str, str] | None = None) -> Demand:
-        """What this compaction has to reach from `before` tokens, by the trigger that fired, beside these texts."""
+    def demand(self, before: int, level: Level, key_information: Mapping[str, str] | None = None) -> Demand:
+        """What this compaction has to reach from `before` tokens at this level, beside these texts."""
         return demand(
             self.call,
             trigger=self.compaction.get("trigger", "precheck"),
             before=before,
-            last=last,
+            last=level is self.fallback_chain[-1],
             pins=self.call.pinned_texts(self.messages),
             max_messages=self.compaction.get("max_messages"),
             summarize_all=self.compaction.get("summarize_all", False),
             key_information=key_information,
             answered=self.compaction.get("route") == "end",
+            extracted=level.is_deterministic,
         )
 
     def _just_said(self) -> list[str]:

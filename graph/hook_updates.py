@@ -1,4 +1,4 @@
-"""The nodes of a compaction run one after the other inside another graph's node, without a graph of their own."""
+"""From the state that a hook of LangChain's agent is given to a node's context, and back to the hook's update."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -7,30 +7,15 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
-from langgraph.types import Overwrite
 
-from langgraph_compaction.nodes.commit import commit
 from langgraph_compaction.nodes.compaction_request import REQUEST
-from langgraph_compaction.nodes.confirm import confirm
 from langgraph_compaction.nodes.effects import Effects, either
-from langgraph_compaction.nodes.model import model
-from langgraph_compaction.nodes.rollback import rollback
+from langgraph_compaction.nodes.inline.runner import CHANNELS
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
-from langgraph_compaction.nodes.runtime.node_context import Body, NodeContext, Update, executed
-from langgraph_compaction.nodes.selective_compaction import selective_compaction
-from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, CompactionState, merge, replace
-from langgraph_compaction.nodes.summarize import summarize
-from langgraph_compaction.nodes.token_check import token_check
+from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
+from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, CompactionState, replace
 
 from .pending import KEY, in_view, pending
-
-NODES: Mapping[str, Body] = {
-    body.__name__: body for body in (token_check, confirm, selective_compaction, summarize, commit, rollback)
-}
-"""The compaction without the model."""
-OURS = ("compaction", "memory")
-"""The channels of a compaction."""
-WITH_MODEL: Mapping[str, Body] = {**NODES, "model": model}
 
 
 def begun(state: Any, runtime: Runtime[Any], dependencies: Dependencies) -> NodeContext:
@@ -49,33 +34,7 @@ def _of_parent(config: RunnableConfig) -> dict[str, Any]:
     if configurable.get(EMBEDDED_IN) != above:
         return {}
     parent: Mapping[str, Any] = configurable.get(EMBEDDED) or {}
-    return {key: parent[key] for key in OURS if parent.get(key)}
-
-
-def driven(context: NodeContext, step: str, nodes: Mapping[str, Body]) -> Effects[NodeContext]:
-    """Run node after node as the graph's edges would, until none of these is due or the model has answered for good.
-
-    What is due after an answer is left to the caller.
-    """
-    while step in nodes:
-        context = _after(context, (yield from executed(step, nodes[step], context)))
-        if step == "model" and context.compaction.get("route") == "end":
-            break
-        step = context.compaction.get("step", "end")
-    return context
-
-
-def _after(context: NodeContext, update: Update) -> NodeContext:
-    """The turn with a node's update in its state, as the graph's reducers would put it there."""
-    state: dict[str, Any] = {**context.state}
-    for key in OURS:
-        if key in update:
-            state[key] = merge(state.get(key), update[key])
-    if REQUEST in update:
-        state[REQUEST] = update[REQUEST]
-    new = update.get("messages", [])
-    state["messages"] = new.value if isinstance(new, Overwrite) else [*state["messages"], *new]
-    return NodeContext(cast("CompactionState", state), context.config, context.runtime, context.dependencies)
+    return {key: parent[key] for key in CHANNELS if parent.get(key)}
 
 
 def changed(context: NodeContext, given: Sequence[Any]) -> Update:
@@ -129,7 +88,7 @@ def changed_beside_answer(
 
 def _heard(context: NodeContext) -> Update:
     state: Mapping[str, Any] = context.state
-    update: Update = {key: state[key] for key in OURS if state.get(key)}
+    update: Update = {key: state[key] for key in CHANNELS if state.get(key)}
     if REQUEST in state and state[REQUEST] is None:
         update[REQUEST] = None  # it was heard
     return update

@@ -1,40 +1,32 @@
 """`compact_messages`: the same engine, once, on a plain list: the sibling of `trim_messages`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, overload
-from uuid import uuid4
 
-from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk, SystemMessage
+from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk
+from langgraph.runtime import Runtime
+
+from langgraph_compaction.checkpoint import CompactionRecords, Database
 
 from ..config.presets import Preset
 from ..config.settings import CompactionSettings, effective
+from ..conversation.earlier_summary import absorbed
 from ..conversation.meter import Meter
-from ..conversation.sizes import sizes_of
-from ..conversation.tokens import named_counter, total
-from ..conversation.transcript import Transcript, message_id
+from ..conversation.transcript import Transcript, is_summary
 from ..effects import Effects, arun, blocking, run
-from ..errors import ContextExhaustedError, InvalidMessagesError, SettingsError
+from ..errors import InvalidMessagesError, SettingsError
 from ..events import saved_ratio
-from ..gate.invariants import Finding
-from ..selection.selector import Demand, Selection
-from ..selection.strategies.registry import Strategy, check_named, with_own
-from ..state import with_ids
-from ..summary.fallback_chain import FallbackChain, Level, after_failure, fallback_chain_of, verdict_of
+from ..runtime.dependencies import Dependencies, counter_of
+from ..runtime.node_context import NodeContext
+from ..selection.strategies.registry import Strategy, with_own
+from ..state import CompactionState, with_ids
 from ..summary.summarizers import summarizer_of
-from .dependencies import counter_of, loaded
-from .engine import Beside, Call, applied_to, beside, demand, judge, needs_summary, summary_budget
-from .key_information_room import foreseen
-from .sections import summarize_by_sections
-from .summarize_chunks import Work, WrittenSummary
+from .runner import run_nodes
 
 SUMMARY_INPUT = 4_000
 """Tokens that any summarizer reads at once, however little the list itself may hold."""
-
-
-DIGEST_SHARE = 0.5
-"""Share of the room that is kept free for a digest: what it extracts is worth more than what it displaces
-(benchmarks/what_survives.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,18 +143,42 @@ def _compact(
     if max_tokens < 1:
         raise SettingsError(f"max_tokens={max_tokens} leaves no room: give the tokens that the result may hold")
     given = _checked(messages)
-    chosen, known = _chosen(settings or CompactionSettings(), preset, max_tokens), with_own(strategies)
-    check_named(chosen.strategies, known)
-    counter = counter_of(token_counter) or named_counter(chosen.token_counter)
-    yield from blocking(lambda: loaded(counter))
-    meter = Meter(counter, 0)
-    system = [message for message in given if isinstance(message, SystemMessage)]
-    before = meter.request(given)
-    if before <= max_tokens:
+    dependencies = Dependencies(
+        settings=_chosen(settings or CompactionSettings(), preset, max_tokens),
+        summarizer=summarizer_of(summarizer),
+        records=_unused_records(),
+        strategies=with_own(strategies),
+        counter=counter_of(token_counter),
+        fills_window=True,
+    )
+    context = NodeContext(_state(given), {}, Runtime(), dependencies)
+    if context.must_settle:
+        yield from blocking(dependencies.settle)
+    meter = Meter(context.counter, 0)
+    if meter.request(given) <= max_tokens:
         return _result(given, given, None, meter, "noop")
-    sizes = sizes_of(chosen, window=max_tokens, fixed=total(counter, system))
-    call = Call(settings=chosen, sizes=sizes, meter=meter, strategies=known)
-    return (yield from _climb(call, given, fallback_chain_of(summarizer_of(summarizer))))
+    _ = context.sizes  # raises where the system messages leave no room
+    context = yield from run_nodes(context, "selective_compaction")
+    after, known = context.messages, {message.id for message in given}
+    summary = next((message for message in after if is_summary(message) and message.id not in known), None)
+    text = None if summary is None else absorbed([summary]).body
+    return _result(given, after, text, meter, context.compaction["last"]["verdict"])
+
+
+def _state(messages: list[AnyMessage]) -> CompactionState:
+    """The state of a thread whose user asked for a compaction before the model is called."""
+    return {
+        "messages": messages,
+        "compaction": {"step": "selective_compaction", "route": "model", "trigger": "manual"},
+        "memory": {},
+        "compaction_request": None,
+    }
+
+
+@cache
+def _unused_records() -> CompactionRecords:
+    """Records in memory: the nodes need some, and write nothing to them for a list without a thread."""
+    return CompactionRecords(Database.open("memory"))
 
 
 def _chosen(settings: CompactionSettings, preset: Preset | None, max_tokens: int) -> CompactionSettings:
@@ -174,100 +190,6 @@ def _chosen(settings: CompactionSettings, preset: Preset | None, max_tokens: int
         "summary_input_tokens": settings.summary_input_tokens or max(SUMMARY_INPUT, max_tokens // 2),
     }
     return effective(settings, changed)
-
-
-def _climb(call: Call, given: list[AnyMessage], fallback_chain: FallbackChain) -> Effects[CompactionResult]:
-    """Try level after level until the gate lets one pass."""
-    before, finding, index = call.meter.request(given), Finding("noop", ""), 0
-    while True:
-        outcome = yield from _attempt(
-            call, given, fallback_chain[index], before, is_last=index == len(fallback_chain) - 1
-        )
-        if not isinstance(outcome, Finding):
-            after, text = outcome
-            return _result(given, after, text, call.meter, verdict_of(fallback_chain, index))
-        finding = outcome
-        if index == len(fallback_chain) - 1:
-            break
-        index = after_failure(fallback_chain, index, finding)
-    raise ContextExhaustedError(
-        f"the messages hold {before} tokens and at most {call.sizes.limit} are wanted, {call.sizes.fixed} of them "
-        f"for system messages; what must stay does not fit ({finding.reason}: {finding.detail})"
-    )
-
-
-def _attempt(
-    call: Call, given: list[AnyMessage], level: Level, before: int, *, is_last: bool
-) -> Effects[tuple[list[AnyMessage], str | None] | Finding]:
-    """One level: the compacted list and its summary, or what was wrong."""
-    pins = call.pinned_texts(given)
-
-    def demanded(texts: Mapping[str, str]) -> Demand:
-        goal = demand(call, trigger="manual", before=before, last=is_last, pins=pins, key_information=texts)
-        goal = replace(goal, aim=goal.ceiling)  # nothing is said after it: no room is kept for more
-        if level.is_deterministic and not is_last:
-            goal = replace(goal, summary=max(goal.summary, int(call.sizes.room * DIGEST_SHARE)))
-        return goal
-
-    proposal = foreseen(call, given, level, demanded)
-    chosen, goal = proposal.chosen, proposal.goal
-    if isinstance(chosen, Finding):
-        return chosen
-    extra = beside(
-        call,
-        level,
-        given,
-        chosen.drop,
-        tokens=chosen.tokens,
-        ceiling=chosen.ceiling,
-        key_information=proposal.key_information,
-    )
-    written = None
-    if needs_summary(call.settings, chosen, goal):
-        budget = _budget(call, level, chosen, goal, extra)
-        clip = {message_id(given[index]): message for index, message in chosen.clip.items()}
-        work = Work(
-            call=call,
-            level=level,
-            messages=given,
-            drop=chosen.drop,
-            budget=budget,
-            sections=chosen.sections,
-            clip=clip,
-        )
-        written = yield from summarize_by_sections(work)
-        if written.finding:
-            return written.finding
-    after, text = _after(given, chosen, written, extra)
-    needed = () if is_last or written is None else extra.facts.needed
-    judged = judge(call, given, after, ceiling=chosen.ceiling, floor=chosen.floor, needed=needed)
-    return judged or (after, text)
-
-
-def _budget(call: Call, level: Level, chosen: Selection, goal: Demand, extra: Beside) -> int:
-    tokens, ceiling = chosen.tokens, chosen.ceiling
-    return summary_budget(_generous(call, level), level, goal, tokens=tokens, ceiling=ceiling, extra=extra)
-
-
-def _generous(call: Call, level: Level) -> Call:
-    """A model's summary may hold half of the list, an extracted one all of it, unless the settings say how much."""
-    usual = call.sizes.window if level.is_deterministic else call.sizes.window // 2
-    most = call.settings.summary_max_tokens or max(1, usual)
-    return replace(call, settings=call.settings.model_copy(update={"summary_max_tokens": most}))
-
-
-def _after(
-    given: list[AnyMessage], chosen: Selection, written: WrittenSummary | None, extra: Beside
-) -> tuple[list[AnyMessage], str | None]:
-    ids = [message_id(message) for message in given]
-    summary = extra.message(written.body, uuid4().hex[:16], written.record) if written else None
-    after = applied_to(
-        given,
-        drop=[ids[index] for index in chosen.drop],
-        clip={ids[index]: message for index, message in chosen.clip.items()},
-        summary=summary,
-    )
-    return after, written.body if written else None
 
 
 def _result(
