@@ -68,7 +68,7 @@ def _ours(setup: Setup) -> Any:
     return create_compacting_agent(
         setup.model,
         setup.tools,
-        prompt=SYSTEM_PROMPT,
+        system_prompt=SYSTEM_PROMPT,
         settings=CompactionSettings(trigger_ratio=TRIGGER),
         summarizer=setup.summarizer,
         checkpointer=InMemorySaver(),

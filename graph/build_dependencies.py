@@ -45,7 +45,7 @@ def build_dependencies(
     records: CompactionRecords,
     *,
     model: ModelSource = None,
-    prompt: str | SystemMessage | None = None,
+    system_prompt: str | SystemMessage | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     embedded: bool = False,
     **given: Unpack[Given],
@@ -69,7 +69,7 @@ def build_dependencies(
         now=given.get("now") or time,
         tools=[convert_to_openai_tool(tool) for tool in tools],
         ephemeral=ephemeral_tools(tools),
-        prompt=SystemMessage(prompt) if isinstance(prompt, str) else prompt,
+        system_prompt=SystemMessage(system_prompt) if isinstance(system_prompt, str) else system_prompt,
         embedded=embedded,
         due=[records.database.finish_setup, *([partial(loaded, counter)] if counter else [])],
     )

@@ -1,7 +1,7 @@
 """The shape of a turn: nodes and edges, on one screen."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
@@ -40,6 +40,7 @@ from langgraph_compaction.nodes.summary.key_information_sources import Given as 
 from langgraph_compaction.nodes.token_check import token_check
 
 from .build_dependencies import build_dependencies
+from .chat_model import named_model
 from .database import records_for
 from .recall_tool import recall_tool
 from .routing import AGENT_EDGES, COMPACTION_EDGES, TOOLS_EDGES, Edges, after_model, after_tools, by_step
@@ -52,10 +53,10 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 def create_compacting_agent(
-    model: ModelSource,
+    model: ModelSource | str,
     tools: Sequence[BaseTool | Callable[..., Any]] | ToolNode = (),
     *,
-    prompt: str | SystemMessage | None = None,
+    system_prompt: str | SystemMessage | None = None,
     settings: CompactionSettings | None = None,
     summarizer: Summarizer | Model | str | None = None,
     fallback_summarizers: Sequence[Summarizer | Model] = (),
@@ -72,23 +73,32 @@ def create_compacting_agent(
     now: Callable[[], float] | None = None,
     name: str = "compacting_agent",
 ) -> Graph:
-    """An agent whose conversation stays inside its model's window.
+    """Build an agent whose conversation stays inside its model's window.
 
-    `model` is a chat model, or a function of (state, runtime) that returns one; its profile or
-    `settings.context_window` says what it accepts. `summarizer` is a chat model, a compiled graph, an object
-    of the `Summarizer` protocol or "digest" (the default: extraction without a model); `fallback_summarizers`
-    are asked in turn where it fails, before the digest. `redact` changes every text that a summarizer, the facts
-    or the ledger is given; `Redaction(hook=..., store=True)` those of archive and snapshots too. `strategies` and
-    `triggers` are functions of your own, by the names that the settings use; so are providers of `key_information`,
-    functions by name or objects such as `GitDiff(repository)`. `state_schema` adds channels of your own; a saver of
-    this package stores the classes that it names. `database` holds snapshots, ledger and archive; without it they
-    stand beside the checkpoints of a `SQLAlchemySaver`, else in memory. `token_counter` is a function on a list of
-    messages, as `trim_messages` takes it.
+    - `model`: a chat model, its name ("openai:gpt-4o", read as by LangChain's `create_agent`), or a function of
+      (state, runtime) that returns one. Its profile or `settings.context_window` gives the window.
+    - `tools`, `system_prompt`, `checkpointer`, `store`, `name`: as in `create_agent`.
+    - `settings`: when and how the conversation is compacted.
+    - `summarizer`: a chat model, a compiled graph, an object of the `Summarizer` protocol, or "digest" (the default:
+      extraction without a model). `fallback_summarizers` are called in turn where it fails, before the digest.
+    - `redact`: a function that changes every text before the summarizer, the facts and the ledger see it;
+      `Redaction(hook=..., store=True)` changes the texts in archive and snapshots too.
+    - `strategies`, `triggers`: functions of the application, by the names that the settings use.
+    - `key_information`: providers of text that each summary carries; functions by name, or objects such as
+      `GitDiff(repository)`.
+    - `database`: holds snapshots, ledger and archive. By default they are stored beside the checkpoints of a
+      `SQLAlchemySaver`, else in memory.
+    - `token_counter`: a function on a list of messages, as `trim_messages` takes it.
+    - `state_schema`: a subclass of `CompactionState` with more channels. A saver of this package also stores the
+      classes that it names.
+    - `retry_policy`: for the node that calls the model.
+    - `now`: the wall clock, in seconds.
 
-    Raises `SettingsError` for what cannot work: no model, an unknown window, a prompt that leaves no room, another
-    durable checkpointer without a database, `require_confirmation` without a checkpointer or `on_no_handler`.
+    Raises `SettingsError` for arguments that cannot work: no model, an unknown window, a system prompt that leaves no
+    room, another package's durable checkpointer without `database`, `require_confirmation` with neither a
+    checkpointer nor `on_no_handler`.
     """
-    _accept(model)
+    source = _source_of(model)
     chosen = settings or CompactionSettings()
     records = records_for(database, checkpointer)
     own = [recall_tool(records, counter_of(token_counter) or tiktoken_counter())] if chosen.recall else []
@@ -97,8 +107,8 @@ def create_compacting_agent(
     dependencies = build_dependencies(
         chosen,
         records,
-        model=_with_tools(model, known),
-        prompt=prompt,
+        model=_with_tools(source, known),
+        system_prompt=system_prompt,
         tools=known,
         summarizer=summarizer,
         fallback_summarizers=fallback_summarizers,
@@ -130,7 +140,7 @@ def create_compaction_graph(
     strategies: Mapping[str, Strategy] | None = None,
     triggers: Mapping[str, OwnTrigger] | None = None,
     key_information: KeyGiven = None,
-    prompt: str | SystemMessage | None = None,
+    system_prompt: str | SystemMessage | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     checkpointer: Checkpointer = None,
     database: str | Engine | Database | None = None,
@@ -138,15 +148,15 @@ def create_compaction_graph(
     now: Callable[[], float] | None = None,
     name: str = "compaction",
 ) -> Graph:
-    """The compaction without model and tools, to be embedded in any graph with `as_node`.
+    """Build the compaction alone, without model and tools, to be put into any graph with `as_node`.
 
-    `prompt` and `tools` are those that the parent's model is sent: they are counted, not used.
-    `settings.context_window` is needed. Otherwise as `create_compacting_agent`.
+    `system_prompt` and `tools` are those of the parent's model: their tokens are counted. `settings` must give
+    `context_window`. The other arguments are those of `create_compacting_agent`.
     """
     dependencies = build_dependencies(
         settings,
         records_for(database, checkpointer),
-        prompt=prompt,
+        system_prompt=system_prompt,
         tools=tools,
         embedded=True,
         summarizer=summarizer,
@@ -191,12 +201,16 @@ def _tool_node(tools: Sequence[BaseTool | Callable[..., Any]] | ToolNode, own: S
     return tools
 
 
-def _accept(model: Any) -> None:
+def _source_of(model: Any) -> ModelSource:
+    """The model, or the function that chooses it, which a builder's `model` means."""
+    if isinstance(model, str):
+        return named_model(model)
     if not isinstance(model, Runnable) and not callable(model):
         raise SettingsError(
-            f"model={model!r} is no model: give a chat model, such as init_chat_model(...) returns, or a function "
+            f'model={model!r} is no model: give a chat model, its name, such as "openai:gpt-4o", or a function '
             "of (state, runtime) that chooses one"
         )
+    return cast("ModelSource", model)
 
 
 def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:

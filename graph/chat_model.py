@@ -1,21 +1,62 @@
-"""Who answers in a chat: the model that the environment names, else the echo."""
+"""Chat models that are named instead of given: by a string, or by the environment."""
 
 import os
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from .echo_model import EchoModel
-from .environment_model import chat_model
+from langgraph_compaction.nodes import SettingsError
 
+from .echo_model import EchoModel
+
+DEFAULT_MODEL = "gpt-4o-mini"
 ECHO_WINDOW = 4_000
 """Tokens that the echo accepts: few, so that a conversation is compacted soon."""
 
 
+def named_model(name: str) -> BaseChatModel:
+    """The chat model that a string such as "openai:gpt-4o" names, as LangChain's `create_agent` reads it.
+
+    `init_chat_model` opens it. Without the package `langchain`, "openai:..." alone is understood. Raises
+    `SettingsError` for an unknown model or provider and for a package that is not installed.
+    """
+    try:
+        from langchain.chat_models import init_chat_model  # noqa: PLC0415 - of the extra `langchain`
+    except ImportError as error:
+        provider, _, model = name.partition(":")
+        if provider != "openai" or not model:
+            raise SettingsError(
+                f'without langchain model={name!r} cannot be opened, only "openai:...": '
+                "pip install 'langgraph-compaction[langchain]', or give a chat model instead of a name"
+            ) from error
+        return _openai(model)
+    try:
+        return init_chat_model(name)
+    except (ImportError, ValueError) as error:
+        raise SettingsError(f"model={name!r} names no chat model that can be opened: {error}") from error
+
+
+def environment_model() -> BaseChatModel:
+    """A chat model from OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL; `SettingsError` without a key."""
+    if not has_key():
+        raise SettingsError(
+            "a model needs OPENAI_API_KEY (and, for another server, OPENAI_BASE_URL and OPENAI_MODEL) in the "
+            "environment; without one use --summarizer digest"
+        )
+    return _openai(os.environ.get("OPENAI_MODEL", DEFAULT_MODEL), stream_usage=True)
+
+
 def agent_model() -> tuple[BaseChatModel, int | None]:
-    """The model and its window; `None` leaves the window to the model's profile."""
-    return (chat_model(), None) if has_key() else (EchoModel(), ECHO_WINDOW)
+    """The environment's model, else the echo, with its window; `None` leaves the window to the model's profile."""
+    return (environment_model(), None) if has_key() else (EchoModel(), ECHO_WINDOW)
 
 
 def has_key() -> bool:
-    """Whether the environment opens a real model."""
+    """Whether the environment has a key for a real model."""
     return bool(os.environ.get("OPENAI_API_KEY"))
+
+
+def _openai(model: str, **options: Any) -> BaseChatModel:
+    from langchain_openai import ChatOpenAI  # noqa: PLC0415 - importing it takes most of a second
+
+    return ChatOpenAI(model=model, **options)

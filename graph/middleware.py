@@ -13,7 +13,6 @@ from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain.agents.middleware.types import ExtendedModelResponse, OmitFromOutput, PrivateStateAttr
-from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langgraph.config import get_config
@@ -46,6 +45,7 @@ from langgraph_compaction.nodes.state import CompactionChannel, merge
 from langgraph_compaction.nodes.summary.key_information_sources import Given as KeyGiven
 
 from .build_dependencies import build_dependencies
+from .chat_model import named_model
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import records_for
 from .hook_updates import (
@@ -117,7 +117,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
     ) -> None:
         super().__init__()
         self._name = name or type(self).__name__
-        known = init_chat_model(model) if isinstance(model, str) else model
+        known = named_model(model) if isinstance(model, str) else model
         chosen = settings or CompactionSettings()
         if summary_prompt is not None:
             raise SettingsError(
@@ -240,7 +240,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             dependencies,
             settings=self._sized(window),
             model=model,
-            prompt=request.system_message,
+            system_prompt=request.system_message,
             tools=schemas(request),
             ephemeral=ephemeral_tools(request.tools),
         )

@@ -58,7 +58,7 @@ def model(context: NodeContext) -> Effects[Update]:
 def rendered_request(context: NodeContext) -> list[AnyMessage]:
     """What is sent: the system prompt, then the healed conversation."""
     sent = render(context.messages, join_user_messages=context.settings.join_user_messages)
-    return [context.dependencies.prompt, *sent] if context.dependencies.prompt else sent
+    return [context.dependencies.system_prompt, *sent] if context.dependencies.system_prompt else sent
 
 
 def _hold_limit(context: NodeContext) -> None:

@@ -70,7 +70,7 @@ class Dependencies:
     model: ModelSource = None
     tools: Sequence[dict[str, Any]] = ()
     """Tool schemas as the model is sent them."""
-    prompt: SystemMessage | None = None
+    system_prompt: SystemMessage | None = None
     counter: TokenCounter | None = None
     """Counts for every model; `None` chooses the encoding by the model's name."""
     fills_window: bool = False
@@ -188,7 +188,7 @@ class Dependencies:
     def overhead(self, counter: TokenCounter) -> int:
         """Tokens of the system prompt and the tool schemas."""
         schemas = counter.text(json.dumps(list(self.tools), ensure_ascii=False)) if self.tools else 0
-        return schemas + (counter.message(self.prompt) if self.prompt else 0)
+        return schemas + (counter.message(self.system_prompt) if self.system_prompt else 0)
 
 
 _OF_LIMIT = (

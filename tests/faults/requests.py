@@ -156,7 +156,7 @@ async def braces(go: Drive) -> None:
     odd = '{conversation} {0} {{x}} {"a": [1]} }{ %s ${HOME}'
     given = full()
     given["messages"][0] = HumanMessage(f"{odd} {filler(50)}", id="r-user-0")
-    stage = Stage(go, [SHORT], options={"prompt": f"Answer in JSON: {odd}"})
+    stage = Stage(go, [SHORT], options={"system_prompt": f"Answer in JSON: {odd}"})
     await stage.turn(given)
     stage.check(["committed"], said=given["messages"], holds=[f"Answer in JSON: {odd}"])
     assert odd in texts(stage.summarizer.received[0])

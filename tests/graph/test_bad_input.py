@@ -58,7 +58,7 @@ BUILDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "output_reserve",
     ),
     "a prompt larger than the window": (
-        lambda: built(settings=KNOWN, prompt=filler(2_000)),
+        lambda: built(settings=KNOWN, system_prompt=filler(2_000)),
         SettingsError,
         "shorten the prompt",
     ),
@@ -67,7 +67,8 @@ BUILDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a counter that is none": (lambda: built(settings=KNOWN, token_counter=42), SettingsError, "trim_messages"),
     "a model that is none": (lambda: built(42, settings=KNOWN), SettingsError, "chat model"),
     "no model": (lambda: create_compacting_agent(None, settings=KNOWN), SettingsError, "chat model"),
-    "a model's name": (lambda: built("gpt-4o", settings=KNOWN), SettingsError, "chat model"),
+    "a name of no model": (lambda: built("gpt", settings=KNOWN), SettingsError, "names no chat model"),
+    "an unknown provider": (lambda: built("nobody:gpt-4o", settings=KNOWN), SettingsError, "names no chat model"),
     "an unknown kind of database": (lambda: built(settings=KNOWN, database="nosql://x"), DatabaseError, "nosql"),
     "an unreadable URL": (lambda: built(settings=KNOWN, database="not a url"), DatabaseError, "no database URL"),
     "a folder that is not there": (
@@ -128,7 +129,7 @@ def test_a_prompt_that_fills_the_window_is_told_once(caplog: pytest.LogCaptureFi
     settings = CompactionSettings(context_window=1_000, output_reserve=0)
     prompt = "word " * 800
     with caplog.at_level("WARNING", logger="langgraph_compaction"):
-        create_compacting_agent(ScriptedModel(), prompt=prompt, settings=settings)
-        create_compacting_agent(ScriptedModel(), prompt="short", settings=settings)
+        create_compacting_agent(ScriptedModel(), system_prompt=prompt, settings=settings)
+        create_compacting_agent(ScriptedModel(), system_prompt="short", settings=settings)
     (told,) = caplog.records
     assert "trigger_ratio" in told.getMessage()

@@ -53,14 +53,14 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def agent(**options: Any) -> Any:
     """An agent of ours."""
     return create_compacting_agent(
-        ScriptedModel(replies=["ok"]), settings=SETTINGS, prompt="You help.", summarizer="digest", **options
+        ScriptedModel(replies=["ok"]), settings=SETTINGS, system_prompt="You help.", summarizer="digest", **options
     )
 
 
 def embedded(checkpointer: Any = None, **options: Any) -> Any:
     """A graph of the application's own with the compaction as a node."""
     builder = StateGraph(CompactionState)
-    inner = create_compaction_graph(settings=SETTINGS, prompt="You help.", **options)
+    inner = create_compaction_graph(settings=SETTINGS, system_prompt="You help.", **options)
     builder.add_node("compact", as_node(inner))
     builder.add_edge(START, "compact")
     return builder.compile(checkpointer=checkpointer)
@@ -127,7 +127,7 @@ async def test_what_needs_no_tokenizer_is_an_error_at_build_time() -> None:
         create_compacting_agent(ScriptedModel())
     with pytest.raises(DatabaseError, match="no database URL"):
         agent(database="nowhere")
-    crowded = create_compacting_agent(ScriptedModel(), settings=SETTINGS, prompt=filler(3_000))
+    crowded = create_compacting_agent(ScriptedModel(), settings=SETTINGS, system_prompt=filler(3_000))
     missing = agent(database="sqlite:////no/such/folder/x.db")
     for graph, error, words in ((crowded, SettingsError, "shorten the prompt"), (missing, DatabaseError, "folder")):
         for _ in range(2):

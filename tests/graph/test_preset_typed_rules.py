@@ -188,7 +188,7 @@ async def test_the_conversation_is_replaced_and_never_appended_to(go: Drive) -> 
 async def test_the_next_request_is_what_the_compaction_left(go: Drive) -> None:
     """The system prompt as it was, the summary, the last answer, the new message; and it stays so."""
     model = ScriptedModel(replies=[ANSWER, "fine"])
-    graph = typed(model, context_window=WINDOW, prompt="you are kind")
+    graph = typed(model, context_window=WINDOW, system_prompt="you are kind")
     await go.invoke(graph, {"messages": TOO_MUCH})
     assert steps(await go.stream(graph, said("next"))) == ["token_check", "model"]
     prompt, header, summary, answer, asked = model.received[-1]

@@ -97,7 +97,7 @@ def test_the_agent_has_a_compactor_of_its_summarizer_and_window() -> None:
 @pytest.mark.requirement("S4.4", "S4.5", "S4.17")
 async def test_what_the_model_is_sent_afterwards(go: Drive) -> None:
     """System, tools, summary, two rounds, the current input, in that order."""
-    graph = keeping(tools=[read], prompt="rules")
+    graph = keeping(tools=[read], system_prompt="rules")
     history = rounds(8)
     await go.invoke(graph, {"messages": [*history, HumanMessage("now?", id="now")]})
     model = graph.nodes["model"].bound.dependencies.model

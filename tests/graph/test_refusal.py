@@ -87,7 +87,7 @@ async def test_a_refusal_may_raise(go: Drive) -> None:
 
 async def test_a_refused_input_is_refused_once(go: Drive) -> None:
     """Where even its line does not fit, running again changes nothing: the handle stays that of the original."""
-    graph = agent(prompt=filler(980))
+    graph = agent(system_prompt=filler(980))
     await go.invoke(graph, huge())
     held = frozen(values(graph)["messages"])
     assert steps(await go.stream(graph, {"messages": []})) == ["token_check"]
@@ -107,7 +107,7 @@ async def test_a_message_that_just_fits_is_not_refused(go: Drive) -> None:
 @pytest.mark.parametrize("prompt_words", [0, 300])
 async def test_the_fixed_part_counts(go: Drive, prompt_words: int) -> None:
     """What the system prompt takes is not there for the message."""
-    graph = agent(prompt=filler(prompt_words) or None)
+    graph = agent(system_prompt=filler(prompt_words) or None)
     await go.invoke(graph, said(filler(800)))
     assert (verdicts(graph) == ["refused"]) == bool(prompt_words)
 

@@ -135,7 +135,7 @@ async def test_usage_is_the_anchor_until_what_it_measured_changes(
     saver = InMemorySaver()
     await go.invoke(agent(ScriptedModel(replies=[ANCHOR], name_="first"), checkpointer=saver), BEFORE)
     model = ScriptedModel(name_="second" if changed == "model" else "first")
-    later = agent(model, checkpointer=saver, prompt="be brief" if changed == "prompt" else None)
+    later = agent(model, checkpointer=saver, system_prompt="be brief" if changed == "prompt" else None)
     if changed == "message":
         later.update_state(CONFIG, {"messages": [AIMessage("edited", id="answer")]})
     chunks = await go.stream(later, said(filler(96)), stream_mode=["updates", "custom"])

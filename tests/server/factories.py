@@ -23,23 +23,23 @@ def model() -> Any:
 
 def agent_now() -> Any:
     """Our agent, by a plain function."""
-    return create_compacting_agent(model(), prompt="You help.", settings=SETTINGS)
+    return create_compacting_agent(model(), system_prompt="You help.", settings=SETTINGS)
 
 
 async def agent_later() -> Any:
     """Our agent with a file of its own, by a coroutine."""
-    return create_compacting_agent(model(), prompt="You help.", settings=SETTINGS, database="sqlite:///own.db")
+    return create_compacting_agent(model(), system_prompt="You help.", settings=SETTINGS, database="sqlite:///own.db")
 
 
 async def agent_by_config(config: RunnableConfig) -> Any:
     """Our agent, with what the run's configuration says."""
     prompt = str(config.get("configurable", {}).get("prompt", "You help."))
-    return create_compacting_agent(model(), prompt=prompt, settings=SETTINGS, database="memory")
+    return create_compacting_agent(model(), system_prompt=prompt, settings=SETTINGS, database="memory")
 
 
 async def compaction_later() -> Any:
     """The compaction alone."""
-    return create_compaction_graph(prompt="You help.", settings=SETTINGS, database="sqlite:///own.db")
+    return create_compaction_graph(system_prompt="You help.", settings=SETTINGS, database="sqlite:///own.db")
 
 
 def langchain_now() -> Any:

@@ -16,7 +16,7 @@ from langgraph_compaction.nodes import CompactionError, Summarizer
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.summary.summarizers import summarizer_of
 
-from ...environment_model import chat_model
+from ...chat_model import environment_model
 from ...lab.demo.demo_questions import QUESTIONS
 from ...lab.demo.findings import Findings, findings
 from ...lab.demo.investigation import Investigation
@@ -41,7 +41,7 @@ def demo(
     """
     console = Output(quiet=as_json)
     try:
-        chosen = summarizer_of(chat_model() if summarizer == "model" else "digest")
+        chosen = summarizer_of(environment_model() if summarizer == "model" else "digest")
         shown = _run(console, chosen, db)
     except (CompactionError, CheckpointError) as error:
         complain(str(error))

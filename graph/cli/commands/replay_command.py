@@ -17,7 +17,7 @@ from langgraph_compaction.nodes.config.loading import load_settings
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 
-from ...environment_model import chat_model
+from ...chat_model import environment_model
 from ...lab.recordings import Recording, read_recordings
 from ...lab.replay.recorded_run import Options, Player, limit_of
 from ...lab.replay.replay_report import Report
@@ -108,7 +108,7 @@ def replay(
             options = Options(
                 window=window,
                 own=own,
-                summarizer=chat_model() if summarizer == "model" else "digest",
+                summarizer=environment_model() if summarizer == "model" else "digest",
                 usage_bias=usage_bias,
                 database=database,
                 counter=tiktoken_counter(),

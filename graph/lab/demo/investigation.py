@@ -93,7 +93,7 @@ class Investigation:
         self.graph = create_compacting_agent(
             self.model,
             library_tools(),
-            prompt=PROMPT,
+            system_prompt=PROMPT,
             settings=CompactionSettings(context_window=WINDOW),
             summarizer=self.faulty,
             checkpointer=self.saver,

@@ -46,7 +46,7 @@ def talked(db: str, prompt: str | None) -> Any:
         "trigger_ratio": 0.99,
         "token_counter": None,
     }
-    made = agent(model, checkpointer=saver, prompt=prompt, **options)
+    made = agent(model, checkpointer=saver, system_prompt=prompt, **options)
     made.invoke({"messages": [*full()["messages"], *tool_block(1, 100), *said("go on")["messages"]]}, CONFIG)
     return made
 

@@ -39,7 +39,7 @@ def agent(
     return create_agent(
         model or ScriptedModel(),
         list(options.pop("tools", ())),
-        system_prompt=options.pop("prompt", None),
+        system_prompt=options.pop("system_prompt", None),
         middleware=[*others, middleware, *behind],
         **options,
     )
