@@ -162,7 +162,8 @@ def _compact(
     after, known = context.messages, {message.id for message in given}
     summary = next((message for message in after if is_summary(message) and message.id not in known), None)
     text = None if summary is None else absorbed([summary]).body
-    return _result(given, after, text, meter, context.compaction["last"]["verdict"])
+    last = context.compaction.get("last") or {}
+    return _result(given, after, text, meter, last.get("verdict", "noop"))
 
 
 def _state(messages: list[AnyMessage]) -> CompactionState:
