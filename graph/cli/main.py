@@ -4,8 +4,8 @@ import logging
 
 import typer
 
-from .commands.chat import chat
-from .commands.demo import demo
+from .commands.chat_command import chat
+from .commands.demo_command import demo
 from .commands.evaluate_command import evaluate
 from .commands.import_command import import_command
 from .commands.inspect_command import inspect

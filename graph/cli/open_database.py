@@ -1,9 +1,10 @@
-"""Opening what a database keeps, for the commands that look at it and tidy it up."""
+"""Opens the database of a command, and reports errors."""
 
 import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import typer
 
@@ -22,6 +23,17 @@ def report_errors() -> Generator[None]:
     except (CompactionError, CheckpointError) as error:
         complain(str(error))
         raise typer.Exit(1) from error
+
+
+@contextmanager
+def open_or_temporary(db: str | None) -> Generator[SQLAlchemySaver]:
+    """Open the database of `--db` and create its tables; without one, a temporary database for the block."""
+    with (
+        TemporaryDirectory(prefix="langgraph-compaction-") as folder,
+        SQLAlchemySaver.from_url(db or f"sqlite:///{Path(folder, 'threads.db').as_posix()}") as saver,
+    ):
+        saver.setup()
+        yield saver
 
 
 @contextmanager

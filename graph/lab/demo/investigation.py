@@ -1,78 +1,69 @@
-"""The demonstration's work: a scripted agent asks the standard library, and every figure is taken as it goes."""
+"""The demonstration: an agent reads the standard library in a small window, one summary fails, nothing is lost."""
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage, messages_to_dict
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage, messages_to_dict
 from langchain_core.runnables import RunnableConfig
+from langgraph.prebuilt import ToolNode
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.nodes import CompactionSettings, Summarizer
-from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of
+from langgraph_compaction.checkpoint import LedgerRow, SQLAlchemySaver
+from langgraph_compaction.nodes import CompactionSettings, Reply, Summarizer, SummaryRequest
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
 from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
+from langgraph_compaction.nodes.testing import ScriptedModel, usage
 
 from ...builder import create_compacting_agent
 from ...threads import records_of, transcript
 from ...undo import undo
-from ...window_usage import WindowUsage, standing
-from .demo_questions import QUESTIONS
+from ...window_usage import standing
+from ..replay.recorded_run import schema_tokens, schemas_of
+from ..replay.replay_report import compaction_figures
 from .library_tools import library_tools
-from .scripted_model import FaultySummarizer, LibraryReader
+from .scripted_reader import LANGUAGE, QUESTIONS, RULE, TICKET, decide
 
 WINDOW = 32_000
 PROMPT = "You look things up in Python's standard library, with tools that list, search and read its source."
 FAIL_AFTER = 2
 """Commits before the attempt that is made to fail."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
-    """One compaction, as its row is shown."""
-
-    turn: int
-    trigger: str
-    strategy: str
-    verdict: str
-    reason: str
-    tokens_before: int
-    tokens_after: int
-    blocks_dropped: int
+LEAST_CALLS = 60
+LEAST_TOKENS = 300_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rollback:
-    """SHA-256 of the conversation in the checkpoints before the failed attempt and after its rollback."""
+@dataclass
+class FaultySummarizer:
+    """A summarizer whose replies are cut off before their first word while `failing` is set."""
 
-    before: str
-    after: str
+    inner: Summarizer
+    failing: bool = False
 
     @property
-    def identical(self) -> bool:
-        """Whether the rollback left what it found."""
-        return self.before == self.after
+    def name(self) -> str:
+        """The name of the summarizer in ledger and events."""
+        return f"faulty-{self.inner.name}"
 
+    @property
+    def whole(self) -> bool:
+        """Whether the summarizer takes the messages in one piece, as the one inside does."""
+        return bool(getattr(self.inner, "whole", False))
 
-@dataclass(frozen=True, kw_only=True)
-class Restored:
-    """What undoing the last compaction brought back."""
+    def summarize(self, request: SummaryRequest) -> Reply:
+        """Summarize, or return the empty reply."""
+        return Reply(content="", finish_reason="length") if self.failing else self.inner.summarize(request)
 
-    messages_before: int
-    """In view before it was undone."""
-    messages_after: int
-    tokens_after: int
-    originals: int
-    """Messages that the compaction had taken out of view, or shortened."""
-    missing: int
-    """Those of them that are not back as they were said."""
+    async def asummarize(self, request: SummaryRequest) -> Reply:
+        """Summarize, asynchronously."""
+        return self.summarize(request) if self.failing else await self.inner.asummarize(request)
 
 
 @dataclass
 class Investigation:
-    """Runs the turns on a thread of its own; `work` yields what happens, the fields hold what happened."""
+    """Runs the turns on a thread of its own. The fields hold the figures so far."""
 
     saver: SQLAlchemySaver
     counter: TokenCounter
@@ -80,132 +71,162 @@ class Investigation:
     thread: str
     turn: int = 0
     tool_tokens: int = 0
-    """Tokens of what the tools said."""
-    attempts: list[Attempt] = field(default_factory=list[Attempt])
-    rollback: Rollback | None = None
+    """Tokens that the tools have returned."""
+    requests: list[int] = field(default_factory=list[int])
+    """Tokens of each request, system prompt and tool schemas included."""
     said: list[BaseMessage] = field(default_factory=list[BaseMessage])
-    """Every message as it was said: by the user, the model, the tools."""
+    """Every message of the user, the model and the tools, as it was when it was new."""
 
     def __post_init__(self) -> None:
-        self.model = LibraryReader(counter=self.counter)
+        tools = ToolNode(library_tools())
+        self.overhead = schema_tokens(schemas_of(tools), self.counter)
+        self.model = ScriptedModel(replies=[self._reply])
         self.faulty = FaultySummarizer(self.summarizer)
         self.config: RunnableConfig = {"configurable": {"thread_id": self.thread}}
         self.graph = create_compacting_agent(
             self.model,
-            library_tools(),
+            tools,
             system_prompt=PROMPT,
             settings=CompactionSettings(context_window=WINDOW),
             summarizer=self.faulty,
             checkpointer=self.saver,
             token_counter=self.counter,
         )
-        self._trigger = ""
+        self.sizes = standing(self.graph, self.config)
 
-    def work(self) -> Iterator[Literal["question", "request", "attempt"]]:
-        """Go through all questions; yields after each question asked, request answered and attempt closed."""
+    def _reply(self, messages: list[BaseMessage]) -> AIMessage:
+        self.requests.append(self.overhead + total(self.counter, messages))
+        answer = decide(messages, f"call-{len(self.requests)}")
+        return usage(answer, self.requests[-1], self.counter.message(answer))
+
+    def work(self) -> Iterator[dict[str, Any] | None]:
+        """Ask all questions; yield each `CompactionEvent`, and None whenever the figures have changed."""
         for self.turn, question in enumerate(QUESTIONS, start=1):
-            yield "question"
-            asked = HumanMessage(question)
-            self.said.append(asked)
-            for mode, chunk in self.graph.stream(
-                {"messages": [asked]}, self.config, stream_mode=["custom", "updates"]
-            ):
+            self.said.append(HumanMessage(question))
+            inputs = {"messages": self.said[-1:]}
+            for mode, chunk in self.graph.stream(inputs, self.config, stream_mode=["custom", "updates"]):
                 happened = cast("dict[str, Any]", chunk)
                 if mode == "updates":
-                    yield from self._heard(happened)
+                    self._hear(happened)
+                    yield None
                 elif happened["event"] == "PreCompactEvent":
-                    self._check_fired(happened)
-                else:
-                    yield from self._closed(happened)
-            self._look_back()
+                    self.faulty.failing = self._is_to_fail(happened["current_tokens"])
+                elif happened["event"] == "CompactionEvent":
+                    self.faulty.failing = False
+                    yield happened
 
-    @property
-    def standing(self) -> WindowUsage:
-        """The thread's sizes now."""
-        return standing(self.graph, self.config)
-
-    @property
-    def tool_results(self) -> list[ToolMessage]:
-        """What the tools said."""
-        return [message for message in self.said if isinstance(message, ToolMessage)]
-
-    def messages(self) -> list[BaseMessage]:
-        """The conversation as the model sees it now."""
-        return list(self.graph.get_state(self.config).values["messages"])
-
-    def transcript(self) -> list[BaseMessage]:
-        """The whole conversation, archive and state joined."""
-        return list(transcript(self.graph, self.config))
-
-    def undo(self) -> Restored:
-        """Take the last compaction back; what it took away has to stand again, to the byte."""
-        [*_, last] = self._committed()
-        taken = records_of(self.graph).taken_by(self.thread, last)
-        before = self.messages()
-        done = undo(self.graph, self.config, last, force=True)
-        after = {message.id: message for message in self.messages()}
-        return Restored(
-            messages_before=len(before),
-            messages_after=len(after),
-            tokens_after=done.tokens,
-            originals=len(taken),
-            missing=sum(after.get(message.id) != message for message in taken),
-        )
-
-    def _committed(self) -> list[str]:
-        head = self.graph.get_state(self.config).values["compaction"].get("head")
-        return records_of(self.graph).line(self.thread, head)
-
-    def checkpoints(self) -> int:
-        """How many checkpoints the thread has; each is read back whole, which fails where one is damaged."""
-        return sum(1 for _ in self.saver.list(self.config))
-
-    def lost(self) -> int:
-        """How many messages were said and are not in the transcript."""
-        return (Counter(map(_content, self.said)) - Counter(map(_content, self.transcript()))).total()
-
-    def in_order(self) -> bool:
-        """Whether the transcript is what was said, in its order, and nothing else."""
-        return [*map(_content, self.said)] == [*map(_content, self.transcript())]
-
-    def _heard(self, update: dict[str, Any]) -> Iterator[Literal["request"]]:
+    def _hear(self, update: dict[str, Any]) -> None:
         heard = [m for node in ("model", "tools") for m in (update.get(node) or {}).get("messages", [])]
         self.said += heard
         self.tool_tokens += sum(self.counter.text(m.text) for m in heard if isinstance(m, ToolMessage))
-        if "model" in update:
-            yield "request"
 
-    def _check_fired(self, event: dict[str, Any]) -> None:
-        self._trigger = event["trigger"]
-        committed = sum(attempt.verdict in COMMITTED for attempt in self.attempts)
-        # under the limit, so that the model goes on with the conversation as it was
-        gentle = event["current_tokens"] <= self.standing.limit
-        self.faulty.armed = committed >= FAIL_AFTER and gentle and self.rollback is None
+    def _is_to_fail(self, tokens: int) -> bool:
+        """Fail one attempt that begins under the limit, so that the model goes on with the conversation as it was."""
+        committed = [row.verdict in COMMITTED for row in self.ledger() if row.ended_at]
+        return all(committed) and len(committed) >= FAIL_AFTER and tokens <= self.sizes.limit
 
-    def _closed(self, event: dict[str, Any]) -> Iterator[Literal["attempt"]]:
-        if event["event"] == "CompactionEvent":
-            figures = {key: event[key] for key in Attempt.__dataclass_fields__ if key in event}
-            self.attempts.append(Attempt(turn=self.turn, trigger=self._trigger, **figures))
-            yield "attempt"
+    def ledger(self) -> list[LedgerRow]:
+        """The thread's compactions."""
+        return records_of(self.graph).history(self.thread)
 
-    def _look_back(self) -> None:
-        """Read the conversation around this turn's failed attempt back from the checkpoints."""
-        if self.rollback or not any(attempt.verdict not in COMMITTED for attempt in self.attempts):
-            return
-        after: list[BaseMessage] = []
-        for snapshot in self.graph.get_state_history(self.config):
-            compaction: dict[str, Any] = snapshot.values.get("compaction") or {}
-            if compaction.get("draft"):
-                continue
-            if (compaction.get("last") or {}).get("verdict", "committed") not in COMMITTED:
-                after = snapshot.values["messages"]
-            elif after:
-                self.rollback = Rollback(before=fingerprint(snapshot.values["messages"]), after=fingerprint(after))
-                return
+    def messages(self) -> list[BaseMessage]:
+        """The conversation as the model sees it."""
+        return list(self.graph.get_state(self.config).values["messages"])
+
+    def transcript(self) -> list[BaseMessage]:
+        """The whole conversation, joined from archive and state."""
+        return list(transcript(self.graph, self.config))
+
+    def figures(self) -> dict[str, Any]:
+        """Take the figures of the finished work, and undo the last compaction. Tokens are o200k tokens.
+
+        `lost_messages` are missing in the transcript, `in_order` says that it is exactly the messages said, in their
+        order, and `unshared_bytes` is the size of the messages if every checkpoint and snapshot held its own copies.
+        """
+        state, whole = self.messages(), self.transcript()
+        said, found = [*map(_content, self.said)], [*map(_content, whole)]
+        in_view = {(message.id, message.text) for message in state}
+        checkpoints = [snapshot.values for snapshot in self.graph.get_state_history(self.config)]
+        [stats] = self.saver.stats(self.thread)
+        return {
+            "summarizer": self.summarizer.name,
+            "thread": self.thread,
+            "window": WINDOW,
+            "limit": self.sizes.limit,
+            "trigger": self.sizes.trigger,
+            "turns": len(QUESTIONS),
+            "requests": len(self.requests),
+            "max_request_tokens": max(self.requests),
+            "over_limit_requests": sum(tokens > self.sizes.limit for tokens in self.requests),
+            "tool_calls": sum(isinstance(message, ToolMessage) for message in self.said),
+            "tool_tokens": self.tool_tokens,
+            "messages_said": len(said),
+            "messages_in_state": len(state),
+            "messages_in_archive": sum((message.id, message.text) not in in_view for message in whole),
+            "lost_messages": (Counter(said) - Counter(found)).total(),
+            "in_order": said == found,
+            "checkpoints": len(checkpoints),
+            "stored_bytes": stats.total_bytes,
+            "unshared_bytes": stats.unshared_message_bytes,
+            "compactions": compaction_figures(self.ledger()),
+            "rollback": _rollback(checkpoints),
+            "undone": self._undo(),
+            "facts": [{"said": fact, "where": self._where(fact)} for fact in (RULE, LANGUAGE, TICKET)],
+            "answer": self.said[-1].text,
+        }
+
+    def _where(self, fact: str) -> str:
+        """Say where the last request has a text; empty if it does not have it."""
+        found = [message.text for message in self.model.received[-1] if fact in message.text]
+        return "" if not found else "in the summary" if "<summary>" in found[0] else "in the user's own words"
+
+    def _undo(self) -> dict[str, int]:
+        """Undo the last compaction; `missing` counts the `originals` it had taken that do not return unchanged."""
+        before, last = self.messages(), self.graph.get_state(self.config).values["compaction"]["head"]
+        originals = records_of(self.graph).taken_by(self.thread, last)
+        done = undo(self.graph, self.config, last, force=True)
+        after = {message.id: message for message in self.messages()}
+        missing = sum(after.get(message.id) != message for message in originals)
+        sizes = {"messages_before": len(before), "messages_after": len(after), "tokens_after": done.tokens}
+        return {**sizes, "originals": len(originals), "missing": missing}
+
+
+def problems(figures: Mapping[str, Any]) -> list[str]:
+    """Return the promises of the demonstration that its figures do not keep."""
+    calls, tokens, rollback = figures["tool_calls"], figures["tool_tokens"], figures["rollback"]
+    over, lost, missing = figures["over_limit_requests"], figures["lost_messages"], figures["undone"]["missing"]
+    checkpoints, requests = figures["checkpoints"], figures["requests"]
+    claims = {
+        f"only {calls} tool calls were made": calls >= LEAST_CALLS,
+        f"the tools returned only {tokens:,} tokens": tokens >= LEAST_TOKENS,
+        f"{over} requests were over the limit": not over,
+        f"{lost} messages are lost": not lost,
+        "the transcript is not in the order in which it was said": figures["in_order"],
+        f"only {checkpoints} checkpoints were kept of {requests} requests": checkpoints >= requests,
+        "no compaction failed, so that no rollback could be shown": rollback is not None,
+        "the rollback changed the conversation": rollback is None or rollback["identical"],
+        f"{missing} messages did not come back when a compaction was undone": not missing,
+    }
+    return [claim for claim, holds in claims.items() if not holds]
+
+
+def _rollback(checkpoints: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Compare the conversation before a failed attempt and after its rollback; checkpoints are newest first."""
+    after: str | None = None
+    for values in checkpoints:
+        compaction: dict[str, Any] = values.get("compaction") or {}
+        if compaction.get("draft"):
+            continue
+        if (compaction.get("last") or {}).get("verdict", "committed") not in COMMITTED:
+            after = fingerprint(values["messages"])
+        elif after is not None:
+            before = fingerprint(values["messages"])
+            return {"before": before, "after": after, "identical": before == after}
+    return None
 
 
 def fingerprint(messages: list[BaseMessage]) -> str:
-    """SHA-256 over every field of every message, in order; no code of this package takes part."""
+    """SHA-256 over every field of every message, in order, computed without any code of this package."""
     return hashlib.sha256(json.dumps(messages_to_dict(messages), sort_keys=True).encode()).hexdigest()
 
 

@@ -1,6 +1,6 @@
 """What became of a recorded conversation: the figures, as they are printed and as `--json` writes them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,9 +98,10 @@ class Report:
     def as_json(self) -> str:
         """The figures as one line."""
         figures = {name: getattr(self, name) for name in _CONVERSATION}
-        return json_line({**figures, "compactions": self.compactions()})
+        return json_line({**figures, "compactions": compaction_figures(self.attempts)})
 
-    def compactions(self) -> list[dict[str, Any]]:
-        """The attempts as plain data."""
-        rows = [{name: getattr(row, name) for name in _COMPACTION} for row in self.attempts]
-        return [{**row, "blocks_dropped": row["blocks_dropped"] or 0} for row in rows]
+
+def compaction_figures(rows: Iterable[LedgerRow]) -> list[dict[str, Any]]:
+    """Return the figures of ledger rows as `--json` prints them."""
+    figures = [{name: getattr(row, name) for name in _COMPACTION} for row in rows]
+    return [{**row, "blocks_dropped": row["blocks_dropped"] or 0} for row in figures]

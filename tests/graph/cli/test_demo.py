@@ -3,7 +3,6 @@
 import json
 import platform
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,10 @@ from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import tables
-from langgraph_compaction.graph.cli.commands import demo
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.lab.demo import findings, investigation
-from langgraph_compaction.graph.lab.demo.demo_questions import QUESTIONS
-from langgraph_compaction.graph.lab.demo.findings import Fact, Findings
-from langgraph_compaction.graph.lab.demo.investigation import Investigation, Restored, Rollback, fingerprint
+from langgraph_compaction.graph.lab.demo import investigation
+from langgraph_compaction.graph.lab.demo.investigation import Investigation, fingerprint, problems
+from langgraph_compaction.graph.lab.demo.scripted_reader import QUESTIONS
 from langgraph_compaction.nodes import rollback
 
 
@@ -157,14 +154,14 @@ def test_no_password_is_shown(tmp_path: Path) -> None:
 def test_a_checkpoint_that_is_damaged_fails_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The checkpoints are read back from the database: a message that is missing there is named."""
     url = f"sqlite:///{tmp_path / 'kept.db'}"
-    stock_of = findings.findings
+    figures = Investigation.figures
 
-    def damaged(work: Investigation, seconds: float) -> Findings:
+    def damaged(work: Investigation) -> dict[str, Any]:
         with work.saver.database.write() as conn:
             conn.execute(sa.delete(tables.message).where(tables.message.c.seq == 0))
-        return stock_of(work, seconds)
+        return figures(work)
 
-    monkeypatch.setattr(demo, "findings", damaged)
+    monkeypatch.setattr(Investigation, "figures", damaged)
     result = run("--db", url)
     assert result.exit_code == 1
     assert "is missing" in result.output
@@ -189,15 +186,6 @@ def test_what_cannot_work_is_said_clearly(args: tuple[str, ...], said: str) -> N
     assert isinstance(result.exception, SystemExit)
 
 
-def good(whole: dict[str, Any]) -> Findings:
-    """Return the figures of the run as an object."""
-    fields = {key: whole[key] for key in Findings.__dataclass_fields__}
-    rollback = Rollback(before="a", after="a")
-    facts = [Fact(**fact) for fact in whole["facts"]]
-    undone = Restored(**whole["undone"])
-    return Findings(**{**fields, "rollback": rollback, "facts": facts, "undone": undone})
-
-
 LOST: dict[str, Any] = {"messages_before": 1, "messages_after": 2, "tokens_after": 3}
 LOST |= {"originals": 2, "missing": 1}
 
@@ -212,14 +200,14 @@ LOST |= {"originals": 2, "missing": 1}
         ({"in_order": False}, "order"),
         ({"checkpoints": 3}, "only 3 checkpoints"),
         ({"rollback": None}, "no rollback"),
-        ({"undone": Restored(**LOST)}, "1 messages did not come back"),
-        ({"rollback": Rollback(before="a", after="b")}, "changed the conversation"),
+        ({"undone": LOST}, "1 messages did not come back"),
+        ({"rollback": {"before": "a", "after": "b", "identical": False}}, "changed the conversation"),
     ],
 )
 def test_every_promise_is_checked(whole: dict[str, Any], change: dict[str, Any], problem: str) -> None:
     """Each figure that is out of bounds is a problem of its own."""
-    assert good(whole).problems() == []
-    (said,) = replace(good(whole), **change).problems()
+    assert problems(whole) == []
+    (said,) = problems({**whole, **change})
     assert problem in said
 
 
@@ -259,7 +247,7 @@ def test_a_rollback_that_changes_something_is_found(monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("short")
 def test_a_message_that_is_not_in_the_transcript_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check against the transcript is a real one: a transcript with a gap fails the command."""
-    monkeypatch.setattr(findings, "LEAST_CALLS", 1)
+    monkeypatch.setattr(investigation, "LEAST_CALLS", 1)
     read = Investigation.transcript
     monkeypatch.setattr(Investigation, "transcript", lambda self: read(self)[1:])
     assert "1 messages are lost" in run().output

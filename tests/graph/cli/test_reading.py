@@ -2,8 +2,7 @@
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.graph.lab.demo.demo_questions import QUESTIONS, RULE
-from langgraph_compaction.graph.lab.demo.scripted_decisions import Notes, decide
+from langgraph_compaction.graph.lab.demo.scripted_reader import QUESTIONS, RULE, Notes, decide
 
 LISTING = "2 files match x\n9 matches, 1 parts: test/test_x.py\n2 matches, 3 parts: x.py"
 QUESTION = "Which modules x? Search for `x`."

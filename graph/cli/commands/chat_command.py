@@ -16,10 +16,10 @@ from ...builder import Graph, create_compacting_agent
 from ...chat_model import agent_model, has_key
 from ...lab.demo.library_tools import library_tools
 from ..conversation import Conversation, Happening
+from ..open_database import open_or_temporary
 from ..output.json_lines import JsonLines
 from ..output.model_failures import explained
 from ..output.terminal import Terminal
-from ..storage import storage
 
 Screen = Terminal | JsonLines
 
@@ -47,7 +47,7 @@ def chat(
     """
     screen: Screen = JsonLines() if as_json else Terminal()
     try:
-        with storage(db) as saver:
+        with open_or_temporary(db) as saver:
             graph = _graph(screen, saver, window=window, tools=tools, confirm=confirm)
             with contextlib.suppress(EOFError, KeyboardInterrupt):  # the person ends the chat
                 _talk(screen, Conversation(graph, thread))

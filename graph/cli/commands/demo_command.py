@@ -1,0 +1,118 @@
+"""`demo`: a long agent conversation in a small window, without a key or a network."""
+
+import platform
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Annotated, Any, Literal
+from uuid import uuid4
+
+import typer
+from rich.console import Group, RenderableType
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from langgraph_compaction.checkpoint import CheckpointError
+from langgraph_compaction.checkpoint.db.urls import place
+from langgraph_compaction.nodes import CompactionError
+from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.summary.summarizers import summarizer_of
+
+from ...chat_model import environment_model
+from ...lab.demo.investigation import Investigation, problems
+from ...lab.demo.scripted_reader import QUESTIONS
+from ..open_database import open_or_temporary
+from ..output.printing import Output, complain, print_lines, words
+from ..output.size_chart import chart
+from ..output.terminal import described
+
+
+def demo(
+    summarizer: Annotated[
+        Literal["digest", "model"], typer.Option(help="Summarizer: digest, or the model of OPENAI_API_KEY.")
+    ] = "digest",
+    db: Annotated[
+        str | None, typer.Option(help="URL of a database to keep everything in; by default nothing is kept.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with the figures.")] = False,
+) -> None:
+    """Watch a long agent conversation stay inside its window: compacted, failed safely, nothing lost.
+
+    A scripted model works through Python's standard library with real tools, and one summary is made to fail.
+    Exits with 1 if anything did not come out as it must.
+    """
+    console, started = Output(quiet=as_json), perf_counter()
+    try:
+        chosen = summarizer_of(environment_model() if summarizer == "model" else "digest")
+        with open_or_temporary(db) as saver:
+            work = Investigation(saver, tiktoken_counter(), chosen, thread=f"demo-{uuid4().hex[:8]}")
+            console.print(_opening(work), soft_wrap=True)
+            if db and saver.database.durable:
+                console.print(f"It is thread {work.thread} in {place(saver.database.engine.url)}.\n", soft_wrap=True)
+            _follow(work, console)
+            figures = {**work.figures(), "seconds": round(perf_counter() - started, 1)}
+    except (CompactionError, CheckpointError) as error:
+        complain(str(error))
+        raise typer.Exit(1) from error
+    failed = problems(figures)
+    console.print(_page(work, figures, width=console.width), *(Text(problem, "red") for problem in failed), sep="\n")
+    if as_json:
+        print_lines([{**figures, "problems": failed}])
+    if failed:
+        raise typer.Exit(1)
+
+
+def _opening(work: Investigation) -> str:
+    return (
+        "The model is scripted; tools, tokens, checkpoints and compactions are real.\n"
+        f"It looks things up in the standard library of Python {platform.python_version()}: window "
+        f"{work.sizes.window:,} tokens, limit {work.sizes.limit:,},\ntrigger {work.sizes.trigger:,}. The summarizer "
+        f"is {work.summarizer.name}; one of its attempts is made to fail. Everything is kept in one SQL database.\n"
+    )
+
+
+def _follow(work: Investigation, console: Output) -> None:
+    """Do the work: print each compaction, and show turn and size in the last line of a terminal."""
+    with console.status("") as status:
+        for event in work.work():
+            if event is not None:
+                console.print(f"turn {work.turn:>2}: {described(event)}", soft_wrap=True)
+            size = f"{work.requests[-1] if work.requests else 0:,} of {work.sizes.limit:,} tokens"
+            status.update(f"turn {work.turn} of {len(QUESTIONS)}: {size}; {work.tool_tokens:,} read")
+
+
+def _page(work: Investigation, figures: dict[str, Any], *, width: int) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    for name, value in _figures(figures):
+        table.add_row(f"  {name}", value)
+    return Group(
+        Text(f"\nEach of the {len(work.requests)} requests, in tokens", "bold"),
+        chart(work.requests, work.sizes, width),
+        Text("At the end", "bold"),
+        table,
+        words(f"\nThe last answer: {figures['answer']}\n"),
+    )
+
+
+def _figures(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    tokens, over, lost = figures["tool_tokens"], figures["over_limit_requests"], figures["lost_messages"]
+    yield "tool calls", f"{figures['tool_calls']} in {figures['turns']} turns"
+    yield "tokens from tools", f"{tokens:,}, {tokens / figures['window']:.1f} windows"
+    yield (
+        "largest request",
+        f"{figures['max_request_tokens']:,} of {figures['limit']:,} tokens; {over or 'none'} over",
+    )
+    yield "messages", f"{figures['messages_in_state']} in the state, {figures['messages_in_archive']} in the archive"
+    order = "in order" if figures["in_order"] else "out of order"
+    yield "messages lost", f"{lost or 'none'} of {figures['messages_said']}, {order}"
+    if (rollback := figures["rollback"]) is not None:
+        same, before, after = rollback["identical"], rollback["before"][:8], rollback["after"][:8]
+        yield "failed summary", f"conversation is {'identical' if same else 'DIFFERENT'}: SHA-256 {before} → {after}"
+    for fact in figures["facts"]:
+        yield "said in turn 1", f"{fact['said']} {fact['where'] or 'only in the archive'}"
+    sizes = f"{decimal(figures['stored_bytes'])}; {decimal(figures['unshared_bytes'])} if nothing were shared"
+    yield "checkpoints", f"{figures['checkpoints']} read back, in {sizes}"
+    undone = figures["undone"]
+    back = f"{undone['originals'] - undone['missing']} of {undone['originals']} originals back unchanged"
+    yield "last one undone", f"{undone['messages_before']} → {undone['messages_after']} messages in view; {back}"
+    yield "time", f"{figures['seconds']} s"
