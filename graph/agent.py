@@ -27,7 +27,8 @@ def _built() -> Graph:
     settings = load_settings(yaml=Path(config) if (config := os.environ.get(CONFIG)) else None, env=os.environ)
     known = {
         "context_window": settings.context_window or window,
-        "on_no_handler": settings.on_no_handler or "proceed",  # the server brings the checkpointer that can ask
+        "confirmation_unavailable": settings.confirmation_unavailable
+        or "proceed",  # the server brings the checkpointer that can ask
     }
     settings = settings.model_copy(update=known)
     return create_compacting_agent(model, settings=settings, database=_database)

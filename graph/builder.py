@@ -96,7 +96,7 @@ def create_compacting_agent(
 
     Raises `SettingsError` for arguments that cannot work: no model, an unknown window, a system prompt that leaves no
     room, another package's durable checkpointer without `database`, `require_confirmation` with neither a
-    checkpointer nor `on_no_handler`.
+    checkpointer nor `confirmation_unavailable`.
     """
     source = _source_of(model)
     chosen = settings or CompactionSettings()

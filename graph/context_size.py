@@ -67,10 +67,14 @@ def with_sizes(
         _refuse_both(settings, "trigger", ("trigger_ratio", "triggers"))
         changed |= _triggers(settings, trigger, window)
     for kind, value in keep:
-        _refuse_both(settings, "keep", ("strategies", "recent_rounds_keep", "rounds_as", "recent_tokens_keep"))
+        _refuse_both(settings, "keep", ("strategies", "recent_rounds_keep", "recent_rounds_as", "recent_tokens_keep"))
         if kind == "messages":
             pairs = math.ceil(value / 2)
-            changed |= {"strategies": ("recent_rounds",), "rounds_as": "message_pairs", "recent_rounds_keep": pairs}
+            changed |= {
+                "strategies": ("recent_rounds",),
+                "recent_rounds_as": "message_pairs",
+                "recent_rounds_keep": pairs,
+            }
         else:
             tokens = value if kind == "tokens" else max(1, int(window * value))
             changed |= {"strategies": ("recent_tokens",), "recent_tokens_keep": tokens}

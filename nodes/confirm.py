@@ -26,7 +26,7 @@ WAYS: tuple[Way, ...] = get_args(Way)
 UNASKABLE = (
     "require_confirmation asks by an interrupt, which only a checkpointer can resume: give checkpointer=..., or "
     "checkpointer=True where LangGraph's server or a parent graph brings one, or say with "
-    "on_no_handler='proceed' or 'refuse' what is done where nobody can be asked"
+    "confirmation_unavailable='proceed' or 'refuse' what is done where nobody can be asked"
 )
 
 
@@ -94,7 +94,7 @@ def ways(context: NodeContext) -> tuple[Way, ...]:
 
 def check_askable(settings: CompactionSettings, *, answerable: bool) -> None:
     """Raise `SettingsError` where a person is to be asked, nobody could answer, and nothing says what then."""
-    if settings.require_confirmation and settings.on_no_handler is None and not answerable:
+    if settings.require_confirmation and settings.confirmation_unavailable is None and not answerable:
         raise SettingsError(UNASKABLE)
 
 

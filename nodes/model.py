@@ -178,8 +178,8 @@ def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
         "level": min(last + 1, len(context.fallback_chain) - 1),
     }
     log.warning("The last compaction was ineffective: the provider still counts %d tokens", sent)
-    if times >= context.settings.ineffective_after:
-        judged["cooldown_until"] = context.now() + context.settings.cooldown_s
+    if times >= context.settings.breaker_ineffective_after:
+        judged["cooldown_until"] = context.now() + context.settings.breaker_cooldown_s
     return judged
 
 

@@ -105,8 +105,8 @@ def _counted(context: NodeContext, draft: Draft, finding: Finding) -> dict[str, 
         "level": after_failure(context.fallback_chain, draft["level"], finding),
         "tried": tried[-REMEMBERED:],
     }
-    if streak >= context.settings.cooldown_after:
-        counted["cooldown_until"] = context.now() + context.settings.cooldown_s
+    if streak >= context.settings.breaker_cooldown_after:
+        counted["cooldown_until"] = context.now() + context.settings.breaker_cooldown_s
     return counted
 
 

@@ -136,5 +136,5 @@ def _name(context: NodeContext, draft: Draft) -> str:
     """The name under which a summary of these messages, asked for in these words, is recorded."""
     old = fingerprint_all([context.messages[index] for index in sorted(_drop(context, draft))])
     chosen, focus = context.settings, context.compaction.get("focus")
-    asked = (draft["strategy"], focus, chosen.prompts, chosen.language, chosen.summary_instructions)
+    asked = (draft["strategy"], focus, chosen.summary_prompts, chosen.language, chosen.summary_instructions)
     return blake2b(f"{old}|{asked}".encode(), digest_size=16).hexdigest()

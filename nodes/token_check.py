@@ -125,7 +125,11 @@ def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
 def _first_pinned(context: NodeContext) -> Memory | None:
     """The pins with what the user said first, once; none of it where it takes more than half of the room."""
     known, later = context.memory.get("pins"), context.compaction.get("turns", 0)
-    if not context.settings.pin_first_input or context.memory.get("goal") or (later and known is not None):
+    if (
+        not context.settings.key_information_pin_first_input
+        or context.memory.get("goal")
+        or (later and known is not None)
+    ):
         return None
     first = first_inputs(context.messages)
     held, most = context.meter.scaled(total(context.counter, first)), context.sizes.room // 2

@@ -24,8 +24,8 @@ from tests.test_readme import (
     fault_rows,
     missed_rows,
     saver_rows,
-    settings_rows,
     survival_rows,
+    with_settings,
 )
 
 
@@ -57,7 +57,6 @@ def main() -> None:
     tables = {
         "README.md": [survival_rows(), fault_rows(), saver_rows(SHORT)],
         "checkpointer.md": [saver_rows(WHOLE), missed_rows()],
-        "configuration.md": [settings_rows()],
     }
     for path in (ROOT / "README.md", *GUIDES):
         if path.name in RUN_ELSEWHERE:
@@ -65,6 +64,8 @@ def main() -> None:
         text = path.read_text(encoding="utf-8")
         for rows in tables.get(path.name, []):
             text = with_table(text, rows)
+        if path.name == "configuration.md":
+            text = with_settings(text)
         here = Path.cwd()
         with TemporaryDirectory() as folder:
             os.chdir(folder)

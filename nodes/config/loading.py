@@ -1,4 +1,7 @@
-"""Settings from arguments, the environment and YAML, in that order; nothing else reads the last two."""
+"""Load settings from arguments, environment variables and YAML; an earlier source of these overrides a later one.
+
+Only this module reads YAML and environment variables.
+"""
 
 import json
 import re
@@ -13,32 +16,36 @@ from yaml import MarkedYAMLError, YAMLError, safe_load
 
 from ..errors import SettingsError
 from .base_model import nearest
+from .presets import Preset
 from .settings import CompactionOverrides, CompactionSettings
 
 PREFIX = "LANGGRAPH_COMPACTION_"
-"""How the environment variable of a setting begins; its name in capitals follows."""
+"""Prefix of the environment variable of a setting; the setting's name in capitals follows."""
 
 DATABASE_URL = f"{PREFIX}DATABASE_URL"
-"""The server's database, which is a connection and no setting."""
+"""Variable that holds the URL of the server's database, which is not a setting."""
 
 CONFIG = f"{PREFIX}CONFIG"
-"""The server's YAML file of settings."""
+"""Variable that holds the path of the server's YAML file of settings."""
 
 KEY = "context_compaction"
-"""The key of a YAML file under which the settings stand; what else the file holds is the application's."""
+"""Key of the YAML file that holds the settings; other keys belong to the application and are ignored."""
 
 ALIASES: Mapping[str, str] = {
     "max_context_tokens": "context_window",
     "keep_recent_rounds": "recent_rounds_keep",
     "summary_max_length": "summary_max_chars",
 }
-"""Names of settings as the configuration of the `recent_rounds` system spells them."""
+"""Other names of settings: those of the configuration file of the system that `recent_rounds` reproduces."""
+
+IMPLIED: Mapping[str, Preset] = {"keep_recent_rounds": "recent_rounds"}
+"""Names that imply a preset where no source names one: the setting has an effect in that preset only."""
 
 TURNS = "conversation_turn_threshold"
-"""The limit of the trigger that counts turns."""
+"""Another name for the limit of the trigger that counts turns."""
 
 COMPUTED = "summary_remaining_token_threshold"
-"""A quarter of the window that must be left."""
+"""A name that is refused: the share of the window that must be left is a trigger."""
 
 _TEXT = re.compile(rf"\n|{KEY}[\"']?\s*:")
 _SHOWN = 60
@@ -46,27 +53,37 @@ _SHOWN = 60
 
 @dataclass(frozen=True)
 class _Layer:
-    """What one source sets: values by our names, and where each of them stands."""
+    """The settings of one source."""
 
     values: dict[str, Any]
+    """Values by the name of the setting."""
     places: dict[str, str]
+    """For each setting, the place in the source that error messages name."""
+    implied: Preset | None = None
+    """The preset that the source implies without naming it."""
 
 
 def load_settings(
     yaml: str | Path | None = None, env: Mapping[str, str] | None = None, **given: Any
 ) -> CompactionSettings:
-    """The settings of arguments over environment variables over YAML over the preset that the first of them names.
+    """Return the settings of arguments, environment variables and YAML, in this order of precedence.
 
-    `yaml` is a file or its text, with the settings under `context_compaction:`. `env`, such as `os.environ`, is
-    searched for `LANGGRAPH_COMPACTION_<SETTING>`; a variable that is empty counts as not set, `null` is `None`,
-    and lists and objects are JSON. Beside the names of the settings, `max_context_tokens`, `keep_recent_rounds`,
-    `summary_max_length` and `conversation_turn_threshold` are understood. Raises `SettingsError`, which names
-    the file and key, the variable or the argument.
+    Settings that no source gives take the values of the preset: the first `preset` in the same order, else
+    `recent_rounds` where a source gives `keep_recent_rounds`, else `selective`.
+
+    `yaml` is a file or its text, with the settings under the key `context_compaction`. From `env`, for example
+    `os.environ`, the variables `LANGGRAPH_COMPACTION_<SETTING>` are read: an empty variable counts as not set,
+    `null` is `None`, and lists and objects are JSON. Besides the names of the settings, `max_context_tokens`,
+    `keep_recent_rounds`, `summary_max_length` and `conversation_turn_threshold` are understood.
+
+    Raises `SettingsError`, which names the file and key, the variable or the argument.
     """
     layers = [_from_yaml(yaml), _from_env(env or {}), _layer(given, "", str)]
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
-    preset = next((layer.values["preset"] for layer in reversed(layers) if "preset" in layer.values), None)
+    named = [layer.values["preset"] for layer in reversed(layers) if "preset" in layer.values]
+    implied = [layer.implied for layer in reversed(layers) if layer.implied]
+    preset = next(iter([*named, *implied]), None)
     if preset is not None:
         values["preset"] = preset
     for layer in layers:
@@ -83,7 +100,7 @@ def load_settings(
 
 
 def _layer(raw: Mapping[str, Any], place: str, spell: Callable[[str], str]) -> _Layer:
-    """Values under the names that a source spells so, each valid by itself."""
+    """Read the settings of one source, each validated by itself. `spell` turns a setting's name into the source's."""
     fields = list(CompactionSettings.model_fields)
     known = {spell(name): name for name in (*fields, *ALIASES, TURNS)}
     values: dict[str, Any] = {}
@@ -109,27 +126,28 @@ def _layer(raw: Mapping[str, Any], place: str, spell: Callable[[str], str]) -> _
         plain = CompactionOverrides.model_validate(values).model_dump(include=set(values))
     except ValidationError as error:
         raise _told(error, places) from None
-    return _Layer({**plain, **turns}, places)
+    implied: list[Preset] = [preset for name, preset in IMPLIED.items() if spell(name) in raw]
+    return _Layer({**plain, **turns}, places, implied[0] if implied else None)
 
 
 _TURNS: TypeAdapter[int] = TypeAdapter(PositiveInt)
 
 
 def _no_switches(values: Mapping[str, Any], places: Mapping[str, str]) -> None:
-    """Raise for `true` and `false` where a number is meant: they would count as 1 and 0."""
+    """Raise `SettingsError` for `true` and `false` where a number is expected: they would count as 1 and 0."""
     for name, value in values.items():
         if isinstance(value, bool) and bool not in _kinds(name):
             raise SettingsError(f"{places[name]} = {json.dumps(value)}: this is no switch; {_meaning(name)}")
 
 
 def _kinds(name: str) -> tuple[Any, ...]:
-    """A setting's type, and the types that it is made of."""
+    """Return a setting's type, followed by the members of a union."""
     annotation: Any = CompactionSettings.model_fields[name].annotation
     return (annotation, *get_args(annotation))
 
 
 def _with_turns(values: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], ...]:
-    """The triggers so far, with this limit of turns; with a trigger that counts them where none did."""
+    """Return the triggers with this limit of turns, and with an additional trigger where none counts turns."""
     there = CompactionSettings.model_validate(
         {name: values[name] for name in ("preset", "triggers") if name in values}
     )
@@ -150,7 +168,7 @@ def _from_env(env: Mapping[str, str]) -> _Layer:
 
 
 def _read(variable: str, name: str | None, text: str) -> Any:
-    """The value of a variable: JSON for a setting that is a list or an object."""
+    """Return the value of a variable, parsed as JSON for a setting that is a list or an object."""
     if text == "null":
         return None
     if name is None or not any(get_origin(kind) in (tuple, list, dict) for kind in _kinds(name)):
@@ -185,7 +203,7 @@ def _from_yaml(yaml: str | Path | None) -> _Layer:
 
 
 def _text(yaml: str | Path) -> tuple[str, str]:
-    """A name for the source, and its text."""
+    """Return a name for the source, and its text."""
     if isinstance(yaml, str) and _TEXT.search(yaml):
         return "YAML", yaml
     try:
@@ -198,11 +216,11 @@ def _text(yaml: str | Path) -> tuple[str, str]:
 
 
 def _told(error: ValidationError, places: Mapping[str, str]) -> SettingsError:
-    """Every fault as one line: where it stands, the value, and what is accepted."""
+    """Convert to an error of one line that gives, for each fault, its place, the value and what is accepted."""
     return SettingsError("; ".join(_fault(places, **one) for one in error.errors()))
 
 
-def _fault(places: Mapping[str, str], *, loc: Sequence[Any], msg: str, input: Any, **_: Any) -> str:  # noqa: A002 - pydantic's names
+def _fault(places: Mapping[str, str], *, loc: Sequence[Any], msg: str, input: Any, **_: Any) -> str:  # noqa: A002 - pydantic names the argument
     said = msg.removeprefix("Value error, ")
     name = str(loc[0]) if loc else ""
     if name in places:
@@ -213,8 +231,8 @@ def _fault(places: Mapping[str, str], *, loc: Sequence[Any], msg: str, input: An
 
 
 def _path(loc: Sequence[Any]) -> str:
-    """Where in a setting: `[1].limit`; the kind of a trigger, which pydantic names too, is no place."""
-    kept: Iterable[Any] = (part for at, part in enumerate(loc[1:], 1) if at != 2 or loc[0] != "triggers")  # noqa: PLR2004 -- the model's own index
+    """Return the place inside a setting, as `[1].limit`, without the kind of trigger that pydantic adds."""
+    kept: Iterable[Any] = (part for at, part in enumerate(loc[1:], 1) if at != 2 or loc[0] != "triggers")  # noqa: PLR2004 - pydantic puts the kind of trigger second
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in kept)
 
 

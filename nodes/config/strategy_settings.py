@@ -1,4 +1,4 @@
-"""The figures of the selective strategies: what each keeps, and how much."""
+"""Settings of the strategies: which are tried, and how much each keeps."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -73,92 +73,95 @@ class AdaptiveOrders(Frozen):
 
 
 class StrategySettings(Frozen):
-    """How much each strategy keeps. `strategies` says which are tried, in turn, while the result is still short."""
+    """Which strategies choose the messages that stay, and how much each of them keeps."""
 
-    strategies: tuple[str, ...] = Field(default=("tool_blocks",), min_length=1)
-    """Selective strategies by name, tried in turn while the request is still short of room."""
+    strategies: tuple[str, ...] = Field(default=("tool_blocks",), min_length=1, title="Strategies")
+    """Strategies by name, tried in this order until the request is small enough."""
 
-    tool_blocks_keep_recent: NonNegativeInt = 5
-    """Tool blocks kept, newest first; older ones are dropped whole."""
+    tool_blocks_keep_recent: NonNegativeInt = Field(default=5, title="tool_blocks: blocks kept")
+    """Number of newest tool blocks that `tool_blocks` keeps; older blocks are dropped whole."""
 
-    tool_call_threshold: PositiveInt = 500
-    """Tokens above which (exclusive) a kept call's arguments are clipped."""
+    tool_blocks_keep_unread: bool = Field(default=True, title="tool_blocks: keep unread results whole")
+    """Do not clip results that the model has not read yet, where they fit beside the blocks and rounds that are
+    kept."""
 
-    tool_result_threshold: PositiveInt = 600
-    """Tokens above which (exclusive) a kept result is clipped."""
+    tool_call_threshold: PositiveInt = Field(default=500, title="tool_blocks: longest call (tokens)")
+    """Number of tokens above which (exclusive) the arguments of a kept call are clipped."""
 
-    preview_tokens: PositiveInt = 200
+    tool_result_threshold: PositiveInt = Field(default=600, title="tool_blocks: longest result (tokens)")
+    """Number of tokens above which (exclusive) a kept result is clipped."""
+
+    preview_tokens: PositiveInt = Field(default=200, title="tool_blocks: beginning of a clipped field (tokens)")
     """Tokens that a clipped field keeps from its beginning."""
 
-    keep_unread_results: bool = True
-    """Leave results that the model has not read yet whole, where five blocks and the floor still fit so."""
+    dialogue_rounds_keep_min: NonNegativeInt = Field(default=12, title="tool_blocks: rounds kept")
+    """Number of newest rounds whose user and assistant messages are kept: the round floor. It is lowered only where
+    the result would not fit otherwise."""
 
-    dialogue_rounds_keep_min: NonNegativeInt = 12
-    """Rounds whose user and assistant messages are not deleted: the round floor."""
+    dialogue_beyond_keep: NonNegativeInt = Field(default=5, title="tool_blocks: messages kept beyond the rounds")
+    """Number of older user messages, and of older assistant messages, that are kept beyond the round floor."""
 
-    dialogue_beyond_keep: NonNegativeInt = 5
-    """Older user messages, and as many assistant messages, that are kept beyond the floor."""
-
-    type_rules: dict[str, TypeRule] = TYPE_RULES
-    """For each type of message what `typed_rules` does with it; what is given replaces the rules of these types."""
+    type_rules: dict[str, TypeRule] = Field(default=TYPE_RULES, title="typed_rules: rule of each message type")
+    """For each type of message, what `typed_rules` does with it. Rules given here replace the usual rules of the
+    same types."""
 
     @field_validator("type_rules")
     @classmethod
-    def _beside_the_usual(cls, given: dict[str, TypeRule]) -> dict[str, TypeRule]:
-        """The rules given and, for the other types, the usual ones; a name that is no type tells the nearest."""
+    def _with_usual_rules(cls, given: dict[str, TypeRule]) -> dict[str, TypeRule]:
+        """Return the given rules and the usual ones of all other types; a ValueError suggests the nearest type."""
         for kind in given:
             if kind not in PRIORITIES:
                 raise ValueError(f"there is no type {kind!r} of message; {nearest(kind, PRIORITIES)}")
         return {**TYPE_RULES, **given}
 
-    sliding_window_size: PositiveInt = 9
-    """Newest messages that `sliding_window` keeps, widened to whole tool blocks."""
+    sliding_window_size: PositiveInt = Field(default=9, title="sliding_window: messages kept")
+    """Number of newest messages that `sliding_window` keeps, extended to whole tool blocks."""
 
-    sliding_window_quota: bool = False
-    """Let `sliding_window` keep, of nine, the newest 5 of the model and 4 of all others, and not just the newest."""
+    sliding_window_quota: bool = Field(default=False, title="sliding_window: quota for each role")
+    """Divide the window of `sliding_window` between roles: of nine messages, the newest 5 of the model and the
+    newest 4 of all others."""
 
-    importance_score_threshold: float = Field(default=3.0, ge=0, le=10)
-    """Score of 0 to 10 from which (inclusive) `importance` keeps a message."""
+    importance_score_threshold: float = Field(default=3.0, ge=0, le=10, title="importance: score to stay")
+    """Score from 0 to 10 from which (inclusive) `importance` keeps a message."""
 
-    importance_tool_base_score: float = Field(default=2.0, ge=0, le=10)
-    """Score that a tool's result starts from; 0 is the original's, which drops nearly all of them."""
+    importance_tool_base_score: float = Field(default=2.0, ge=0, le=10, title="importance: score of a tool result")
+    """Score that a tool result starts from. With 0, nearly all tool results are dropped."""
 
-    importance_keep_low: NonNegativeInt = 5
-    """Newest messages under the threshold that `importance` keeps too."""
+    importance_keep_low: NonNegativeInt = Field(default=5, title="importance: low scores kept")
+    """Number of newest messages below the threshold that `importance` keeps as well."""
 
-    key_events_keep_other: NonNegativeInt = 5
-    """Newest messages that are no key event which `key_events` keeps too."""
+    key_events_keep_other: NonNegativeInt = Field(default=5, title="key_events: other messages kept")
+    """Number of newest messages that are not key events which `key_events` keeps as well."""
 
-    incremental_summary_chunk_size: PositiveInt = 20
-    """Units of a chunk of `incremental`; each chunk but the last is summarized by itself."""
+    incremental_summary_chunk_size: PositiveInt = Field(default=20, title="incremental: size of a chunk")
+    """Number of turns or messages in a chunk of `incremental`; every chunk but the last gets its own summary."""
 
-    incremental_chunk_unit: Literal["turn", "message"] = "turn"
-    """What a chunk counts."""
+    incremental_chunk_unit: Literal["turn", "message"] = Field(default="turn", title="incremental: unit of a chunk")
+    """The unit in which the size of a chunk is counted."""
 
-    incremental_chunk_from: Literal["start", "end"] = "end"
-    """Where chunks are counted from: from the end, the chunk that stays is a full one."""
+    incremental_chunk_from: Literal["start", "end"] = Field(default="end", title="incremental: where chunks start")
+    """The end from which chunks are counted. From the `end`, the newest chunk, which stays, is always full."""
 
-    task_type: TaskType | None = None
-    """What the agent works at; `None`: told from its tool calls and words."""
+    adaptive_task_type: TaskType | None = Field(default=None, title="adaptive: type of task")
+    """The type of task that the agent works on. `None`: derived from its tool calls and messages."""
 
-    adaptive_orders: AdaptiveOrders = AdaptiveOrders()
-    """For each type of task the strategies that `adaptive` tries in turn."""
+    adaptive_orders: AdaptiveOrders = Field(default=AdaptiveOrders(), title="adaptive: strategies for each task")
+    """For each type of task, the strategies that `adaptive` tries, in order."""
 
-    adaptive_then: tuple[Progressive, ...] = ("sliding_window", "importance")
-    """What is tried in turn after `adaptive` where its choice is not enough, in place of all further ones."""
+    adaptive_then: tuple[Progressive, ...] = Field(
+        default=("sliding_window", "importance"), title="adaptive: strategies tried next"
+    )
+    """Strategies tried after `adaptive` when its choice does not make enough room; they replace the rest of
+    `strategies`."""
 
-    keyword_languages: tuple[Language, ...] = ("en", "zh")
-    """Languages whose keywords `importance`, `key_events` and `adaptive` know."""
+    keyword_languages: tuple[Language, ...] = Field(default=("en", "zh"), title="adaptive: languages of keywords")
+    """Languages whose keywords `importance`, `key_events` and `adaptive` recognize."""
 
-    recent_rounds_keep: NonNegativeInt = 2
-    """Newest rounds that `recent_rounds` keeps whole; fewer where they do not fit."""
+    recent_rounds_keep: NonNegativeInt = Field(default=2, title="recent_rounds: rounds kept")
+    """Number of newest rounds that `recent_rounds` keeps whole; fewer where they do not fit."""
 
-    rounds_as: Literal["rounds", "message_pairs"] = "rounds"
-    """Whether a round is a user message up to the next one, or two messages, as the original counted."""
+    recent_rounds_as: Literal["rounds", "message_pairs"] = Field(default="rounds", title="recent_rounds: meaning")
+    """What counts as a round: `rounds`, a user message up to the next one; or `message_pairs`, two messages."""
 
-    recent_tokens_keep: PositiveInt = 20_000
-    """Tokens of newest messages that `recent_tokens` keeps."""
-
-    ephemeral_keep: NonNegativeInt | None = None
-    """Newest messages with the mark `ephemeral`, of each tool, that a call still sees whole; `None`: all.
-    A tool says its own number instead, by `metadata={"ephemeral": n}`."""
+    recent_tokens_keep: PositiveInt = Field(default=20_000, title="recent_tokens: tokens kept")
+    """Number of tokens of newest messages that `recent_tokens` keeps."""

@@ -236,7 +236,7 @@ def beside(
         handles=earlier_names if call.names_handles else None,
         step=view.last_step(drop),
     )
-    if not call.settings.keep_facts or isinstance(level.summarizer, DigestSummarizer):
+    if not call.settings.facts_beside_summary or isinstance(level.summarizer, DigestSummarizer):
         return always
     space = ceiling - tokens - frame(call, replace(always, facts=Facts(text="."))) - _least(call)
     budget = call.meter.unscaled(min(int(call.sizes.room * call.settings.facts_share), space // 2))

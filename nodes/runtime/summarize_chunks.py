@@ -117,7 +117,7 @@ class Work:
             max_tokens=self.budget,
             counter=self.call.meter.counter,
             focus=self.focus,
-            prompts=PROMPTS[settings.prompts, settings.language],
+            prompts=PROMPTS[settings.summary_prompts, settings.language],
             instructions=settings.summary_instructions,
             max_chars=settings.summary_max_chars,
             callbacks=self.callbacks,

@@ -78,7 +78,7 @@ def _unasked(context: NodeContext, trigger: str, size: int, due: Decision) -> Ef
 
     Over the limit a refusal is an error: the request cannot be sent as it is.
     """
-    if context.settings.on_no_handler == "proceed":
+    if context.settings.confirmation_unavailable == "proceed":
         return "compact"
     yield from note(context, trigger, "declined", size, reason="nobody_to_ask")
     if due == "choose":
@@ -114,6 +114,6 @@ def nobody_to_ask(context: NodeContext) -> str:
     return (
         f"the request holds {context.size} tokens and the limit is {context.sizes.limit}; it was not sent. A person "
         "has to be asked before a compaction (require_confirmation), nobody can answer without a checkpointer, and "
-        "on_no_handler='refuse' compacts nothing unasked: give checkpointer=..., set on_no_handler='proceed', call "
-        "compact_now, or send fewer messages"
+        "confirmation_unavailable='refuse' compacts nothing unasked: give checkpointer=..., set "
+        "confirmation_unavailable='proceed', call compact_now, or send fewer messages"
     )

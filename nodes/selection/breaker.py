@@ -35,7 +35,7 @@ def held_off(past: Past, settings: CompactionSettings) -> str:
 
     After the cool-down one attempt is let through; its failure starts the next cool-down, its success ends it.
     """
-    if in_cooldown(past, settings.cooldown_s):
+    if in_cooldown(past, settings.breaker_cooldown_s):
         return "failures" if past.failures else "ineffective"
     return "frequency" if is_too_frequent(past, settings) else ""
 
@@ -50,5 +50,5 @@ def in_cooldown(past: Past, seconds: float) -> bool:
 
 def is_too_frequent(past: Past, settings: CompactionSettings) -> bool:
     """Whether so many compactions stand within the last calls of the model that another would serve nobody."""
-    most = settings.frequency_compactions
-    return len(past.recent) >= most and past.calls - past.recent[-most] < settings.frequency_calls
+    most = settings.breaker_frequency_compactions
+    return len(past.recent) >= most and past.calls - past.recent[-most] < settings.breaker_frequency_calls

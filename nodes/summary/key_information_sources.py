@@ -83,7 +83,9 @@ class Memories:
         known = context.config.get("configurable", {})
         place = tuple(part.format_map(known) for part in self.namespace)
         found = sorted(context.store.search(place, limit=self.looked_at), key=lambda item: item.updated_at)
-        return "\n".join(f"- {_remembered(item)}" for item in found[-context.settings.recent_memories_keep :])
+        return "\n".join(
+            f"- {_remembered(item)}" for item in found[-context.settings.key_information_memories_keep :]
+        )
 
 
 def _remembered(item: SearchItem) -> str:

@@ -26,7 +26,7 @@ def ask() -> str:
 @scenario("F12", "a compaction at nearly every turn")
 async def too_often(go: Drive) -> None:
     """After three within six calls the next waits, and only a request over the limit goes ahead."""
-    stage = Stage(go, options={"keep_facts": False})
+    stage = Stage(go, options={"facts_beside_summary": False})
     spoken = [HumanMessage(filler(300, f"t{n}-"), id=f"u{n}") for n in range(7)]
     for message in spoken:
         await stage.turn({"messages": [message]})

@@ -192,7 +192,7 @@ async def fixed_point(go: Drive) -> None:
         words = [word for word in texts(messages).split() if word.startswith("turn")]
         return f"<summary>The user said {' '.join(dict.fromkeys(words))}</summary>"
 
-    stage = Stage(go, ["ok"], [hoarding], {"keep_facts": False})
+    stage = Stage(go, ["ok"], [hoarding], {"facts_beside_summary": False})
     for number in range(10):
         await stage.turn(said(filler(150, f"turn{number}-"), f"u{number}"))
     grown = ["rejected_insufficient", "degraded_deterministic"]
@@ -200,7 +200,7 @@ async def fixed_point(go: Drive) -> None:
     assert sum(map(is_summary, stage.messages)) == 1
     digests = [row for row in stage.ledger if row.verdict == "degraded_deterministic"]
     assert max(row.tokens_after or 0 for row in digests) < 600
-    stage = Stage(go, [usage(AIMessage("ok"), 900)], options={"keep_facts": False})
+    stage = Stage(go, [usage(AIMessage("ok"), 900)], options={"facts_beside_summary": False})
     for number in range(4):
         await stage.turn(said(filler(150, f"turn{number}-"), f"u{number}"))
     assert stage.standing["ineffective"] > 1

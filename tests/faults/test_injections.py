@@ -97,7 +97,7 @@ class Outcome:
 def turn(middle: Sequence[AnyMessage], summarizer: Any, *, bulk: int = OVER_TRIGGER) -> Outcome:
     """One turn over such a conversation."""
     model = ScriptedModel(replies=[usage(AIMessage("answered", id="the-answer"), 100)])
-    graph = agent(model, summarizer, keep_facts=True, tool_blocks_keep_recent=0)
+    graph = agent(model, summarizer, facts_beside_summary=True, tool_blocks_keep_recent=0)
     chunks = list(graph.stream(conversation(middle, bulk), CONFIG, stream_mode=["updates", "custom"]))
     told = [(e["event"], e.get("trigger"), e.get("verdict"), e.get("reason")) for e in events(chunks)]
     rows = [(row.verdict, row.trigger, row.strategy, row.tokens_before) for row in ledger(graph)]

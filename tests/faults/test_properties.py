@@ -41,8 +41,8 @@ FOUND = {
                 "trigger_ratio": 0.5,
                 "target_ratio": 0.2,
                 "dialogue_rounds_keep_min": 0,
-                "keep_facts": False,
-                "cooldown_after": 1,
+                "facts_beside_summary": False,
+                "breaker_cooldown_after": 1,
             }
         ),
         summaries=(),

@@ -25,7 +25,7 @@ from tests.graph.harness import (
     verdicts,
 )
 
-OFTEN: dict[str, Any] = {"frequency_compactions": 2, "frequency_calls": 10}
+OFTEN: dict[str, Any] = {"breaker_frequency_compactions": 2, "breaker_frequency_calls": 10}
 
 
 def reporting(*tokens: int) -> ScriptedModel:
@@ -77,7 +77,7 @@ def calling(*tokens: int) -> ScriptedModel:
 @pytest.mark.requirement("F25")
 async def test_ineffective_compactions_start_the_cool_down(go: Drive, clock: Clock) -> None:
     """After so many in a row attempts are deferred, for that reason; then one is let through, on the next level."""
-    graph = agent(calling(900, 100), tools=[look], now=clock, ineffective_after=1, frequency_calls=0)
+    graph = agent(calling(900, 100), tools=[look], now=clock, breaker_ineffective_after=1, breaker_frequency_calls=0)
     await go.invoke(graph, full())
     assert judged(graph)[1:] == [("deferred_cooldown", "ineffective")]
     assert standing(graph)["cooldown_until"] == clock.time + 8
@@ -89,7 +89,7 @@ async def test_ineffective_compactions_start_the_cool_down(go: Drive, clock: Clo
 
 async def test_a_compaction_that_helps_ends_the_count(go: Drive, clock: Clock) -> None:
     """Ineffective ones count only in a row."""
-    graph = agent(reporting(900, 100), now=clock, ineffective_after=2, frequency_calls=0)
+    graph = agent(reporting(900, 100), now=clock, breaker_ineffective_after=2, breaker_frequency_calls=0)
     await go.invoke(graph, full(), interrupt_after=["model"])
     assert standing(graph)["ineffective"] == 1
     await go.invoke(graph, None)
@@ -125,7 +125,7 @@ async def test_over_the_limit_a_frequent_compaction_goes_ahead(go: Drive) -> Non
 
 def test_a_person_may_compact_as_often_as_they_like(clock: Clock) -> None:
     """The cool-down does not defer a wish."""
-    graph = agent(calling(900, 100), tools=[look], now=clock, ineffective_after=1)
+    graph = agent(calling(900, 100), tools=[look], now=clock, breaker_ineffective_after=1)
     graph.invoke(full(), CONFIG)
     assert verdicts(graph)[-1] == "deferred_cooldown"
     compact_now(graph, CONFIG)

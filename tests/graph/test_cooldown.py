@@ -96,8 +96,8 @@ async def test_over_the_limit_there_is_no_cool_down(go: Drive, clock: Clock, mon
 
 
 async def test_length_and_patience_are_settings(go: Drive, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`cooldown_after` failures start a cool-down of `cooldown_s`."""
-    graph = broken(monkeypatch, agent(now=clock, cooldown_after=1, cooldown_s=30))
+    """`breaker_cooldown_after` failures start a cool-down of `breaker_cooldown_s`."""
+    graph = broken(monkeypatch, agent(now=clock, breaker_cooldown_after=1, breaker_cooldown_s=30))
     await go.invoke(graph, full())
     assert standing(graph)["streak"] == 1
     assert standing(graph)["cooldown_until"] == clock.time + 30

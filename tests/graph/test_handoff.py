@@ -431,22 +431,25 @@ async def test_inside_a_parent_a_jump_over_the_limit_is_asked_about_too(go: Driv
 
 @pytest.mark.requirement("I22", "S4.39")
 @pytest.mark.parametrize("where", ["graph", "middleware", "parent"])
-@pytest.mark.parametrize("on_no_handler", ["proceed", "refuse"])
+@pytest.mark.parametrize("confirmation_unavailable", ["proceed", "refuse"])
 async def test_over_the_limit_where_nobody_can_answer_the_settings_decide(
-    go: Drive, where: str, on_no_handler: str
+    go: Drive, where: str, confirmation_unavailable: str
 ) -> None:
     """`proceed` compacts unasked; `refuse` sends nothing and compacts nothing, and says what can be done."""
     model = ScriptedModel()
     graph = (
-        parent_of(model, on_no_handler=on_no_handler)
+        parent_of(model, confirmation_unavailable=confirmation_unavailable)
         if where == "parent"
         else leap(
-            agent if where == "graph" else middleware_agent, model, checkpointer=None, on_no_handler=on_no_handler
+            agent if where == "graph" else middleware_agent,
+            model,
+            checkpointer=None,
+            confirmation_unavailable=confirmation_unavailable,
         )
     )
     given = {"messages": [*rounds(10), HumanMessage("and now?", id="over")]}
-    if on_no_handler == "refuse":
-        says = r"holds 1086 tokens and the limit is 1000.*on_no_handler='refuse'.*checkpointer=.*'proceed'"
+    if confirmation_unavailable == "refuse":
+        says = r"holds 1086 tokens and the limit is 1000.*confirmation_unavailable='refuse'.*checkpointer=.*'proceed'"
         with pytest.raises(ContextExhaustedError, match=says):
             await go.invoke(graph, given, {})
         assert model.received == []

@@ -33,7 +33,7 @@ def test_a_diff_tells_what_became_of_each_message() -> None:
 
 def test_a_compaction_is_shown_with_its_messages() -> None:
     """The snapshot, what left and what was clipped, all in their original form."""
-    graph = agent(tool_result_threshold=60, preview_tokens=20, keep_unread_results=False)
+    graph = agent(tool_result_threshold=60, preview_tokens=20, tool_blocks_keep_unread=False)
     given = [HumanMessage("first", id="q0"), *tool_block(1, 400), *tool_block(2, 400), HumanMessage("go on", id="q1")]
     graph.invoke({"messages": given}, CONFIG)
     (row,) = history(graph, CONFIG)

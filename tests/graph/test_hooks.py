@@ -162,7 +162,7 @@ async def test_counts_fire_far_below_the_trigger(go: Drive, unit: str, limit: in
 async def test_turns_count_from_the_last_compaction_on(go: Drive) -> None:
     """The third input since then goes straight to the full summary, again and again."""
     count = {"kind": "count", "unit": "turns", "limit": 3, "full": True}
-    graph = agent(triggers=(count,), hooks=("pre_model",), frequency_calls=0)
+    graph = agent(triggers=(count,), hooks=("pre_model",), breaker_frequency_calls=0)
     ran = [(await path(go, graph, said(filler(40, f"t{n}-"))))[0] for n in range(7)]
     assert [step == PRE for step in ran] == [False, False, True, False, False, True, False]
     assert [row.trigger for row in ledger(graph)] == ["turns", "turns"]

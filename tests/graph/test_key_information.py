@@ -63,7 +63,12 @@ class Working(CompactionState):
 
 def keeping(*names: str, given: Any = None, model: Any = None, summarizer: Any = None, **options: Any) -> Any:
     """An agent whose settings name this key information, with providers of its own."""
-    settings: dict[str, Any] = {**SMALL, "key_information_share": 0.3, "key_information": names, "keep_facts": False}
+    settings: dict[str, Any] = {
+        **SMALL,
+        "key_information_share": 0.3,
+        "key_information": names,
+        "facts_beside_summary": False,
+    }
     settings |= {key: options.pop(key) for key in list(options) if key in CompactionSettings.model_fields}
     options.setdefault("checkpointer", InMemorySaver())
     return create_compacting_agent(
@@ -104,7 +109,7 @@ def left_out(chunks: list[Any]) -> list[tuple[str, str]]:
 async def test_the_goal_stays_at_the_very_front_however_often_it_is_compacted(go: Drive) -> None:
     """Whole, once, before the summary: from the state at first, and from the archive when it has left."""
     model = calm()
-    graph = keeping("goal", model=model, frequency_calls=0)
+    graph = keeping("goal", model=model, breaker_frequency_calls=0)
     await go.invoke(graph, working())
     for number in range(3):
         assert "goal" not in {message.id for message in values(graph)["messages"]}
@@ -153,7 +158,7 @@ async def test_the_newest_memories_are_kept(go: Drive) -> None:
     await go.invoke(graph, working(), config)
     lines = part(summary(graph, config), "memories").splitlines()
     assert lines == [*(f"- memory {number} of ada" for number in range(5, 14)), "- {'note': 'changed'}"]
-    assert CompactionSettings().recent_memories_keep == 10
+    assert CompactionSettings().key_information_memories_keep == 10
     chunks = await go.stream(
         keeping("memories", given=[Memories(("{user}",))], store=store), working(), stream_mode=["custom"]
     )
@@ -336,7 +341,7 @@ async def test_it_is_renewed_and_not_accumulated(go: Drive) -> None:
     """Each summary tells the newest; the summarizer is shown the earlier summary without it."""
     told = iter(f"weather {number}" for number in range(9))
     summarizer = ScriptedModel(replies=[SUMMARY])
-    graph = keeping("weather", given={"weather": from_list(told)}, summarizer=summarizer, frequency_calls=0)
+    graph = keeping("weather", given={"weather": from_list(told)}, summarizer=summarizer, breaker_frequency_calls=0)
     await go.invoke(graph, working())
     for number in range(3):
         assert part(summary(graph), "weather") == f"weather {number}"
@@ -450,7 +455,7 @@ def test_the_progressive_presets_switch_it_on() -> None:
 async def test_the_first_input_can_be_pinned_whole(go: Drive) -> None:
     """Without a person beside it the whole requirement stands word for word, in place of a goal of its own."""
     model = calm()
-    graph = keeping("goal", model=model, pin_first_input=True, frequency_calls=0)
+    graph = keeping("goal", model=model, key_information_pin_first_input=True, breaker_frequency_calls=0)
     await go.invoke(graph, said(GOAL, "first"))
     assert values(graph)["memory"]["pins"] == ["first"]
     for number in range(3):
@@ -463,7 +468,7 @@ async def test_the_first_input_can_be_pinned_whole(go: Drive) -> None:
 
 async def test_a_first_input_that_fills_the_room_is_not_pinned(go: Drive, caplog: pytest.LogCaptureFixture) -> None:
     """More than half of it could leave no room for anything else; it is said once."""
-    graph = keeping(pin_first_input=True)
+    graph = keeping(key_information_pin_first_input=True)
     for text in (filler(500), "more", "and more"):
         await go.invoke(graph, said(text))
     assert values(graph)["memory"]["pins"] == []

@@ -122,7 +122,7 @@ async def test_an_answer_of_nothing_else_is_asked_for_again(go: Drive) -> None:
 async def test_a_model_that_says_nothing_else_does_not_loop(go: Drive) -> None:
     """The second time in a row the turn ends with what it said, and the ledger tells; the next turn may again."""
     model = ScriptedModel(replies=[MARKER])
-    graph = marking(model, frequency_calls=0)
+    graph = marking(model, breaker_frequency_calls=0)
     chunks = await go.stream(graph, talk())
     assert steps(chunks) == ["token_check", "model", *COMPACTION, "model"]
     assert len(model.received) == 2

@@ -24,7 +24,9 @@ WAYS = ["compact", "drop_oldest", "new_thread", "raise"]
 def sizes(model: Any, preset: str = "selective", ratio: float | None = None, **chosen: Any) -> Sizes:
     """The sizes of an agent with this model, no prompt and no tools."""
     given = (
-        chosen | {"preset": preset, "on_no_handler": "proceed"} | ({} if ratio is None else {"trigger_ratio": ratio})
+        chosen
+        | {"preset": preset, "confirmation_unavailable": "proceed"}
+        | ({} if ratio is None else {"trigger_ratio": ratio})
     )
     graph = create_compacting_agent(model, settings=CompactionSettings.model_validate(given))
     found: Sizes = graph.nodes["model"].bound.dependencies.sizes()  # type: ignore[attr-defined] # the node of ours

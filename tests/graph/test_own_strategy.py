@@ -23,7 +23,9 @@ def test_a_strategy_need_not_know_of_earlier_summaries(mode: Any) -> None:
     graph = create_compacting_agent(
         ScriptedModel(),
         strategies={"old_results": old_results},
-        settings=CompactionSettings(**SMALL, strategies=("old_results",), summary_mode=mode, frequency_calls=0),
+        settings=CompactionSettings(
+            **SMALL, strategies=("old_results",), summary_mode=mode, breaker_frequency_calls=0
+        ),
         summarizer=ScriptedModel(replies=[SUMMARY]),
         token_counter=WORDS,
         checkpointer=InMemorySaver(),

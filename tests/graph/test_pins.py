@@ -91,7 +91,7 @@ async def test_texts_that_users_mark_are_listed_and_carried_on(go: Drive) -> Non
 async def test_a_single_text_can_be_released(go: Drive, *, carried: bool) -> None:
     """From the message that says it, or from the summary that carries it: the next compaction lets it go."""
     model = ScriptedModel()
-    graph = agent(model, dialogue_rounds_keep_min=0, frequency_calls=0)
+    graph = agent(model, dialogue_rounds_keep_min=0, breaker_frequency_calls=0)
     marked = HumanMessage(f"{filler(40)} <Pin>use tabs</Pin> <Pin>speak French</Pin>", id="marked")
     await go.invoke(graph, {"messages": [marked, AIMessage("ok", id="ok")]})
     if carried:

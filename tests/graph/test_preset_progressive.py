@@ -130,7 +130,7 @@ async def test_a_model_writes_the_full_summary_and_the_next_request_begins_with_
 @pytest.mark.parametrize(("words", "name"), [(20, "key_events"), (30, "key_events>sliding_window")])
 async def test_what_is_still_short_goes_on_to_the_next_strategy(go: Drive, words: int, name: str) -> None:
     """Twenty key events and five others fit in short words; in longer ones the newest nine of them do."""
-    graph = agent(preset="progressive_chart", task_type="code")
+    graph = agent(preset="progressive_chart", adaptive_task_type="code")
     talk: list[AnyMessage] = []
     for n in range(20):
         talk += [HumanMessage(filler(words, f"u{n}-")), AIMessage(filler(34 - words, f"a{n}-"))]

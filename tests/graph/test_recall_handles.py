@@ -76,7 +76,7 @@ async def test_the_agent_fetches_an_original_by_the_handle_in_the_summary(go: Dr
 
 def test_without_recall_a_summary_shows_no_handle() -> None:
     """The message is what it was."""
-    with_it, without = agent(recall=True, keep_facts=False), agent(keep_facts=False)
+    with_it, without = agent(recall=True, facts_beside_summary=False), agent(facts_beside_summary=False)
     for graph in (with_it, without):
         graph.invoke(START, CONFIG)
     shown, plain = summary_of(with_it), summary_of(without)

@@ -69,7 +69,11 @@ def test_the_figures_of_the_design() -> None:
     """Its YAML block, field by field."""
     chosen = CompactionSettings(preset="recent_rounds")
     assert (chosen.trigger_ratio, chosen.recent_rounds_keep, chosen.summary_max_chars) == (0.8, 2, 1_000)
-    assert (chosen.prompts, chosen.summary_form, chosen.token_counter) == ("brief", "recent_rounds", "cjk_aware")
+    assert (chosen.summary_prompts, chosen.summary_form, chosen.token_counter) == (
+        "brief",
+        "recent_rounds",
+        "cjk_aware",
+    )
 
 
 @pytest.mark.requirement("S4.29")

@@ -79,7 +79,12 @@ async def test_no_request_row_event_or_log_line_holds_what_is_redacted(
 ) -> None:
     """Whatever the summarizer does, on every level, and over two compactions."""
     summarizer = SUMMARIZERS[case]()
-    options = {"tool_blocks_keep_recent": 0, "keep_facts": True, "frequency_calls": 0, "summary_input_tokens": 120}
+    options = {
+        "tool_blocks_keep_recent": 0,
+        "facts_beside_summary": True,
+        "breaker_frequency_calls": 0,
+        "summary_input_tokens": 120,
+    }
     graph = agent(calm(), summarizer, redact=redact, **options)
     with caplog.at_level(logging.DEBUG, "langgraph_compaction"):
         chunks = await go.stream(graph, given(), stream_mode=["updates", "custom"])

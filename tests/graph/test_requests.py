@@ -235,7 +235,7 @@ async def test_a_branch_has_the_goal_and_pins_of_its_thread(go: Drive, build: An
 async def test_a_new_thread_goes_on_with_goal_and_pins(go: Drive, build: Any) -> None:
     """What a handover names: they are there before the first check, and the message is answered as ever."""
     model = ScriptedModel()
-    graph = build(model, keep_facts=True)
+    graph = build(model, facts_beside_summary=True)
     memory = {"goal": "buy eggs", "pins": ["p"]}
     given = [HumanMessage("never on Sundays", id="p"), *rounds(8), HumanMessage("and now?", id="q")]
     await go.invoke(graph, {"messages": given, "compaction_request": {"memory": memory}})

@@ -93,7 +93,7 @@ async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go
 @pytest.mark.requirement("F10")
 async def test_the_same_strategy_is_never_tried_twice_on_the_same_conversation(go: Drive) -> None:
     """Whatever fails, and over turns: no pair of base digest and strategy stands twice in the ledger."""
-    graph = agent(ScriptedModel(), broken(), fallback_summarizers=[broken()], cooldown_s=0)
+    graph = agent(ScriptedModel(), broken(), fallback_summarizers=[broken()], breaker_cooldown_s=0)
     await go.invoke(graph, full())
     for turn in range(3):
         await go.invoke(graph, {"messages": rounds(3, tag=f"x{turn}")})
@@ -113,7 +113,7 @@ async def test_pieces_follow_a_reply_that_was_cut_off(go: Drive) -> None:
 
 async def test_deferred_never_reads_as_exhausted(go: Drive) -> None:
     """A turn whose compaction is held off is answered, and the ledger says why."""
-    graph = agent(ScriptedModel(), broken(), cooldown_after=1)
+    graph = agent(ScriptedModel(), broken(), breaker_cooldown_after=1)
     await go.invoke(graph, full())
     assert [(row.verdict, row.reason) for row in ledger(graph)] == [
         ("failed_permanent", "summary_exception:ValueError"),

@@ -172,7 +172,7 @@ async def test_nothing_is_compacted_while_a_result_is_missing(go: Drive) -> None
     made = calls(("theirs", {}), ("theirs", {}))
     made.id = "calls"
     one, two = (ToolMessage(filler(300), tool_call_id=f"call-{n}", id=f"r{n}") for n in (1, 2))
-    graph, model = working("done", keep_unread_results=False)
+    graph, model = working("done", tool_blocks_keep_unread=False)
     with pytest.raises(ContextExhaustedError, match="waits for its result"):
         await go.invoke(graph, {"messages": [*rounds(7), HumanMessage("go"), made, one]})
     assert ledger(graph) == []

@@ -70,12 +70,12 @@ def everything(graph: Any, config: RunnableConfig = CONFIG) -> list[AnyMessage]:
 def wide(graph: Any, shared: dict[str, Any], tokens: int) -> Any:
     """An agent on the same threads whose model accepts about so many tokens: they lie in its soft zone."""
     del graph
-    return agent(**shared, context_window=int(tokens * 1.15), frequency_calls=0)
+    return agent(**shared, context_window=int(tokens * 1.15), breaker_frequency_calls=0)
 
 
 async def test_the_first_of_three_is_undone_twenty_turns_later(go: Drive, shared: dict[str, Any]) -> None:
     """All that was said stands again, byte for byte; later turns stay, and what was deleted stays deleted."""
-    graph = agent(**shared, frequency_calls=0)
+    graph = agent(**shared, breaker_frequency_calls=0)
     await grown(go, graph, commits=3)
     first = next(row.compaction_id for row in ledger(graph) if row.verdict == "committed")
     for turn in range(20):
@@ -115,7 +115,7 @@ async def release_off_loop(graph: Any) -> None:
 
 async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, Any]) -> None:
     """The summary that it had absorbed stands again, and speaks for what came before."""
-    graph = agent(**shared, frequency_calls=0)
+    graph = agent(**shared, breaker_frequency_calls=0)
     await grown(go, graph, commits=2)
     earlier = next(message for message in values(graph)["messages"] if is_summary(message))
     whole = values(graph)["messages"]
@@ -135,7 +135,7 @@ async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, An
 
 async def test_an_undo_on_a_fork_leaves_the_other_branch_alone(go: Drive, shared: dict[str, Any]) -> None:
     """Both branches go on from one compaction; one takes it back."""
-    graph = agent(**shared, frequency_calls=0)
+    graph = agent(**shared, breaker_frequency_calls=0)
     await grown(go, graph, commits=1)
     at = graph.get_state(CONFIG)
     await go.invoke(graph, said("on the main branch", "main"))
@@ -155,7 +155,7 @@ async def test_an_undo_on_a_fork_leaves_the_other_branch_alone(go: Drive, shared
 
 async def test_a_clipped_message_comes_back_whole(go: Drive, shared: dict[str, Any]) -> None:
     """A message that a compaction only shortened has its own form again; one that was then deleted stays away."""
-    graph = agent(**shared, tool_result_threshold=60, preview_tokens=20, keep_unread_results=False)
+    graph = agent(**shared, tool_result_threshold=60, preview_tokens=20, tool_blocks_keep_unread=False)
     given = [HumanMessage("first", id="q0"), *tool_block(1, 400), *tool_block(2, 400), HumanMessage("go on", id="q1")]
     await go.invoke(graph, {"messages": given})
     held = {message.id: message for message in values(graph)["messages"]}

@@ -6,7 +6,7 @@ from tests.kill.recovery import recover
 from tests.kill.scenarios import SCENARIOS, Worlds, fused
 from tests.kill.sight import look_at
 
-COOLED = replace(SCENARIOS["failing"], settings={"cooldown_after": 1})
+COOLED = replace(SCENARIOS["failing"], settings={"breaker_cooldown_after": 1})
 """One failure starts the cool-down: 8 s from 1,000.0 on."""
 
 

@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {
     "dialogue_rounds_keep_min": 3,
     "dialogue_beyond_keep": 1,
     "summary_input_tokens": 2_000,
-    "keep_facts": False,  # the plays are weighed to the word
+    "facts_beside_summary": False,  # the plays are weighed to the word
 }
 CALLS = "calls.txt"
 

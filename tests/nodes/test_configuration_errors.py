@@ -8,7 +8,7 @@ import pytest
 from langgraph_compaction.nodes import SettingsError, load_settings
 from tests.nodes.config.test_loading import env, section
 
-RATIO = "Share of the window at which (inclusive) a compaction starts; `None`: `triggers` alone decide."
+RATIO = "Share of the window at which a compaction starts (inclusive). `None`: only `triggers` start one."
 PREVIEW = "Tokens that a clipped field keeps from its beginning."
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown key of the YAML": (
@@ -50,8 +50,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"preset": "selektive"},
         (
             "preset = 'selektive': Input should be 'selective', 'typed_rules', 'progressive', 'progressive_chart', "
-            "'progressive_pseudocode', 'layered_defence', 'recent_rounds', 'reserve_tokens' or 'faithful' (Which "
-            "system of the requirements these settings start from: its figures hold where none is given here.)"
+            "'progressive_pseudocode', 'layered_defence', 'recent_rounds', 'reserve_tokens' or 'faithful' (The "
+            "set of defaults to start from. Every setting that is not given takes the preset's value.)"
         ),
     ),
     "a switch where a number is meant": (
@@ -66,8 +66,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"yaml": section("{triggers: [{kind: used_ratio, ratio: 2}]}")},
         (
             "YAML: context_compaction.triggers[0].ratio = 2: Input should be less than or equal to 1 "
-            "(Further triggers: "
-            "whichever fires first starts a compaction. Of several token triggers the lowest counts.)"
+            "(Additional triggers; the first that fires starts a compaction. Of several token triggers the lowest "
+            "counts.)"
         ),
     ),
     "a threshold of turns that is none": (
@@ -164,12 +164,13 @@ def test_what_is_wrong_is_said_with_its_place(name: str, tmp_path: Path, monkeyp
 def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
     """Several faults are told at once."""
     path = tmp_path / "agent.yaml"
-    path.write_text(section("{cooldown_s: -1, preview_tokens: 0}"), encoding="utf-8")
+    path.write_text(section("{breaker_cooldown_s: -1, preview_tokens: 0}"), encoding="utf-8")
     with pytest.raises(SettingsError) as caught:
         load_settings(path)
     said = str(caught.value)
-    assert said.startswith(f"{path}: context_compaction.cooldown_s = -1.0: Input should be greater than or equal")
-    assert f"; {path}: context_compaction.preview_tokens = 0: Input should be greater than 0" in said
+    assert said.startswith(f"{path}: context_compaction.preview_tokens = 0: Input should be greater than 0")
+    place = f"; {path}: context_compaction.breaker_cooldown_s"
+    assert f"{place} = -1.0: Input should be greater than or equal" in said
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="not UTF-8 text"):
         load_settings(path)

@@ -23,7 +23,7 @@ PROGRESSIVE: Mapping[Progressive, Callable[[Selector, Demand], Iterator[Choice]]
 def adaptive(selector: Selector, demand: Demand) -> Iterator[Choice]:
     """One choice at most; where it is not enough, `adaptive_then` says what is tried on the rest."""
     settings = selector.settings
-    kind = settings.task_type or task_type(selector.view.messages, settings.keyword_languages)
+    kind = settings.adaptive_task_type or task_type(selector.view.messages, settings.keyword_languages)
     applying = (
         replace(choice, name=name, then=settings.adaptive_then)
         for name in settings.adaptive_orders.of(kind)

@@ -20,7 +20,7 @@ def recent_rounds(selector: Selector, demand: Demand) -> Iterator[Choice]:
 def _starts(selector: Selector) -> Iterator[int]:
     """Where the part that stays begins, from the most to the least that is kept; never after the newest input."""
     view, settings = selector.view, selector.settings
-    if settings.rounds_as == "message_pairs":
+    if settings.recent_rounds_as == "message_pairs":
         answered = [index for index in selector.spoken if index != view.pending_user]
         for count in range(2 * settings.recent_rounds_keep, 0, -2):
             yield from answered[-count:][:1]

@@ -29,7 +29,7 @@ class Plan:
 
 def plans(settings: CompactionSettings) -> Iterator[Plan]:
     """Every plan from the most to the least generous; the floor yields by halves (12, 6, 3, 1)."""
-    spare = settings.keep_unread_results
+    spare = settings.tool_blocks_keep_unread
     if settings.summary_scope == "all":
         yield from dict.fromkeys((Plan(0, 0, 0, spare=spare), Plan(0, 0, 0), Plan(0, 0, 0, tight=True)))
         return

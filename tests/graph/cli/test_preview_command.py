@@ -15,7 +15,7 @@ WINDOW = 4_000
 CONFIGURED = "context_compaction:\n" + "".join(
     f"  {name}: {value}\n" for name, value in {**SMALL, "context_window": WINDOW, "trigger_ratio": 0.99}.items()
 )
-CLIPS = {"tool_result_threshold": 60, "preview_tokens": 20, "keep_unread_results": False}
+CLIPS = {"tool_result_threshold": 60, "preview_tokens": 20, "tool_blocks_keep_unread": False}
 
 
 @pytest.fixture

@@ -75,9 +75,12 @@ def test_a_trigger_in_messages_counts_all_of_them(trigger: Any, limits: list[int
     [
         (
             ("messages", 20),
-            {"strategies": ("recent_rounds",), "rounds_as": "message_pairs", "recent_rounds_keep": 10},
+            {"strategies": ("recent_rounds",), "recent_rounds_as": "message_pairs", "recent_rounds_keep": 10},
         ),
-        (("messages", 5), {"strategies": ("recent_rounds",), "rounds_as": "message_pairs", "recent_rounds_keep": 3}),
+        (
+            ("messages", 5),
+            {"strategies": ("recent_rounds",), "recent_rounds_as": "message_pairs", "recent_rounds_keep": 3},
+        ),
         (("tokens", 3_000), {"strategies": ("recent_tokens",), "recent_tokens_keep": 3_000}),
         (("fraction", 0.3), {"strategies": ("recent_tokens",), "recent_tokens_keep": 30_000}),
         (None, {"strategies": ("tool_blocks",)}),
@@ -123,7 +126,7 @@ def test_every_argument_of_theirs_is_understood_or_refused() -> None:
 
 async def test_a_trigger_in_messages_with_messages_kept(go: Drive) -> None:
     """At ten messages all but the newest four of them become a summary; the input stays beside them."""
-    graph = agent(trigger=("messages", 10), keep=("messages", 4), keep_facts=False)
+    graph = agent(trigger=("messages", 10), keep=("messages", 4), facts_beside_summary=False)
     given = [*rounds(4, 40), HumanMessage("short", id="early")]
     await go.invoke(graph, {"messages": given})
     assert verdicts(graph) == []
@@ -138,7 +141,7 @@ async def test_a_trigger_in_messages_with_messages_kept(go: Drive) -> None:
 
 async def test_a_trigger_and_a_rest_in_tokens(go: Drive) -> None:
     """Far below the window, as people have it who pay by the token."""
-    graph = agent(trigger=("tokens", 400), keep=("tokens", 120), keep_facts=False)
+    graph = agent(trigger=("tokens", 400), keep=("tokens", 120), facts_beside_summary=False)
     await go.invoke(graph, {"messages": rounds(3)[:-1]})
     assert verdicts(graph) == []
     await go.invoke(graph, said(filler(130), "large"))

@@ -44,10 +44,11 @@ def turns(settings: CompactionSettings) -> list[Count]:
 @pytest.mark.requirement("S4.25", "S4.26", "S4.27")
 @pytest.mark.parametrize("as_file", [False, True])
 def test_the_seeds_yaml_is_understood(tmp_path: Path, as_file: bool) -> None:
-    """Its six keys set six settings, from a file or its text, and the file's other sections are left alone."""
+    """Its six keys set six settings of `recent_rounds`, from a file or its text; other sections are ignored."""
     path = tmp_path / "agent.yaml"
     path.write_text(SEED, encoding="utf-8")
     expected = CompactionSettings(
+        preset="recent_rounds",
         enabled=True,
         context_window=80_000,
         trigger_ratio=0.8,
@@ -56,6 +57,20 @@ def test_the_seeds_yaml_is_understood(tmp_path: Path, as_file: bool) -> None:
         summary_max_chars=1_000,
     )
     assert load_settings(path if as_file else SEED) == load_settings(str(path)) == expected
+
+
+def test_a_name_of_one_preset_implies_it() -> None:
+    """`keep_recent_rounds` has an effect in `recent_rounds` only; a preset that any source names stands over that."""
+    weak = section("{keep_recent_rounds: 4}")
+    for found in (
+        load_settings(weak),
+        load_settings(env=env(KEEP_RECENT_ROUNDS="4")),
+        load_settings(keep_recent_rounds=4),
+    ):
+        assert found == CompactionSettings(preset="recent_rounds", recent_rounds_keep=4)
+    assert load_settings(weak, env(TRIGGER_RATIO="0.7")).preset == "recent_rounds"
+    assert load_settings(section("{preset: selective}"), keep_recent_rounds=4).preset == "selective"
+    assert load_settings(recent_rounds_keep=4).preset == "selective"
 
 
 @pytest.mark.requirement("S4.28", "S4.29", "S4.30")
@@ -131,11 +146,11 @@ def test_triggers_of_a_stronger_source_stand_over_a_weaker_threshold() -> None:
 @pytest.mark.requirement("S2.57", "S4.31")
 def test_the_order_is_run_constructor_environment_yaml_preset() -> None:
     """Each figure is taken from the strongest source that sets it."""
-    yaml = section("{preset: layered_defence, cooldown_s: 1, preview_tokens: 11, summary_retries: 1}")
-    variables = env(PREVIEW_TOKENS="22", SUMMARY_RETRIES="2", COOLDOWN_AFTER="5")
+    yaml = section("{preset: layered_defence, breaker_cooldown_s: 1, preview_tokens: 11, summary_retries: 1}")
+    variables = env(PREVIEW_TOKENS="22", SUMMARY_RETRIES="2", BREAKER_COOLDOWN_AFTER="5")
     built = load_settings(yaml, variables, summary_retries=3, context_window=9_000)
-    assert (built.preset, built.strategies, built.cooldown_s) == ("layered_defence", ("full",), 1)
-    assert (built.preview_tokens, built.cooldown_after, built.summary_retries) == (22, 5, 3)
+    assert (built.preset, built.strategies, built.breaker_cooldown_s) == ("layered_defence", ("full",), 1)
+    assert (built.preview_tokens, built.breaker_cooldown_after, built.summary_retries) == (22, 5, 3)
     run = effective(built, {"summary_retries": 4})
     assert (run.summary_retries, run.preview_tokens, run.context_window) == (4, 22, 9_000)
     assert load_settings(yaml, variables, preset="recent_rounds").strategies == ("recent_rounds",)

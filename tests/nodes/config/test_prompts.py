@@ -62,7 +62,7 @@ def test_a_prompt_asks_for_what_its_system_wants(name: PromptName, language: Lan
 @pytest.mark.requirement("S3.2", "S3.3")
 def test_the_defence_asks_for_the_goal_and_the_key_steps() -> None:
     """The user's intent, the task at hand, what was done and what was decided."""
-    system = PROMPTS[CompactionSettings(preset="layered_defence").prompts, "en"].system
+    system = PROMPTS[CompactionSettings(preset="layered_defence").summary_prompts, "en"].system
     assert "Keep the goal at the core: what the user wants in the end, and the task at hand." in system
     assert "Record the key steps: what of importance was done, and what was decided." in system
 
@@ -70,7 +70,7 @@ def test_the_defence_asks_for_the_goal_and_the_key_steps() -> None:
 @pytest.mark.requirement("S3.4", "S3.5")
 def test_the_defence_leaves_out_detail_and_keeps_the_thread() -> None:
     """Code, outputs and repetitions go; the next message follows on."""
-    system = PROMPTS[CompactionSettings(preset="layered_defence").prompts, "en"].system
+    system = PROMPTS[CompactionSettings(preset="layered_defence").summary_prompts, "en"].system
     assert "Leave out detail that nobody needs again: blocks of code, long outputs, the same call" in system
     assert "the next message must follow on the record as if nothing were missing.\n\n" in system
 
@@ -176,4 +176,4 @@ def test_a_copy_of_the_prompt_is_no_summary(name: PromptName, language: Language
 def test_an_unknown_set_is_an_error_that_names_the_known() -> None:
     """As every value of a setting is checked when it is set."""
     with pytest.raises(ValueError, match="four_points"):
-        CompactionSettings.model_validate({"prompts": "six_points"})
+        CompactionSettings.model_validate({"summary_prompts": "six_points"})

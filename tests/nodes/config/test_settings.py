@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from langgraph_compaction.nodes.config.presets import PRESETS
-from langgraph_compaction.nodes.config.settings import CompactionOverrides, CompactionSettings, effective
+from langgraph_compaction.nodes.config.settings import GROUPS, CompactionOverrides, CompactionSettings, effective
 
 FIGURES = {"preview_tokens": 200, "dialogue_rounds_keep_min": 12, "summary_mode": "always"}
 DEFAULTS = {
@@ -14,8 +14,8 @@ DEFAULTS = {
     "tool_result_threshold": 600,
     "dialogue_beyond_keep": 5,
     "summary_retries": 2,
-    "cooldown_s": 8.0,
-    "cooldown_after": 2,
+    "breaker_cooldown_s": 8.0,
+    "breaker_cooldown_after": 2,
     "emit_compaction_meta_events": False,
     "trigger_ratio": 0.8,
     "target_ratio": 0.5,
@@ -40,6 +40,35 @@ def test_every_setting_says_what_it_is() -> None:
     """Each has a description, which schemas and command line show."""
     assert [name for name, field in CompactionSettings.model_fields.items() if not field.description] == []
     assert next(iter(CompactionSettings.model_fields)) == "context_window"
+
+
+def test_the_everyday_settings_come_first() -> None:
+    """Ten of them, then the groups; a title names its group, and no setting is in two of them."""
+    first, *others = GROUPS.values()
+    assert list(first.model_fields) == [
+        "context_window",
+        "preset",
+        "enabled",
+        "trigger_ratio",
+        "target_ratio",
+        "output_reserve",
+        "summary_instructions",
+        "language",
+        "require_confirmation",
+        "recall",
+    ]
+    assert [name for group in GROUPS.values() for name in group.model_fields] == list(CompactionSettings.model_fields)
+    titles = [{str(field.title).partition(":")[0] for field in group.model_fields.values()} for group in others]
+    assert [len(words) for words in titles if not words & {"Strategies", "tool_blocks"}] == [1] * 7
+
+
+def test_a_form_shows_title_meaning_and_default() -> None:
+    """The JSON schema of the overrides has the fields in their order; the default stands in the description."""
+    shown = CompactionOverrides.model_json_schema()["properties"]
+    assert list(shown) == list(CompactionSettings.model_fields)
+    assert shown["trigger_ratio"]["title"] == "Trigger (share of the window)"
+    assert shown["trigger_ratio"]["description"].endswith("Default of the preset `selective`: 0.8.")
+    assert all(shown[name]["title"] == field.title for name, field in CompactionSettings.model_fields.items())
 
 
 def test_settings_are_frozen_json() -> None:
@@ -96,11 +125,11 @@ def test_overrides_know_every_setting_and_set_none() -> None:
 
 def test_a_runs_overrides_stand_over_the_builders_settings() -> None:
     """As a model or as a dict; what is None stays as built, zero and False do not count as None."""
-    built = CompactionSettings(context_window=1_000, require_confirmation=True, cooldown_s=3)
-    given = {"cooldown_s": 0, "require_confirmation": False, "context_window": None}
+    built = CompactionSettings(context_window=1_000, require_confirmation=True, breaker_cooldown_s=3)
+    given = {"breaker_cooldown_s": 0, "require_confirmation": False, "context_window": None}
     for overrides in (given, CompactionOverrides.model_validate(given)):
         changed = effective(built, overrides)
-        assert (changed.context_window, changed.require_confirmation, changed.cooldown_s) == (1_000, False, 0)
+        assert (changed.context_window, changed.require_confirmation, changed.breaker_cooldown_s) == (1_000, False, 0)
     assert effective(built, None) is built
     assert effective(built, CompactionOverrides()) is built
 

@@ -147,20 +147,20 @@ def pinning() -> dict[str, Any]:
     return {"messages": [first, AIMessage("I see.", id="seen"), *talk(0)["messages"]]}
 
 
-@pytest.mark.parametrize("keep_facts", [False, True])
+@pytest.mark.parametrize("facts_beside_summary", [False, True])
 @pytest.mark.parametrize("summarizer", ["digest", "model"])
-def test_pins_and_facts_outlast_three_compactions(summarizer: str, *, keep_facts: bool) -> None:
+def test_pins_and_facts_outlast_three_compactions(summarizer: str, *, facts_beside_summary: bool) -> None:
     """Beside every summary the pin stands verbatim; facts stand beside one in prose where they are asked for."""
     given = ScriptedModel(replies=[SUMMARY]) if summarizer == "model" else summarizer
-    graph = agent(calm(), given, keep_facts=keep_facts, frequency_calls=0)
+    graph = agent(calm(), given, facts_beside_summary=facts_beside_summary, breaker_frequency_calls=0)
     for number in range(3):
         graph.invoke(pinning() if number == 0 else talk(number), CONFIG)
         compact_now(graph, CONFIG)
     assert standing(graph)["epoch"] >= 3
     (summary,) = (message for message in values(graph)["messages"] if is_summary(message))
     assert summary.text.endswith("<pinned>\n- keep this\n</pinned>")
-    assert ("<facts>" in summary.text) is (keep_facts and summarizer == "model")
-    assert ("FQ8APE" in summary.text) is (keep_facts or summarizer == "digest")
+    assert ("<facts>" in summary.text) is (facts_beside_summary and summarizer == "model")
+    assert ("FQ8APE" in summary.text) is (facts_beside_summary or summarizer == "digest")
 
 
 @pytest.mark.parametrize(("lost", "verdict"), [("pins", "rejected_pin_lost"), ("facts", "rejected_facts_lost")])
@@ -171,7 +171,7 @@ def test_the_gate_requires_them(monkeypatch: pytest.MonkeyPatch, lost: str, verd
         return summary_message(*args, **{**beside, lost: None if lost == "facts" else ()})
 
     monkeypatch.setattr(engine, "summary_message", forgetful)
-    graph = agent(calm(), ScriptedModel(replies=[SUMMARY]), keep_facts=lost == "facts")
+    graph = agent(calm(), ScriptedModel(replies=[SUMMARY]), facts_beside_summary=lost == "facts")
     graph.invoke(pinning(), CONFIG)
     assert verdicts(graph)[0] == verdict
     assert "first" in [message.id for message in values(graph)["messages"]]

@@ -6,7 +6,7 @@ from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.selection.breaker import Past, held_off, in_cooldown, is_too_frequent
 
 NOW = 1_000.0
-SETTINGS = CompactionSettings(frequency_compactions=3, frequency_calls=6)
+SETTINGS = CompactionSettings(breaker_frequency_compactions=3, breaker_frequency_calls=6)
 
 
 def past(**known: Any) -> Past:
@@ -27,7 +27,7 @@ def test_a_cooldown_ends_and_never_outlasts_its_length(until: float, *, runs: bo
 
 def test_the_default_cooldown_is_eight_seconds() -> None:
     """The seed's figure."""
-    assert CompactionSettings().cooldown_s == 8.0
+    assert CompactionSettings().breaker_cooldown_s == 8.0
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_so_many_compactions_in_so_few_calls_are_too_many(
 
 def test_the_frequency_can_be_left_out() -> None:
     """No calls, no bound."""
-    settings = CompactionSettings(frequency_calls=0)
+    settings = CompactionSettings(breaker_frequency_calls=0)
     assert not is_too_frequent(past(recent=(9, 9, 9), calls=9), settings)
 
 

@@ -45,7 +45,7 @@ def demand(ceiling: int, aim: int | None = None, summary: int = 50) -> Demand:
 
 def test_the_plans_give_up_the_floor_last() -> None:
     """Five blocks and twelve rounds; then fewer blocks, then shorter fields, then fewer rounds, by halves."""
-    found = list(plans(CompactionSettings(keep_unread_results=False)))
+    found = list(plans(CompactionSettings(tool_blocks_keep_unread=False)))
     assert found[:5] == [Plan(12, 5, 5), Plan(12, 0, 5), Plan(12, 0, 2), Plan(12, 0, 1), Plan(12, 0, 1, tight=True)]
     assert list(dict.fromkeys(plan.floor for plan in found)) == [12, 6, 3, 1]
     assert found[-1] == Plan(1, 0, 1, tight=True)
@@ -60,7 +60,7 @@ def test_unread_results_stay_whole_where_they_fit() -> None:
     size = total(COUNTER, numbered(messages))
     assert selected(messages, demand(size)).clip == {}
     assert set(selected(messages, demand(size - 1)).clip) == {8}
-    assert set(selected(messages, demand(size), keep_unread_results=False).clip) == {8}
+    assert set(selected(messages, demand(size), tool_blocks_keep_unread=False).clip) == {8}
 
 
 @pytest.mark.parametrize(("floor", "floors"), [(0, [0]), (1, [1]), (2, [2, 1]), (7, [7, 3, 1])])

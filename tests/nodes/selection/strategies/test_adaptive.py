@@ -81,7 +81,7 @@ def applying(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
 def test_the_first_that_applies_is_taken(monkeypatch: pytest.MonkeyPatch, applies: str, asked: list[str]) -> None:
     """No further one is asked; where none of the order applies, there is no choice."""
     names = applying(monkeypatch, *(NAMES[letter] for letter in applies))
-    found = choices("adaptive", talk(4), task_type="code")
+    found = choices("adaptive", talk(4), adaptive_task_type="code")
     assert names == [NAMES[letter] for letter in asked]
     taken_one = asked[-1] in applies
     assert [choice.name for choice in found] == ([names[-1]] if taken_one else [])
@@ -90,7 +90,7 @@ def test_the_first_that_applies_is_taken(monkeypatch: pytest.MonkeyPatch, applie
 def test_one_that_takes_nothing_away_does_not_apply(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it names must stay: the next one is asked."""
     names = applying(monkeypatch, *NAMES.values())
-    assert choices("adaptive", [HumanMessage("the question")], task_type="code") == []
+    assert choices("adaptive", [HumanMessage("the question")], adaptive_task_type="code") == []
     assert names == ["sliding_window", "key_events", "incremental"]
 
 
@@ -108,7 +108,9 @@ def test_the_task_is_told_from_the_conversation_or_set() -> None:
     ]
     assert [choice.name for choice in choices("adaptive", [*edits, *code], **chart)] == ["key_events"]
     assert [choice.name for choice in choices("adaptive", talk(40), **chart)] == ["sliding_window"]
-    assert [choice.name for choice in choices("adaptive", talk(40), **chart, task_type="analysis")] == ["importance"]
+    assert [choice.name for choice in choices("adaptive", talk(40), **chart, adaptive_task_type="analysis")] == [
+        "importance"
+    ]
 
 
 def demand(ceiling: int) -> Demand:
@@ -138,7 +140,7 @@ def test_the_next_one_is_tried_while_the_result_is_short() -> None:
 def test_after_adaptive_only_window_and_importance_are_tried() -> None:
     """Each on what was left: thirty key events and five others, then nine of these."""
     messages = wordy(60, said=10, answered=10)
-    chart: dict[str, Any] = {"preset": "progressive_chart", "task_type": "code"}
+    chart: dict[str, Any] = {"preset": "progressive_chart", "adaptive_task_type": "code"}
     after_events = 30 * 14 + 5 * 14
     assert taken(messages, demand(after_events + 20), **chart).name == "key_events"
     found = taken(messages, demand(after_events + 19), **chart)
@@ -152,7 +154,7 @@ def test_after_adaptive_only_window_and_importance_are_tried() -> None:
 def test_where_adaptive_fails_all_four_are_tried_and_then_the_whole_is_summarized() -> None:
     """A long row of answers is no case for chunks; importance keeps five of them, key events too."""
     messages = [*talk(2)[1:], *numbered([AIMessage("I looked " + "about " * 30) for _ in range(14)])]
-    only: dict[str, Any] = {"adaptive_orders": {"unknown": ("incremental",)}, "task_type": "unknown"}
+    only: dict[str, Any] = {"adaptive_orders": {"unknown": ("incremental",)}, "adaptive_task_type": "unknown"}
     plenty = selector(messages, **only)
     before = plenty.tokens(frozenset(), {})
     assert taken(messages, demand(before - 1), **only).name == "importance"

@@ -18,7 +18,7 @@ from langgraph_compaction.nodes.selection.strategy_chain import choose
 from tests.histories import applied, asks, histories, numbered, pinned, result, text_rounds, tool_blocks, user
 from tests.nodes.selection.strategies.selecting import ANYTHING, WORDS
 
-LITERAL: dict[str, Any] = {"rounds_as": "message_pairs", "recent_rounds_keep": 3}
+LITERAL: dict[str, Any] = {"recent_rounds_as": "message_pairs", "recent_rounds_keep": 3}
 
 
 def selector(messages: Sequence[AnyMessage], **chosen: Any) -> Selector:
