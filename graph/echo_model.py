@@ -10,8 +10,8 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 
+from langgraph_compaction.nodes.conversation.message_marks import is_real_user, is_summary
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
-from langgraph_compaction.nodes.conversation.transcript import is_real_user, is_summary
 
 MOST_REPEATED = 400
 """Characters of the user's message that are repeated."""

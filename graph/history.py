@@ -12,10 +12,9 @@ from langgraph_compaction.checkpoint import CompactionRecords, LedgerRow, Unknow
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.config.presets import Preset
 from langgraph_compaction.nodes.config.settings import effective
-from langgraph_compaction.nodes.conversation.meter import meter_on
-from langgraph_compaction.nodes.conversation.sizes import sizes_of
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
+from langgraph_compaction.nodes.conversation.sizes import meter_on, sizes_of
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, total
-from langgraph_compaction.nodes.conversation.transcript import is_summary
 from langgraph_compaction.nodes.effects import Effects, arun, blocking, either, querying
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of

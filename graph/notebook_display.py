@@ -6,8 +6,8 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import texts_of
-from langgraph_compaction.nodes.conversation.transcript import is_summary
 
 from .inspector.templates import environment
 

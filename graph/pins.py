@@ -10,8 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from langgraph_compaction.nodes import SettingsError
-from langgraph_compaction.nodes.conversation.transcript import MARK, is_pinned, marks
-from langgraph_compaction.nodes.digest.required_texts import pins_in, without_pin
+from langgraph_compaction.nodes.conversation.message_marks import MARK, is_pinned, marks, pins_in, without_pin
 from langgraph_compaction.nodes.effects import Effects, arun, blocking
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.state import with_ids

@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import Before
 from langgraph_compaction.nodes import CompactionError
-from langgraph_compaction.nodes.conversation.meter import meter_on
+from langgraph_compaction.nodes.conversation.sizes import meter_on
 from langgraph_compaction.nodes.effects import Effects, arun, blocking, querying
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.undo import over_limit, tell_ledger, undone

@@ -10,7 +10,8 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 )
 
 from .compaction_request import Memory
-from .conversation.transcript import Transcript, is_summary, message_id
+from .conversation.message_marks import is_summary
+from .conversation.transcript import Transcript, message_id
 from .effects import Effects
 from .events import committed_events, emit, log, meta_event
 from .gate.invariants import Finding

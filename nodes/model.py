@@ -12,8 +12,8 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from .compaction_request import NO_REQUEST
 from .config.triggers import Marker
 from .confirm import by_hand, room_made
-from .conversation.meter import calibrated
 from .conversation.request import render
+from .conversation.sizes import calibrated
 from .conversation.tokens import total
 from .effects import Effects, either
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
@@ -22,7 +22,7 @@ from .providers.overflow import is_context_overflow, overflow_sizes
 from .runtime.ledger_io import note
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_check import check
-from .selection.marker import unmarked
+from .selection.compaction_marker import unmarked
 from .state import Usage
 
 

@@ -13,9 +13,9 @@ from langgraph_compaction.checkpoint import AttemptKey
 from .compaction_request import REQUEST, Memory, fault_of
 from .config.triggers import Command
 from .confirm import check_askable
+from .conversation.message_marks import MARK, first_inputs, marks
 from .conversation.tokens import total
-from .conversation.transcript import MARK, Transcript, marks, message_id
-from .digest.required_texts import first_inputs
+from .conversation.transcript import Transcript, message_id
 from .effects import Effects
 from .errors import EmbeddingError, MessageRefusedError
 from .events import PreCompactEvent, TriggerSource, emit, log

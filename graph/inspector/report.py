@@ -20,8 +20,8 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
     Runs,
     expand,
 )
+from langgraph_compaction.nodes.conversation.message_marks import is_pinned, is_summary
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_blocks, texts_of
-from langgraph_compaction.nodes.conversation.transcript import is_pinned, is_summary
 from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 
 from .course import Course, Moment

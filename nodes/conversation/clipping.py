@@ -10,10 +10,9 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph_compaction.checkpoint.errors import MessageError
 from langgraph_compaction.checkpoint.messages.message_codec import handle
 
-from ..text.leaves import leaves, mapped
-from .call_ids import CALL_BLOCKS
-from .tokens import MEDIA_TOKENS, TokenCounter, arguments_json, media_blocks, texts_of
-from .transcript import MARK, marks
+from ..text.nested_texts import map_texts, nested_texts
+from .message_marks import MARK, marks
+from .tokens import CALL_BLOCKS, MEDIA_TOKENS, TokenCounter, arguments_json, media_blocks, texts_of
 
 M = TypeVar("M", bound=BaseMessage)
 
@@ -140,12 +139,12 @@ def _clip_call(call: dict[str, Any], threshold: int, keep: int, counter: TokenCo
     arguments: dict[str, Any] = call["args"]
     if _size(arguments, counter) <= threshold:
         return call
-    share = _share([counter.text(leaf) for leaf in leaves(arguments)], keep)
+    share = _share([counter.text(leaf) for leaf in nested_texts(arguments)], keep)
 
     def shorten(leaf: str) -> str:
         return leaf if counter.text(leaf) <= share else clipped_text(leaf, share, counter)
 
-    short = mapped(arguments, shorten)
+    short = map_texts(arguments, shorten)
     if _size(short, counter) > threshold:  # the bulk is not in text: numbers, keys, nesting
         short = {"clipped": clipped_text(arguments_json(arguments), keep, counter)}
     return {**call, "args": short}
@@ -184,3 +183,20 @@ def _call_block(block: Any, left: list[dict[str, Any]]) -> Any:
     left.remove(call)
     as_text = isinstance(block.get(arguments), str)
     return {**block, arguments: arguments_json(call["args"]) if as_text else call["args"]}
+
+
+_END = re.compile(r"[.!?;](?=\s)|[。！？；]|(?=\n)")
+_LEAST = 0.5
+"""Share of what may stand that a cut at an end keeps; where no end comes so late, the cut is anywhere."""
+
+
+def clip_at_sentence_end(
+    text: str, *, counter: TokenCounter, tokens: int | None = None, characters: int | None = None
+) -> str:
+    """The text, or a beginning of it that holds at most so many tokens and so many characters."""
+    head = text if characters is None else text[:characters]
+    head = head if tokens is None else counter.head(head, tokens)
+    if len(head) == len(text):
+        return text
+    ends = [found.end() for found in _END.finditer(text[: len(head) + 1]) if found.end() <= len(head)]
+    return head[: ends[-1] if ends and ends[-1] >= len(head) * _LEAST else len(head)].rstrip()

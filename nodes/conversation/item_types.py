@@ -6,8 +6,9 @@ from typing import Literal
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from ..config.strategy_settings import PRIORITIES
+from .message_marks import marks
 from .tokens import TokenCounter
-from .transcript import Transcript, calls_of, marks, message_id
+from .transcript import Transcript, calls_of, message_id
 
 Segment = Literal["header", "conversation"]
 """System messages, which nothing touches, and everything else, of which items may leave."""

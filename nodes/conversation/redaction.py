@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from ..text.leaves import mapped
-from .transcript import MARK
+from ..text.nested_texts import map_texts
+from .message_marks import MARK
 
 _STRUCTURE = frozenset(
     {
@@ -56,15 +56,17 @@ class Redaction:
         change = self.hook
         extra = {key: value for key, value in message.additional_kwargs.items() if key not in _RAW_CALLS}
         update = {
-            "content": mapped(message.content, change, but=_STRUCTURE),
-            "additional_kwargs": {k: v if k == MARK else mapped(v, change, but=_STRUCTURE) for k, v in extra.items()},
+            "content": map_texts(message.content, change, but=_STRUCTURE),
+            "additional_kwargs": {
+                k: v if k == MARK else map_texts(v, change, but=_STRUCTURE) for k, v in extra.items()
+            },
         }
         if isinstance(message, AIMessage):
             for calls in ("tool_calls", "invalid_tool_calls"):
                 found = getattr(message, calls)
-                update[calls] = [{**call, "args": mapped(call["args"], change)} for call in found]
+                update[calls] = [{**call, "args": map_texts(call["args"], change)} for call in found]
         if isinstance(message, ToolMessage):
-            update["artifact"] = mapped(message.artifact, change)
+            update["artifact"] = map_texts(message.artifact, change)
         return message.model_copy(update=update)
 
 

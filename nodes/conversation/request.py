@@ -3,16 +3,17 @@
 State keeps what happened; only the request is healed. Pairing is by position, since call ids may be reused.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, cast
 
-from langchain_core.messages import AnyMessage, HumanMessage, InvalidToolCall, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, InvalidToolCall, ToolCall, ToolMessage
 
 from ..text.quoting import ELLIPSIS, one_line, quoted
-from .call_ids import distinct
-from .sendable_message import sendable
-from .transcript import ToolBlock, Transcript, all_calls
+from .message_marks import marks
+from .tokens import CALL_BLOCKS, arguments_json
+from .transcript import ToolBlock, Transcript, all_calls, calls_of
 
 Call = ToolCall | InvalidToolCall
 
@@ -97,3 +98,157 @@ def _joined(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 def _blocks(message: AnyMessage) -> list[str | dict[str, Any]]:
     content = cast("str | list[str | dict[str, Any]]", message.content)
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+BLANK = "[an empty message]"
+"""Stands in the request where a user message says nothing."""
+
+NAMELESS = "unknown"
+"""Stands in the request where a malformed call names no tool."""
+
+RAW_ARGUMENTS = "__raw__"
+"""The one argument under which a malformed call carries the text that is no JSON."""
+
+THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
+"""Blocks of content that a model said to itself."""
+
+
+def sendable(message: AnyMessage) -> AnyMessage | None:
+    """The message, a mended copy where a provider would refuse it, or `None` where there is nothing to send.
+
+    It does not depend on the messages around it. Assistant turns that say and call nothing, or that broke off
+    while the model was still thinking, are not sent; nor is a person's command to us.
+    """
+    if not isinstance(message, AIMessage | HumanMessage | ToolMessage):
+        return message
+    if marks(message).get("command"):
+        return None
+    if isinstance(message, AIMessage):
+        message = with_calls(message, [*message.tool_calls, *map(_well_formed, message.invalid_tool_calls)])
+    said = _said(message.content)
+    if isinstance(message, AIMessage) and not calls_of(message) and not any(map(_is_no_thought, said)):
+        return None
+    if isinstance(message, HumanMessage):
+        said = said or BLANK
+    return message if said == message.content else message.model_copy(update={"content": said})
+
+
+def _well_formed(call: InvalidToolCall) -> ToolCall:
+    arguments: dict[str, Any] = {RAW_ARGUMENTS: call["args"]} if call["args"] else {}
+    return ToolCall(name=call["name"] or NAMELESS, args=arguments, id=call["id"], type="tool_call")
+
+
+def _said(content: str | list[str | dict[Any, Any]]) -> str | list[str | dict[Any, Any]]:
+    """The content without its blank texts; nothing is the empty text."""
+    if isinstance(content, str):
+        return "" if content.isspace() else content
+    return [block for block in content if not _is_blank(block)] or ""
+
+
+def _is_blank(block: str | dict[str, Any]) -> bool:
+    text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else block
+    return isinstance(text, str) and not text.strip()
+
+
+def _is_no_thought(block: str | dict[str, Any]) -> bool:
+    return isinstance(block, str) or block.get("type") not in THOUGHTS
+
+
+LONGEST = 40
+"""Characters that a call id may have."""
+
+_STEM = 32
+"""Characters of an id that are never replaced by a number; ids that begin alike are numbered together."""
+
+
+def distinct(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """A healed request in which no call id stands twice; messages whose ids are in order are the very same.
+
+    The first call of an id keeps it. What stands before a call decides, so that the request of a conversation
+    that goes on begins as it did before.
+    """
+    ids = _Ids()
+    answered: deque[str] = deque()
+    sent: list[AnyMessage] = []
+    for message in messages:
+        if isinstance(message, ToolMessage) and answered:
+            sent.append(_answering(message, answered.popleft()))
+            continue
+        answered = deque(ids.give(call_id) for call_id, _ in calls_of(message))
+        sent.append(_renamed(message, answered) if isinstance(message, AIMessage) else message)
+    return sent
+
+
+class _Ids:
+    """Gives each call of a request an id of its own."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+        self._last: dict[str, int] = {}
+
+    def give(self, wanted: str | None) -> str:
+        """The id that is wanted, if it can be had; else the nearest one that is free."""
+        base = (wanted or "call")[:LONGEST]
+        found, stem = base, base[:_STEM]
+        while found in self._given:
+            number = self._last[stem] = self._last.get(stem, 1) + 1
+            suffix = f"-{number}"
+            found = base[: LONGEST - len(suffix)] + suffix
+        self._given.add(found)
+        return found
+
+
+def _answering(message: ToolMessage, call_id: str) -> ToolMessage:
+    same = message.tool_call_id == call_id
+    return message if same else message.model_copy(update={"tool_call_id": call_id})
+
+
+def _renamed(message: AIMessage, ids: Sequence[str]) -> AIMessage:
+    if [call["id"] for call in message.tool_calls] == list(ids):
+        return message
+    calls = [cast("ToolCall", {**call, "id": name}) for call, name in zip(message.tool_calls, ids, strict=True)]
+    return with_calls(message, calls)
+
+
+def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
+    """The message with these calls in place of its own, one for one, in its content too; itself where all is so.
+
+    A block of content that holds a call which the message does not make is left out, and so is a raw copy of
+    calls that are others now: nothing answers them.
+    """
+    own = all_calls(message)
+    changes = list(zip(own, calls, strict=True))
+    content = message.content
+    if not isinstance(content, str):
+        content = [kept for block in content if (kept := _content_block(block, changes)) is not None]
+    raw = message.additional_kwargs
+    if content == message.content and list(calls) == list(own) and (own or _RAW_CALLS not in raw):
+        return message
+    kwargs = {key: value for key, value in raw.items() if key != _RAW_CALLS}
+    update = {"content": content, "tool_calls": list(calls), "invalid_tool_calls": [], "additional_kwargs": kwargs}
+    return message.model_copy(update=update)
+
+
+def _content_block(
+    block: str | dict[str, Any], changes: list[tuple[ToolCall | InvalidToolCall, ToolCall]]
+) -> str | dict[str, Any] | None:
+    """The block as its call now is, found by the id it had; `None` where the message makes no such call."""
+    if not isinstance(block, dict):
+        return block
+    call_id, arguments = CALL_BLOCKS.get(block.get("type") or "", ("", ""))
+    if call_id not in block:
+        return block
+    change = next((change for change in changes if change[0].get("id") == block[call_id]), None)
+    if change is None:
+        return None
+    changes.remove(change)
+    was, call = change
+    if was["args"] is call["args"]:
+        return {**block, call_id: call["id"]}
+    if arguments == "args":
+        return {**call, "type": "tool_call"}
+    said = arguments_json(call["args"]) if arguments == "arguments" else call["args"]
+    return {**block, call_id: call["id"], "name": call["name"], arguments: said}
+
+
+_RAW_CALLS = "tool_calls"

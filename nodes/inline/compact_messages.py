@@ -12,9 +12,9 @@ from langgraph_compaction.checkpoint import CompactionRecords, Database
 
 from ..config.presets import Preset
 from ..config.settings import CompactionSettings, effective
-from ..conversation.earlier_summary import absorbed
-from ..conversation.meter import Meter
-from ..conversation.transcript import Transcript, is_summary
+from ..conversation.message_marks import earlier_summary, is_summary
+from ..conversation.sizes import Meter
+from ..conversation.transcript import Transcript
 from ..effects import Effects, arun, blocking, run
 from ..errors import InvalidMessagesError, SettingsError
 from ..events import saved_ratio
@@ -161,7 +161,7 @@ def _compact(
     context = yield from run_nodes(context, "selective_compaction")
     after, known = context.messages, {message.id for message in given}
     summary = next((message for message in after if is_summary(message) and message.id not in known), None)
-    text = None if summary is None else absorbed([summary]).body
+    text = None if summary is None else earlier_summary([summary]).body
     last = context.compaction.get("last") or {}
     return _result(given, after, text, meter, last.get("verdict", "noop"))
 

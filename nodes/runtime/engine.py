@@ -13,12 +13,11 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from ..compaction_request import WISHES
 from ..config.settings import CompactionSettings
 from ..config.summary_format import USUAL, Shape
-from ..conversation.earlier_summary import absorbed
-from ..conversation.meter import Meter
+from ..conversation.message_marks import earlier_summary, is_summary, pinned_texts
 from ..conversation.redaction import Redaction
-from ..conversation.sizes import Sizes
-from ..conversation.transcript import Transcript, is_summary, message_id
-from ..digest.required_texts import NO_FACTS, Facts, facts_of, pinned_texts
+from ..conversation.sizes import Meter, Sizes
+from ..conversation.transcript import Transcript, message_id
+from ..digest.digest import NO_FACTS, Facts, facts_of
 from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, prove
 from ..selection.hiding import hide
@@ -243,7 +242,7 @@ def beside(
     if budget < LEAST_FACTS:
         return always
     old = [call.redacted(message) for message in leaving if not is_summary(message)]
-    earlier = absorbed(leaving)
+    earlier = earlier_summary(leaving)
     facts = facts_of(old, earlier.facts or earlier.record, budget=budget, counter=call.meter.counter)
     return replace(always, facts=facts)
 

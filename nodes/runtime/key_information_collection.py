@@ -9,8 +9,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
 
-from ..conversation.transcript import is_pinned, is_real_user
-from ..digest.required_texts import first_inputs
+from ..conversation.message_marks import first_inputs, is_pinned, is_real_user
 from ..effects import Effects, either, querying
 from ..events import KeyInformationEvent, emit, log
 from ..state import EMBEDDED

@@ -22,7 +22,8 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 )
 
 from ..conversation.clipping import told_handle
-from ..conversation.transcript import MARK, marks, message_id
+from ..conversation.message_marks import MARK, marks
+from ..conversation.transcript import message_id
 from ..effects import Effects, querying
 from ..events import log
 from ..state import Draft

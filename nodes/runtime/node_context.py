@@ -20,9 +20,8 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 
 from ..compaction_request import REQUEST, Memory
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
-from ..conversation.meter import Meter
 from ..conversation.request import stand_ins
-from ..conversation.sizes import Sizes
+from ..conversation.sizes import Meter, Sizes
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
 from ..effects import Effects, arun, blocking, run

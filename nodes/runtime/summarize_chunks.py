@@ -9,9 +9,9 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from ..config.prompts import PROMPTS
-from ..conversation.earlier_summary import Earlier, absorbed
+from ..conversation.clipping import clip_at_sentence_end
+from ..conversation.message_marks import EarlierSummary, earlier_summary
 from ..conversation.transcript import message_id
-from ..conversation.truncation import within
 from ..effects import Effects
 from ..gate.invariants import Finding
 from ..gate.substance import says_too_little
@@ -74,9 +74,9 @@ class Work:
     clip: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
     """By id, what stays shortened."""
 
-    def earlier(self) -> Earlier:
+    def earlier(self) -> EarlierSummary:
         """What the earlier summary hands on."""
-        return absorbed([self.messages[index] for index in sorted(self.drop)])
+        return earlier_summary([self.messages[index] for index in sorted(self.drop)])
 
     def old(self) -> list[AnyMessage]:
         """The originals of what leaves, redacted."""
@@ -104,7 +104,7 @@ class Work:
         tokens = self.call.settings.summary_input_tokens or self.call.sizes.window * 3 // 4
         return max(1, self.call.meter.unscaled(tokens))
 
-    def request(self, part: Chunk, earlier: Earlier, body: str) -> SummaryRequest:
+    def request(self, part: Chunk, earlier: EarlierSummary, body: str) -> SummaryRequest:
         """The request about one chunk, on top of the summary so far."""
         settings = self.call.settings
         return SummaryRequest(
@@ -151,7 +151,7 @@ def summarize(work: Work) -> Effects[WrittenSummary]:
             return replace(written, finding=Finding("rejected_insufficient", "no_smaller_pieces"))
         texts: list[str] = []
         for part in parts:
-            request = work.request(part, Earlier(), "")
+            request = work.request(part, EarlierSummary(), "")
             written = yield from _ask(work, request, written, most=MOST * work.budget)
             if written.finding:
                 return written
@@ -171,7 +171,9 @@ def limited(work: Work, written: WrittenSummary) -> WrittenSummary:
     """The summary cut to the size that the settings allow."""
     settings, counter = work.call.settings, work.call.meter.counter
     most, characters = settings.summary_max_tokens, settings.summary_max_chars
-    return replace(written, body=within(written.body, counter=counter, tokens=most, characters=characters))
+    return replace(
+        written, body=clip_at_sentence_end(written.body, counter=counter, tokens=most, characters=characters)
+    )
 
 
 def seen_of(parts: Sequence[Chunk]) -> dict[str, Any]:

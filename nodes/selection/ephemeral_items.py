@@ -7,7 +7,8 @@ from langchain_core.messages import HumanMessage, ToolMessage
 
 from ..conversation.clipping import clip_result
 from ..conversation.item_types import unread
-from ..conversation.transcript import Transcript, calls_of, is_real_user, is_summary, marks
+from ..conversation.message_marks import is_real_user, is_summary, marks
+from ..conversation.transcript import Transcript, calls_of
 from .selector import Choice, Selector
 
 

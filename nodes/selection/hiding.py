@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from ..conversation.transcript import is_summary
+from ..conversation.message_marks import is_summary
 from .selector import Demand, Selection, Selector
 from .strategy_chain import forced
 

@@ -10,15 +10,41 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from ..config.settings import CompactionSettings
 from ..conversation.clipping import clip_calls, clip_result, clip_said
 from ..conversation.item_types import is_skill
-from ..conversation.meter import Meter
-from ..conversation.transcript import Transcript, all_calls, calls_of, is_pinned, is_summary
-from ..digest.required_texts import pins_in
+from ..conversation.message_marks import is_pinned, is_summary, pins_in
+from ..conversation.sizes import Meter
+from ..conversation.transcript import Transcript, all_calls, calls_of
 from ..events import Counts
-from .demand import Demand
-
-__all__ = ["LEAST_PREVIEW", "Choice", "Counts", "Demand", "Selection", "Selector"]
 
 LEAST_PREVIEW = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """What the result of a selection has to reach, in tokens of the whole request."""
+
+    before: int
+    """What the request holds now."""
+    ceiling: int
+    """Must stay at or under this, summary included."""
+    aim: int
+    """Worked towards once the floor has to yield."""
+    summary: int
+    """What is kept free for the summary."""
+    least: int = 0
+    """The least that a summary needs, for a strategy that divides the room by itself."""
+    messages: int | None = None
+    """Most messages in view, where it was their number that fired; the summary is one of them."""
+    summarize_all: bool = False
+    """Whether the whole conversation is to be summarized, whatever the strategies would keep."""
+    must_fit: bool = False
+    """Whether the request cannot be sent as it is: it is over the limit, or the provider has refused it."""
+    step_notice: int = 0
+    """What the summary takes besides where it stands for a step that the model waits for."""
+
+    @property
+    def roomy(self) -> int:
+        """What a result with the full floor must not exceed, or the next turn would compact again."""
+        return self.ceiling - (self.ceiling - self.aim) // 3
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from html import escape, unescape
 from langchain_core.messages import AnyMessage
 
 from ..config.settings import CompactionSettings
+from ..conversation.message_marks import is_real_user, is_summary, marks
 from ..conversation.tokens import TokenCounter
-from ..conversation.transcript import is_real_user, is_summary, marks
 
 ORDER = ("goal", "pins", "memories", "git_diff", "tasks")
 """The order in which key information stands; an application's own follows in the order of the setting."""

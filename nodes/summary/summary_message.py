@@ -10,11 +10,11 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from ..config.head_and_tail import InputGuard
 from ..config.summary_format import USUAL, Shape, step_line
 from ..conversation.clipping import recall_line
-from ..conversation.sendable_message import THOUGHTS
+from ..conversation.message_marks import MARK, SUMMARY_KIND, is_summary, marks
+from ..conversation.request import THOUGHTS
 from ..conversation.tokens import TokenCounter, call_texts, texts_of
-from ..conversation.transcript import MARK, SUMMARY_KIND, is_summary, marks, message_id
-from ..digest.digest import digest
-from ..digest.required_texts import Facts
+from ..conversation.transcript import message_id
+from ..digest.digest import Facts, digest
 from ..gate.invariants import Finding
 from ..gate.reply_form import IN_TAGS, Contract, not_a_summary
 from .key_information_text import blocks

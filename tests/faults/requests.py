@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.tools import tool
 
 from langgraph_compaction.graph import UnknownWindowError, compact_now, create_compacting_agent, records_of
-from langgraph_compaction.nodes.conversation.transcript import marks
+from langgraph_compaction.nodes.conversation.message_marks import marks
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, copying, texts, usage
 from tests.faults.stage import NEEDLE, Stage, scenario
 from tests.graph.harness import CONFIG, Drive, agent, filler, full, request_tokens, rounds, said, tool_block, verdicts

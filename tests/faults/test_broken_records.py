@@ -8,7 +8,7 @@ from langgraph.types import Overwrite
 
 from langgraph_compaction.graph import ContextExhaustedError, MessageRefusedError, records_of, transcript
 from langgraph_compaction.nodes import Redaction
-from langgraph_compaction.nodes.conversation.transcript import marks
+from langgraph_compaction.nodes.conversation.message_marks import marks
 from langgraph_compaction.nodes.testing import ScriptedModel, failing_records, texts, usage
 from tests.graph.harness import (
     CONFIG,

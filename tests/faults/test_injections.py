@@ -15,9 +15,8 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.nodes.config.summary_format import FRAME
-from langgraph_compaction.nodes.conversation.transcript import is_summary, marks
-from langgraph_compaction.nodes.digest.codec import unpack
-from langgraph_compaction.nodes.digest.model import Entry
+from langgraph_compaction.nodes.conversation.message_marks import is_summary, marks
+from langgraph_compaction.nodes.digest.model import Entry, unpack
 from langgraph_compaction.nodes.summary.summary_message import PINNED, summary_message
 from tests.fakes import ScriptedModel, usage
 from tests.graph.harness import CONFIG, agent, events, ledger, standing, values

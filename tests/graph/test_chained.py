@@ -10,7 +10,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 )
 from langgraph_compaction.graph import records_of, transcript
 from langgraph_compaction.nodes import testing
-from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import CONFIG, Drive, agent, filler, frozen, full, said, standing, values
 

@@ -14,7 +14,7 @@ from langgraph_compaction.graph import (
     transcript,
 )
 from langgraph_compaction.nodes.config.triggers import Command
-from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,

@@ -30,7 +30,7 @@ from langgraph_compaction.graph import (
     create_compaction_graph,
 )
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from langgraph_compaction.nodes.conversation.encodings import offline_encoding
+from langgraph_compaction.nodes.conversation.tokens import offline_encoding
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, filler, said
 

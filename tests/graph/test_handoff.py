@@ -21,7 +21,7 @@ from langgraph_compaction.graph import (
     records_of,
     transcript,
 )
-from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts, usage
 from tests.graph.harness import (
     CONFIG,

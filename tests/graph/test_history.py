@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from langgraph_compaction.checkpoint import Database, SQLAlchemySaver, UnknownAttemptError
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.graph import diff, forget, history, preview, records_of, show, undo
-from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, agent, filler, frozen, full, said, standing, tool_block, values
 

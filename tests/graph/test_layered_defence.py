@@ -11,8 +11,8 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.config.prompts import PROMPTS
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.sizes import sizes_of
-from langgraph_compaction.nodes.conversation.transcript import is_summary
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,

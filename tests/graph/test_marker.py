@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.types import Command
 
-from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, calls, usage
 from tests.graph.harness import (
     CONFIG,

@@ -6,7 +6,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.nodes import Choice, Demand, Selector
-from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, SMALL, SUMMARY, WORDS, filler, ledger, tool_block, values
 

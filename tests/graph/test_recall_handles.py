@@ -12,8 +12,8 @@ from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.graph import recall
 from langgraph_compaction.nodes import compact_messages
 from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.conversation.transcript import is_summary
 from langgraph_compaction.nodes.runtime.engine import ANY_ID
 from langgraph_compaction.nodes.summary.summary_message import EARLIER_HANDLES, summary_message
 from tests.fakes import ScriptedModel

@@ -8,7 +8,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 )
 from langgraph_compaction.graph import SettingsError, arecall, recall
 from langgraph_compaction.nodes import CompactionSettings, Redaction
-from langgraph_compaction.nodes.conversation.transcript import MARK
+from langgraph_compaction.nodes.conversation.message_marks import MARK
 from langgraph_compaction.nodes.summary.recall_answer import NOTHING
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (

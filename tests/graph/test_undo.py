@@ -19,7 +19,7 @@ from langgraph_compaction.graph import (
     transcript,
     undo,
 )
-from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,

@@ -10,7 +10,7 @@ from langgraph.types import Command
 
 from langgraph_compaction.graph import CompactionSettings, acompact_now, compact_now, create_compacting_agent, preview
 from langgraph_compaction.nodes.config.triggers import Count
-from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, claude, gpt, sized_as
 from tests.graph.harness import (
     CONFIG,

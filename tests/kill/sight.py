@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_compaction.checkpoint import LedgerRow
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.graph import records_of, transcript
-from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.kill.world import CONFIG, World
 
 Said = list[tuple[str, str, str]]

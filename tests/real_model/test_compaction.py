@@ -6,7 +6,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent, records_of, transcript
-from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 
 CONFIG: dict[str, Any] = {"configurable": {"thread_id": "real"}}
 NOTE = "Note {0}: the invoice INV-{0}77 for Mrs Alder was paid on the {0}th of May, and she likes green tea. "

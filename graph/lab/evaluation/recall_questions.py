@@ -21,7 +21,7 @@ from functools import cached_property
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolCall
 
-from langgraph_compaction.nodes.conversation.transcript import is_real_user
+from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 
 from .survival import FILLER, NEAR, Cut, asked, beside, holds, leaves, listed, text_of
 

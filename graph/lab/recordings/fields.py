@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import ToolCall
 from langchain_core.messages.tool import tool_call
 
-from langgraph_compaction.nodes.conversation.sendable_message import RAW_ARGUMENTS
+from langgraph_compaction.nodes.conversation.request import RAW_ARGUMENTS
 
 from .recording import RecordingError
 

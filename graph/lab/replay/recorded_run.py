@@ -15,8 +15,9 @@ from langgraph.prebuilt import ToolNode
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
+from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
-from langgraph_compaction.nodes.conversation.transcript import calls_of, is_real_user
+from langgraph_compaction.nodes.conversation.transcript import calls_of
 
 from ...builder import Graph, create_compacting_agent
 from ...window_usage import standing

@@ -1,15 +1,21 @@
 """`adaptive`: the first strategy that applies, in the order of the task's type."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from ...config.strategy_settings import Progressive
+from langchain_core.messages import AIMessage, AnyMessage
+
+from ...config.prompts import Language
+from ...config.strategy_settings import Progressive, TaskType
+from ...conversation.message_marks import is_real_user
+from ...conversation.transcript import calls_of
 from ..selector import Choice, Demand, Selector
-from ..task_type import task_type
 from .importance import importance
 from .incremental import incremental
 from .key_events import key_events
+from .keywords import ANALYSIS, ANALYSIS_TOOLS, CODE, CODE_TOOLS, Words, said
 from .sliding_window import sliding_window
 
 PROGRESSIVE: Mapping[Progressive, Callable[[Selector, Demand], Iterator[Choice]]] = {
@@ -18,6 +24,11 @@ PROGRESSIVE: Mapping[Progressive, Callable[[Selector, Demand], Iterator[Choice]]
     "key_events": key_events,
     "incremental": incremental,
 }
+
+SHORT_INPUT = 200
+"""Characters under which what a person says is talk."""
+
+_PART = re.compile(r"[a-z]+|[A-Z][a-z]*")
 
 
 def adaptive(selector: Selector, demand: Demand) -> Iterator[Choice]:
@@ -31,3 +42,32 @@ def adaptive(selector: Selector, demand: Demand) -> Iterator[Choice]:
         if selector.closed(demand, choice).drop
     )
     yield from islice(applying, 1)
+
+
+def task_type(messages: Sequence[AnyMessage], languages: Sequence[Language] = ("en", "zh")) -> TaskType:
+    """The kind that most messages speak for; `mixed` where several do equally, `unknown` where none does.
+
+    A message counts once for a kind: by its calls' names, or by its words where a person or the model says them.
+    """
+    counts: dict[TaskType, int] = {
+        "code": sum(_is(message, CODE_TOOLS, CODE, languages) for message in messages),
+        "analysis": sum(_is(message, ANALYSIS_TOOLS, ANALYSIS, languages) for message in messages),
+        "conversation": sum(is_real_user(message) and len(message.text) < SHORT_INPUT for message in messages),
+    }
+    most = max(counts.values())
+    leading: list[TaskType] = [kind for kind, count in counts.items() if count == most]
+    if not most:
+        return "unknown"
+    return leading[0] if len(leading) == 1 else "mixed"
+
+
+def _is(message: AnyMessage, tools: Words, words: Words, languages: Sequence[Language]) -> bool:
+    if any(tools.within(_parts(name), ["en"]) for _, name in calls_of(message)):
+        return True
+    speaks = is_real_user(message) or isinstance(message, AIMessage)
+    return speaks and words.within(said(message), languages)
+
+
+def _parts(name: str) -> str:
+    """The words of a tool's name apart: `edit_file` and `editFile` have two."""
+    return " ".join(_PART.findall(name)).lower()

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from ...conversation.clipping import clipped_to
-from ...conversation.earlier_summary import absorbed
+from ...conversation.message_marks import earlier_summary, is_summary
 from ...conversation.tokens import texts_of
-from ...conversation.transcript import is_summary
 from ...digest.digest import Weighed, digest, weighed
 from ...digest.model import Section
 from ..selector import LEAST_PREVIEW, Choice, Demand, Selector
@@ -92,7 +91,7 @@ def _starts(selector: Selector, demand: Demand) -> Iterator[int]:
 def _weighed(selector: Selector) -> list[tuple[int, Weighed]]:
     """What a digest of everything would choose from, with the index of its message; -1 for an earlier digest's."""
     messages = selector.view.messages
-    earlier = absorbed([message for message in messages if is_summary(message)])
+    earlier = earlier_summary([message for message in messages if is_summary(message)])
     place = [index for index, message in enumerate(messages) if not is_summary(message)]
     found = weighed([messages[index] for index in place], previous=earlier.record or earlier.facts)
     return [(place[entry.at] if entry.at >= 0 else -1, entry) for entry in found]

@@ -6,7 +6,7 @@ from typing import cast
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 
 from ...config.settings import CompactionSettings
-from ...conversation.transcript import is_real_user, is_summary
+from ...conversation.message_marks import is_real_user, is_summary
 from ..selector import Choice, Demand, Selector
 from .keywords import CALLING, DONE, KEYWORDS, TROUBLE, WEIGHTY, Words, said
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from langchain_core.messages import AnyMessage
 
 from ...config.settings import CompactionSettings
-from ...conversation.transcript import calls_of, is_real_user
+from ...conversation.message_marks import is_real_user
+from ...conversation.transcript import calls_of
 from ..selector import Choice, Demand, Selector
 from .importance import leaving
 from .keywords import CALLING, DECISION, EXECUTION, PROBLEM, STARTED_OR_DONE, USERS_MARK, said

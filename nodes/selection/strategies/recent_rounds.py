@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ..selector import Choice, Demand, Selector
-from .shrinking import shrunk
+from .tool_blocks import shrunk
 
 
 def recent_rounds(selector: Selector, demand: Demand) -> Iterator[Choice]:

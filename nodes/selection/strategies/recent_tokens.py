@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from langchain_core.messages import ToolMessage
 
 from ..selector import Choice, Demand, Selector
-from .shrinking import shrunk
+from .tool_blocks import shrunk
 
 
 def recent_tokens(selector: Selector, demand: Demand) -> Iterator[Choice]:

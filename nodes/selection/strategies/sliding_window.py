@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from langchain_core.messages import AIMessage
 
-from ...conversation.transcript import is_summary
+from ...conversation.message_marks import is_summary
 from ..selector import Choice, Demand, Selector
 
 

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 
 from ...config.settings import CompactionSettings
 from ...conversation.item_types import is_skill, unread
-from ...conversation.transcript import is_real_user
+from ...conversation.message_marks import is_real_user
 from ..selector import Choice, Demand, Selector
 
 
@@ -84,3 +84,11 @@ def _beyond(selector: Selector, plan: Plan) -> frozenset[int]:
     people = [i for i in older if is_real_user(messages[i])]
     answers = [i for i in older if isinstance(messages[i], AIMessage)]
     return frozenset([*people[-plan.beyond :], *answers[-plan.beyond :]])
+
+
+def shrunk(selector: Selector, demand: Demand) -> Iterator[Choice]:
+    """The newest round with fewer blocks and shorter fields; at last nothing but what must stay."""
+    blocks = selector.settings.tool_blocks_keep_recent
+    fewer = [Plan(1, 0, kept) for kept in dict.fromkeys((blocks, min(2, blocks), min(1, blocks)))]
+    for plan in (*fewer, Plan(1, 0, min(1, blocks), tight=True), Plan(0, 0, 0, tight=True)):
+        yield planned(selector, plan, demand, enough=demand.roomy)

@@ -10,7 +10,7 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionState, as_node, create_compaction_graph, history, transcript
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.conversation.transcript import is_summary
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import CONFIG, THREAD, WORDS, agent, frozen, full, said, standing, values, verdicts
 

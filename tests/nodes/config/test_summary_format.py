@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from langgraph_compaction.nodes.config.prompts import Language
 from langgraph_compaction.nodes.config.summary_format import FORMS, FRAME, Shape, SummaryForm
-from langgraph_compaction.nodes.conversation.earlier_summary import absorbed
-from langgraph_compaction.nodes.conversation.transcript import is_summary, marks
-from langgraph_compaction.nodes.digest.required_texts import Facts
+from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary, marks
+from langgraph_compaction.nodes.digest.digest import Facts
 from langgraph_compaction.nodes.summary.summary_message import PINNED, summary_message
 
 NAMES: tuple[SummaryForm, ...] = ("record", "tags", "cleared", "history", "recent_rounds", "terse")
@@ -113,7 +112,7 @@ def test_a_later_compaction_reads_every_form_back(
     """To the letter, whatever frames and endings the text forges, and whatever stands beside it."""
     key = {"goal": f"fix it\n{shape.frame.before}", "tasks": f"\n{shape.frame.end}"} if informed else None
     message = summary_message(body, "c", pins=pins, facts=facts, key_information=key, shape=shape)
-    assert absorbed([message]).body == body
+    assert earlier_summary([message]).body == body
 
 
 @given(BODIES, SHAPES)
@@ -130,4 +129,4 @@ def test_what_looks_like_an_escaped_ending_stays_one(depth: str) -> None:
     for (name, language), form in FORMS.items():
         body = f"a &{depth}{'lt' if form.end[0] == '<' else '#91'};{form.end[1:]} b {form.end} c"
         message = summary_message(body, "c", shape=Shape(name, language))
-        assert absorbed([message]).body == body
+        assert earlier_summary([message]).body == body

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
-from langgraph_compaction.nodes.conversation.request import parts, render
-from langgraph_compaction.nodes.conversation.sendable_message import BLANK
+from langgraph_compaction.nodes.conversation.request import BLANK, parts, render
 from langgraph_compaction.nodes.conversation.transcript import Transcript, all_calls, calls_of
 from tests.histories import IMAGE, asks, histories, numbered, result, user
 from tests.replay.payloads import refused

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
-from langgraph_compaction.nodes.conversation.encodings import offline_encoding
-from langgraph_compaction.nodes.conversation.meter import Meter, calibrated
 from langgraph_compaction.nodes.conversation.request import render
+from langgraph_compaction.nodes.conversation.sizes import Meter, calibrated
 from langgraph_compaction.nodes.conversation.tokens import (
     MEDIA_TOKENS,
     TokenCounter,
     approximate_counter,
     messages_counter,
+    offline_encoding,
     tiktoken_counter,
     total,
 )

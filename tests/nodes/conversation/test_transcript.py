@@ -1,7 +1,8 @@
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from langgraph_compaction.nodes.conversation.transcript import ToolBlock, Transcript, is_real_user, is_summary, marks
+from langgraph_compaction.nodes.conversation.message_marks import is_real_user, is_summary, marks
+from langgraph_compaction.nodes.conversation.transcript import ToolBlock, Transcript
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import asks, meta, numbered, result, user
 

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph_compaction.nodes.digest.facts import facts
 from langgraph_compaction.nodes.digest.model import Entry
 from langgraph_compaction.nodes.digest.render import page
-from langgraph_compaction.nodes.digest.rules import FIRM, MILD, STRONG, rules_of
+from langgraph_compaction.nodes.digest.rules_and_requests import FIRM, MILD, STRONG, rules_of
 from langgraph_compaction.nodes.digest.value_extraction import sightings
 from langgraph_compaction.nodes.text.identifiers import identifiers
 from tests.histories import asks, meta, result

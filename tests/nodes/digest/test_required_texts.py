@@ -7,9 +7,8 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.graph import compact_now
-from langgraph_compaction.nodes.conversation.earlier_summary import absorbed
-from langgraph_compaction.nodes.conversation.transcript import is_summary
-from langgraph_compaction.nodes.digest.required_texts import NO_FACTS, facts_of, pinned_texts, pins_in
+from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary, pinned_texts, pins_in
+from langgraph_compaction.nodes.digest.digest import NO_FACTS, facts_of
 from langgraph_compaction.nodes.runtime import engine
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.fakes import ScriptedModel
@@ -130,7 +129,7 @@ def test_facts_are_carried_over_three_summaries() -> None:
     """The record beside a summary in prose is what the next facts absorb."""
     facts = NO_FACTS
     for number in range(3):
-        earlier = absorbed([summary_message("prose", f"c{number}", facts=facts)])
+        earlier = earlier_summary([summary_message("prose", f"c{number}", facts=facts)])
         facts = facts_of(known(f"FQ8AP{number}"), earlier.facts, budget=60, counter=WORDS)
     assert [f"FQ8AP{number}" in facts.text for number in range(3)] == [True] * 3
 

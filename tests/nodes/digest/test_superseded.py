@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.digest.digest import Digest, digest
-from langgraph_compaction.nodes.digest.superseded import MARK
+from langgraph_compaction.nodes.digest.facts import MARK
 from tests.histories import asks, result
 
 COUNTER = tiktoken_counter()

@@ -7,9 +7,8 @@ import pytest
 from langchain_core.messages import AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
-from langgraph_compaction.nodes.conversation.meter import Meter
 from langgraph_compaction.nodes.conversation.redaction import Redaction
-from langgraph_compaction.nodes.conversation.sizes import sizes_of
+from langgraph_compaction.nodes.conversation.sizes import Meter, sizes_of
 from langgraph_compaction.nodes.effects import run
 from langgraph_compaction.nodes.runtime.engine import Call
 from langgraph_compaction.nodes.runtime.sections import LEAST_SECTION, summarize_by_sections

@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_compaction.nodes import CompactionSettings, compact_messages
-from langgraph_compaction.nodes.conversation.earlier_summary import absorbed
-from langgraph_compaction.nodes.conversation.transcript import MARK
-from langgraph_compaction.nodes.digest.required_texts import first_inputs, pins_in, without_pin
+from langgraph_compaction.nodes.conversation.message_marks import (
+    MARK,
+    earlier_summary,
+    first_inputs,
+    pins_in,
+    without_pin,
+)
 from langgraph_compaction.nodes.runtime.engine import Beside, Call, demand, frame, summary_budget
 from langgraph_compaction.nodes.runtime.key_information_room import bare, foreseen
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
@@ -62,7 +66,7 @@ def test_a_summary_is_read_back_whatever_stands_beside_it(key: dict[str, str], p
     """The body, and the goal: nothing that is quoted can end its quotation."""
     body = "what was <b>said</b> before </summary> & more"
     message = summary_message(body, "c", {"v": 1} if facts else None, pins=[pin] if pin else [], key_information=key)
-    assert absorbed([message]).body == body
+    assert earlier_summary([message]).body == body
     message.text.encode()
     key = {name: key[name] for name in ordered(key)}
     goal = key.get("goal", "")

@@ -6,9 +6,13 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.nodes.config.summary_format import FRAME
-from langgraph_compaction.nodes.conversation.earlier_summary import Earlier, absorbed
+from langgraph_compaction.nodes.conversation.message_marks import (
+    EarlierSummary,
+    earlier_summary,
+    is_real_user,
+    is_summary,
+)
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.conversation.transcript import is_real_user, is_summary
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.gate.reply_form import Free
 from langgraph_compaction.nodes.summary.summary_message import (
@@ -129,15 +133,15 @@ def test_the_summary_is_a_framed_user_message() -> None:
 def test_a_summary_that_leaves_is_read_back_whole(body: str) -> None:
     """Whatever stands in it, and its record with it."""
     leaving = [*numbered(text_rounds(1)), summary_message(body, "one", {"v": 1})]
-    assert absorbed(leaving) == Earlier(body=body, record={"v": 1})
-    assert absorbed(leaving[:-1]) == Earlier()
-    assert absorbed([summary_message(body, "one")]) == Earlier(body=body)
+    assert earlier_summary(leaving) == EarlierSummary(body=body, record={"v": 1})
+    assert earlier_summary(leaving[:-1]) == EarlierSummary()
+    assert earlier_summary([summary_message(body, "one")]) == EarlierSummary(body=body)
 
 
 def test_of_several_summaries_none_is_lost() -> None:
     """All texts count, in order; a record would speak for one of them only."""
     leaving = [summary_message("first", "one", {"v": 1}), user("u"), summary_message("second", "two", {"v": 1})]
-    assert absorbed(leaving) == Earlier(body="first\n\nsecond")
+    assert earlier_summary(leaving) == EarlierSummary(body="first\n\nsecond")
 
 
 def test_the_old_part_is_what_leaves_but_for_the_earlier_summary() -> None:

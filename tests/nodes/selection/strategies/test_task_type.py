@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes.config.strategy_settings import TaskType
-from langgraph_compaction.nodes.selection.task_type import task_type
+from langgraph_compaction.nodes.selection.strategies.adaptive import task_type
 from tests.histories import meta, result
 
 LONG = " and" * 60

@@ -4,23 +4,23 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 
-def leaves(value: Any) -> list[str]:
+def nested_texts(value: Any) -> list[str]:
     """Every text inside a value, in order; keys are none."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, Mapping):
-        return [leaf for item in value.values() for leaf in leaves(item)]
+        return [leaf for item in value.values() for leaf in nested_texts(item)]
     if isinstance(value, list):
-        return [leaf for item in value for leaf in leaves(item)]
+        return [leaf for item in value for leaf in nested_texts(item)]
     return []
 
 
-def mapped(value: Any, change: Callable[[str], str], *, but: Collection[str] = ()) -> Any:
+def map_texts(value: Any, change: Callable[[str], str], *, but: Collection[str] = ()) -> Any:
     """A copy of a value with every text changed, but for what stands under these keys."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: item if key in but else mapped(item, change, but=but) for key, item in value.items()}
+        return {key: item if key in but else map_texts(item, change, but=but) for key, item in value.items()}
     if isinstance(value, list):
-        return [mapped(item, change, but=but) for item in value]
+        return [map_texts(item, change, but=but) for item in value]
     return value

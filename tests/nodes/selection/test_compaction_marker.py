@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from langgraph_compaction.nodes.selection.marker import unmarked
+from langgraph_compaction.nodes.selection.compaction_marker import unmarked
 
 MARKER = "!!!SUMMARY!!!"
 
