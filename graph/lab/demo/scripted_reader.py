@@ -11,7 +11,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.nodes.conversation.transcript import is_real_user
+from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 
 TICKET = "STD-4711"
 RULE = "Never report test modules."
