@@ -16,9 +16,6 @@
 No message of these holds a password, a key or the text of a conversation.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
-
 
 class CheckpointError(Exception):
     """Base of every error that this package raises about what it keeps."""
@@ -66,12 +63,3 @@ class ErasedThreadError(CheckpointError):
 
 class UnknownAttemptError(CheckpointError):
     """The ledger holds no row for this attempt."""
-
-
-@contextmanager
-def intact(row: str) -> Generator[None]:
-    """Turn what a damaged or forged row makes of the code that reads it into a RowError that names the row."""
-    try:
-        yield
-    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
-        raise RowError(f"{row} is damaged: what it holds is of no known form") from error

@@ -1,56 +1,118 @@
-"""The checkpoints of a thread, in rows of their own and in bundles. No message or value is touched, only nodes.
+"""The checkpoint rows of a thread.
 
-The newest checkpoint of a thread and namespace is the one that arrived last, whatever its id says: a clock that
-steps back hides nothing.
+A row holds encoded values: numbers that stand for messages and large values, and small values themselves. Nothing
+here reads a message. Rows are numbered in the order in which they arrive in their thread. The newest checkpoint of a
+thread and namespace is the one with the highest number, whatever its id: a clock that steps back cannot make a new
+checkpoint look older than an earlier one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import groupby, islice
-from typing import Any
+from itertools import groupby
+from typing import Any, Self
 
+import ormsgpack
 import sqlalchemy as sa
 
 from ..db import tables
-from ..db.columns import ident
+from ..db.row_codec import expect_types, intact
 from ..db.statements import any_of, chunks, in_groups, insert_new
-from ..db.thread_row import Thread, Threads
-from . import checkpoint_bundles, pending_writes
-from .checkpoint_row import Stored, opened
+from ..db.thread_row import Thread
+from ..errors import RowError
+from . import pending_writes
 from .pending_writes import Write
 
 Place = tuple[str, int]
 """Namespace and number of a checkpoint."""
 
+_OPTION = ormsgpack.OPT_NON_STR_KEYS
 _checkpoint, _write = tables.checkpoint.c, tables.write.c
 
 
-def head(conn: sa.Connection, thread: Thread, namespace: str) -> str | None:
-    """Return the id of the newest checkpoint, or None."""
-    found = conn.execute(_HEAD, {"thread": thread.id, "namespace": namespace}).scalar_one_or_none()
-    return found or next((one.id for one in _bundled(conn, thread, namespace)), None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRow:
+    """A checkpoint as the database holds it.
+
+    `values` are encoded values by channel; `metadata` and `rest` (the keys of a checkpoint that this version does not
+    know) are (type, bytes) as the serializer wrote them.
+    """
+
+    namespace: str
+    number: int
+    id: str
+    parent: str | None
+    run: str | None
+    v: int
+    ts: str
+    versions: dict[str, Any]
+    seen: dict[str, dict[str, Any]]
+    updated: list[str] | None
+    values: dict[str, Any]
+    metadata: tuple[str, bytes]
+    rest: tuple[str, bytes] | None
+
+    @property
+    def row(self) -> str:
+        """The row's name within its thread."""
+        return row_name(self.namespace, self.id)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its namespace and id."""
+        return self.namespace, self.id
+
+    def encode(self, thread: Thread) -> bytes:
+        """Return the row's body, bound to the row's number, parent and run."""
+        content = [
+            *(self.v, self.ts, self.versions, self.seen, self.updated),
+            *(self.values, self.metadata, self.rest),
+        ]
+        data = ormsgpack.packb(content, option=_OPTION)
+        return thread.codec.encode(self.row, data, bound=bound_columns(self.number, self.parent, self.run))
+
+    @classmethod
+    def decode(cls, thread: Thread, row: Mapping[Any, Any]) -> Self:
+        """Read a database row; RowError names the row where it is damaged."""
+        name = row_name(row["namespace"], row["id"])
+        with intact(thread.codec.describe(name)):
+            bound = bound_columns(row["number"], row["parent"], row["run"])
+            content = thread.codec.unpack(name, bytes(row["body"]), bound=bound)
+            v, ts, versions, seen, updated, values, metadata, rest = content
+            expect_types((v, int), (ts, str), (versions, dict), (seen, dict), (values, dict))
+            expect_types(*((versions_seen, dict) for versions_seen in seen.values()))
+            return cls(
+                **{key: row[key] for key in ("namespace", "number", "id", "parent", "run")},
+                v=v,
+                ts=ts,
+                versions=versions,
+                seen=seen,
+                updated=updated if updated is None else list(updated),
+                values=values,
+                metadata=_typed(metadata),
+                rest=rest and _typed(rest),
+            )
+
+
+def newest_id(conn: sa.Connection, thread: Thread, namespace: str) -> str | None:
+    """Return the id of the newest checkpoint, or None where there is none."""
+    found: str | None = conn.execute(_NEWEST_ID, {"thread": thread.id, "namespace": namespace}).scalar_one_or_none()
+    return found
 
 
 def number(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str) -> int | None:
-    """Return a checkpoint's number, or None where there is no such one."""
+    """Return a checkpoint's number, or None where the checkpoint does not exist."""
     where = {"thread": thread.id, "namespace": namespace, "id": checkpoint_id}
     found: int | None = conn.execute(_NUMBER, where).scalar_one_or_none()
-    if found is not None:
-        return found
-    return next((one.number for one in checkpoint_bundles.named(conn, thread, namespace, checkpoint_id)), None)
+    return found
 
 
-def named(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str | None) -> Stored | None:
-    """Return the checkpoint with this id or, where none is named, the newest; None where there is no such one."""
+def find(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str | None) -> CheckpointRow | None:
+    """Return the checkpoint with this id, or the newest where the id is None; None where it does not exist."""
     where = {"thread": thread.id, "namespace": namespace}
-    if checkpoint_id:
-        row = conn.execute(_BY_ID, {**where, "id": checkpoint_id}).mappings().one_or_none()
-        bundled = checkpoint_bundles.named(conn, thread, namespace, checkpoint_id)
-    else:
-        row = conn.execute(_LATEST, where).mappings().one_or_none()
-        bundled = _bundled(conn, thread, namespace)
-    return next(bundled, None) if row is None else opened(thread, row)
+    query = _BY_ID if checkpoint_id else _NEWEST
+    row = conn.execute(query, {**where, "id": checkpoint_id} if checkpoint_id else where).mappings().one_or_none()
+    return None if row is None else CheckpointRow.decode(thread, row)
 
 
 def places(
@@ -62,228 +124,176 @@ def places(
     before: str | None = None,
     limit: int | None = None,
 ) -> list[Place]:
-    """Return (namespace, number) of a thread's checkpoints, newest first.
+    """Return the places of a thread's checkpoints, newest first, in one namespace or (None) in all.
 
-    Of one namespace or, with None, of all; `only` and `before` are checkpoint ids. Where there is no checkpoint
-    `before`, its id is compared, as ids of one clock sort by time.
+    `only` and `before` are checkpoint ids. Where the thread has no checkpoint with the id `before`, ids are compared
+    instead of numbers, because ids of one clock sort by time.
     """
-    known = _newest_with(conn, thread, namespace, before) if before else None
-
-    def wanted(one: Any) -> bool:
-        if (only and one.id != only) or (known is not None and one.number >= known):
-            return False
-        return before is None or known is not None or one.id < before
-
-    at_once = None if before and known is None else limit
-    query = _listing(namespace is not None, bool(only), known is not None, at_once is not None)
-    where = {"thread": thread.id, "namespace": namespace, "id": only, "known": known, "most": at_once}
-    found: list[Any] = [row for row in conn.execute(query, where) if wanted(row)][:limit]
-    for head in checkpoint_bundles.heads(conn, thread, namespace):
-        if limit is not None and len(found) >= limit and (not found or found[-1].number > head.last):
-            break
-        found += filter(wanted, checkpoint_bundles.named_in(conn, thread, head))
-        found = sorted(found, key=lambda one: one.number, reverse=True)[:limit]
-    return [(one.namespace, one.number) for one in found]
+    known = _highest_number(conn, thread, namespace, before) if before else None
+    compare_ids = before is not None and known is None
+    query = _listing(namespace is not None, bool(only), known is not None, limit is not None and not compare_ids)
+    where = {"thread": thread.id, "namespace": namespace, "id": only, "known": known, "limit": limit}
+    rows = conn.execute(query, where)
+    found = [(row.namespace, row.number) for row in rows if not compare_ids or row.id < before]
+    return found[:limit]
 
 
 def places_of_all(
-    conn: sa.Connection, *, threads: Threads, before: str | None = None, limit: int | None = None
+    conn: sa.Connection, *, before: str | None = None, limit: int | None = None
 ) -> list[tuple[str, list[Place]]]:
-    """Return (thread id, its places) of all threads, newest first by checkpoint id; a thread may come up again."""
-    rows = conn.execute(sa.select(_checkpoint.thread, _checkpoint.namespace, _checkpoint.number, _checkpoint.id))
+    """Return (thread id, its places) of all threads, newest first by checkpoint id; a thread may occur again."""
     names = dict(conn.execute(sa.select(tables.thread.c.id, tables.thread.c.thread_id)).tuples().all())
-    there: dict[int, Thread | None] = {}
-
-    def newest(some: Iterable[tuple[str, str, str, int]]) -> list[tuple[str, str, str, int]]:
-        chosen = (one for one in some if before is None or one[0] < before)
-        return sorted(chosen, key=lambda one: (ident(one[0]), one[1], one[3]), reverse=True)[:limit]
-
-    found = newest((row.id, names[row.thread], row.namespace, row.number) for row in rows)
-    for head in checkpoint_bundles.heads_of_all(conn):
-        if limit is not None and len(found) >= limit and (not found or ident(found[-1][0]) > ident(head.high)):
-            break
-        name = names[head.thread]
-        if head.thread not in there:
-            there[head.thread] = threads.find(conn, name, lock=False)
-        if (thread := there[head.thread]) is not None:
-            held = checkpoint_bundles.named_in(conn, thread, head)
-            found = newest([*found, *((one.id, name, one.namespace, one.number) for one in held)])
+    query = sa.select(_checkpoint.thread, _checkpoint.namespace, _checkpoint.number)
+    if before is not None:
+        query = query.where(_checkpoint.id < before)
+    query = query.order_by(_checkpoint.id.desc(), _checkpoint.thread, _checkpoint.number.desc()).limit(limit)
+    rows = conn.execute(query).tuples().all()
     return [
-        (name, [(namespace, number) for _, _, namespace, number in group])
-        for name, group in groupby(found, lambda one: one[1])
+        (names[thread], [(namespace, number) for _, namespace, number in group])
+        for thread, group in groupby(rows, lambda row: row[0])
     ]
 
 
-def stretch(conn: sa.Connection, thread: Thread, namespace: str, last: str, size: int) -> list[Stored]:
-    """Return the checkpoint with the id `last` and up to `size` that arrived before it; none where it is gone."""
+def up_to(conn: sa.Connection, thread: Thread, namespace: str, last: str, size: int) -> list[CheckpointRow]:
+    """Return the checkpoint with the id `last` and those that arrived before it, `size` at most; [] if it is gone."""
     end = number(conn, thread, namespace, last)
-    if end is None:
-        return []
     query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id, _checkpoint.namespace == namespace)
-    rows = conn.execute(query.where(_checkpoint.number <= end).order_by(_NEWEST).limit(size)).mappings()
-    found = [opened(thread, row) for row in rows]
-    return [*found, *islice(_bundled(conn, thread, namespace, end), size - len(found))]
+    query = query.where(_checkpoint.number <= (-1 if end is None else end)).order_by(_checkpoint.number.desc())
+    return [CheckpointRow.decode(thread, row) for row in conn.execute(query.limit(size)).mappings()]
 
 
-def all_of(conn: sa.Connection, thread: Thread) -> Iterator[Stored]:
+def all_of(conn: sa.Connection, thread: Thread) -> Iterator[CheckpointRow]:
     """Yield every checkpoint of a thread, oldest first within its namespace."""
-    for bundle in checkpoint_bundles.all_of(conn, thread):
-        yield from bundle.held
-    yield from _loose(conn, thread)
+    query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id)
+    for row in conn.execute(query.order_by(_checkpoint.namespace, _checkpoint.number)).mappings():
+        yield CheckpointRow.decode(thread, row)
 
 
-def at(conn: sa.Connection, thread: Thread, places: Sequence[Place]) -> dict[Place, Stored]:
-    """Return the checkpoints at these places, those of them that are there."""
-    found: dict[Place, Stored] = {}
+def at(conn: sa.Connection, thread: Thread, places: Sequence[Place]) -> dict[Place, CheckpointRow]:
+    """Return the checkpoints at these places, without those that do not exist."""
+    found: dict[Place, CheckpointRow] = {}
     for namespace in {name for name, _ in places}:
-        numbers = [number for name, number in places if name == namespace]
-        for size, group in in_groups(numbers):
+        for size, group in in_groups([number for name, number in places if name == namespace]):
             where = {"thread": thread.id, "namespace": namespace, **group}
             for row in conn.execute(_numbered(size), where).mappings():
-                found[namespace, row["number"]] = opened(thread, row)
-        left = [number for number in numbers if (namespace, number) not in found]
-        found.update(
-            ((namespace, one.number), one) for one in checkpoint_bundles.numbered(conn, thread, namespace, left)
-        )
+                found[namespace, row["number"]] = CheckpointRow.decode(thread, row)
     return found
 
 
-def written(conn: sa.Connection, thread: Thread, many: Iterable[Stored]) -> dict[tuple[str, str], Sequence[Write]]:
-    """Return the writes beside checkpoints, by namespace and id, in the order in which LangGraph applies them."""
+def written(
+    conn: sa.Connection, thread: Thread, rows: Iterable[CheckpointRow]
+) -> dict[tuple[str, str], Sequence[Write]]:
+    """Return the pending writes of checkpoints by namespace and id, in the order in which LangGraph applies them."""
+    by_namespace: dict[str, list[str]] = {}
+    for one in rows:
+        by_namespace.setdefault(one.namespace, []).append(one.id)
     found: dict[tuple[str, str], Sequence[Write]] = {}
-    loose: dict[str, list[str]] = {}
-    for one in many:
-        if one.writes is None:
-            loose.setdefault(one.namespace, []).append(one.id)
-        else:
-            found[one.place] = one.writes
-    for namespace, ids in loose.items():
-        there = pending_writes.of(conn, thread, namespace, ids)
-        found.update(((namespace, name), there.get(name, ())) for name in ids)
+    for namespace, ids in by_namespace.items():
+        writes = pending_writes.of(conn, thread, namespace, ids)
+        found.update(((namespace, checkpoint_id), writes.get(checkpoint_id, ())) for checkpoint_id in ids)
     return found
 
 
-def put(conn: sa.Connection, thread: Thread, stored: Stored) -> bool:
-    """Insert a checkpoint, or write it again where its id stands; say whether it is new."""
-    for bundle in checkpoint_bundles.holding(conn, thread, stored.namespace, stored.id):
-        held = (
-            replace(stored, number=one.number, writes=one.writes) if one.id == stored.id else one
-            for one in bundle.held
-        )
-        checkpoint_bundles.rewrite(conn, thread, bundle, list(held))
-        return False
-    key = {"thread": thread.id, "namespace": stored.namespace, "id": stored.id}
-    row = {"parent": stored.parent, "run": stored.run}
-    if insert_new(conn, tables.checkpoint, {**key, **row, "number": stored.number, "body": stored.closed(thread)}):
-        if stored.number % checkpoint_bundles.SIZE == 0:
-            checkpoint_bundles.bundle_old(conn, thread)
+def put(conn: sa.Connection, thread: Thread, new: CheckpointRow) -> bool:
+    """Insert a checkpoint, or replace the one with the same id, which keeps its number; return whether it is new."""
+    key = {"thread": thread.id, "namespace": new.namespace, "id": new.id}
+    row = {"parent": new.parent, "run": new.run, "number": new.number, "body": new.encode(thread)}
+    if insert_new(conn, tables.checkpoint, {**key, **row}):
         return True
-    standing = conn.execute(_NUMBER, key).scalar_one()
-    _write_again(conn, thread, replace(stored, number=standing))
+    _replace(conn, thread, replace(new, number=conn.execute(_NUMBER, key).scalar_one()))
     return False
 
 
-def put_writes(
-    conn: sa.Connection, thread: Thread, place: tuple[str, str], task: str, writes: Sequence[Write]
-) -> None:
-    """Add one task's writes at a checkpoint, which may be stored later, to what stands there under its name."""
-    for bundle in checkpoint_bundles.holding(conn, thread, *place):
-        held = (_with_writes(one, task, writes) if one.id == place[1] else one for one in bundle.held)
-        checkpoint_bundles.rewrite(conn, thread, bundle, list(held))
-        return
-    pending_writes.put(conn, thread, place, task, writes)
-
-
-def change_all(conn: sa.Connection, thread: Thread, change: Callable[[Stored], Stored | None]) -> None:
-    """Put `change` of each checkpoint in its place; where that is None it goes, with its writes."""
-    runs: set[str | None] = set()
-    left: set[str | None] = set()
-    for bundle in checkpoint_bundles.all_of(conn, thread):
-        held = [new for one in bundle.held if (new := change(one)) is not None]
-        runs.update(one.run for one in bundle.held)
-        left.update(one.run for one in held)
-        if held != list(bundle.held):
-            checkpoint_bundles.rewrite(conn, thread, bundle, held)
-    checkpoint_bundles.forget_runs(conn, thread, (run for run in runs - left if run))
-    gone: dict[str, list[Stored]] = {}
-    for one in list(_loose(conn, thread)):
+def change_all(conn: sa.Connection, thread: Thread, change: Callable[[CheckpointRow], CheckpointRow | None]) -> None:
+    """Replace each checkpoint by `change` of it; where that is None, delete it with its pending writes."""
+    gone: dict[str, list[CheckpointRow]] = {}
+    for one in list(all_of(conn, thread)):
         new = change(one)
         if new is None:
             gone.setdefault(one.namespace, []).append(one)
         elif new != one:
-            _write_again(conn, thread, new)
-    for namespace, some in gone.items():
-        for chunk in chunks(some):
+            _replace(conn, thread, new)
+    for namespace, rows in gone.items():
+        for chunk in chunks(rows):
             _delete(conn, thread, namespace, chunk)
 
 
-def _delete(conn: sa.Connection, thread: Thread, namespace: str, gone: Sequence[Stored]) -> None:
+def follow_parents(
+    start: str | None, parent_of: Callable[[str], str | None], describe: Callable[[str], str]
+) -> Iterator[str]:
+    """Yield `start`, its parent, the parent's parent and so on, until there is none.
+
+    Checkpoints and rows of the compaction ledger both have parents. RowError, naming the row by `describe`, where
+    damaged or forged rows lead back to an id that was already yielded.
+    """
+    seen = set[str]()
+    current = start
+    while current is not None:
+        if current in seen:
+            raise RowError(f"{describe(current)} is damaged: its chain of parents leads back to itself")
+        seen.add(current)
+        yield current
+        current = parent_of(current)
+
+
+def row_name(namespace: str, checkpoint_id: str) -> str:
+    """Return a checkpoint row's name within its thread."""
+    return f"checkpoint {checkpoint_id} in {namespace!r}"
+
+
+def full_row_name(thread: Thread, namespace: str, checkpoint_id: str) -> str:
+    """Return a checkpoint row's name, with the thread id that the application uses."""
+    return f"{row_name(namespace, checkpoint_id)} of thread {thread.thread_id!r}"
+
+
+def bound_columns(number: int, parent: str | None, run: str | None) -> str:
+    """Return the text that binds a checkpoint's body to the row's other columns."""
+    return f"{number} {parent} {run}"
+
+
+def _delete(conn: sa.Connection, thread: Thread, namespace: str, gone: Sequence[CheckpointRow]) -> None:
     ours = sa.and_(_checkpoint.thread == thread.id, _checkpoint.namespace == namespace)
     conn.execute(sa.delete(tables.checkpoint).where(ours, _checkpoint.number.in_([one.number for one in gone])))
     theirs = sa.and_(_write.thread == thread.id, _write.namespace == namespace)
     conn.execute(sa.delete(tables.write).where(theirs, _write.checkpoint.in_([one.id for one in gone])))
 
 
-def _write_again(conn: sa.Connection, thread: Thread, stored: Stored) -> None:
-    ours = sa.and_(_checkpoint.thread == thread.id, _checkpoint.namespace == stored.namespace)
-    again = {"parent": stored.parent, "run": stored.run, "body": stored.closed(thread)}
-    conn.execute(sa.update(tables.checkpoint).where(ours, _checkpoint.number == stored.number).values(again))
+def _replace(conn: sa.Connection, thread: Thread, row: CheckpointRow) -> None:
+    ours = sa.and_(_checkpoint.thread == thread.id, _checkpoint.namespace == row.namespace)
+    values = {"parent": row.parent, "run": row.run, "body": row.encode(thread)}
+    conn.execute(sa.update(tables.checkpoint).where(ours, _checkpoint.number == row.number).values(values))
 
 
-def _with_writes(one: Stored, task: str, writes: Sequence[Write]) -> Stored:
-    there = one.writes or ()
-    own = pending_writes.merged((write for write in there if write.task == task), writes)
-    return replace(one, writes=(*(write for write in there if write.task != task), *own))
+def _highest_number(conn: sa.Connection, thread: Thread, namespace: str | None, checkpoint_id: str) -> int | None:
+    """Return the highest number of a checkpoint with this id, which may occur in several namespaces."""
+    query = sa.select(sa.func.max(_checkpoint.number)).where(_checkpoint.thread == thread.id)
+    if namespace is not None:
+        query = query.where(_checkpoint.namespace == namespace)
+    found: int | None = conn.execute(query.where(_checkpoint.id == checkpoint_id)).scalar_one()
+    return found
 
 
-def _loose(conn: sa.Connection, thread: Thread) -> Iterator[Stored]:
-    query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id)
-    for row in conn.execute(query.order_by(_checkpoint.namespace, _checkpoint.number)).mappings():
-        yield opened(thread, row)
+def _typed(value: Any) -> tuple[str, bytes]:
+    kind, data = value
+    expect_types((kind, str), (data, bytes))
+    return kind, data
 
 
-def _ids(thread: Thread, namespace: str | None) -> sa.Select[str, int, str]:
-    query = sa.select(_checkpoint.namespace, _checkpoint.number, _checkpoint.id)
-    ours = query.where(_checkpoint.thread == thread.id)
-    return ours if namespace is None else ours.where(_checkpoint.namespace == namespace)
-
-
-def _newest_with(conn: sa.Connection, thread: Thread, namespace: str | None, checkpoint_id: str) -> int | None:
-    """Return the largest number of a checkpoint with this id, which several namespaces may have."""
-    same = _ids(thread, namespace).with_only_columns(_checkpoint.number).where(_checkpoint.id == checkpoint_id)
-    numbers = [*conn.execute(same).scalars()]
-    numbers += (one.number for one in checkpoint_bundles.named(conn, thread, namespace, checkpoint_id))
-    return max(numbers, default=None)
-
-
-def _bundled(conn: sa.Connection, thread: Thread, namespace: str, end: int | None = None) -> Iterator[Stored]:
-    """Yield the bundled checkpoints of a namespace, up to the number `end`, the newest first."""
-    return checkpoint_bundles.below(conn, thread, namespace, thread.next_checkpoint if end is None else end)
-
-
-_NEWEST = _checkpoint.number.desc()
-_COLUMNS = (
-    _checkpoint.namespace,
-    _checkpoint.number,
-    _checkpoint.id,
-    _checkpoint.parent,
-    _checkpoint.run,
-    _checkpoint.body,
-)
+_COLUMNS = tuple(_checkpoint[name] for name in ("namespace", "number", "id", "parent", "run", "body"))
 _OURS = sa.and_(_checkpoint.thread == sa.bindparam("thread"), _checkpoint.namespace == sa.bindparam("namespace"))
-_HEAD = sa.select(_checkpoint.id).where(_OURS).order_by(_NEWEST).limit(1)
-_LATEST = sa.select(*_COLUMNS).where(_OURS).order_by(_NEWEST).limit(1)
 _BY_ID = sa.select(*_COLUMNS).where(_OURS, _checkpoint.id == sa.bindparam("id"))
 _NUMBER = sa.select(_checkpoint.number).where(_OURS, _checkpoint.id == sa.bindparam("id"))
+_NEWEST = sa.select(*_COLUMNS).where(_OURS).order_by(_checkpoint.number.desc()).limit(1)
+_NEWEST_ID = sa.select(_checkpoint.id).where(_OURS).order_by(_checkpoint.number.desc()).limit(1)
 
 
 @cache
 def _listing(one_namespace: bool, only: bool, known: bool, limited: bool) -> sa.Select[str, int, str]:
-    query = sa.select(_checkpoint.namespace, _checkpoint.number, _checkpoint.id).order_by(_NEWEST)
+    query = sa.select(_checkpoint.namespace, _checkpoint.number, _checkpoint.id).order_by(_checkpoint.number.desc())
     query = query.where(_OURS if one_namespace else _checkpoint.thread == sa.bindparam("thread"))
     query = query.where(_checkpoint.id == sa.bindparam("id")) if only else query
     query = query.where(_checkpoint.number < sa.bindparam("known")) if known else query
-    return query.limit(sa.bindparam("most", type_=sa.BigInteger())) if limited else query
+    return query.limit(sa.bindparam("limit", type_=sa.BigInteger())) if limited else query
 
 
 @cache

@@ -8,29 +8,29 @@ from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, Checkpoint
 
 from ..messages.decode import Reading
 from . import checkpoint_rows
-from .checkpoint_row import Stored
+from .checkpoint_rows import CheckpointRow
 from .pending_writes import Write
 
 
-def build(reading: Reading, stored: Sequence[Stored]) -> list[CheckpointTuple]:
+def build(reading: Reading, stored: Sequence[CheckpointRow]) -> list[CheckpointTuple]:
     """Build checkpoints with their writes."""
     writes = checkpoint_rows.written(reading.conn, reading.thread, stored)
-    name = reading.thread.seal.name
+    name = reading.thread.codec.describe
     for one in stored:
         reading.expect(name(one.row), one.values.values())
-        for write in writes[one.place]:
+        for write in writes[one.key]:
             reading.expect(name(write.row), [write.node])
     reading.fetch()
-    return [_tuple(reading, one, writes[one.place]) for one in stored]
+    return [_tuple(reading, one, writes[one.key]) for one in stored]
 
 
-def metadata(reading: Reading, stored: Stored) -> CheckpointMetadata:
+def metadata(reading: Reading, stored: CheckpointRow) -> CheckpointMetadata:
     """Return a checkpoint's metadata, with the id of the run that made it."""
-    about: dict[str, Any] = reading.load(stored.metadata, reading.thread.seal.name(stored.row))
+    about: dict[str, Any] = reading.load(stored.metadata, reading.thread.codec.describe(stored.row))
     return cast("CheckpointMetadata", about if stored.run is None else {**about, "run_id": stored.run})
 
 
-def matches(reading: Reading, stored: Stored, wanted: Mapping[str, Any]) -> bool:
+def matches(reading: Reading, stored: CheckpointRow, wanted: Mapping[str, Any]) -> bool:
     """Say whether a checkpoint's metadata has these values under these keys."""
     about: Mapping[str, Any] = metadata(reading, stored)
     return all(about.get(key) == value for key, value in wanted.items())
@@ -55,8 +55,8 @@ def config_of(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableCon
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}}
 
 
-def _tuple(reading: Reading, stored: Stored, writes: Sequence[Write]) -> CheckpointTuple:
-    thread, name = reading.thread.thread_id, reading.thread.seal.name
+def _tuple(reading: Reading, stored: CheckpointRow, writes: Sequence[Write]) -> CheckpointTuple:
+    thread, name = reading.thread.thread_id, reading.thread.codec.describe
     checkpoint = Checkpoint(
         v=stored.v,
         id=stored.id,

@@ -6,8 +6,7 @@ from langgraph.checkpoint.base import DeltaChannelHistory, PendingWrite
 
 from ..messages.decode import Reading
 from . import checkpoint_rows
-from .checkpoint_row import Stored, named_row
-from .lineage import lineage
+from .checkpoint_rows import CheckpointRow, follow_parents, full_row_name
 from .pending_writes import Write
 
 _A_PAGE = 64
@@ -22,10 +21,10 @@ def history(
     writes belong to the step after it and are left out.
     """
     conn, thread = reading.conn, reading.thread
-    target = checkpoint_rows.named(conn, thread, namespace, checkpoint_id)
+    target = checkpoint_rows.find(conn, thread, namespace, checkpoint_id)
     missing = set(channels)
-    line: list[tuple[Stored, frozenset[str]]] = []
-    seeds: dict[str, Stored] = {}
+    line: list[tuple[CheckpointRow, frozenset[str]]] = []
+    seeds: dict[str, CheckpointRow] = {}
     for ancestor in ancestors(reading, target) if target else ():
         line.append((ancestor, frozenset(missing)))
         for channel in missing & ancestor.values.keys():
@@ -34,24 +33,28 @@ def history(
         if not missing:
             break
     written = checkpoint_rows.written(conn, thread, [one for one, _ in line])
-    ours = [(one, _of(written[one.place], asked)) for one, asked in reversed(line)]
+    ours = [(one, _of(written[one.key], asked)) for one, asked in reversed(line)]
     for _, writes in ours:
         for write in writes:
-            reading.expect(thread.seal.name(write.row), [write.node])
+            reading.expect(thread.codec.describe(write.row), [write.node])
     for channel, one in seeds.items():
-        reading.expect(thread.seal.name(one.row), [one.values[channel]])
+        reading.expect(thread.codec.describe(one.row), [one.values[channel]])
     reading.fetch()
     found = {channel: DeltaChannelHistory(writes=[]) for channel in channels}
     for _, writes in ours:
         for write in writes:
-            value: PendingWrite = (write.task, write.channel, reading.build(write.node, thread.seal.name(write.row)))
+            value: PendingWrite = (
+                write.task,
+                write.channel,
+                reading.build(write.node, thread.codec.describe(write.row)),
+            )
             found[write.channel]["writes"].append(value)
     for channel, one in seeds.items():
-        found[channel]["seed"] = reading.build(one.values[channel], thread.seal.name(one.row))
+        found[channel]["seed"] = reading.build(one.values[channel], thread.codec.describe(one.row))
     return found
 
 
-def ancestors(reading: Reading, target: Stored) -> Iterator[Stored]:
+def ancestors(reading: Reading, target: CheckpointRow) -> Iterator[CheckpointRow]:
     """Yield the parent of a checkpoint, its parent, and so on; a parent that is gone ends the walk.
 
     RowError where the parents lead in a circle.
@@ -62,9 +65,9 @@ def ancestors(reading: Reading, target: Stored) -> Iterator[Stored]:
     def parent_of(name: str) -> str | None:
         return held[name].parent
 
-    for name in lineage(target.id, parent_of, lambda name: named_row(thread, namespace, name)):
+    for name in follow_parents(target.id, parent_of, lambda name: full_row_name(thread, namespace, name)):
         if name not in held:  # parents mostly stand right before their children: read a stretch at once
-            held = {one.id: one for one in checkpoint_rows.stretch(conn, thread, namespace, name, _A_PAGE)}
+            held = {one.id: one for one in checkpoint_rows.up_to(conn, thread, namespace, name, _A_PAGE)}
         if name not in held:
             return
         if name != target.id:

@@ -36,7 +36,7 @@ from ..messages.strict_serde import StrictSerializer
 from ..messages.write_cache import BYTES, THREADS, Age, Memo
 from . import checkpoint_rows, checkpoint_tuples, delta_history, pending_writes, write_guards
 from .channel_versions import next_version
-from .checkpoint_row import Stored
+from .checkpoint_rows import CheckpointRow
 from .checkpoint_tuples import config_of, configurable, place_of
 from .pending_writes import Write
 
@@ -102,13 +102,13 @@ class SaverCore(BaseCheckpointSaver[Any]):
             self.erasures.begin(config, thread_id, None if thread is None else thread.id)
             if thread is None:
                 return None
-            stored = checkpoint_rows.named(conn, thread, namespace, wanted)
+            stored = checkpoint_rows.find(conn, thread, namespace, wanted)
             if stored is None:
                 return None
             reading = Reading(conn, thread, self.store, self.serde, prints={}, hash_bytes=self.memo.hash_bytes)
             [built] = checkpoint_tuples.build(reading, [stored])
             for channel, node in stored.values.items():
-                if runs := reading.runs(node, thread.seal.name(stored.row)):
+                if runs := reading.runs(node, thread.codec.describe(stored.row)):
                     messages = built.checkpoint["channel_values"][channel]
                     self.memo.read(thread_id, thread.age, messages, runs, reading.prints_of(runs))
             return built
@@ -176,7 +176,7 @@ class SaverCore(BaseCheckpointSaver[Any]):
             self.erasures.check(conn, thread, caller, before)
             if self.on_conflict == "raise":
                 write_guards.refuse_fork(conn, thread, (namespace, checkpoint["id"]), parent, about.get("source"))
-            stored = Stored(
+            stored = CheckpointRow(
                 namespace=namespace,
                 number=thread.next_checkpoint,
                 id=checkpoint["id"],
@@ -223,7 +223,7 @@ class SaverCore(BaseCheckpointSaver[Any]):
                 Write(task_path, task_id, index, channel, node, row)
                 for (index, channel, _), node in zip(planned, nodes, strict=True)
             ]
-            checkpoint_rows.put_writes(conn, thread, (namespace, checkpoint_id), task_id, held)
+            pending_writes.put(conn, thread, (namespace, checkpoint_id), task_id, held)
             return thread.age
 
         if planned:
@@ -258,7 +258,7 @@ class SaverCore(BaseCheckpointSaver[Any]):
         """Return (thread id, what finds its (namespace, number) to list, newest first)."""
         until = get_checkpoint_id(before) if before else None
         if config is None:
-            all_of = partial(checkpoint_rows.places_of_all, threads=self.store.threads, before=until, limit=limit)
+            all_of = partial(checkpoint_rows.places_of_all, before=until, limit=limit)
             return [(thread_id, _found(places)) for thread_id, places in self.database.look(all_of)]
         namespace, only = configurable(config).get("checkpoint_ns"), get_checkpoint_id(config)
         find = partial(checkpoint_rows.places, namespace=namespace, only=only, before=until, limit=limit)

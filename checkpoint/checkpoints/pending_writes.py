@@ -10,10 +10,9 @@ import sqlalchemy as sa
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 from ..db import tables
+from ..db.row_codec import expect_types, intact
 from ..db.statements import any_of, in_groups, insert_new
 from ..db.thread_row import Thread
-from ..errors import intact
-from ..messages.row_bodies import expect_types, unpacked
 
 _OPTION = ormsgpack.OPT_NON_STR_KEYS
 _write = tables.write.c
@@ -48,11 +47,11 @@ def put(conn: sa.Connection, thread: Thread, place: tuple[str, str], task: str, 
     namespace, checkpoint_id = place
     key = {"thread": thread.id, "namespace": namespace, "checkpoint": checkpoint_id, "task": task}
     row = row_name(namespace, checkpoint_id, task)
-    body = thread.seal.close(row, ormsgpack.packb(grouped(merged((), writes)), option=_OPTION))
+    body = thread.codec.encode(row, ormsgpack.packb(grouped(merged((), writes)), option=_OPTION))
     if insert_new(conn, tables.write, {**key, "body": body}):
         return
     held = _writes(thread, row, task, bytes(conn.execute(_WRITE, key).scalar_one()))
-    body = thread.seal.close(row, ormsgpack.packb(grouped(merged(held, writes)), option=_OPTION))
+    body = thread.codec.encode(row, ormsgpack.packb(grouped(merged(held, writes)), option=_OPTION))
     conn.execute(_UPDATE_WRITE, {**{f"key_{name}": value for name, value in key.items()}, "body": body})
 
 
@@ -100,8 +99,8 @@ def ungrouped(groups: Any, task: str, row: str) -> Iterator[Write]:
 
 
 def _writes(thread: Thread, row: str, task: str, sealed: bytes) -> list[Write]:
-    with intact(thread.seal.name(row)):
-        return list(ungrouped(unpacked(thread, row, sealed), task, row))
+    with intact(thread.codec.describe(row)):
+        return list(ungrouped(thread.codec.unpack(row, sealed), task, row))
 
 
 def row_name(namespace: str, checkpoint_id: str, task: str) -> str:

@@ -148,7 +148,7 @@ def refuse_fork(
 ) -> None:
     """Raise ConflictError where a run goes on from a checkpoint that is no longer the newest."""
     namespace, name = place
-    head = checkpoint_rows.head(conn, thread, namespace)
+    head = checkpoint_rows.newest_id(conn, thread, namespace)
     if source not in {"input", "loop"} or head in {parent, name}:
         return
     if checkpoint_rows.number(conn, thread, namespace, name) is None:

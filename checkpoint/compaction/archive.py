@@ -6,8 +6,7 @@ import sqlalchemy as sa
 
 from ..db import tables
 from ..db.thread_row import Thread
-from ..messages.row_bodies import opened_runs, sealed_runs
-from ..messages.sequence_runs import Runs, expand, runs_of
+from ..messages.sequence_runs import Runs, expand, runs_from_body, runs_of, runs_to_body
 
 _archive = tables.archive.c
 
@@ -25,10 +24,10 @@ def write(conn: sa.Connection, thread: Thread, namespace: str, compaction_id: st
     row, held = row_name(compaction_id), _read(conn, thread, compaction_id)
     if held is None:
         key = {"thread": thread.id, "compaction_id": compaction_id, "namespace": namespace}
-        sealed = sealed_runs(thread, row, runs)
+        sealed = runs_to_body(thread.codec, row, runs)
         conn.execute(sa.insert(tables.archive).values(**key, runs=sealed, created_at=now))
     else:
-        sealed = sealed_runs(thread, row, runs_of(dict.fromkeys([*expand(held), *expand(runs)])))
+        sealed = runs_to_body(thread.codec, row, runs_of(dict.fromkeys([*expand(held), *expand(runs)])))
         mine = sa.and_(_archive.thread == thread.id, _archive.compaction_id == compaction_id)
         conn.execute(sa.update(tables.archive).where(mine).values(runs=sealed))
 
@@ -38,20 +37,20 @@ def of_thread(conn: sa.Connection, thread: Thread, namespace: str | None = None)
     query = sa.select(_archive.compaction_id, _archive.runs).where(_archive.thread == thread.id)
     if namespace is not None:
         query = query.where(_archive.namespace == namespace)
-    return {name: opened_runs(thread, row_name(name), data) for name, data in conn.execute(query)}
+    return {name: runs_from_body(thread.codec, row_name(name), data) for name, data in conn.execute(query)}
 
 
 def entries(conn: sa.Connection, thread: Thread) -> list[Entry]:
     """Return what each compaction of a thread archived, the oldest first."""
     query = sa.select(_archive.compaction_id, _archive.runs, _archive.created_at).where(_archive.thread == thread.id)
     rows = conn.execute(query.order_by(_archive.created_at, _archive.compaction_id))
-    return [Entry(name, opened_runs(thread, row_name(name), data), moment) for name, data, moment in rows]
+    return [Entry(name, runs_from_body(thread.codec, row_name(name), data), moment) for name, data, moment in rows]
 
 
 def _read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Runs | None:
     query = sa.select(_archive.runs).where(_archive.thread == thread.id, _archive.compaction_id == compaction_id)
     data = conn.execute(query).scalar_one_or_none()
-    return None if data is None else opened_runs(thread, row_name(compaction_id), data)
+    return None if data is None else runs_from_body(thread.codec, row_name(compaction_id), data)
 
 
 def row_name(compaction_id: str) -> str:

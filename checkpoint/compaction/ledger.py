@@ -129,11 +129,11 @@ def _said(values: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
 
 def closed(thread: Thread, compaction_id: str, said: dict[str, Any]) -> bytes:
     """Return what `content` holds of a row's detail and summary."""
-    return thread.seal.close(row_name(compaction_id), json.dumps(said).encode())
+    return thread.codec.encode(row_name(compaction_id), json.dumps(said).encode())
 
 
 def _opened(thread: Thread, compaction_id: str, sealed: bytes) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(thread.seal.open(row_name(compaction_id), bytes(sealed)))
+    said: dict[str, Any] = json.loads(thread.codec.decode(row_name(compaction_id), bytes(sealed)))
     return said
 
 

@@ -4,8 +4,7 @@ import sqlalchemy as sa
 
 from ..db import tables
 from ..db.thread_row import Thread
-from ..messages.row_bodies import opened_runs, sealed_runs
-from ..messages.sequence_runs import Runs
+from ..messages.sequence_runs import Runs, runs_from_body, runs_to_body
 
 _snapshot = tables.snapshot.c
 
@@ -15,7 +14,7 @@ def write(conn: sa.Connection, thread: Thread, compaction_id: str, runs: Runs, *
     row = {
         "thread": thread.id,
         "compaction_id": compaction_id,
-        "runs": sealed_runs(thread, row_name(compaction_id), runs),
+        "runs": runs_to_body(thread.codec, row_name(compaction_id), runs),
         "created_at": now,
     }
     conn.execute(sa.insert(tables.snapshot).values(row))
@@ -25,13 +24,13 @@ def read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Runs | None
     """Return the snapshot of an attempt, or None."""
     query = sa.select(_snapshot.runs).where(_snapshot.thread == thread.id, _snapshot.compaction_id == compaction_id)
     data = conn.execute(query).scalar_one_or_none()
-    return None if data is None else opened_runs(thread, row_name(compaction_id), data)
+    return None if data is None else runs_from_body(thread.codec, row_name(compaction_id), data)
 
 
 def of_thread(conn: sa.Connection, thread: Thread) -> dict[str, Runs]:
     """Return every snapshot of a thread by its compaction_id."""
     query = sa.select(_snapshot.compaction_id, _snapshot.runs).where(_snapshot.thread == thread.id)
-    return {name: opened_runs(thread, row_name(name), data) for name, data in conn.execute(query)}
+    return {name: runs_from_body(thread.codec, row_name(name), data) for name, data in conn.execute(query)}
 
 
 def row_name(compaction_id: str) -> str:

@@ -11,7 +11,7 @@ _summary, _ledger = tables.summary.c, tables.ledger.c
 
 def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: SummaryRecord) -> None:
     """Record a summary of one input; a later one of the same input takes its place."""
-    found_by = thread.seal.mask(record.input_digest)
+    found_by = thread.codec.lookup_text(record.input_digest)
     conn.execute(sa.delete(tables.summary).where(_same(thread.id, compaction_id, found_by)))
     text = record.text.encode("utf-8", "surrogatepass")
     conn.execute(
@@ -19,7 +19,7 @@ def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: Summa
             thread=thread.id,
             compaction_id=compaction_id,
             input_digest=found_by,
-            text=thread.seal.close(row_name(compaction_id, found_by), text),
+            text=thread.codec.encode(row_name(compaction_id, found_by), text),
             model=record.model,
             input_tokens=record.input_tokens,
             output_tokens=record.output_tokens,
@@ -36,7 +36,7 @@ def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str
     """
     rejected = sa.func.coalesce(_ledger.verdict, "").like("rejected%")
     attempt = sa.and_(_ledger.thread == _summary.thread, _ledger.compaction_id == _summary.compaction_id)
-    found_by = thread.seal.mask(input_digest)
+    found_by = thread.codec.lookup_text(input_digest)
     query = (
         sa.select(tables.summary)
         .join(tables.ledger, attempt)
@@ -49,7 +49,7 @@ def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str
     if row is None:
         return None
     sealed = bytes(row["text"])
-    text = thread.seal.open(row_name(row["compaction_id"], found_by), sealed).decode("utf-8", "surrogatepass")
+    text = thread.codec.decode(row_name(row["compaction_id"], found_by), sealed).decode("utf-8", "surrogatepass")
     return SummaryRecord(input_digest, text, row["model"], row["input_tokens"], row["output_tokens"], row["calls"])
 
 

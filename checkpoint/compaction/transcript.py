@@ -6,7 +6,7 @@ from itertools import takewhile
 
 from langchain_core.messages import BaseMessage
 
-from ..checkpoints.lineage import lineage
+from ..checkpoints.checkpoint_rows import follow_parents
 from ..errors import MessageError
 
 SUMMARY_KIND = "compaction_summary"
@@ -20,7 +20,7 @@ def chain(parents: Mapping[str, str | None], head: str | None, thread_id: str) -
 
     RowError where the parents of the thread's ledger rows lead in a circle.
     """
-    found = lineage(head, parents.get, lambda name: f"ledger row {name} of thread {thread_id!r}")
+    found = follow_parents(head, parents.get, lambda name: f"ledger row {name} of thread {thread_id!r}")
     return list(takewhile(parents.__contains__, found))[::-1]
 
 

@@ -9,7 +9,7 @@ from ..errors import SchemaError
 from . import tables
 from .statements import insert_if_absent
 
-VERSION = 5
+VERSION = 1
 """Version of the tables this code reads and writes."""
 
 _LOCK_NAME = "langgraph_compaction.setup"

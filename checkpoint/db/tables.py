@@ -8,8 +8,6 @@
     compaction_blob       large values that are not messages, each once per thread
     compaction_checkpoint a checkpoint: small values in line, the rest as runs and blob numbers
     compaction_write      what one task wrote before the next checkpoint
-    compaction_bundle     older checkpoints of a namespace with their writes, 64 to a row
-    compaction_run        which threads hold bundled checkpoints of a run
     compaction_snapshot   what `messages` held when an attempt began, as runs
     compaction_summary    a summary that was paid for, under the attempt and the digest of its input
     compaction_erased     which threads were erased within the last day, by the hash of their ids
@@ -70,7 +68,6 @@ thread = _table(
     Column("next_checkpoint", Long, nullable=False),
     Column("packed", Long, nullable=False),  # how many blocks of 96 messages are packed
     Column("nameless", Long, nullable=False),  # at most so many messages with rows of their own have no id
-    Column("bundled", Ident(255)),  # no bundle ever held a larger checkpoint id; NULL where there never was one
     Column("salt", Body),  # sealed; NULL where nothing is encrypted
     Column("updated_at", Double, nullable=False),
     Column("lease", Key(64)),
@@ -82,7 +79,7 @@ message = _table(
     "message",
     Column("thread", Integer, primary_key=True, autoincrement=False),
     Column("seq", Long, primary_key=True, autoincrement=False),
-    Column("hash", Hash),  # NULL where version 3 of the tables had none
+    Column("hash", Hash, nullable=False),
     Column("body", Body, nullable=False),
     Index("compaction_message_by_hash", "thread", "hash", unique=True),
     without_rowid=True,  # compressed, and few at a time
@@ -133,25 +130,6 @@ write = _table(
     Column("checkpoint", Ident(255), primary_key=True),
     Column("task", Ident(255), primary_key=True),
     Column("body", Body, nullable=False),
-    without_rowid=True,
-)
-
-bundle = _table(
-    "bundle",
-    Column("thread", Integer, primary_key=True, autoincrement=False),
-    Column("namespace", Key(2048, empty=True), primary_key=True),
-    Column("first", Long, primary_key=True, autoincrement=False),  # no number in it is below
-    Column("last", Long, nullable=False),  # the largest number in it
-    Column("low", Ident(255), nullable=False),  # its ids are from here
-    Column("high", Ident(255), nullable=False),  # to here
-    Column("size", Integer, nullable=False),
-    Column("body", Body, nullable=False),
-)
-
-run = _table(
-    "run",
-    Column("run", Ident(255), primary_key=True),
-    Column("thread", Integer, primary_key=True, autoincrement=False),
     without_rowid=True,
 )
 

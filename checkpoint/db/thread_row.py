@@ -9,11 +9,11 @@ import sqlalchemy as sa
 
 from ..errors import KeyringError, RowError
 from . import tables
-from .row_codec import Keyring, Seal, new_salt
+from .row_codec import Keyring, RowCodec, new_salt
 from .statements import insert_if_absent
 
 _ZERO = ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "generation")
-_SAVED = (*_ZERO, "bundled", "lease", "lease_until", "updated_at")
+_SAVED = (*_ZERO, "lease", "lease_until", "updated_at")
 _SALT = "salt"
 
 
@@ -28,12 +28,11 @@ class Thread:
     next_checkpoint: int
     packed: int
     nameless: int
-    bundled: str | None
     generation: int
     lease: str | None
     lease_until: float | None
     updated_at: float
-    seal: Seal
+    codec: RowCodec
     added: dict[bytes, int] = field(default_factory=dict[bytes, int])
     """Numbers of the messages that this transaction has stored, by their hash."""
 
@@ -73,10 +72,10 @@ class Threads:
         if row is None:
             return None
         values: list[Any] = [*row]
-        salt, values[-1] = values[-1], Seal(values[0])
+        salt, values[-1] = values[-1], RowCodec(values[0])
         thread = Thread(*values)
         if self.keys is not None or salt is not None:
-            thread.seal = self._seal(conn, thread, salt, fresh=lock)
+            thread.codec = self._seal(conn, thread, salt, fresh=lock)
         return thread
 
     def save(self, conn: sa.Connection, thread: Thread) -> None:
@@ -86,25 +85,25 @@ class Threads:
         if not conn.execute(_SAVE, {"key": thread.id, **values}).rowcount:
             raise RowError(f"the row of thread {thread.thread_id!r} is missing")
 
-    def _seal(self, conn: sa.Connection, thread: Thread, salt: Any, *, fresh: bool) -> Seal:
+    def _seal(self, conn: sa.Connection, thread: Thread, salt: Any, *, fresh: bool) -> RowCodec:
         if self.keys is None:
             raise KeyringError(f"thread {thread.thread_id!r} is encrypted; open the database with its keys")
-        plain = Seal(thread.id, self.keys)
+        plain = RowCodec(thread.id, self.keys)
         if salt is not None:
-            return Seal(thread.id, self.keys, plain.open(_SALT, bytes(salt)))
+            return RowCodec(thread.id, self.keys, plain.decode(_SALT, bytes(salt)))
         if not fresh or thread.next_seq or thread.next_checkpoint or thread.next_blob:
             raise RowError(f"thread {thread.thread_id!r} is not encrypted, and a key is set")
         made = new_salt()
-        _store_salt(conn, thread.id, plain.close(_SALT, made))
-        return Seal(thread.id, self.keys, made)
+        _store_salt(conn, thread.id, plain.encode(_SALT, made))
+        return RowCodec(thread.id, self.keys, made)
 
     def rotate(self, conn: sa.Connection, thread: Thread) -> int:
         """Encrypt the thread's salt with the current key; return 1 where another key had encrypted it."""
         sealed = conn.execute(sa.select(tables.thread.c.salt).where(tables.thread.c.id == thread.id)).scalar_one()
         if self.keys is None or sealed is None or self.keys.is_current(bytes(sealed)):
             return 0
-        plain = Seal(thread.id, self.keys)
-        _store_salt(conn, thread.id, plain.close(_SALT, plain.open(_SALT, bytes(sealed))))
+        plain = RowCodec(thread.id, self.keys)
+        _store_salt(conn, thread.id, plain.encode(_SALT, plain.decode(_SALT, bytes(sealed))))
         return 1
 
 

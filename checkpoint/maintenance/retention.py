@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ..checkpoints import checkpoint_rows, pending_writes, write_guards
-from ..checkpoints.checkpoint_row import Stored, named_row
-from ..checkpoints.lineage import lineage
+from ..checkpoints.checkpoint_rows import CheckpointRow, follow_parents, full_row_name
 from ..compaction import archive, ledger, snapshots
 from ..db import tables
 from ..db.statements import chunks
@@ -44,9 +43,9 @@ def threads_of_runs(conn: sa.Connection, runs: Sequence[str]) -> list[str]:
     """Return the ids of the threads in which these runs left checkpoints."""
     found: dict[str, None] = {}
     for chunk in chunks(runs):
-        for table in (tables.checkpoint, tables.run):
-            joined = sa.select(tables.thread.c.thread_id).distinct().join(table, table.c.thread == tables.thread.c.id)
-            found.update(dict.fromkeys(conn.execute(joined.where(table.c.run.in_(chunk))).scalars()))
+        joined = sa.select(tables.thread.c.thread_id).distinct()
+        joined = joined.join(tables.checkpoint, tables.checkpoint.c.thread == tables.thread.c.id)
+        found.update(dict.fromkeys(conn.execute(joined.where(tables.checkpoint.c.run.in_(chunk))).scalars()))
     return list(found)
 
 
@@ -77,15 +76,15 @@ def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, unti
 def delete_runs(conn: sa.Connection, thread: Thread, runs: Sequence[str]) -> None:
     """Erase the checkpoints of these runs; what built on them now builds on what stood before them."""
     stored = list(checkpoint_rows.all_of(conn, thread))
-    _remove(conn, thread, stored, gone={one.place for one in stored if one.run in set(runs)})
+    _remove(conn, thread, stored, gone={one.key for one in stored if one.run in set(runs)})
     sweep(conn, thread)
 
 
 def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: Keep) -> None:
     """Erase the checkpoints that `keep` does not keep, and what they alone held."""
     stored = list(checkpoint_rows.all_of(conn, thread))
-    about = {one.place: serde.loads_typed(one.metadata) for one in stored}
-    written = {(*one.place, write.channel) for one in stored for write in one.writes or ()}
+    about = {one.key: serde.loads_typed(one.metadata) for one in stored}
+    written: set[tuple[str, str, str]] = set()
     for namespace, name, writes in pending_writes.all_of(conn, thread):
         written.update((namespace, name, write.channel) for write in writes)
     kept = _kept(thread, stored, about, written, keep)
@@ -97,12 +96,12 @@ def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: 
 
 def _kept(
     thread: Thread,
-    stored: Sequence[Stored],
+    stored: Sequence[CheckpointRow],
     about: Mapping[tuple[str, str], Mapping[str, Any]],
     written: AbstractSet[tuple[str, str, str]],
     keep: Keep,
 ) -> set[tuple[str, str]]:
-    by_namespace: dict[str, list[Stored]] = {}
+    by_namespace: dict[str, list[CheckpointRow]] = {}
     for one in stored:
         by_namespace.setdefault(one.namespace, []).append(one)
     kept: set[tuple[str, str]] = set()
@@ -119,8 +118,8 @@ def _kept(
 
 def _with_delta(
     thread: Thread,
-    one: Stored,
-    line: Sequence[Stored],
+    one: CheckpointRow,
+    line: Sequence[CheckpointRow],
     about: Mapping[tuple[str, str], Mapping[str, Any]],
     written: AbstractSet[tuple[str, str, str]],
 ) -> Iterator[str]:
@@ -129,7 +128,7 @@ def _with_delta(
     missing = set(about[one.namespace, one.id].get(_DELTA) or ()) - one.values.keys()
     by_id = {held.id: held for held in line} if missing else {}
     parents = {name: held.parent for name, held in by_id.items()}
-    for name in lineage(one.id, parents.get, lambda name: named_row(thread, one.namespace, name)):
+    for name in follow_parents(one.id, parents.get, lambda name: full_row_name(thread, one.namespace, name)):
         ancestor = by_id.get(name)
         if not missing or ancestor is None:
             return
@@ -141,15 +140,19 @@ def _with_delta(
         missing -= held
 
 
-def _remove(conn: sa.Connection, thread: Thread, stored: Sequence[Stored], *, gone: set[tuple[str, str]]) -> None:
+def _remove(
+    conn: sa.Connection, thread: Thread, stored: Sequence[CheckpointRow], *, gone: set[tuple[str, str]]
+) -> None:
     """Erase checkpoints; what built on them now builds on what stood before them."""
-    parents = {one.place: one.parent for one in stored}
+    parents = {one.key: one.parent for one in stored}
 
-    def change(one: Stored) -> Stored | None:
+    def change(one: CheckpointRow) -> CheckpointRow | None:
         namespace = one.namespace
-        line = lineage(one.id, lambda name: parents[namespace, name], lambda name: named_row(thread, namespace, name))
+        line = follow_parents(
+            one.id, lambda name: parents[namespace, name], lambda name: full_row_name(thread, namespace, name)
+        )
         parent = next((name for name in islice(line, 1, None) if (namespace, name) not in gone), None)
-        return None if one.place in gone else replace(one, parent=parent)
+        return None if one.key in gone else replace(one, parent=parent)
 
     checkpoint_rows.change_all(conn, thread, change)
 
@@ -162,7 +165,7 @@ def _drop_archive(conn: sa.Connection, thread: Thread) -> None:
     conn.execute(sa.delete(tables.snapshot).where(ours, tables.snapshot.c.compaction_id.not_in(still_open)))
 
 
-def _time(one: Stored) -> float:
+def _time(one: CheckpointRow) -> float:
     try:
         return datetime.fromisoformat(one.ts).timestamp()
     except ValueError:  # not a time: nothing says that it is old
@@ -194,11 +197,10 @@ def held_in(thread: Thread, many: Sequence[Runs]) -> Runs:
     return whole
 
 
-def nodes(conn: sa.Connection, thread: Thread, stored: Iterable[Stored]) -> Iterator[Any]:
+def nodes(conn: sa.Connection, thread: Thread, stored: Iterable[CheckpointRow]) -> Iterator[Any]:
     """Yield every node of a thread's checkpoints, which are `stored`, and of its writes."""
     for one in stored:
         yield from one.values.values()
-        yield from (write.node for write in one.writes or ())
     for _, _, writes in pending_writes.all_of(conn, thread):
         yield from (one.node for one in writes)
 

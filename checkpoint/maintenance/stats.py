@@ -19,10 +19,7 @@ from .retention import held_in, nodes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadStats:
-    """What a thread holds. Bytes are those of row bodies as stored, without keys and the database's own overhead.
-
-    Old checkpoints stand in one row with their writes, whose bytes then count as the checkpoints'.
-    """
+    """What a thread holds. Bytes are those of row bodies as stored, without keys and the database's own overhead."""
 
     thread_id: str
     checkpoints: int
@@ -59,12 +56,11 @@ def stats(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> Thread
     return ThreadStats(
         thread_id=thread_id,
         checkpoints=len(stored),
-        writes=_count(conn, tables.write, thread)
-        + sum(len({write.task for write in one.writes or ()}) for one in stored),
+        writes=_count(conn, tables.write, thread),
         messages=len(sizes),
         snapshots=len(taken),
         compactions=_count(conn, tables.ledger, thread),
-        checkpoint_bytes=_bytes(conn, tables.checkpoint, thread) + _bytes(conn, tables.bundle, thread),
+        checkpoint_bytes=_bytes(conn, tables.checkpoint, thread),
         write_bytes=_bytes(conn, tables.write, thread),
         message_bytes=_bytes(conn, tables.message, thread) + _bytes(conn, tables.pack, thread),
         blob_bytes=_bytes(conn, tables.blob, thread),

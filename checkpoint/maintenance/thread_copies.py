@@ -7,11 +7,11 @@ from typing import Any
 import sqlalchemy as sa
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from ..checkpoints import checkpoint_bundles, checkpoint_row, checkpoint_rows, pending_writes
-from ..checkpoints.checkpoint_row import Stored
+from ..checkpoints import checkpoint_rows, pending_writes
+from ..checkpoints.checkpoint_rows import CheckpointRow
 from ..compaction import archive, ledger, snapshots, summary_cache
 from ..db import tables
-from ..db.row_codec import Seal
+from ..db.row_codec import RowCodec
 from ..db.statements import chunks
 from ..db.thread_row import Thread
 from ..messages import blobs, message_blocks
@@ -30,10 +30,10 @@ class Sealed:
     name: Callable[[_Row], str]
     beside: Callable[[_Row], str] = lambda _row: ""
 
-    def again(self, row: _Row, source: Seal, target: Seal) -> bytes:
+    def again(self, row: _Row, source: RowCodec, target: RowCodec) -> bytes:
         """Return the column of a row of one thread, sealed for another."""
         name, beside = self.name(row), self.beside(row)
-        return target.close(name, source.open(name, bytes(row[self.column]), beside=beside), beside=beside)
+        return target.encode(name, source.decode(name, bytes(row[self.column]), bound=beside), bound=beside)
 
 
 SEALED = (
@@ -43,19 +43,13 @@ SEALED = (
     Sealed(
         tables.checkpoint,
         "body",
-        lambda row: checkpoint_row.row_name(row["namespace"], row["id"]),
-        lambda row: checkpoint_row.beside(row["number"], row["parent"], row["run"]),
+        lambda row: checkpoint_rows.row_name(row["namespace"], row["id"]),
+        lambda row: checkpoint_rows.bound_columns(row["number"], row["parent"], row["run"]),
     ),
     Sealed(
         tables.write,
         "body",
         lambda row: pending_writes.row_name(row["namespace"], row["checkpoint"], row["task"]),
-    ),
-    Sealed(
-        tables.bundle,
-        "body",
-        lambda row: checkpoint_bundles.row_name(row["namespace"], row["first"]),
-        checkpoint_bundles.beside,
     ),
     Sealed(tables.snapshot, "runs", lambda row: snapshots.row_name(row["compaction_id"])),
     Sealed(tables.archive, "runs", lambda row: archive.row_name(row["compaction_id"])),
@@ -81,11 +75,11 @@ def copy(
     for table in tables.METADATA.sorted_tables:
         if "thread" in table.c:
             rows = conn.execute(sa.select(table).where(table.c.thread == source.id)).mappings()
-            for chunk in chunks([_copied(table, dict(row), source.seal, target) for row in rows]):
+            for chunk in chunks([_copied(table, dict(row), source.codec, target) for row in rows]):
                 conn.execute(sa.insert(table), chunk)
-    if not target.seal.open_hash:
+    if not target.codec.hashes_are_plain:
         _hash_anew(conn, target)
-    for name in ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "bundled"):
+    for name in ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless"):
         setattr(target, name, getattr(source, name))
     _name_anew(conn, serde, source, target)
     store.threads.save(conn, target)
@@ -103,14 +97,14 @@ def rotate(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> int:
         for row in conn.execute(sa.select(table).where(table.c.thread == thread.id)).mappings().all():
             if not keys.is_current(bytes(row[column])):
                 key = sa.and_(*(part == row[part.name] for part in table.primary_key))
-                anew = sealed.again(row, thread.seal, thread.seal)
+                anew = sealed.again(row, thread.codec, thread.codec)
                 conn.execute(sa.update(table).where(key).values({column: anew}))
                 changed += 1
     return changed + store.threads.rotate(conn, thread)
 
 
-def _copied(table: sa.Table, row: dict[str, Any], source: Seal, target: Thread) -> dict[str, Any]:
-    anew = {one.column: one.again(row, source, target.seal) for one in SEALED if one.table is table}
+def _copied(table: sa.Table, row: dict[str, Any], source: RowCodec, target: Thread) -> dict[str, Any]:
+    anew = {one.column: one.again(row, source, target.codec) for one in SEALED if one.table is table}
     if table is tables.ledger:
         del row["id"]
     return {**row, **anew, "thread": target.id}
@@ -119,7 +113,7 @@ def _copied(table: sa.Table, row: dict[str, Any], source: Seal, target: Thread) 
 def _name_anew(conn: sa.Connection, serde: SerializerProtocol, source: Thread, target: Thread) -> None:
     """Put the copy's id where metadata names the thread, as LangGraph's server lets it."""
 
-    def renamed(one: Stored) -> Stored:
+    def renamed(one: CheckpointRow) -> CheckpointRow:
         about: dict[str, Any] = serde.loads_typed(one.metadata)
         if about.get("thread_id") != source.thread_id:
             return one
@@ -133,17 +127,18 @@ def _hash_anew(conn: sa.Connection, thread: Thread) -> None:
     conn.execute(sa.delete(tables.hash_).where(tables.hash_.c.thread == thread.id))
     for chunk in chunks(list(message_blocks.packed(conn, thread))):
         hashes = [
-            {"thread": thread.id, "hash": thread.seal.hash(content_hash(body)), "seq": seq} for seq, body in chunk
+            {"thread": thread.id, "hash": thread.codec.lookup_hash(content_hash(body)), "seq": seq}
+            for seq, body in chunk
         ]
         conn.execute(sa.insert(tables.hash_), hashes)
     for seq, body in list(message_blocks.loose(conn, thread)):
         held = tables.message.c
-        mine = sa.and_(held.thread == thread.id, held.seq == seq, held.hash.is_not(None))
-        conn.execute(sa.update(tables.message).where(mine).values(hash=thread.seal.hash(content_hash(body))))
+        mine = sa.and_(held.thread == thread.id, held.seq == seq)
+        conn.execute(sa.update(tables.message).where(mine).values(hash=thread.codec.lookup_hash(content_hash(body))))
     numbers = conn.execute(sa.select(tables.blob.c.number).where(tables.blob.c.thread == thread.id)).scalars().all()
     for number, body in blobs.get(conn, thread, numbers).items():
         mine = sa.and_(tables.blob.c.thread == thread.id, tables.blob.c.number == number)
-        conn.execute(sa.update(tables.blob).where(mine).values(hash=thread.seal.hash(content_hash(body))))
+        conn.execute(sa.update(tables.blob).where(mine).values(hash=thread.codec.lookup_hash(content_hash(body))))
 
 
 def _is_copy(conn: sa.Connection, source: Thread, target: Thread) -> bool:

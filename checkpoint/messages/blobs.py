@@ -18,7 +18,7 @@ def add(conn: sa.Connection, thread: Thread, values: Sequence[bytes]) -> list[in
     """Store what is not yet there and return each value's number. The thread's counters are not saved yet."""
     if not values:
         return []
-    hashes = [thread.seal.hash(content_hash(value)) for value in values]
+    hashes = [thread.codec.lookup_hash(content_hash(value)) for value in values]
     known: dict[bytes, int] = {}
     for size, group in in_groups(hashes):
         rows = conn.execute(_by_hash(size), {"thread": thread.id, **group})
@@ -28,7 +28,7 @@ def add(conn: sa.Connection, thread: Thread, values: Sequence[bytes]) -> list[in
         if name not in known:
             known[name] = number = thread.next_blob
             thread.next_blob += 1
-            body = thread.seal.close(f"blob {number}", value)
+            body = thread.codec.encode(f"blob {number}", value)
             fresh.append({"thread": thread.id, "number": number, "hash": name, "body": body})
     if fresh:
         conn.execute(sa.insert(tables.blob), fresh)
@@ -41,10 +41,10 @@ def get(conn: sa.Connection, thread: Thread, numbers: Iterable[int]) -> dict[int
     found: dict[int, bytes] = {}
     for size, group in in_groups(wanted):
         rows = conn.execute(_by_number(size), {"thread": thread.id, **group})
-        found.update((number, thread.seal.open(f"blob {number}", bytes(body))) for number, body in rows)
+        found.update((number, thread.codec.decode(f"blob {number}", bytes(body))) for number, body in rows)
     for number in wanted:
         if number not in found:
-            raise RowError(f"{thread.seal.name(f'blob {number}')} is missing")
+            raise RowError(f"{thread.codec.describe(f'blob {number}')} is missing")
     return found
 
 

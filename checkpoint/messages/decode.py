@@ -14,8 +14,9 @@ from langgraph.checkpoint.serde.types import (
 )
 from langgraph.types import Overwrite, Send
 
+from ..db.row_codec import intact
 from ..db.thread_row import Thread
-from ..errors import RowError, ValueTypeError, intact
+from ..errors import RowError, ValueTypeError
 from . import blobs
 from .encoded_values import (
     BARE,
@@ -106,7 +107,7 @@ class Reading:
             raise RowError(f"{row} cannot be loaded: {error}") from error
 
     def _blob(self, number: int) -> Any:
-        row = self.thread.seal.name(f"blob {number}")
+        row = self.thread.codec.describe(f"blob {number}")
         with intact(row):
             kind, data = ormsgpack.unpackb(self.blobs[number])
         return self.load((kind, data), row)
@@ -144,7 +145,8 @@ class Reading:
             return decode_runs(leaf[1], row=row)
         if leaf[0] == PIECES:
             pieces = (
-                decode_runs(self.blobs[number], row=self.thread.seal.name(f"blob {number}")) for number in leaf[1]
+                decode_runs(self.blobs[number], row=self.thread.codec.describe(f"blob {number}"))
+                for number in leaf[1]
             )
             return tuple(chain(*pieces, decode_runs(leaf[2], row=row)))
         return ((leaf[1], 1),)

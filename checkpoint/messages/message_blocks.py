@@ -12,9 +12,10 @@ import ormsgpack
 import sqlalchemy as sa
 
 from ..db import tables
+from ..db.row_codec import intact
 from ..db.statements import IN_BINARY, any_of, ignoring, in_groups
 from ..db.thread_row import Thread
-from ..errors import KeyringError, RowError, intact
+from ..errors import KeyringError, RowError
 
 BLOCK = 96
 """Messages in a pack: MariaDB keeps it in pages of 16 kB of its own, and the last one is half empty on average."""
@@ -51,7 +52,7 @@ def pack_old(conn: sa.Connection, thread: Thread) -> None:
         if damaged := [seq for seq, body in found.items() if body is None]:
             ours = sa.and_(ours, _message.seq.not_in(damaged))
         write(conn, thread, {block: [found.get(block * BLOCK + place) for place in range(BLOCK)] for block in blocks})
-        named = sa.select(_message.thread, _message.hash, _message.seq).where(ours, _message.hash.is_not(None))
+        named = sa.select(_message.thread, _message.hash, _message.seq).where(ours)
         # a hash may be there only where somebody harmed the rows
         conn.execute(ignoring(conn.dialect.name, tables.hash_).from_select(["thread", "hash", "seq"], named))
         conn.execute(sa.delete(tables.message).where(ours))
@@ -61,7 +62,11 @@ def pack_old(conn: sa.Connection, thread: Thread) -> None:
 def write(conn: sa.Connection, thread: Thread, blocks: Mapping[int, Sequence[bytes | None]]) -> None:
     """Write the packs of blocks, None for a message that is not in it; nothing for a block with no message."""
     rows = [
-        {"thread": thread.id, "block": block, "body": thread.seal.close(f"pack {block}", ormsgpack.packb(list(held)))}
+        {
+            "thread": thread.id,
+            "block": block,
+            "body": thread.codec.encode(f"pack {block}", ormsgpack.packb(list(held))),
+        }
         for block, held in blocks.items()
         if any(body is not None for body in held)
     ]
@@ -109,21 +114,21 @@ def loose(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
     """Yield (sequence number, body) of every message in a row of its own."""
     rows = conn.execute(sa.select(_message.seq, _message.body).where(_message.thread == thread.id))
     for seq, body in rows:
-        yield seq, thread.seal.open(f"message {seq}", bytes(body))
+        yield seq, thread.codec.decode(f"message {seq}", bytes(body))
 
 
 def _where_whole(thread: Thread, rows: Iterable[sa.Row[int, bytes]]) -> Iterator[tuple[int, bytes | None]]:
     for seq, body in rows:
         opened = None
         with suppress(RowError, KeyringError):  # it is kept, and is an error for whoever reads it
-            opened = thread.seal.open(f"message {seq}", bytes(body))
+            opened = thread.codec.decode(f"message {seq}", bytes(body))
         yield seq, opened
 
 
 def _opened(thread: Thread, block: int, sealed: bytes) -> list[bytes | None]:
     row = f"pack {block}"
-    with intact(thread.seal.name(row)):
-        held: list[bytes | None] = ormsgpack.unpackb(thread.seal.open(row, sealed))
+    with intact(thread.codec.describe(row)):
+        held: list[bytes | None] = ormsgpack.unpackb(thread.codec.decode(row, sealed))
         if type(held) is not list or len(held) != BLOCK or not {bytes, type(None)}.issuperset(map(type, held)):
             raise ValueError("no block of messages")
     return held

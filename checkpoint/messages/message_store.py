@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
 from ..db import tables
-from ..db.row_codec import PREFIX_BYTES, Keyring
+from ..db.row_codec import HASH_PREFIX_BYTES, Keyring
 from ..db.statements import IN_BINARY, any_of, chunks, in_groups, insert_new, new_value
 from ..db.thread_row import Thread, Threads
 from ..errors import MessageError, RowError
@@ -80,7 +80,7 @@ class MessageStore:
 
         With `proven` the caller has seen that each can be read again.
         """
-        hashes = [thread.seal.hash(one.digest) for one in prepared]
+        hashes = [thread.codec.lookup_hash(one.digest) for one in prepared]
         seqs = {name: thread.added[name] for name in hashes if name in thread.added}
         new = {name: one for name, one in zip(hashes, prepared, strict=True) if name not in seqs}
         # most often there is one: unless it may stand there without its id, inserting it tells whether it is new
@@ -145,8 +145,8 @@ class MessageStore:
 
     def find_digest(self, conn: sa.Connection, thread: Thread, start: bytes) -> list[int]:
         """Return the numbers of the messages whose digest started with these (at least 6) bytes, newest first."""
-        first = thread.seal.hash_prefix(start[:PREFIX_BYTES]) + (
-            start[PREFIX_BYTES:] if thread.seal.open_hash else b""
+        first = thread.codec.lookup_prefix(start[:HASH_PREFIX_BYTES]) + (
+            start[HASH_PREFIX_BYTES:] if thread.codec.hashes_are_plain else b""
         )
         last = first + b"\xff" * (HASH_BYTES - len(first))
         both = (
@@ -154,7 +154,7 @@ class MessageStore:
             for table in _NAMED
         )
         seqs = sorted(conn.execute(sa.union_all(*both)).scalars(), reverse=True)
-        if thread.seal.open_hash or len(start) == PREFIX_BYTES:
+        if thread.codec.hashes_are_plain or len(start) == HASH_PREFIX_BYTES:
             return seqs
         bodies = dict(self._bodies(conn, thread, covering(((seq, 1),) for seq in seqs)))
         return [seq for seq in seqs if content_hash(bodies[seq]).startswith(start)]
@@ -187,7 +187,7 @@ class MessageStore:
         self, conn: sa.Connection, thread: Thread, missing: Mapping[bytes, Prepared], asked: set[bytes]
     ) -> dict[bytes, int]:
         """Let messages have the rows of those that equal them but for the id; return the numbers of these rows."""
-        bare = {name: thread.seal.hash(one.bare) for name, one in missing.items() if one.named}
+        bare = {name: thread.codec.lookup_hash(one.bare) for name, one in missing.items() if one.named}
         there = self._known(conn, thread, [name for name in bare.values() if name not in asked])
         taken: dict[bytes, int] = {}
         for name, without in bare.items():
@@ -228,15 +228,15 @@ def prepare(message: BaseMessage) -> Prepared:
 
 def _opened(thread: Thread, rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
     for seq, body in rows:
-        yield seq, thread.seal.open(f"message {seq}", bytes(body))
+        yield seq, thread.codec.decode(f"message {seq}", bytes(body))
 
 
 def _closed(thread: Thread, seq: int, body: bytes) -> bytes:
-    return thread.seal.close(f"message {seq}", body)
+    return thread.codec.encode(f"message {seq}", body)
 
 
 def _row(thread: Thread, seq: int) -> str:
-    return thread.seal.name(f"message {seq}")
+    return thread.codec.describe(f"message {seq}")
 
 
 @cache

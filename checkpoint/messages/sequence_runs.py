@@ -7,6 +7,7 @@ repetitions are kept; a run only ever counts upwards.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from ..db.row_codec import RowCodec
 from ..errors import RowError
 
 Runs = tuple[tuple[int, int], ...]
@@ -94,6 +95,16 @@ def decode_runs(data: bytes, *, row: str = "the row") -> Runs:
     if len(numbers) % 2 or not all(numbers[1::2]) or max(numbers, default=0) > _LARGEST:
         raise RowError(f"{row} is damaged: its runs do not add up")
     return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def runs_to_body(codec: RowCodec, row: str, runs: Runs) -> bytes:
+    """Return the body of a row that holds runs and nothing else."""
+    return codec.encode(row, encode_runs(runs))
+
+
+def runs_from_body(codec: RowCodec, row: str, body: bytes) -> Runs:
+    """Return the runs of a row's body; RowError names the row where the bytes were changed."""
+    return decode_runs(codec.decode(row, bytes(body)), row=codec.describe(row))
 
 
 def _varints(data: bytes, row: str) -> Sequence[int]:

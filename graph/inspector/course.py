@@ -13,9 +13,13 @@ from langgraph_compaction.checkpoint import (
     LedgerRow,
     SQLAlchemySaver,
 )
-from langgraph_compaction.checkpoint.checkpoints.checkpoint_row import Stored, row_name
-from langgraph_compaction.checkpoint.checkpoints.checkpoint_rows import all_of, written
-from langgraph_compaction.checkpoint.checkpoints.lineage import lineage
+from langgraph_compaction.checkpoint.checkpoints.checkpoint_rows import (
+    CheckpointRow,
+    all_of,
+    follow_parents,
+    row_name,
+    written,
+)
 from langgraph_compaction.checkpoint.checkpoints.pending_writes import Write
 from langgraph_compaction.checkpoint.compaction import transcript as joining
 from langgraph_compaction.checkpoint.compaction.archive import of_thread as archived_of
@@ -71,7 +75,7 @@ class Course:
         """The checkpoints on which the newest one rests, and it itself, oldest first."""
         known = {moment.id: moment for moment in self.moments}
         newest = self.moments[-1].id if self.moments else None
-        named = lineage(
+        named = follow_parents(
             newest,
             lambda name: known[name].parent if name in known else None,
             lambda name: f"{row_name('', name)} of thread {self.thread_id!r}",
@@ -128,14 +132,16 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> Course:
         reading = Reading(conn, thread, saver.store, saver.serde)
         stored = [one for one in all_of(conn, thread) if not one.namespace]
         for one in stored:
-            reading.expect(thread.seal.name(one.row), [one.values[name] for name in _CHANNELS if name in one.values])
+            reading.expect(
+                thread.codec.describe(one.row), [one.values[name] for name in _CHANNELS if name in one.values]
+            )
         reading.fetch()
         writes = written(conn, thread, stored)
         snapshots, archived = snapshots_of(conn, thread), archived_of(conn, thread)
         beside = [*snapshots.values(), *archived.values()]
         return Course(
             thread_id=thread_id,
-            moments=[_moment(reading, one, writes[one.place]) for one in stored],
+            moments=[_moment(reading, one, writes[one.key]) for one in stored],
             attempts=rows(conn, thread, None),
             snapshots=snapshots,
             archived=archived,
@@ -160,8 +166,8 @@ def stamp(saver: SQLAlchemySaver, thread_id: str) -> str:
     return "-".join(map(str, found or ()))
 
 
-def _moment(reading: Reading, one: Stored, writes: Sequence[Write]) -> Moment:
-    row = reading.thread.seal.name(one.row)
+def _moment(reading: Reading, one: CheckpointRow, writes: Sequence[Write]) -> Moment:
+    row = reading.thread.codec.describe(one.row)
 
     def built(channel: str) -> Mapping[str, Any]:
         value = reading.build(one.values[channel], row) if channel in one.values else None

@@ -25,7 +25,6 @@ TABLES = {
     "write": tables.write,
 }
 """Tables whose rows have a sealed body, and that `fill` fills."""
-_SEALED = TABLES | {"bundle": tables.bundle}
 
 
 def config_of(thread: str) -> RunnableConfig:
@@ -82,14 +81,14 @@ def read(saver: Any, thread: str = "t") -> list[Any]:
 
 def rows(saver: Any, name: str) -> list[sa.Row[Any]]:
     """Every row of a table, in the order of its key."""
-    table = _SEALED[name]
+    table = TABLES[name]
     with saver.database.read() as conn:
         return list(conn.execute(sa.select(table).order_by(*table.primary_key)))
 
 
 def overwrite(saver: Any, name: str, row: sa.Row[Any], **values: object) -> None:
     """Change columns of one row."""
-    table = _SEALED[name]
+    table = TABLES[name]
     with saver.database.write() as conn:
         is_row = sa.and_(*(column == getattr(row, column.name) for column in table.primary_key))
         assert conn.execute(sa.update(table).where(is_row).values(values)).rowcount == 1

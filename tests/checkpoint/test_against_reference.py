@@ -23,7 +23,6 @@ from langgraph.runtime import RunControl, Runtime
 
 from langgraph_compaction.checkpoint import Database, Keyring, SQLAlchemySaver
 from tests.checkpoint import happenings as happen
-from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.reference import COUNTERS, Reference
 
 MANY = int(os.environ.get("COMPACTION_SOAK", "0"))
@@ -475,21 +474,15 @@ def test_a_saver_that_remembers_nothing(moment: Moment) -> None:
         check(WholeInterface, [store], moment, 25)
 
 
-def test_in_bundles(empty_url: str, moment: Moment) -> None:
-    """Where all but the newest checkpoints are in bundles, every answer is the reference's."""
-    with small_bundles(), savers_on(empty_url, moment, {}, {}) as store:
-        check(WholeInterface, [store], moment, 50 if empty_url.startswith("sqlite") else 6)
-
-
 def test_encrypted(tmp_path: Path, moment: Moment) -> None:
     """Encrypted, with one saver still using the old key, everything reads the same."""
     keys = {"old": b"o" * 32, "new": b"n" * 32}
     options = ({"keys": Keyring(keys, current="old")}, {"keys": Keyring(keys, current="new")})
-    with small_bundles(size=1), savers_on(f"sqlite:///{tmp_path / 'encrypted.db'}", moment, *options) as store:
+    with savers_on(f"sqlite:///{tmp_path / 'encrypted.db'}", moment, *options) as store:
         check(WholeInterface, [store], moment, 20)
 
 
 def test_where_nothing_is_changed_in_place(empty_url: str, moment: Moment) -> None:
     """A saver that takes this for granted answers the same, beside one that does not."""
-    with small_bundles(), savers_on(empty_url, moment, {"detect_mutation": False}, {}) as store:
+    with savers_on(empty_url, moment, {"detect_mutation": False}, {}) as store:
         check(NoEdits, [store], moment, 50 if empty_url.startswith("sqlite") else 6)

@@ -19,7 +19,6 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint,
     fingerprint_all,
 )
-from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.samples import key_of
 from tests.checkpoint.tampering import (
     MARKER,
@@ -87,8 +86,7 @@ def test_nothing_said_or_stored_is_readable_in_the_database(empty_url: str) -> N
 def test_every_sealed_column_is_encrypted(empty_url: str) -> None:
     """No row of an encrypted database is only compressed, nor hides behind a checksum alone."""
     with opened(empty_url) as saver:
-        with small_bundles(size=1):
-            filled(saver, "t")
+        filled(saver, "t")
         with saver.database.read() as conn:
             for sealed in thread_copies.SEALED:
                 column = sealed.table.c[sealed.column]

@@ -15,7 +15,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph_compaction.checkpoint import CompactionRecords, Database, DatabaseError, SQLAlchemySaver, SummaryRecord
 from langgraph_compaction.checkpoint.db import row_codec, tables
 from langgraph_compaction.checkpoint.maintenance.thread_copies import SEALED
-from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.samples import COMMITTED, key_of, opening
 
@@ -41,10 +40,9 @@ def fill(database: Database, thread_id: str, said: list[str]) -> None:
     kinds: tuple[type[BaseMessage], ...] = (HumanMessage, AIMessage)
     messages = [kinds[n % 2](word, id=f"{thread_id}-{n}") for n, word in enumerate(said[:-1])]
     steps = Steps(saver, thread_id)
-    with small_bundles(4, 1):
-        for count in (20, 60, 100, 140, 180, 200, 210, 215, 219, MESSAGES):
-            config = steps.put({"messages": messages[:count], "note": said[-1], "long": said[-1] * 99}, step=said[-1])
-            saver.put_writes(config, [("messages", messages[:1]), ("x", said[-1])], said[-1], said[-1])
+    for count in (20, 60, 100, 140, 180, 200, 210, 215, 219, MESSAGES):
+        config = steps.put({"messages": messages[:count], "note": said[-1], "long": said[-1] * 99}, step=said[-1])
+        saver.put_writes(config, [("messages", messages[:1]), ("x", said[-1])], said[-1], said[-1])
     key = key_of(thread_id, messages)
     records.begin(key, messages, now=1.0, **opening(strategy=said[-1]))
     records.record_summary(key, SummaryRecord("ab" * 16, said[-1], "m", 1, 1, 1))
@@ -63,7 +61,7 @@ def rows(database: Database) -> Iterator[tuple[str, bytes]]:
                 for sealed in SEALED:
                     if sealed.table is table and (thread := store.find(conn, names[row["thread"]], lock=False)):
                         body = bytes(row[sealed.column])
-                        yield table.name, thread.seal.open(sealed.name(row), body, beside=sealed.beside(row))
+                        yield table.name, thread.codec.decode(sealed.name(row), body, bound=sealed.beside(row))
 
 
 def _bytes(value: object) -> bytes:
@@ -148,7 +146,7 @@ def test_no_row_holds_a_word_of_an_erased_thread(empty_url: str, thread_id: str)
         fill(database, thread_id, said)
         held = list(rows(database))
         filled = {name for name, part in held if seen([part], said)}
-        expected = {"message", "pack", "blob", "checkpoint", "write", "bundle", "summary", "ledger"}
+        expected = {"message", "pack", "blob", "checkpoint", "write", "summary", "ledger"}
         assert {f"compaction_{name}" for name in expected} <= filled
         assert seen([part for _, part in held], said) == len(said)
         CompactionRecords(database).forget(thread_id)

@@ -10,14 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import RowError, SQLAlchemySaver
-from langgraph_compaction.checkpoint.checkpoints import (
-    checkpoint_bundles,
-    checkpoint_rows,
-    pending_writes,
-)
-from langgraph_compaction.checkpoint.checkpoints import checkpoint_row as stored_rows
+from langgraph_compaction.checkpoint.checkpoints import checkpoint_rows, pending_writes
 from langgraph_compaction.checkpoint.db import tables
-from tests.checkpoint.bundling import small_bundles
 from tests.checkpoint.tampering import (
     TABLES,
     Canary,
@@ -60,7 +54,7 @@ def in_the_rest(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None
 def into_checkpoint(saver: Any, conn: sa.Connection, **content: Any) -> None:
     """Write the newest checkpoint again with other content."""
     thread = saver.store.thread(conn, "t")
-    stored = checkpoint_rows.named(conn, thread, "", None)
+    stored = checkpoint_rows.find(conn, thread, "", None)
     assert stored is not None
     if "values" in content:
         content["values"] = {**stored.values, **content["values"]}
@@ -70,7 +64,7 @@ def into_checkpoint(saver: Any, conn: sa.Connection, **content: Any) -> None:
 def in_a_write(saver: Any, conn: sa.Connection, kind: str, data: bytes) -> None:
     """Write tagged bytes as what a task wrote."""
     thread = saver.store.thread(conn, "t")
-    stored = checkpoint_rows.named(conn, thread, "", None)
+    stored = checkpoint_rows.find(conn, thread, "", None)
     assert stored is not None
     write = pending_writes.Write("", "task-9", 0, "short", [0, kind, data], row="")
     pending_writes.put(conn, thread, ("", stored.id), "task-9", [write])
@@ -96,7 +90,7 @@ def reseal(saver: Any, conn: sa.Connection, table: sa.Table, row: str, content: 
     thread = saver.store.thread(conn, "t")
     number = int(row.split()[1])
     where = sa.and_(table.c.thread == thread.id, list(table.primary_key)[1] == number)
-    assert conn.execute(sa.update(table).where(where).values(body=thread.seal.close(row, content))).rowcount == 1
+    assert conn.execute(sa.update(table).where(where).values(body=thread.codec.encode(row, content))).rowcount == 1
 
 
 PLACES: dict[str, Plant] = {
@@ -190,40 +184,37 @@ def test_a_value_nested_without_end_is_named(saver: Any, depth: int) -> None:
     """A value in very many containers is an error that names the row, not the end of the process."""
     with saver.database.write() as conn:
         thread = saver.store.thread(conn, "t")
-        stored = checkpoint_rows.named(conn, thread, "", None)
+        stored = checkpoint_rows.find(conn, thread, "", None)
         assert stored is not None
         content = [stored.v, stored.ts, {}, {}, None, {"short": None}, stored.metadata, None]
         deep = b"\x92\x06\x91" * depth + ormsgpack.packb([0, "null", b""])  # a list in a list in a list ...
         data = ormsgpack.packb(content).replace(b"\xa5short\xc0", b"\xa5short" + deep)
         here = tables.checkpoint.c.number == stored.number
-        bound = stored_rows.beside(stored.number, stored.parent, stored.run)
+        bound = checkpoint_rows.bound_columns(stored.number, stored.parent, stored.run)
         conn.execute(
-            sa.update(tables.checkpoint).where(here).values(body=thread.seal.close(stored.row, data, beside=bound))
+            sa.update(tables.checkpoint).where(here).values(body=thread.codec.encode(stored.row, data, bound=bound))
         )
     with pytest.raises(RowError, match=NAMED):
         read(saver)
 
 
-@pytest.mark.parametrize("name", [*TABLES, "bundle"])
+@pytest.mark.parametrize("name", TABLES)
 def test_bytes_changed_inside_a_valid_envelope_give_no_other_error(saver: Any, name: str) -> None:
     """Whoever can write a fitting checksum makes reads differ or fail with RowError; nothing else comes out."""
     chance = random.Random(name)  # noqa: S311 - reproducible, not secret
-    if name == "bundle":
-        with small_bundles():
-            fill(saver, "t", 1)
     with saver.database.read() as conn:
-        seal = saver.store.find(conn, "t", lock=False).seal
+        codec = saver.store.find(conn, "t", lock=False).codec
     for turn in range(300):
         row = chance.choice(rows(saver, name))
         label, beside = label_of(name, row)
-        content = bytearray(seal.open(label, bytes(row.body), beside=beside))
+        content = bytearray(codec.decode(label, bytes(row.body), bound=beside))
         for _ in range(chance.randint(1, 3)):
             content[chance.randrange(len(content))] = chance.choice(
                 (0, 1, 0x7F, 0x80, 0xC1, 0xFF, chance.randrange(256))
             )
         if chance.random() < 0.2:
             del content[chance.randrange(len(content)) :]
-        overwrite(saver, name, row, body=seal.close(label, bytes(content), beside=beside))
+        overwrite(saver, name, row, body=codec.encode(label, bytes(content), bound=beside))
         try:
             read(saver)
         except RowError:  # it was noticed
@@ -237,10 +228,8 @@ def label_of(name: str, row: sa.Row[Any]) -> tuple[str, str]:
     """The name under which a row is sealed, and what it is bound to beside it."""
     match name:
         case "checkpoint":
-            bound = stored_rows.beside(row.number, row.parent, row.run)
-            return stored_rows.row_name(row.namespace, row.id), bound
-        case "bundle":
-            return checkpoint_bundles.row_name(row.namespace, row.first), checkpoint_bundles.beside(row._mapping)
+            bound = checkpoint_rows.bound_columns(row.number, row.parent, row.run)
+            return checkpoint_rows.row_name(row.namespace, row.id), bound
         case "write":
             return pending_writes.row_name(row.namespace, row.checkpoint, row.task), ""
         case _:

@@ -88,6 +88,18 @@ def test_beginning_on_a_long_thread_rewrites_no_message(database: Database, thre
     assert 0 < body_bytes(database, thread_id) - before < 400
 
 
+def test_a_checkpoint_takes_few_bytes(database: Database, thread_id: str) -> None:
+    """A checkpoint and a pending write of a long thread have bodies of fewer than 100 and 50 bytes on average."""
+    saver, steps, count = SQLAlchemySaver(database), Steps(SQLAlchemySaver(database), thread_id), 100
+    for number in range(count):
+        head = steps.put({"messages": talk(number + 1)})
+        saver.put_writes(head, [("messages", talk(1, start=number + 1))], f"task {number}")
+    [found] = saver.stats(thread_id)
+    assert (found.checkpoints, found.writes) == (count, count)
+    assert found.checkpoint_bytes < 100 * count
+    assert found.write_bytes < 50 * count
+
+
 @pytest.mark.parametrize("length", [1, 200])
 def test_what_a_task_wrote_is_not_looked_for_again(database: Database, thread_id: str, length: int) -> None:
     """The put after a task's write changes the thread's row and its checkpoints and asks for no message."""

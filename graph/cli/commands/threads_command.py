@@ -121,15 +121,14 @@ def print_table(table: Table, none: str) -> None:
 
 
 def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:
-    def counted(table: sa.Table, size: sa.ColumnElement[int] | None = None) -> sa.ScalarSelect[int]:
-        count = sa.select(sa.func.count() if size is None else sa.func.coalesce(sa.func.sum(size), 0))
-        mine = count.select_from(table).where(table.c.thread == tables.thread.c.id)
+    def counted(table: sa.Table) -> sa.ScalarSelect[int]:
+        mine = sa.select(sa.func.count()).select_from(table).where(table.c.thread == tables.thread.c.id)
         return mine.correlate(tables.thread).scalar_subquery()
 
     query = sa.select(
         tables.thread.c.thread_id,
         tables.thread.c.updated_at,
-        (counted(tables.checkpoint) + counted(tables.bundle, tables.bundle.c.size)).label("checkpoints"),
+        counted(tables.checkpoint).label("checkpoints"),
         counted(tables.ledger).label("compactions"),
     ).order_by(tables.thread.c.updated_at.desc(), tables.thread.c.id.desc())
     return saver.database.look(lambda conn: [dict(row) for row in conn.execute(query).mappings()])

@@ -17,7 +17,6 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver
-from tests.checkpoint.bundling import bundling
 
 Saver = BaseCheckpointSaver[Any]
 Opens = Callable[..., AbstractContextManager[Any]]
@@ -213,7 +212,6 @@ OURS = [
         Kind("AsyncSQLAlchemySaver", each, partial(waiting, AsyncSQLAlchemySaver.from_url), ours=True, prunes=True)
         for each in ("sqlite", "postgresql")  # the same core: one database with one writer, one with many
     ),
-    Kind("Bundling", "memory", bundling(SQLAlchemySaver.from_url), ours=True, prunes=True),
     Kind("Trusting", "memory", TRUSTING, ours=True, prunes=True, detects=False),
 ]
 PEERS = [

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database, Keyring, KeyringError, RowError
-from langgraph_compaction.checkpoint.db.row_codec import Seal, new_salt
+from langgraph_compaction.checkpoint.db.row_codec import RowCodec, new_salt
 from tests.checkpoint.samples import talk
 
 KEY, OTHER = b"k" * 32, b"o" * 32
-PLAIN = Seal(7)
-KEYED = Seal(7, Keyring({"k": KEY}, current="k"), b"s" * 16)
-SEALS = pytest.mark.parametrize("seal", [PLAIN, KEYED], ids=["plain", "encrypted"])
+PLAIN = RowCodec(7)
+KEYED = RowCodec(7, Keyring({"k": KEY}, current="k"), b"s" * 16)
+CODECS = pytest.mark.parametrize("codec", [PLAIN, KEYED], ids=["plain", "encrypted"])
 LONG = b"said again and again; " * 1000
 
 
@@ -23,67 +23,67 @@ def put(database: Database, thread_id: str) -> None:
     records.archive(thread_id, "", "refused", talk(1), now=1.0)
 
 
-@SEALS
+@CODECS
 @given(data=st.one_of(st.binary(max_size=300), st.builds(bytes.__mul__, st.binary(max_size=9), st.just(999))))
-def test_what_is_closed_is_opened(seal: Seal, data: bytes) -> None:
+def test_what_is_closed_is_opened(codec: RowCodec, data: bytes) -> None:
     """Any bytes come back from the row they were closed for."""
-    assert seal.open("row", seal.close("row", data)) == data
+    assert codec.decode("row", codec.encode("row", data)) == data
 
 
-@SEALS
-def test_repetitive_bytes_shrink_and_others_hardly_grow(seal: Seal) -> None:
+@CODECS
+def test_repetitive_bytes_shrink_and_others_hardly_grow(codec: RowCodec) -> None:
     """A long text takes a fraction of its size; what cannot be compressed costs a few dozen bytes more."""
     noise = os.urandom(5000)
-    assert len(seal.close("row", LONG)) < len(LONG) // 50
-    assert len(noise) < len(seal.close("row", noise)) <= len(noise) + 48
+    assert len(codec.encode("row", LONG)) < len(LONG) // 50
+    assert len(noise) < len(codec.encode("row", noise)) <= len(noise) + 48
 
 
-@SEALS
-def test_every_changed_byte_is_seen(seal: Seal) -> None:
+@CODECS
+def test_every_changed_byte_is_seen(codec: RowCodec) -> None:
     """One flipped bit anywhere, a cut at any length and anything appended are errors that name the row."""
     for data in (b"short", LONG[:200]):
-        sealed = seal.close("message 3", data)
+        sealed = codec.encode("message 3", data)
         flipped = [sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :] for at in range(len(sealed))]
         for bad in (*flipped, *(sealed[:at] for at in range(len(sealed))), sealed + b"\0"):
             with pytest.raises((RowError, KeyringError), match="message 3 of thread 7"):
-                seal.open("message 3", bad)
+                codec.decode("message 3", bad)
 
 
-@SEALS
-def test_a_body_opens_in_its_own_place_only(seal: Seal) -> None:
+@CODECS
+def test_a_body_opens_in_its_own_place_only(codec: RowCodec) -> None:
     """A body that was moved to another row or to another thread is an error."""
-    sealed = seal.close("message 3", b"said")
-    elsewhere = Seal(8) if seal is PLAIN else Seal(8, Keyring({"k": KEY}, current="k"), b"s" * 16)
-    for one, row in ((seal, "message 4"), (elsewhere, "message 3")):
+    sealed = codec.encode("message 3", b"said")
+    elsewhere = RowCodec(8) if codec is PLAIN else RowCodec(8, Keyring({"k": KEY}, current="k"), b"s" * 16)
+    for one, row in ((codec, "message 4"), (elsewhere, "message 3")):
         with pytest.raises(RowError, match="damaged"):
-            one.open(row, sealed)
+            one.decode(row, sealed)
 
 
 def test_an_encrypted_body_opens_with_its_key_and_salt_only() -> None:
     """Without the key, with another one, or from another database it is an error; a plain body is one too."""
-    sealed = KEYED.close("row", b"said")
+    sealed = KEYED.encode("row", b"said")
     assert b"said" not in sealed
     with pytest.raises(KeyringError, match="open the database with its keys"):
-        PLAIN.open("row", sealed)
+        PLAIN.decode("row", sealed)
     with pytest.raises(KeyringError, match="not in the keyring"):
-        Seal(7, Keyring({"o": OTHER}, current="o"), b"s" * 16).open("row", sealed)
+        RowCodec(7, Keyring({"o": OTHER}, current="o"), b"s" * 16).decode("row", sealed)
     for keys, salt in (
         (Keyring({"k": OTHER}, current="k"), b"s" * 16),
         (Keyring({"k": KEY}, current="k"), b"t" * 16),
     ):
         with pytest.raises(RowError, match="another key"):
-            Seal(7, keys, salt).open("row", sealed)
+            RowCodec(7, keys, salt).decode("row", sealed)
     with pytest.raises(RowError, match="not encrypted"):
-        KEYED.open("row", PLAIN.close("row", b"said"))
+        KEYED.decode("row", PLAIN.encode("row", b"said"))
 
 
 def test_after_a_rotation_both_keys_open_and_the_new_one_closes() -> None:
     """Rows of the old key stay readable while it is in the ring, and it is known which ones those are."""
     both = Keyring({"k": KEY, "o": OTHER}, current="o")
-    sealed = KEYED.close("row", b"said")
-    assert Seal(7, both, b"s" * 16).open("row", sealed) == b"said"
+    sealed = KEYED.encode("row", b"said")
+    assert RowCodec(7, both, b"s" * 16).decode("row", sealed) == b"said"
     assert not both.is_current(sealed)
-    assert both.is_current(Seal(7, both, b"s" * 16).close("row", b"said"))
+    assert both.is_current(RowCodec(7, both, b"s" * 16).encode("row", b"said"))
 
 
 @pytest.mark.parametrize(
@@ -112,21 +112,21 @@ def test_a_keyring_shows_no_key() -> None:
 def test_hashes_of_an_encrypted_thread_are_its_own() -> None:
     """No digest that anyone could compute stands there; those that start alike can be found by their start."""
     alike = [b"digest" + bytes([n]) * 10 for n in range(2)]
-    assert [PLAIN.hash(one) for one in alike] == alike
-    hashes = [KEYED.hash(one) for one in alike]
+    assert [PLAIN.lookup_hash(one) for one in alike] == alike
+    hashes = [KEYED.lookup_hash(one) for one in alike]
     assert {len(one) for one in hashes} == {16}
-    assert hashes[0][:6] == hashes[1][:6] == KEYED.hash_prefix(b"digest") != b"digest"
+    assert hashes[0][:6] == hashes[1][:6] == KEYED.lookup_prefix(b"digest") != b"digest"
     assert hashes[0] != hashes[1]
-    assert Seal(7, Keyring({"k": KEY}, current="k"), new_salt()).hash(alike[0]) not in hashes
+    assert RowCodec(7, Keyring({"k": KEY}, current="k"), new_salt()).lookup_hash(alike[0]) not in hashes
 
 
 def test_a_bomb_is_refused_unopened(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that says it inflates beyond a gigabyte is damaged."""
     bomb = zstandard.ZstdCompressor().compress(b"")
     monkeypatch.setattr(zstandard, "frame_content_size", lambda _frame: 2**30 + 1)
-    monkeypatch.setattr("langgraph_compaction.checkpoint.db.row_codec._squeezed", lambda _data: b"\x01" + bomb)
-    with pytest.raises(RowError, match="not of a known form"):
-        PLAIN.open("row", PLAIN.close("row", b""))
+    monkeypatch.setattr("langgraph_compaction.checkpoint.db.row_codec._compress", lambda _data: b"\x01" + bomb)
+    with pytest.raises(RowError, match="not compressed in a known way"):
+        PLAIN.decode("row", PLAIN.encode("row", b""))
 
 
 def test_a_database_is_opened_with_its_keys_or_not_at_all(tmp_path: Path) -> None:

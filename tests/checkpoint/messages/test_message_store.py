@@ -12,7 +12,7 @@ from langgraph_compaction.checkpoint import (
     RowError,
 )
 from langgraph_compaction.checkpoint.db import tables
-from langgraph_compaction.checkpoint.db.row_codec import Seal
+from langgraph_compaction.checkpoint.db.row_codec import RowCodec
 from langgraph_compaction.checkpoint.db.statements import insert_if_absent
 from langgraph_compaction.checkpoint.db.thread_row import Thread
 from langgraph_compaction.checkpoint.messages.message_codec import (
@@ -247,7 +247,7 @@ def test_making_a_thread_that_another_made_meanwhile_resets_nothing(database: Da
 
 def test_a_put_into_no_thread_is_an_error(database: Database, thread_id: str) -> None:
     """Messages are only put into a thread that is there, and nothing is left of what was not."""
-    gone = Thread(999_999_999, thread_id, 0, 0, 0, 0, 0, None, 0, None, None, 0.0, Seal(999_999_999))
+    gone = Thread(999_999_999, thread_id, 0, 0, 0, 0, 0, 0, None, None, 0.0, RowCodec(999_999_999))
     with pytest.raises(RowError, match=f"thread '{thread_id}' is missing"), database.write() as conn:
         STORE.put(conn, gone, talk(1))
     with database.read() as conn:
@@ -261,24 +261,24 @@ BODY = dumps(HumanMessage("swapped", id="m1"))
     ("change", "text"),
     [
         (lambda _seal: {"body": BODY}, "damaged"),
-        (lambda seal: {"body": seal.close("message 1", BODY)[:-1]}, "damaged"),
+        (lambda codec: {"body": codec.encode("message 1", BODY)[:-1]}, "damaged"),
         (lambda _seal: {"body": b""}, "damaged"),
-        (lambda seal: {"body": seal.close("message 2", BODY)}, "damaged"),
-        (lambda seal: {"body": Seal(seal.thread + 1).close("message 1", BODY)}, "damaged"),
-        (lambda seal: {"body": seal.close("message 1", b"\x93\1\2\3")}, "holds no message"),
+        (lambda codec: {"body": codec.encode("message 2", BODY)}, "damaged"),
+        (lambda codec: {"body": RowCodec(codec.thread + 1).encode("message 1", BODY)}, "damaged"),
+        (lambda codec: {"body": codec.encode("message 1", b"\x93\1\2\3")}, "holds no message"),
         (lambda _seal: {"seq": 77}, "missing"),
     ],
     ids=["another body", "cut", "empty", "another row's", "another thread's", "no message", "gone"],
 )
 def test_a_row_that_was_changed_is_named(
-    database: Database, thread_id: str, change: Callable[[Seal], dict[str, object]], text: str
+    database: Database, thread_id: str, change: Callable[[RowCodec], dict[str, object]], text: str
 ) -> None:
     """A row whose bytes are not those that were stored, or that is gone, is an error naming thread and number."""
     runs = put(database, thread_id, talk(3))
     with database.write() as conn:
         thread = STORE.thread(conn, thread_id)
         ours = sa.and_(messages.thread == thread.id, messages.seq == 1)
-        conn.execute(sa.update(tables.message).where(ours).values(change(thread.seal)))
+        conn.execute(sa.update(tables.message).where(ours).values(change(thread.codec)))
     with pytest.raises(RowError, match=rf"message 1 of thread {thread.id} .*{text}"):
         get(database, thread_id, runs)
 
