@@ -1,6 +1,7 @@
 """The shape of a turn: nodes and edges, on one screen."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 from langchain_core.messages import SystemMessage
@@ -24,20 +25,15 @@ from langgraph_compaction.nodes import (
     SettingsError,
     Summarizer,
 )
-from langgraph_compaction.nodes.commit import commit
-from langgraph_compaction.nodes.confirm import check_askable, confirm
+from langgraph_compaction.nodes.confirm import check_askable
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.model import model as call_model
-from langgraph_compaction.nodes.rollback import rollback
+from langgraph_compaction.nodes.inline.runner import NODES
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, ModelSource, counter_of, window_of
 from langgraph_compaction.nodes.runtime.node_context import CompactionNode
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
-from langgraph_compaction.nodes.selective_compaction import selective_compaction
 from langgraph_compaction.nodes.state import EmbeddedState
-from langgraph_compaction.nodes.summarize import summarize
 from langgraph_compaction.nodes.summary.key_information_sources import Given as KeyGiven
-from langgraph_compaction.nodes.token_check import token_check
 
 from .build_dependencies import build_dependencies
 from .chat_model import named_model
@@ -122,10 +118,8 @@ def create_compacting_agent(
     _checked(dependencies)
     check_askable(chosen, answerable=bool(checkpointer))
     graph = StateGraph(state_schema, context_schema=CompactionOverrides)
-    _add_compaction(graph, dependencies, AGENT_EDGES)
-    graph.add_node("model", CompactionNode("model", call_model, dependencies), retry_policy=retry_policy)
+    _add_nodes(graph, dependencies, AGENT_EDGES, {"model": retry_policy})
     graph.add_node("tools", tool_node)
-    graph.add_conditional_edges("model", after_model, AGENT_EDGES["model"])
     direct = frozenset(tool.name for tool in known if tool.return_direct)
     graph.add_conditional_edges("tools", after_tools(direct), TOOLS_EDGES)
     return _compiled(graph, checkpointer, store, name)
@@ -170,17 +164,20 @@ def create_compaction_graph(
     )
     _checked(dependencies)
     graph = StateGraph(EmbeddedState, context_schema=CompactionOverrides)
-    _add_compaction(graph, dependencies, COMPACTION_EDGES)
+    _add_nodes(graph, dependencies, COMPACTION_EDGES)
     return _compiled(graph, checkpointer, None, name)
 
 
-def _add_compaction(
-    graph: StateGraph[Any, Any, Any, Any], dependencies: Dependencies, edges: Mapping[str, Edges]
+def _add_nodes(
+    graph: StateGraph[Any, Any, Any, Any],
+    dependencies: Dependencies,
+    edges: Mapping[str, Edges],
+    retries: Mapping[str, RetryPolicy | None] = MappingProxyType({}),
 ) -> None:
-    for body in (token_check, confirm, selective_compaction, summarize, commit, rollback):
-        name = body.__name__
-        graph.add_node(name, CompactionNode(name, body, dependencies))
-        graph.add_conditional_edges(name, by_step(name), edges[name])
+    """Add the nodes that have edges here, each with the edges of the transition table."""
+    for name, targets in edges.items():
+        graph.add_node(name, CompactionNode(name, NODES[name], dependencies), retry_policy=retries.get(name))
+        graph.add_conditional_edges(name, after_model if name == "model" else by_step(name), targets)
     graph.add_edge(START, "token_check")
 
 

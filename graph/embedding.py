@@ -28,14 +28,14 @@ def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> Runnable
     inherits `CompactionState`; `persist="subgraph"` keeps it in the node's own namespace, for a parent that
     has only `messages` and a checkpointer. An agent's other results go to the parent's channels of their names.
     """
-    node = _Node(compaction_graph, persist)
-    return RunnableLambda(node.call, afunc=node.acall, name="compact")
+    return _Node(compaction_graph, persist)
 
 
-class _Node:
+class _Node(RunnableLambda[Any, Any]):
     """A compaction graph, or a compacting agent, as a parent calls it."""
 
     def __init__(self, compaction_graph: Graph, persist: Persist) -> None:
+        super().__init__(self._call, afunc=self._acall, name="compact")
         self._in_parent = persist == "parent"
         self._is_agent = "applied" not in compaction_graph.channels
         self._graph = compaction_graph
@@ -45,15 +45,15 @@ class _Node:
             self._graph = compaction_graph.copy(update={"checkpointer": True})
 
     def dependencies_with(self, _checkpointer: Any) -> Dependencies:
-        """Whom it works with: so the parent, too, can be asked about its threads."""
+        """Return the dependencies of the graph inside, so that the functions on threads take the parent, too."""
         return dependencies_of(self._graph)
 
-    def call(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+    def _call(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
         messages = with_ids(state["messages"])
         given, inside = self._enter(state, messages), _embedded(config, state)
         return self._leave(state, messages, self._graph.invoke(given, inside, output_keys=self._results))
 
-    async def acall(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+    async def _acall(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
         messages = with_ids(state["messages"])
         given, inside = self._enter(state, messages), _embedded(config, state)
         return self._leave(state, messages, await self._graph.ainvoke(given, inside, output_keys=self._results))

@@ -35,7 +35,7 @@ from langgraph_compaction.nodes.config.settings import effective
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.effects import Effects, arun, run
 from langgraph_compaction.nodes.errors import RequestError
-from langgraph_compaction.nodes.inline.runner import ALL_NODES, COMPACTION_NODES, run_nodes
+from langgraph_compaction.nodes.inline.runner import COMPACTION_NODES, NODES, run_nodes
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, window_of
 from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
@@ -145,6 +145,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         self._dependencies.settle_off_loop()
         self._calls = OrderedDict[str, Dependencies]()
         self._lock = Lock()
+        self.after_agent = AgentHook(self, self.after_agent)  # type: ignore[method-assign] # the same hook, which `dependencies_of` finds
 
     @property
     def name(self) -> str:
@@ -152,7 +153,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return self._name
 
     def dependencies_with(self, checkpointer: Any) -> Dependencies:
-        """Whom this works with in an agent with this checkpointer: as the newest call had it, once there was one.
+        """Return the dependencies of the newest call in an agent with this checkpointer, else the defaults.
 
         Raises `SettingsError` where threads would outlive their snapshots.
         """
@@ -201,7 +202,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         dependencies, given = self._called_with(request), request.state["messages"]
         context = begun(request.state, request.runtime, replaced(dependencies, model=caller))
         view = context.state["messages"]
-        context = yield from run_nodes(context, "token_check", ALL_NODES)
+        context = yield from run_nodes(context, "token_check", among=NODES)
         response = _response(context, caller, view)
         self._remember(response, dependencies)
         command: Command[Any] = Command(update=changed_beside_answer(context, given, view, response.result))
@@ -263,6 +264,24 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return known or replaced(
             dependencies, settings=self._sized(window_of(dependencies.settings, model)), model=model
         )
+
+
+class AgentHook:
+    """The hook `after_agent` as a callable that implements `HasDependencies`.
+
+    `create_agent` makes a node of each hook and keeps nothing else of a middleware, so `dependencies_of` looks there.
+    """
+
+    def __init__(self, middleware: CompactionMiddleware, hook: Callable[..., Update | None]) -> None:
+        self._middleware, self._hook = middleware, hook
+
+    def __call__(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
+        """Run the hook synchronously."""
+        return self._hook(state, runtime)
+
+    def dependencies_with(self, checkpointer: Any) -> Dependencies:
+        """Return the dependencies of the middleware."""
+        return self._middleware.dependencies_with(checkpointer)
 
 
 def _hold_alone(state: Mapping[str, Any]) -> None:

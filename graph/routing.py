@@ -1,73 +1,74 @@
-"""Routers: they read the step that a node stored and never raise (a router that raises ends a run silently).
+"""The edges of the graphs, made from the transition table, and the routers that choose among them.
 
-A wrong step raises earlier, in the wrapper of the node that named it.
+A router reads the step that the node before it stored, and never raises: LangGraph would end a resumed run silently.
+A wrong step raises earlier, in the wrapper of the node that named it. Only `update_state`, which runs no node, can
+store a step that may not follow: then `token_check` runs again and decides anew.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.graph import END
 from langgraph.types import Send
 
-from langgraph_compaction.nodes.state import CompactionState
+from langgraph_compaction.nodes.state import Step
 from langgraph_compaction.nodes.transitions import NEXT
 
 Edges = dict[Hashable, str]
-"""The path map of a conditional edge: where each word of a router leads. Drawings show the words."""
+"""The path map of a conditional edge: the node for each word of a router. Drawings of the graph show the words."""
+
+State = Mapping[str, Any]
+"""All channels of a graph's state. A narrower type would make LangGraph hand a router only the channels it names."""
 
 AGENT_EDGES: dict[str, Edges] = {
     node: {word: END if step == "end" else step for step, word in steps.items()} for node, steps in NEXT.items()
 }
-"""Where each node of the agent may go."""
+"""The edges behind each node of the agent."""
 
 COMPACTION_EDGES: dict[str, Edges] = {
     node: {word: END if target == "model" else target for word, target in edges.items()}
     for node, edges in AGENT_EDGES.items()
     if node != "model"
 }
-"""The same without model and tools: what would go to the model ends."""
+"""The edges of the graph without model and tools: it ends where the agent would call the model."""
 
 TOOLS_EDGES: Edges = {"results": "token_check", "returned directly": END}
 
 
-def by_step(node: str) -> Callable[[CompactionState], str]:
-    """A router behind this node: the word of the stored step.
-
-    The step is one of the table's: the node's wrapper has checked it. Another one can only stand there after
-    `update_state`, which runs no node; it ends the turn, or rolls back where the node cannot end it.
-    """
+def by_step(node: str) -> Callable[[State], str | list[Send]]:
+    """A router for the edges behind `node`: it returns the word of the stored step."""
     words = NEXT[node]
-    otherwise = words.get("end") or words["rollback"]
 
-    def route(state: CompactionState) -> str:
-        step = (state.get("compaction") or {}).get("step", "end")
-        return words.get(step, otherwise)
+    def route(state: State) -> str | list[Send]:
+        return words.get(_step(state)) or [Send("token_check", state)]
 
     return route
 
 
-_ANSWERED = NEXT["model"]["end"]
-
-
-def after_model(state: CompactionState) -> str | list[Send]:
+def after_model(state: State) -> str | list[Send]:
     """One task for each tool call, so that a failing call does not make its siblings run again; else the step."""
-    step = (state.get("compaction") or {}).get("step", "end")
-    if step == "tools":
+    if _step(state) == "tools":
         last = state["messages"][-1]
         calls = last.tool_calls if isinstance(last, AIMessage) else []
-        return [Send("tools", [{**call, "type": "tool_call"}]) for call in calls] or _ANSWERED
-    return NEXT["model"].get(step, _ANSWERED)
+        return [Send("tools", [{**call, "type": "tool_call"}]) for call in calls] or NEXT["model"]["end"]
+    return by_step("model")(state)
 
 
-def after_tools(direct: frozenset[str]) -> Callable[[CompactionState], str]:
-    """Back to the check; to the end where every result comes from a tool that returns directly."""
+def after_tools(direct: frozenset[str]) -> Callable[[State], str]:
+    """A router behind the tools: to the check; to the end where every result is of a tool that returns directly."""
 
-    def route(state: CompactionState) -> str:
+    def route(state: State) -> str:
         results = _newest_results(state["messages"])
         returned = results and all(result.name in direct for result in results)
         return "returned directly" if returned else "results"
 
     return route
+
+
+def _step(state: State) -> Step:
+    """The stored step; "end" in a thread that no node has written to."""
+    return cast("Step", (state.get("compaction") or {}).get("step", "end"))
 
 
 def _newest_results(messages: list[AnyMessage]) -> list[ToolMessage]:

@@ -12,8 +12,7 @@ from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionReco
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.compaction_request import REQUEST
 from langgraph_compaction.nodes.effects import Effects, arun, blocking, either, querying, run
-from langgraph_compaction.nodes.runtime.dependencies import Dependencies
-from langgraph_compaction.nodes.runtime.node_context import CompactionNode
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies, HasDependencies
 
 from .builder import Graph
 from .pending import KEY, in_view
@@ -25,13 +24,15 @@ AS_NODE = "commit"
 
 
 def dependencies_of(graph: Graph) -> Dependencies:
-    """Whom a graph made by this package works with, or an agent with its middleware; else `TypeError`."""
+    """Return the dependencies of a graph made by this package, or of an agent with its middleware.
+
+    A node that has dependencies, or whose function has, implements `HasDependencies`. Raises `TypeError` for a graph
+    without such a node.
+    """
     for spec in graph.builder.nodes.values():
-        if isinstance(spec.runnable, CompactionNode):
-            return spec.runnable.dependencies
-        hook: Any = getattr(getattr(spec.runnable, "func", None), "__self__", None)
-        if hasattr(hook, "dependencies_with"):  # the middleware is not imported here: LangChain is an extra
-            return cast("Dependencies", hook.dependencies_with(graph.checkpointer))
+        for node in (spec.runnable, getattr(spec.runnable, "func", None)):
+            if isinstance(node, HasDependencies):
+                return node.dependencies_with(graph.checkpointer)
     raise TypeError(
         "this graph was made neither by create_compacting_agent nor by create_compaction_graph, and has no "
         "CompactionMiddleware"

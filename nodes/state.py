@@ -1,7 +1,7 @@
 """What a thread carries between steps: the messages, and two small channels of ours."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, Literal, NotRequired, cast, get_args
 from uuid import uuid4
 
 from langchain_core.messages import (
@@ -36,6 +36,8 @@ Route = Literal["model", "end"]
 
 Step = Literal["model", "tools", "confirm", "selective_compaction", "summarize", "commit", "rollback", "end"]
 """The node that runs next; nodes decide it, routers only read it."""
+
+STEPS = frozenset[str](get_args(Step))
 
 
 class Usage(TypedDict):

@@ -27,7 +27,7 @@ from .runtime.ledger_io import REFUSAL, abandon, note, store
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_check import check
 from .runtime.undo import is_undo, taken_back, unheard
-from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, Route, merge, replace
+from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, merge, replace
 from .summarize import is_paid
 from .text.quoting import clip
 
@@ -37,6 +37,10 @@ FORGOTTEN = {"handoff": None, "awaiting_choice": 0, "marked_alone": False}
 
 def token_check(context: NodeContext) -> Effects[Update]:
     """Measure the next request and decide where the turn goes. What a person asks for is heard once."""
+    if (step := context.compaction.get("step", "end")) not in STEPS:
+        log.warning(
+            "The state names the unknown step %r, which update_state has written; the check decides anew", step
+        )
     asked = context.request
     if fault := fault_of(asked, cast("dict[str, Any]", context.compaction)):
         return unheard(context, fault)

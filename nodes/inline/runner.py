@@ -1,6 +1,6 @@
 """Run the nodes of a compaction in the order of the graph's edges, without a graph of their own."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any, cast
 
 from langgraph.types import Overwrite
@@ -20,21 +20,22 @@ from ..token_check import token_check
 CHANNELS = ("compaction", "memory")
 """The channels of a state that belong to the compaction."""
 
-COMPACTION_NODES: Mapping[str, Body] = {
-    body.__name__: body for body in (token_check, confirm, selective_compaction, summarize, commit, rollback)
+NODES: dict[str, Body] = {
+    body.__name__: body for body in (token_check, confirm, selective_compaction, summarize, commit, rollback, model)
 }
-"""The nodes of a compaction by name, without the model's node."""
+"""Every node by name: the graph is built from this table, and `run_nodes` runs the same functions."""
 
-ALL_NODES: Mapping[str, Body] = {**COMPACTION_NODES, "model": model}
+COMPACTION_NODES = frozenset(NODES) - {"model"}
+"""Names of the nodes of a compaction, without the node that calls the model."""
 
 
-def run_nodes(context: NodeContext, step: str, nodes: Mapping[str, Body] = COMPACTION_NODES) -> Effects[NodeContext]:
-    """Run the node `step` and those that follow it, until the next one is not among `nodes`.
+def run_nodes(context: NodeContext, step: str, among: Collection[str] = COMPACTION_NODES) -> Effects[NodeContext]:
+    """Run the node `step` and its successors until the next one is not `among` these; return the last context.
 
-    Ends after the model's answer where that ends the turn: what is due then is left to the caller.
+    Stops after the model's answer where the answer ends the turn: the caller decides when to compact after it.
     """
-    while step in nodes:
-        context = _after(context, (yield from executed(step, nodes[step], context)))
+    while step in among:
+        context = _after(context, (yield from executed(step, NODES[step], context)))
         if step == "model" and context.compaction.get("route") == "end":
             break
         step = context.compaction.get("step", "end")
@@ -42,7 +43,7 @@ def run_nodes(context: NodeContext, step: str, nodes: Mapping[str, Body] = COMPA
 
 
 def _after(context: NodeContext, update: Update) -> NodeContext:
-    """The context with a node's update in its state, as the graph's reducers would put it there."""
+    """The context with a node's update in its state, merged as the graph's reducers merge it."""
     state: dict[str, Any] = {**context.state}
     for key in CHANNELS:
         if key in update:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from threading import Lock
 from time import time
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
@@ -189,6 +189,19 @@ class Dependencies:
         """Tokens of the system prompt and the tool schemas."""
         schemas = counter.text(json.dumps(list(self.tools), ensure_ascii=False)) if self.tools else 0
         return schemas + (counter.message(self.system_prompt) if self.system_prompt else 0)
+
+
+@runtime_checkable
+class HasDependencies(Protocol):
+    """A node of a compiled graph, or the function inside a node, that tells which dependencies it works with.
+
+    The functions that take a graph, such as `history` and `undo`, find its dependencies by this protocol. The nodes
+    of this package's graphs implement it, the node that `as_node` makes, and a hook of `CompactionMiddleware`.
+    """
+
+    def dependencies_with(self, checkpointer: Any) -> Dependencies:
+        """Return the dependencies in a graph that is compiled with this checkpointer (`None`: without one)."""
+        ...
 
 
 _OF_LIMIT = (

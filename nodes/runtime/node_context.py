@@ -328,7 +328,7 @@ def executed(name: str, body: Body, context: NodeContext) -> Effects[Update]:
 
 
 class CompactionNode(RunnableLambda[Any, Any]):
-    """A node that serves `invoke` and `ainvoke` with one body, and knows whom it works with."""
+    """A node of a graph: one body for `invoke` and `ainvoke`, and the dependencies that it works with."""
 
     def __init__(self, name: str, body: Body, dependencies: Dependencies) -> None:
         def call(state: CompactionState, config: RunnableConfig) -> Update:
@@ -339,3 +339,7 @@ class CompactionNode(RunnableLambda[Any, Any]):
 
         super().__init__(call, afunc=acall, name=name)
         self.dependencies = dependencies
+
+    def dependencies_with(self, _checkpointer: Any) -> Dependencies:
+        """The dependencies, which the builder has already fitted to the graph's checkpointer."""
+        return self.dependencies

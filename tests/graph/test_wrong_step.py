@@ -1,17 +1,32 @@
 """A node that names a wrong next step: an error of that node, never a turn that ends without an answer."""
 
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any
 
 import pytest
 from langgraph.graph import END
 
-from langgraph_compaction.graph import CompactionError
+from langgraph_compaction.graph import CompactionError, CompactionSettings, acompact_messages, compact_messages
 from langgraph_compaction.graph.routing import AGENT_EDGES, COMPACTION_EDGES
+from langgraph_compaction.nodes.effects import Effects
 from langgraph_compaction.nodes.errors import StepError
+from langgraph_compaction.nodes.inline.runner import NODES
 from langgraph_compaction.nodes.transitions import NEXT, check_step
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, Drive, agent, full, said, values, verdicts
+from tests.graph.harness import (
+    CONFIG,
+    SMALL,
+    SUMMARY,
+    WORDS,
+    Drive,
+    Synchronous,
+    agent,
+    full,
+    said,
+    values,
+    verdicts,
+)
 from tests.graph.middleware.agents import agent as middleware_agent
 from tests.graph.test_embedding import World
 
@@ -19,6 +34,65 @@ WRONG = {"a misspelt step": "sumarize", "a node that may not follow": "tools", "
 
 selecting = import_module("langgraph_compaction.nodes.selective_compaction")
 """The module: the package's name of it is the node."""
+
+FAILING: list[Any] = [RuntimeError("the summarizer is down")]
+
+Run = Callable[[Drive, str], Awaitable[Any]]
+
+
+def _options(node: str) -> dict[str, Any]:
+    """Settings and summarizer of an agent whose turn enters this node."""
+    options: dict[str, Any] = {"require_confirmation": True} if node == "confirm" else {}
+    return {**options, "summarizer": ScriptedModel(replies=FAILING)} if node == "rollback" else options
+
+
+async def _in_the_graph(go: Drive, node: str) -> Any:
+    graph = agent(**_options(node))
+    await go.invoke(graph, said("hi") if node == "model" else full())
+
+
+async def _in_the_middleware(go: Drive, node: str) -> Any:
+    graph = middleware_agent(**_options(node))
+    await go.invoke(graph, said("hi") if node == "model" else full())
+
+
+async def _as_a_node(go: Drive, node: str) -> Any:
+    await go.invoke(World(**_options(node)).graph, full())
+
+
+async def _on_a_list(go: Drive, node: str) -> Any:
+    options: dict[str, Any] = {"max_tokens": 700, "token_counter": WORDS, "settings": CompactionSettings(**SMALL)}
+    options["summarizer"] = _options(node).get("summarizer", ScriptedModel(replies=[SUMMARY]))
+    if isinstance(go, Synchronous):
+        compact_messages(full()["messages"], **options)
+    else:
+        await acompact_messages(full()["messages"], **options)
+
+
+WAYS: dict[str, tuple[Run, set[str]]] = {
+    "graph": (_in_the_graph, set(NEXT)),
+    "middleware": (_in_the_middleware, set(NEXT)),
+    "as_node": (_as_a_node, set(NEXT) - {"model"}),
+    "compact_messages": (_on_a_list, {"selective_compaction", "summarize", "commit", "rollback"}),
+}
+"""Every way to run the nodes, with the nodes that it can enter."""
+
+
+@pytest.mark.parametrize(("way", "node"), [(way, node) for way in WAYS for node in NEXT if node in WAYS[way][1]])
+async def test_a_misspelt_step_in_any_node_is_an_error(
+    go: Drive, way: str, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever node names a wrong step, and however it is run: the error says node, step and what is allowed."""
+
+    def wrong(_: Any) -> Effects[dict[str, Any]]:
+        yield from ()
+        return {"compaction": {"step": "sumarize"}}
+
+    monkeypatch.setitem(NODES, node, wrong)
+    allowed = ", ".join(map(repr, NEXT[node]))
+    with pytest.raises(StepError) as raised:
+        await WAYS[way][0](go, node)
+    assert str(raised.value) == f"the node {node!r} named the next step 'sumarize'; allowed are {allowed}"
 
 
 @pytest.fixture(params=WRONG)
@@ -70,12 +144,26 @@ async def test_the_run_goes_on_once_the_node_is_mended(go: Drive, monkeypatch: p
     assert verdicts(graph) == ["committed"]
 
 
-async def test_a_step_that_somebody_wrote_into_the_state_ends_the_run(go: Drive) -> None:
-    """A router never raises: it would end a resumed run silently. The next input is answered."""
+@pytest.mark.parametrize(
+    ("node", "step"), [("commit", "nowhere"), ("summarize", "end"), ("model", "nowhere"), ("rollback", "tools")]
+)
+async def test_a_wrong_step_that_somebody_wrote_is_decided_anew(go: Drive, node: str, step: str) -> None:
+    """A router never raises: it would end a resumed run silently. It has the check run, and the turn is answered."""
+    graph = agent(ScriptedModel(replies=["hello", "again", "and again"]))
+    await go.invoke(graph, said("hi"))
+    graph.update_state(CONFIG, {**said("are you there?"), "compaction": {"step": step}}, as_node=node)
+    assert graph.get_state(CONFIG).next == ("token_check",)
+    await go.invoke(graph, None)
+    assert values(graph)["messages"][-1].text == "again"
+    await go.invoke(graph, said("hi"))
+    assert values(graph)["messages"][-1].text == "and again"
+
+
+async def test_a_new_input_is_answered_whatever_step_stands_in_the_state(go: Drive) -> None:
+    """A turn begins with the check, which decides its own step."""
     graph = agent(ScriptedModel(replies=["hello", "again"]))
     await go.invoke(graph, said("hi"))
     graph.update_state(CONFIG, {"compaction": {"step": "nowhere"}}, as_node="commit")
-    assert graph.get_state(CONFIG).next == ()
     await go.invoke(graph, said("hi"))
     assert values(graph)["messages"][-1].text == "again"
 
