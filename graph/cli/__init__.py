@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""The command line: its commands, and what they print."""

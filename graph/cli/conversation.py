@@ -1,10 +1,14 @@
-"""A person's side of a thread: say something, be asked, compact, see how things stand."""
+"""One thread of a graph as the chat uses it: send a message, answer a question, compact, read the status."""
 
-from collections.abc import Iterator
+import signal
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from types import FrameType
 from typing import Any, Literal, cast
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
@@ -14,7 +18,6 @@ from langgraph_compaction.checkpoint import LedgerRow
 from ..builder import Graph
 from ..threads import compact_now, records_of, transcript
 from ..window_usage import WindowUsage, standing
-from .interruption import Stop
 
 Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[Literal["event"], dict[str, Any]]
 """A piece of the answer, a tool call as text, or a compaction's event."""
@@ -22,25 +25,53 @@ Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[L
 LAST_ROWS = 5
 
 SHOWN = frozenset({"PreCompactEvent", "CompactionEvent", "ContextWarningEvent"})
-"""Events that a person is told; the others say the same in other systems' words."""
+"""Events that the chat shows. The others repeat them under the names of other systems."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What `/status` tells."""
+    """The answer to `/status`."""
 
     thread: str
     messages: int
     """Messages in the state."""
     said: int
-    """Messages ever said: archive and state."""
+    """Messages of the whole conversation, archive and state together."""
     epoch: int
     """Compactions committed."""
     last: str
-    """The last verdict."""
+    """Verdict of the last attempt."""
     rows: list[LedgerRow]
-    """The newest of the ledger."""
+    """The newest rows of the ledger."""
     standing: WindowUsage
+
+
+class Stop(BaseCallbackHandler):
+    """Stops an answer at its next token after Ctrl-C. LangGraph itself would wait for the whole answer."""
+
+    raise_error = True
+
+    def __init__(self) -> None:
+        self.pressed = False
+
+    def on_llm_new_token(self, *_: Any, **__: Any) -> None:
+        """Raise `KeyboardInterrupt` in the model's thread too."""
+        if self.pressed:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        """Within the block, Ctrl-C also sets `pressed` before it raises `KeyboardInterrupt`."""
+        self.pressed = False
+        before = signal.signal(signal.SIGINT, self._press)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _press(self, _number: int, _frame: FrameType | None) -> None:
+        self.pressed = True
+        raise KeyboardInterrupt
 
 
 @dataclass
@@ -53,19 +84,19 @@ class Conversation:
 
     @property
     def config(self) -> RunnableConfig:
-        """The thread, and what can stop a run on it."""
+        """The thread's config, with the callback by which Ctrl-C stops a run."""
         return {"configurable": {"thread_id": self.thread}, "callbacks": [self.stop]}
 
     def say(self, text: str) -> Iterator[Happening]:
-        """A turn with a new user message."""
+        """Run a turn with a new user message."""
         return self._run({"messages": [("user", text)]})
 
     def answer(self, resume: Any) -> Iterator[Happening]:
-        """Go on with the turn whose question is answered."""
+        """Resume the turn that asked a question."""
         return self._run(Command(resume=resume))
 
     def go_on(self) -> Iterator[Happening]:
-        """Try the step again at which the last turn failed."""
+        """Run the last turn again from the step that failed."""
         return self._run(None)
 
     def _run(self, given: Any) -> Iterator[Happening]:
@@ -83,18 +114,18 @@ class Conversation:
 
     @property
     def question(self) -> dict[str, Any] | None:
-        """What the thread waits to be told before it goes on."""
+        """The question that the thread waits to have answered, or `None`."""
         asked = self.graph.get_state(self.config).interrupts
         return cast("dict[str, Any]", asked[0].value) if asked else None
 
     @property
     def handoff(self) -> dict[str, Any] | None:
-        """The input that the thread hands over to a new one."""
+        """The input with which a new thread continues this conversation, or `None`."""
         values = self.graph.get_state(self.config).values
         return cast("dict[str, Any] | None", (values.get("compaction") or {}).get("handoff"))
 
     def move(self) -> None:
-        """Go on in a new thread, whose name is the old one's with a number."""
+        """Switch to a new thread, named after this one with a number."""
         base = self.thread
         for number in count(2):
             self.thread = f"{base}-{number}"
@@ -102,7 +133,7 @@ class Conversation:
                 return
 
     def take_over(self, handoff: dict[str, Any]) -> Iterator[Happening]:
-        """Open the thread with what another one handed over."""
+        """Run the first turn of a new thread with the handoff of another one."""
         return self._run(handoff)
 
     @property
@@ -116,12 +147,12 @@ class Conversation:
         return standing(self.graph, self.config)
 
     def compact(self, focus: str | None) -> Iterator[Happening]:
-        """Compact now; yields what came of it: verdict, reason and tokens."""
+        """Compact now; yields the outcome: verdict, reason and tokens."""
         compaction = compact_now(self.graph, self.config, focus=focus)["compaction"]
         yield "event", {"event": "compact_now", **(compaction.get("last") or {})}
 
     def status(self) -> Status:
-        """How the thread stands."""
+        """Return the status of the thread."""
         values = self.graph.get_state(self.config).values
         compaction: dict[str, Any] = values.get("compaction") or {}
         return Status(

@@ -31,8 +31,10 @@ app = typer.Typer(
 
 @app.callback()
 def root() -> None:
-    """Commands stand below; each has --help."""
-    logging.getLogger("langgraph_compaction").addHandler(logging.NullHandler())  # the pages tell of rollbacks
+    """Every command has --help."""
+    logging.getLogger("langgraph_compaction").addHandler(
+        logging.NullHandler()
+    )  # the commands print rollbacks themselves
 
 
 _TRY, _LOOK = "Try it", "Look at what a database keeps (--db URL)"

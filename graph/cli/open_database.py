@@ -17,7 +17,7 @@ from .output.printing import complain
 
 @contextmanager
 def report_errors() -> Generator[None]:
-    """Tell what goes wrong in one red line, and end the command with 1."""
+    """Print an error of this package as one red line, and exit with 1."""
     try:
         yield
     except (CompactionError, CheckpointError) as error:
@@ -37,29 +37,29 @@ def open_or_temporary(db: str | None) -> Generator[SQLAlchemySaver]:
 
 
 @contextmanager
-def kept(db: str, *threads: str) -> Generator[SQLAlchemySaver]:
-    """Open a database that is there already, with the threads that are named; to look at one never makes one.
+def open_existing(db: str, *threads: str) -> Generator[SQLAlchemySaver]:
+    """Open an existing database in which the named threads exist; never create a database.
 
-    What goes wrong is told as `report_errors` does: no such file, no tables of ours in it, no such thread.
+    Errors are reported as by `report_errors`: no such file, no tables of this package in it, no such thread.
     """
     with report_errors():
-        _expect(db)
+        _check_exists(db)
         with SQLAlchemySaver.from_url(db) as saver:
             there = saver.threads()
             if missing := [thread for thread in threads if thread not in there]:
-                raise SettingsError(f"there is no thread {', '.join(map(repr, missing))} in {_named(db)}")
+                raise SettingsError(f"there is no thread {', '.join(map(repr, missing))} in {place(sync_url(db))}")
             yield saver
 
 
-def _expect(db: str) -> None:
-    """Raise SettingsError for a file that is not there, or is no database with our tables."""
+def _check_exists(db: str) -> None:
+    """Raise SettingsError if the file of a database is missing or holds no tables of this package."""
     url = sync_url(db)
     if is_memory(url):
         raise SettingsError(
             "a database in memory ends with its process; name one that stays: --db sqlite:///agent.db"
         )
     if url.get_backend_name() != "sqlite":
-        return  # a server makes no database by being asked for it, and the saver says where tables are missing
+        return  # connecting to a server creates no database, and the saver reports missing tables
     file = Path(url.database or "")
     if not file.is_file():
         raise SettingsError(f"there is no file {file}")
@@ -72,7 +72,3 @@ def _expect(db: str) -> None:
         raise SettingsError(
             f"{file} holds no tables of langgraph-compaction; `import-checkpoints` brings threads over"
         )
-
-
-def _named(db: str) -> str:
-    return place(sync_url(db))

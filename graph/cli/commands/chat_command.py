@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +10,8 @@ import typer
 from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import place
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, UnknownWindowError
+from langgraph_compaction.nodes.providers.overflow import classify
+from langgraph_compaction.nodes.providers.provider_error import status_of, text_of
 from langgraph_compaction.nodes.runtime.dependencies import model_name
 
 from ...builder import Graph, create_compacting_agent
@@ -18,27 +20,44 @@ from ...lab.demo.library_tools import library_tools
 from ..conversation import Conversation, Happening
 from ..open_database import open_or_temporary
 from ..output.json_lines import JsonLines
-from ..output.model_failures import explained
 from ..output.terminal import Terminal
 
 Screen = Terminal | JsonLines
 
 ECHO_ROUNDS = 2
-"""The round floor with the echo: even a short conversation can be compacted."""
+"""Rounds that are always kept with the echo model: few, so that a short conversation can be compacted."""
 
 HELP = "/compact FOCUS (or nothing), /status, /quit; an empty line tries a failed turn again."
 
 
+_MAX_CHARS = 200
+
+_BY_STATUS: Mapping[int, str] = {
+    401: "the provider refused the key: check OPENAI_API_KEY",
+    403: "the provider refuses this key the model: check OPENAI_API_KEY and OPENAI_MODEL",
+    404: "the provider knows no such model or address: check OPENAI_MODEL and OPENAI_BASE_URL",
+    429: "the provider's rate limit or quota is reached: wait a little",
+}
+
+
 def chat(
     *,
-    thread: Annotated[str, typer.Option(help="The conversation's name, to take it up again with --db.")] = "chat",
-    window: Annotated[int | None, typer.Option(min=1, help="Tokens the model accepts, if it does not say.")] = None,
-    tools: Annotated[bool, typer.Option("--tools", help="Let it read Python's standard library.")] = False,
-    confirm: Annotated[bool, typer.Option("--confirm", help="Be asked before a compaction.")] = False,
-    db: Annotated[
-        str | None, typer.Option(help="URL of the database to keep it; else it ends with the command.")
+    thread: Annotated[
+        str, typer.Option(help="The conversation's name; with --db it can be continued later.")
+    ] = "chat",
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Tokens the model accepts, if its profile does not say.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines instead of a terminal.")] = False,
+    tools: Annotated[
+        bool, typer.Option("--tools", help="Give the agent tools that read Python's standard library.")
+    ] = False,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Ask before each compaction.")] = False,
+    db: Annotated[
+        str | None, typer.Option(help="URL of a database to keep the conversation in; by default nothing is kept.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Read plain lines and write JSON lines, for programs.")
+    ] = False,
 ) -> None:
     """Talk to an agent in the terminal, and watch its window.
 
@@ -62,7 +81,7 @@ def chat(
 
 
 def _graph(screen: Screen, saver: SQLAlchemySaver, *, window: int | None, tools: bool, confirm: bool) -> Graph:
-    """The agent, after a first line that says who it is."""
+    """Build the agent, and print which model it uses."""
     (model, known), real = agent_model(), has_key()
     if real:
         screen.note(f"You talk to {model_name(model)} at {os.environ.get('OPENAI_BASE_URL', 'OpenAI')}. {HELP}")
@@ -83,7 +102,7 @@ def _graph(screen: Screen, saver: SQLAlchemySaver, *, window: int | None, tools:
 
 
 def _talk(screen: Screen, conversation: Conversation) -> None:
-    """Read and answer until `/quit`; raises `EOFError` or `KeyboardInterrupt` where the person left otherwise."""
+    """Read and answer lines until `/quit`. The end of the input raises `EOFError`, Ctrl-C `KeyboardInterrupt`."""
     if before := conversation.status().messages:
         screen.note(f"Taking up {conversation.thread}: {before} messages.")
         screen.gauge(conversation.standing)
@@ -106,7 +125,7 @@ def _talk(screen: Screen, conversation: Conversation) -> None:
 
 
 def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happening]) -> None:
-    """Show a turn to its end, with the questions that come up; a failure is one line, and the chat goes on."""
+    """Show a whole turn, and ask the questions that it raises. A failure is printed, and the chat goes on."""
     try:
         shown, asked = _show(screen, happenings), False
         while (question := conversation.question) is not None:
@@ -127,7 +146,7 @@ def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happe
 
 
 def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:
-    """Show what happens; whether anything did."""
+    """Show the events of a turn; return whether there were any."""
     shown = False
     for happening in happenings:
         shown = True
@@ -142,10 +161,36 @@ def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:
 
 
 def _understood(answer: str, offered: list[Any]) -> object:
-    """What `confirm` takes: yes, no, or a focus; over the limit one of the ways it offers."""
+    """Turn a line into an answer for the node `confirm`: yes, no or a focus; over the limit, one that it offers."""
     said = answer.strip()
     if "compact" in offered:
         return said
     if said.lower() in {"", "y", "yes"}:
         return True
     return False if said.lower() in {"n", "no"} else {"accept": True, "focus": said}
+
+
+def explained(error: Exception) -> str:
+    """Return a model's error as one line that says what to do."""
+    if isinstance(error, CompactionError | CheckpointError):
+        return _line(str(error))
+    status, said = status_of(error), _said(error)
+    if advice := _BY_STATUS.get(status or 0):
+        return f"{advice} ({status}: {said})"
+    if status is None and classify(error) == "transient":
+        return (
+            f"the provider cannot be reached: check the network and OPENAI_BASE_URL ({type(error).__name__}: {said})"
+        )
+    return f"the model failed ({status or type(error).__name__}: {said})"
+
+
+def _said(error: Exception) -> str:
+    """Return the provider's message, each line once, without the other fields of the error."""
+    lines = list(dict.fromkeys(text_of(error).splitlines()))
+    messages = [line.removeprefix("message: ") for line in lines if line.startswith("message: ")]
+    return _line(" ".join(messages or lines))
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_CHARS else f"{line[:_MAX_CHARS]} …"

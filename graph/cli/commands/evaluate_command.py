@@ -1,4 +1,4 @@
-"""`evaluate`: what of recorded conversations is left after each policy, beside chance and `trim_messages`."""
+"""`evaluate`: how much of recorded conversations each policy keeps, beside chance and `trim_messages`."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,16 +28,16 @@ from ...lab.recordings import Recording, read_recordings
 from ...lab.replay.online_runs import run_of, through_the_graph
 from ...lab.replay.user_parts import OwnParts, own_parts
 from ...offline_edit import newest
-from ..open_database import kept, report_errors
+from ..open_database import open_existing, report_errors
 from ..output.online_table import print_online
 from ..output.printing import Output, print_lines
 
 _LEGEND = (
-    "Of what the calls after the cut need of what stood before it: identifiers that are left (recall), near two of "
-    "the words that gave them meaning (bound), calls all of whose identifiers are left (calls). Rules: constraints "
-    "put at the top, middle and bottom of the user's words that are left; precise: constraints among the sentences "
-    "that a digest lists as rules, of as many remarks as constraints. Used: tokens, of the cap, as a quotient. "
-    "Intervals of bound: bootstrap over runs, 95 %."
+    "Of the identifiers that calls after the cut need from before it, recall: those that are left; bound: those "
+    "left near two of the words that gave them meaning. Calls: calls all of whose identifiers are left. Rules: "
+    "constraints left of those put at the top, middle and bottom of the user's words. Precise: constraints among the "
+    "put sentences that a digest lists as rules; as many remarks are put as constraints. Used: tokens divided by the "
+    "cap. 95 %: bootstrap interval of bound, over runs."
 )
 
 _NEEDED = ("recall", "bound", "calls")
@@ -67,7 +67,7 @@ def evaluate(
     ] = None,
     *,
     preset: Annotated[
-        str, typer.Option(help=f"Presets, with commas, and strategies of --use: {', '.join(PRESETS)}.")
+        str, typer.Option(help=f"Presets, and strategies of --use, separated by commas: {', '.join(PRESETS)}.")
     ] = "faithful,selective",
     budget: Annotated[
         str, typer.Option(callback=_shares, help="Caps, as shares of the tokens before the cut.")
@@ -76,27 +76,31 @@ def evaluate(
         str, typer.Option("--cut", callback=_shares, help="Where to cut a run, as shares of its messages.")
     ] = "0.5",
     online: Annotated[
-        bool, typer.Option("--online", help="Play the runs whole, turn by turn: what was available, what it cost.")
+        bool, typer.Option("--online", help="Play whole runs, turn by turn, and measure availability and cost.")
     ] = False,
     window: Annotated[
         str, typer.Option(callback=_shares, help="With --online: windows, as shares of a run's own tokens.")
     ] = "0.5",
-    use: Annotated[str | None, typer.Option(help="A Python file with STRATEGIES of your own, by name.")] = None,
-    db: Annotated[str | None, typer.Option(help="URL of a checkpoint database to read threads of.")] = None,
-    thread: Annotated[list[str] | None, typer.Option(help="A thread of --db; once for each.")] = None,
+    use: Annotated[
+        str | None, typer.Option(help="A Python file with your own strategies in a dict STRATEGIES.")
+    ] = None,
+    db: Annotated[str | None, typer.Option(help="URL of a checkpoint database to read threads from.")] = None,
+    thread: Annotated[list[str] | None, typer.Option(help="A thread of --db; may be repeated.")] = None,
     chart: Annotated[
         Path | None,
-        typer.Option(callback=_chart, help="Draw it, retention against budget or the course: .svg, .png or .html."),
+        typer.Option(callback=_chart, help="Draw the figures into an .svg, .png or .html file."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a policy and budget, or window; shares of 1.")
+        bool,
+        typer.Option("--json", help="Print one JSON line for each policy and budget (or window); shares are of 1."),
     ] = False,
 ) -> None:
-    """Measure without a model what presets and strategies keep of conversations that really happened.
+    """Measure without a model how much presets and strategies keep of real conversations.
 
-    A run is cut, what stands before is compacted to a cap, and what the calls after the cut need is looked for in the
-    result. Random whole exchanges and `trim_messages` get the same caps. --use runs the file it names. With --online
-    nothing is cut: the whole run is played in a small window, through the real graph.
+    A run is cut in two, the part before the cut is compacted to a cap, and the identifiers that calls after the
+    cut need are searched in the result. Random whole exchanges and `trim_messages` get the same caps. With --online
+    nothing is cut: the whole run is played through the real graph in a small window. --use executes the file it
+    names.
     """
     with report_errors():
         own = own_parts(use) if use else OwnParts()
@@ -123,7 +127,7 @@ def _numbers(shares: str) -> list[float]:
 
 
 def _chosen(names: Sequence[str], own: OwnParts) -> dict[str, CompactionSettings]:
-    """The settings of each preset or strategy that is to be measured."""
+    """Return the settings of each preset or strategy to measure."""
     known = [*PRESETS, *own.strategies]
     for name in names:
         if name not in known:
@@ -132,18 +136,18 @@ def _chosen(names: Sequence[str], own: OwnParts) -> dict[str, CompactionSettings
 
 
 def _settings(name: str) -> CompactionSettings:
-    """A preset, or a strategy of one's own with the usual settings."""
+    """Return the settings of a preset, or the default settings with a strategy of the user."""
     given: dict[str, Any] = {"preset": name} if name in PRESETS else {"strategies": (name,)}
     return CompactionSettings.model_validate(given)
 
 
 def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
-    """The whole conversations of threads, with what compactions took out of view."""
+    """Read the whole conversations of threads, archived messages included."""
     if db is None:
         if threads:
             raise SettingsError("--thread needs --db: the database that the thread is in")
         return []
-    with kept(db, *threads) as saver:
+    with open_existing(db, *threads) as saver:
         found: list[Recording] = []
         for thread in threads or saver.threads():
             values = newest(saver, thread).checkpoint["channel_values"]
@@ -154,7 +158,7 @@ def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
 
 
 def _tasks(recordings: Sequence[Recording], shares: Sequence[float]) -> list[Task]:
-    """Each run cut at each place; only those of which something stands before the cut."""
+    """Cut each run at each share, and leave out cuts with nothing before them."""
     runs = [
         cut(one.name, cast("Sequence[AnyMessage]", one.messages), share) for one in recordings for share in shares
     ]
@@ -188,7 +192,7 @@ def _online(
 
 @contextmanager
 def _progress(name: str, total: int) -> Generator[Callable[[], None]]:
-    """A bar on a terminal; what it gives is called after each of so many steps."""
+    """Show a progress bar on a terminal; yield the function to call after each of `total` steps."""
     console = Output(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

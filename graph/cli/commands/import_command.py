@@ -32,7 +32,7 @@ _STEPS = 2
 
 @dataclass
 class Outcome:
-    """What became of an import."""
+    """Counts and failures of an import."""
 
     threads: int = 0
     checkpoints: int = 0
@@ -59,7 +59,7 @@ class Outcome:
 
     @property
     def flawless(self) -> bool:
-        """Whether every checkpoint stands in the target as in the source."""
+        """Whether every checkpoint of the target equals the one of the source."""
         return not self.failed and self.verified == self.checkpoints
 
 

@@ -1,4 +1,4 @@
-"""`inspect`: a report of one thread, as a page of its own, as data, or followed while it goes on."""
+"""`inspect`: a report of one thread, as an HTML file, as JSON, or served while the thread goes on."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ from ...inspector.course import Course, read, stamp
 from ...inspector.page import page
 from ...inspector.report import Report, report_of
 from ...inspector.serving import HOST, Server
-from ..open_database import kept
+from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
 from .threads_command import Db, Thread
 
@@ -27,19 +27,19 @@ def inspect(
     *,
     db: Db,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="OUT", help="Where to write the page; THREAD.html without.")
+        Path | None, typer.Option("--html", metavar="OUT", help="Where to write the page; by default THREAD.html.")
     ] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Follow the thread in a browser on this machine instead.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --serve; 0 is any that is free.")] = 8321,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --serve; 0 takes any free port.")] = 8321,
     as_json: JsonInstead = False,
 ) -> None:
     """Write a report of a thread: its sizes turn by turn, what each compaction did, and all that was said.
 
     It is one file that works offline. Nothing of the thread is changed.
     """
-    with kept(db, thread) as saver:
+    with open_existing(db, thread) as saver:
         if as_json:
             print_lines([_report(saver, thread)])
         elif serve:
@@ -49,18 +49,18 @@ def inspect(
 
 
 def file_name(thread: str) -> str:
-    """A file's name for a thread, whatever its id is."""
+    """Return a safe file name for a thread's id."""
     return f"{re.sub(r'[^0-9A-Za-z_.-]+', '_', thread).lstrip('.')[:100] or 'thread'}.html"
 
 
 def _report(saver: SQLAlchemySaver, thread: str) -> Report:
-    known = stamp(saver, thread)  # before the rest: what is written meanwhile is then told at the next poll
+    known = stamp(saver, thread)  # read first, so that the next poll finds what is written meanwhile
     course = read(saver, thread)
     return report_of(course, _counter(course), stamp=known)
 
 
 def _counter(course: Course) -> TokenCounter:
-    """What the thread's graph counted with, where it is a counter of ours."""
+    """Return the approximate counter if the thread's graph counted with it alone, else the counter of tiktoken."""
     approximate = approximate_counter()
     return approximate if {row.counter for row in course.attempts} == {approximate.name} else tiktoken_counter()
 

@@ -14,28 +14,36 @@ from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.loading import KEY
 from langgraph_compaction.nodes.config.presets import PRESETS, Preset
 from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.nodes.config.triggers import (
+    Command,
+    Count,
+    Marker,
+    RemainingRatio,
+    ReserveTokens,
+    Trigger,
+    UsedRatio,
+)
 
 from ..output.printing import Output, print_text
-from ..output.trigger_words import triggers_of
 
 ABOUT: Mapping[Preset, str] = {
-    "selective": "drops old tool blocks, keeps 12 rounds, always summarizes the rest (S0)",
-    "typed_rules": "a rule for each type of message; a summary only where that is not enough (S1)",
-    "progressive": "strategies in turn by the kind of task, lightest first; a full summary last (S2)",
-    "progressive_chart": "as progressive, in the order of its flow chart",
-    "progressive_pseudocode": "as progressive, in the order of its pseudo-code",
-    "layered_defence": "summarizes everything, in three layers of defence (S3)",
-    "recent_rounds": "keeps the newest rounds, summarizes the rest, and asks before (S4)",
+    "selective": "drops old tool blocks, keeps 12 rounds, always summarizes the rest",
+    "typed_rules": "a rule for each type of message; a summary only where that is not enough",
+    "progressive": "strategies in turn by the kind of task, lightest first; a full summary last",
+    "progressive_chart": "as progressive, with other orders for each kind of task",
+    "progressive_pseudocode": "as progressive, with the sliding window last",
+    "layered_defence": "summarizes everything, in three layers of defence",
+    "recent_rounds": "keeps the newest rounds, summarizes the rest, and asks before",
     "reserve_tokens": "keeps the newest tokens and a reserve for the answer",
     "faithful": "keeps what later turns need: facts, rules, requests, and as many newest messages as are worth it",
 }
-"""What each preset is."""
+"""A description of each preset."""
 
 _WIDTH = 100
 
 
 def settings_of(name: str) -> CompactionSettings:
-    """A preset by its name; a usage error that suggests the nearest for a name that is none."""
+    """Return a preset's settings; an unknown name is a usage error that suggests the nearest one."""
     if name not in PRESETS:
         raise typer.BadParameter(f"there is no preset {name!r}; {nearest(name, PRESETS)}")
     return CompactionSettings(preset=name)
@@ -44,13 +52,15 @@ def settings_of(name: str) -> CompactionSettings:
 def presets(
     name: Annotated[str | None, typer.Argument(help="A preset, to print it as YAML ready to edit.")] = None,
     *,
-    changed: Annotated[bool, typer.Option("--changed", help="Only what differs from selective.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line a preset with its settings.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Print only the settings that differ from those of selective.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each preset.")] = False,
 ) -> None:
     """List the presets, or print one as YAML with every setting and what it means.
 
-    `load_settings(yaml=...)`, `replay --config FILE` and, in the environment of LangGraph's server,
-    LANGGRAPH_COMPACTION_CONFIG read what is printed.
+    The YAML can be read by `load_settings(yaml=...)`, by `replay --config FILE` and, in LangGraph's server, through
+    the environment variable LANGGRAPH_COMPACTION_CONFIG.
     """
     named = PRESETS if name is None else (settings_of(name).preset,)
     chosen = [settings_of(one) for one in named]
@@ -70,14 +80,14 @@ def _json(settings: CompactionSettings, *, changed: bool) -> str:
 
 
 def _fields(settings: CompactionSettings, *, changed: bool) -> list[str]:
-    """The settings to print; `preset` is always one."""
+    """Return the names of the settings to print; `preset` is always one."""
     usual = CompactionSettings()
     names = ["preset", *(name for name in CompactionSettings.model_fields if name != "preset")]
     return [n for n in names if n == "preset" or not changed or getattr(settings, n) != getattr(usual, n)]
 
 
 def as_yaml(settings: CompactionSettings, names: Iterable[str]) -> str:
-    """These settings under the key, each below what it means; `load_settings` reads it back."""
+    """Return settings as YAML that `load_settings` reads, each below a comment that explains it."""
     plain = settings.model_dump(mode="json")
     parts = [f"{KEY}:", *(textwrap.indent(_entry(name, plain[name]), "  ") for name in names)]
     return "\n".join(parts)
@@ -92,7 +102,7 @@ def _entry(name: str, value: Any) -> str:
 
 
 def table(presets: Iterable[CompactionSettings]) -> Table:
-    """A row for each preset: what starts it, where in a turn that is asked, and what it does. It fits 80 columns."""
+    """Return a table of presets with triggers, hooks, strategies and summary mode. It fits 80 columns."""
     found = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, show_lines=True)
     found.add_column("preset", min_width=max(map(len, PRESETS)))
     found.add_column("triggers", width=16)
@@ -106,6 +116,31 @@ def table(presets: Iterable[CompactionSettings]) -> Table:
 
 
 def _about(settings: CompactionSettings) -> str:
-    """What it is, and the window where the model does not say its own."""
+    """Describe a preset, with the window that it assumes if the model's profile has none."""
     known = settings.context_window or settings.fallback_window
     return ABOUT[settings.preset] + (f"; window {known:,} if the model says none" if known else "")
+
+
+def triggers_of(settings: CompactionSettings) -> list[str]:
+    """Return the triggers in a few words each; none if the settings are not enabled."""
+    if not settings.enabled:
+        return []
+    counted = [trigger for trigger in settings.triggers if trigger not in settings.token_triggers]
+    return [in_words(trigger) for trigger in (*settings.token_triggers, *counted)]
+
+
+def in_words(trigger: Trigger) -> str:
+    """Return one trigger in a few words."""
+    match trigger:
+        case UsedRatio():
+            return f"used {trigger.operator} {trigger.ratio:.0%}"
+        case RemainingRatio():
+            return f"left {trigger.operator} {trigger.ratio:.0%}"
+        case ReserveTokens():
+            return f"used {trigger.operator} all but {trigger.tokens:,}"
+        case Count():
+            return f"{trigger.unit} {trigger.operator} {trigger.limit:,}" + (", in full" if trigger.full else "")
+        case Marker() | Command():
+            return trigger.text
+        case _:
+            return f"own: {trigger.name}"

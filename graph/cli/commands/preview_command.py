@@ -19,7 +19,7 @@ from langgraph_compaction.nodes.summary.summarizers import summarizer_of
 
 from ...history import Preview, call_on, previewed
 from ...offline_edit import newest
-from ..open_database import kept
+from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
 from .presets_command import settings_of
 from .show_command import line_of, plain
@@ -30,19 +30,20 @@ def preview(
     thread: Thread,
     *,
     db: Db,
-    preset: Annotated[str | None, typer.Option(help="What would compact, as `presets` lists them.")] = None,
+    preset: Annotated[str | None, typer.Option(help="The preset to compact with; `presets` lists them.")] = None,
     window: Annotated[int | None, typer.Option(min=1, help="Tokens that the model accepts.")] = None,
     config: Annotated[
-        Path | None, typer.Option(help="A YAML file of settings, as `presets NAME` prints; the others stand over it.")
+        Path | None,
+        typer.Option(help="A YAML file of settings, as `presets NAME` prints; --preset and --window override it."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a compaction of a thread would do now, without doing it.
+    """Show what a compaction of a thread would do now, without doing it.
 
-    No model is asked and nothing is written. Prompt and tools count as at the thread's last call; the size of a
-    summary is about what it may be.
+    No model is called and nothing is written. The system prompt and the tools count as in the thread's last request;
+    the size of the summary is an estimate.
     """
-    with kept(db, thread) as saver:
+    with open_existing(db, thread) as saver:
         settings = _settings(preset, window, config)
         values: dict[str, Any] = newest(saver, thread).checkpoint["channel_values"]
         call = _call(settings, values)

@@ -1,16 +1,18 @@
-"""`prune`: old checkpoints, and what they alone held, are erased."""
+"""`prune`: erases old checkpoints, and the messages that only they hold."""
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
+import sqlalchemy as sa
 import typer
 from rich.filesize import decimal
 
-from langgraph_compaction.checkpoint import LeaseError, SQLAlchemySaver, ThreadStats
+from langgraph_compaction.checkpoint import Database, LeaseError, SQLAlchemySaver, ThreadStats
 
-from ..open_database import kept
+from ..open_database import open_existing
 from ..output.printing import cells, complain, print_lines
-from ..undone_change import rehearsed
 from .threads_command import AsJson, Db, print_table, table_of
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -27,23 +29,26 @@ def prune(
     *,
     db: Db,
     every: Annotated[bool, typer.Option("--all", help="All threads.")] = False,
-    keep_last: Annotated[int | None, typer.Option(min=1, help="Keep so many checkpoints of each namespace.")] = None,
+    keep_last: Annotated[
+        int | None, typer.Option(min=1, help="Keep this many checkpoints of each namespace.")
+    ] = None,
     older_than: Annotated[
-        str | None, typer.Option(callback=_age, help="Erase only what is older (30d, 12h, 45m), never the newest.")
+        str | None,
+        typer.Option(callback=_age, help="Erase only checkpoints older than this (30d, 12h, 45m), never the newest."),
     ] = None,
     strategy: Annotated[
         Literal["keep_latest", "delete"], typer.Option(help="Keep the newest checkpoint, or erase the thread.")
     ] = "keep_latest",
     archive: Annotated[
-        Literal["keep", "drop"], typer.Option(help="What compactions took out of view, and their snapshots.")
+        Literal["keep", "drop"], typer.Option(help="Keep or drop the archive and the snapshots of compactions.")
     ] = "keep",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and erase nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be erased, and erase nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Erase old checkpoints of threads, and the messages that nothing else holds.
 
-    Safe while agents write. Forks keep their line, and a delta channel what it is rebuilt from. A compaction whose
-    archive is dropped can no longer be undone.
+    Safe while agents write. A fork keeps the checkpoints that it descends from, a delta channel those that its value
+    is rebuilt from. A compaction whose archive is dropped can no longer be undone.
     """
     if every == bool(threads):
         raise typer.BadParameter("name the threads, or give --all")
@@ -56,7 +61,7 @@ def prune(
         options["older_than"] = float(older_than[:-1]) * _SECONDS[older_than[-1]]
     rows: list[dict[str, Any]] = []
     refused = False
-    with kept(db, *(threads or [])) as saver:
+    with open_existing(db, *(threads or [])) as saver:
         for thread in threads or saver.threads():
             try:
                 rows += _pruned(saver, thread, options, dry_run=dry_run)
@@ -71,9 +76,9 @@ def prune(
 
 
 def _pruned(saver: SQLAlchemySaver, thread: str, options: dict[str, Any], *, dry_run: bool) -> list[dict[str, Any]]:
-    """Prune a thread, or rehearse it, and return what went; nothing where somebody else erased it meanwhile."""
+    """Prune a thread, or only try it, and return the counts erased; nothing if the thread is gone meanwhile."""
     if dry_run:
-        with rehearsed(saver.database) as database:
+        with rolled_back(saver.database) as database:
             gone = _pruned(SQLAlchemySaver(database), thread, options, dry_run=False)
         return [{**row, "dry_run": True} for row in gone]
     before = saver.stats(thread)
@@ -100,3 +105,28 @@ def _show(rows: list[dict[str, Any]], *, as_json: bool, dry_run: bool) -> None:
         gone = (row["checkpoints_erased"], row["writes_erased"], row["messages_erased"])
         table.add_row(*cells(row["thread_id"], *gone, decimal(row["total_bytes_erased"]), row["checkpoints_left"]))
     print_table(table, "There are no threads.")
+
+
+class _OneTransaction(Database):
+    """A database that reads and writes in one open transaction of another."""
+
+    def __init__(self, database: Database, conn: sa.Connection) -> None:
+        super().__init__(database.engine, keys=database.keys)
+        self._conn = conn
+
+    @contextmanager
+    def write(self) -> Generator[sa.Connection]:
+        """Yield the open transaction, and leave its commit or rollback to the caller."""
+        yield self._conn
+
+    read = write
+
+
+@contextmanager
+def rolled_back(database: Database) -> Generator[Database]:
+    """Yield a database whose changes are rolled back after the block; other writers wait until then."""
+    with database.write() as conn:
+        try:
+            yield _OneTransaction(database, conn)
+        finally:
+            conn.rollback()

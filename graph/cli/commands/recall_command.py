@@ -1,4 +1,4 @@
-"""`recall`: get back what left the view of a thread, in the words it had."""
+"""`recall`: finds archived messages of a thread, in their original words."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -10,7 +10,7 @@ from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.summary.recall_answer import answer
 
 from ...recall_tool import MAX_TOKENS, Wanted, look_up
-from ..open_database import kept
+from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
 from .show_command import plain
 from .threads_command import AsJson, Db, Thread
@@ -19,24 +19,24 @@ from .threads_command import AsJson, Db, Thread
 def recall(
     thread: Thread,
     query: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUERY]...", help="Words or identifiers that stand in it.")
+        list[str] | None, typer.Argument(metavar="[QUERY]...", help="Words or identifiers to search for.")
     ] = None,
     *,
     db: Db,
     handle: Annotated[
-        str | None, typer.Option(help="A message's handle or a compaction's id; with a query: where to look.")
+        str | None, typer.Option(help="A message's handle or a compaction's id; with a query, search only there.")
     ] = None,
-    since: Annotated[datetime | None, typer.Option(help="Out of view since then (UTC).")] = None,
-    until: Annotated[datetime | None, typer.Option(help="Out of view until then (UTC).")] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of the answer.")] = MAX_TOKENS,
+    since: Annotated[datetime | None, typer.Option(help="Only messages archived since then (UTC).")] = None,
+    until: Annotated[datetime | None, typer.Option(help="Only messages archived until then (UTC).")] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of the answer.")] = MAX_TOKENS,
     as_json: AsJson = False,
 ) -> None:
-    """Find what compactions took out of a thread's view, in its original words.
+    """Find messages that compactions took out of a thread's view, in their original words.
 
-    As JSON each message found is whole, the best first; --max-tokens bounds the answer in words.
+    With --json each message found is whole, the best match first; --max-tokens limits the printed text only.
     """
     wanted = " ".join(query or ())
-    with kept(db, thread) as saver:
+    with open_existing(db, thread) as saver:
         asked = Wanted(query=wanted, handle=handle, since=_at(since), until=_at(until), max_tokens=max_tokens)
         found = look_up(CompactionRecords(saver.database), thread, asked)
     if as_json:

@@ -1,4 +1,4 @@
-"""`replay`: a recorded conversation through the real graph, under one preset or several, and what became of it."""
+"""`replay`: runs recorded conversations through the real graph, under one preset or several."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ def _window(value: str) -> str:
 
 
 def _presets(value: str | None) -> str | None:
-    """Names with commas between them, each once."""
+    """Check names of presets, separated by commas, each given once."""
     named = [] if value is None else [name.strip() for name in value.split(",")]
     for name in named:
         settings_of(name)
@@ -64,35 +64,39 @@ def replay(
     preset: Annotated[
         str | None,
         typer.Option(
-            callback=_presets, help=f"What compacts; several, with commas, side by side: {', '.join(PRESETS)}."
+            callback=_presets, help=f"The preset; several, separated by commas, are compared: {', '.join(PRESETS)}."
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="A YAML file of settings, as `presets NAME` prints; --preset stands over it.")
+        Path | None, typer.Option(help="A YAML file of settings, as `presets NAME` prints; --preset overrides it.")
     ] = None,
     use: Annotated[
         str | None,
-        typer.Option(help="A Python file with STRATEGIES, TRIGGERS or KEY_INFORMATION of your own, by name."),
+        typer.Option(help="A Python file with your own parts in dicts STRATEGIES, TRIGGERS or KEY_INFORMATION."),
     ] = None,
     db: Annotated[
-        str, typer.Option(help="URL of the database to keep all of it; memory ends with the command.")
+        str, typer.Option(help="URL of a database to keep the threads in; by default nothing is kept.")
     ] = "memory",
     summarizer: Annotated[
-        Literal["digest", "model"], typer.Option(help="Who summarizes: digest, or model (from OPENAI_API_KEY).")
+        Literal["digest", "model"], typer.Option(help="Summarizer: digest, or the model of OPENAI_API_KEY.")
     ] = "digest",
-    usage_bias: Annotated[bool, typer.Option("--usage-bias", help="Let the model count tokens unlike us.")] = False,
+    usage_bias: Annotated[
+        bool, typer.Option("--usage-bias", help="Let the model report other token counts than ours.")
+    ] = False,
     requests: Annotated[Path | None, typer.Option(help="Write every request as sent, as JSON lines.")] = None,
     out: Annotated[
-        Path | None, typer.Option(callback=_page, help="Draw what is printed into an .svg or .html file too.")
+        Path | None, typer.Option(callback=_page, help="Also write the output to an .svg or .html file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line a conversation and preset.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON line for each conversation and preset.")
+    ] = False,
 ) -> None:
-    """Drive a recorded conversation through the real graph, turn by turn.
+    """Run a recorded conversation through the real graph, turn by turn.
 
-    Recorded assistant turns stand in for the model and recorded results for the tools. Reads OpenAI chat JSON
+    Recorded assistant messages replace the model, and recorded results the tools. Reads OpenAI chat JSON
     and JSONL, LangChain messages, tau-bench results, SWE-agent trajectories, pi sessions and OpenHands logs.
-    --use runs the file it names. A question of require_confirmation is not asked: nobody is there to answer.
-    Exits with 1 where a request was invalid or over the limit, something was lost, or a conversation did not fit.
+    --use executes the file it names. require_confirmation is ignored, as nobody is there to answer.
+    Exits with 1 if a request was invalid or over the limit, a message was lost, or a conversation did not fit.
     """
     if out is not None and as_json:
         raise typer.BadParameter(
@@ -127,7 +131,7 @@ def replay(
 
 
 def _settings(preset: str | None, config: Path | None) -> list[CompactionSettings]:
-    """The settings to play: those of the file under each preset that is named, or as they are."""
+    """Return the settings to play: those of the file, under each named preset if there is one."""
     if preset is None:
         return [load_settings(yaml=config)]
     return [load_settings(yaml=config, preset=name.strip()) for name in preset.split(",")]
@@ -136,7 +140,7 @@ def _settings(preset: str | None, config: Path | None) -> list[CompactionSetting
 def _play_all(
     recordings: Sequence[Recording], plays: Sequence[Options], write: Write | None, console: Output | None
 ) -> bool:
-    """Play one after the other, and tell; whether nothing went wrong. Without a console a report is a JSON line."""
+    """Play and report each recording; return whether all went well. Without a console a report is a JSON line."""
     flawless = True
     for recording in recordings:
         reports = list[Report]()
@@ -157,7 +161,7 @@ def _play_all(
 
 
 def _pages(reports: Sequence[Report], plays: Sequence[Options], *, width: int) -> Iterator[RenderableType]:
-    """One page, or what the presets make of a conversation side by side."""
+    """Yield the page of one report, or the comparison of several presets."""
     database = plays[0].database
     kept_in = place(database.engine.url) if database.durable else None
     if len(plays) == 1:
@@ -181,7 +185,7 @@ def _played(player: Player, console: Output | None) -> Report:
 
 
 def _draw(console: Output, path: Path, *, title: str) -> None:
-    """Write what was printed as a picture or a page."""
+    """Write the printed output to an .svg or .html file."""
     drawn = console.export_svg(title=title) if path.suffix == ".svg" else console.export_html()
     try:
         path.write_text(drawn, encoding="utf-8")
@@ -191,7 +195,7 @@ def _draw(console: Output, path: Path, *, title: str) -> None:
 
 @contextmanager
 def _requests(path: Path | None, *, beside: Path) -> Generator[Write | None]:
-    """A function that writes one JSON object a line; the file begins empty."""
+    """Yield a function that writes a JSON object as one line of a new file; `None` without a path."""
     if path is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""`show`, `diff` and `transcript`: what a compaction did, and all that was ever said."""
+"""`show`, `diff` and `transcript`: what a compaction did, and the whole conversation."""
 
 import difflib
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from langgraph_compaction.nodes.conversation.tokens import texts_of
 
 from ...history import parted
 from ...offline_edit import newest
-from ..open_database import kept
+from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
-from .threads_command import AsJson, Db, Thread, at
+from .threads_command import AsJson, Db, Thread, format_time
 from .undo_command import Named
 
 _SHOWN = 200
@@ -35,11 +35,11 @@ def show(
     compaction: Named,
     *,
     db: Db,
-    whole: Annotated[bool, typer.Option("--whole", help="Messages in full length.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Print messages in full length.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show one compaction: its figures, its summary, what left and what was shortened."""
-    with kept(db, thread) as saver:
+    """Show one compaction: its figures, its summary, and the messages that left or were shortened."""
+    with open_existing(db, thread) as saver:
         records = CompactionRecords(saver.database)
         row = _row(records, thread, compaction)
         taken = records.taken_by(thread, compaction)
@@ -73,14 +73,14 @@ def _headline(row: LedgerRow) -> Text:
     calls = f", {row.summary_calls} calls of the summarizer" if row.summary_calls else ""
     reason = f" ({row.reason}{': ' + row.detail if row.detail else ''})" if row.reason else ""
     return words(
-        f"{at(row.started_at)}  {row.verdict or 'open'}{reason}  {row.strategy}, trigger {row.trigger}: "
+        f"{format_time(row.started_at)}  {row.verdict or 'open'}{reason}  {row.strategy}, trigger {row.trigger}: "
         f"{row.tokens_before:,}{after} tokens{calls}"
     )
 
 
 def diff(thread: Thread, compaction: Named, *, db: Db, as_json: AsJson = False) -> None:
     """Compare the conversation a compaction began with and the one in view now, line by line."""
-    with kept(db, thread) as saver:
+    with open_existing(db, thread) as saver:
         records = CompactionRecords(saver.database)
         before = records.began_with(thread, compaction)
         now = newest(saver, thread).checkpoint["channel_values"]["messages"]
@@ -94,8 +94,8 @@ def diff(thread: Thread, compaction: Named, *, db: Db, as_json: AsJson = False) 
 
 
 def transcript(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
-    """Print the whole conversation: what is in view and what compactions took out of it, in order."""
-    with kept(db, thread) as saver:
+    """Print the whole conversation in order: the messages in view and those that compactions archived."""
+    with open_existing(db, thread) as saver:
         values = newest(saver, thread).checkpoint["channel_values"]
         head = values["compaction"].get("head")
         found = CompactionRecords(saver.database).transcript(thread, "", values["messages"], head=head)
@@ -116,7 +116,7 @@ def _text(message: BaseMessage) -> str:
 
 
 def line_of(message: BaseMessage, *, whole: bool) -> Text:
-    """A message in a list: its handle, who said it, and its text or the beginning of it."""
+    """Format a message for a list: its handle, its role, and its text or, unless `whole`, the beginning of it."""
     text = _text(message)
     short = (
         text if whole or len(text) <= _SHOWN else f"{' '.join(text[:_SHOWN].split())} [... {len(text):,} characters]"
@@ -125,5 +125,5 @@ def line_of(message: BaseMessage, *, whole: bool) -> Text:
 
 
 def plain(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Messages as plain data, each with its handle."""
+    """Return messages as plain data, each with its handle."""
     return [{"handle": handle(message), **message.model_dump(mode="json")} for message in messages]

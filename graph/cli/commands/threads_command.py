@@ -16,26 +16,28 @@ from rich.table import Table
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import tables
 
-from ..open_database import kept
+from ..open_database import open_existing
 from ..output.printing import Output, cells, print_lines
 
-Db = Annotated[str, typer.Option("--db", help="URL of the database, as sqlite:///agent.db.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+Db = Annotated[str, typer.Option("--db", help="URL of the database, such as sqlite:///agent.db.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="A thread's id.")]
 _WHOLE = {"checkpoint", "begun", "last written"}
-"""Columns that are as wide as what stands in them."""
+"""Columns that are never folded."""
 
 
 def threads(*, db: Db, as_json: AsJson = False) -> None:
     """List the threads, the one written to last first."""
-    with kept(db) as saver:
+    with open_existing(db) as saver:
         rows = _threads(saver)
     if as_json:
         print_lines(rows)
         return
     table = table_of(left=("thread", "last written"), right=("checkpoints", "compactions"))
     for row in rows:
-        table.add_row(*cells(row["thread_id"], at(row["updated_at"]), row["checkpoints"], row["compactions"]))
+        table.add_row(
+            *cells(row["thread_id"], format_time(row["updated_at"]), row["checkpoints"], row["compactions"])
+        )
     print_table(table, "There are no threads.")
 
 
@@ -43,12 +45,12 @@ def checkpoints(
     thread: Thread,
     *,
     db: Db,
-    namespace: Annotated[str | None, typer.Option(help="Of one namespace only; '' is the graph's own.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 20,
+    namespace: Annotated[str | None, typer.Option(help="Only this namespace; '' is the graph's own.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of checkpoints.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List a thread's checkpoints, the newest first."""
-    with kept(db, thread) as saver:
+    with open_existing(db, thread) as saver:
         place = {"thread_id": thread} if namespace is None else {"thread_id": thread, "checkpoint_ns": namespace}
         rows = [_checkpoint(found) for found in saver.list({"configurable": place}, limit=limit)]
     if as_json:
@@ -65,8 +67,8 @@ def checkpoints(
 
 
 def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
-    """List a thread's compactions, the oldest first, with what became of each."""
-    with kept(db, thread) as saver:
+    """List a thread's compactions, the oldest first, with the verdict of each."""
+    with open_existing(db, thread) as saver:
         rows = CompactionRecords(saver.database).history(thread)
     if as_json:
         print_lines(map(asdict, rows))
@@ -75,19 +77,23 @@ def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
     for row in rows:
         verdict = f"{row.verdict or 'open'} {row.reason}".strip()
         table.add_row(
-            *cells(at(row.started_at), row.trigger, row.strategy, verdict, row.tokens_before, row.tokens_after)
+            *cells(
+                format_time(row.started_at), row.trigger, row.strategy, verdict, row.tokens_before, row.tokens_after
+            )
         )
     print_table(table, "It was never compacted.")
 
 
 def stats(
-    thread: Annotated[str | None, typer.Argument(metavar="[THREAD]", help="A thread's id; all without one.")] = None,
+    thread: Annotated[
+        str | None, typer.Argument(metavar="[THREAD]", help="A thread's id; by default all threads.")
+    ] = None,
     *,
     db: Db,
     as_json: AsJson = False,
 ) -> None:
-    """Show the bytes a thread takes, by kind, and what its messages would take if nothing were shared."""
-    with kept(db, *([thread] if thread is not None else [])) as saver:
+    """Show the bytes a thread takes, by kind, and the size of its messages if each checkpoint had its own copies."""
+    with open_existing(db, *([thread] if thread is not None else [])) as saver:
         rows = [{**asdict(found), "total_bytes": found.total_bytes} for found in saver.stats(thread)]
     if as_json:
         print_lines(rows)
@@ -101,7 +107,7 @@ def stats(
 
 
 def table_of(*, left: Iterable[str], right: Iterable[str]) -> Table:
-    """An empty table; long names are folded and not cut."""
+    """Return an empty table in which long names are folded, not cut."""
     table = Table(box=box.SIMPLE, show_edge=False, padding=(0, 1, 0, 0))
     for heading in left:
         table.add_column(heading, overflow="fold", no_wrap=heading in _WHOLE)
@@ -110,13 +116,13 @@ def table_of(*, left: Iterable[str], right: Iterable[str]) -> Table:
     return table
 
 
-def at(moment: float) -> str:
-    """A stored time, in UTC, to the second."""
+def format_time(moment: float) -> str:
+    """Format a stored time in UTC, to the second."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def print_table(table: Table, none: str) -> None:
-    """The table, or what to say where it is empty."""
+    """Print a table, or the sentence `none` if it is empty."""
     Output().print(table if table.row_count else none)
 
 

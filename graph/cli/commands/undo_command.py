@@ -1,4 +1,4 @@
-"""`undo`, `release`, `branch` and `forget`: take a compaction back, or a whole thread away."""
+"""`undo`, `release`, `branch` and `forget`: undo a compaction, branch before it, or erase a thread."""
 
 from time import time
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from langgraph_compaction.nodes.state import STATE_VERSION, replace
 from ...offline_edit import at_rest, newest, rewrite
 from ...undo import OverLimitError
 from ...visible_text import in_line
-from ..open_database import kept
+from ..open_database import open_existing
 from ..output.printing import Output, print_lines
 from .threads_command import AsJson, Db, Thread
 
@@ -26,18 +26,18 @@ Named = Annotated[str, typer.Argument(metavar="COMPACTION", help="A compaction's
 def undo(
     thread: Thread,
     compaction: Annotated[
-        str | None, typer.Argument(metavar="[COMPACTION]", help="Its id; the last one without.")
+        str | None, typer.Argument(metavar="[COMPACTION]", help="Its id; by default the last one.")
     ] = None,
     *,
     db: Db,
-    force: Annotated[bool, typer.Option("--force", help="Even where the result is over the limit.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Undo even if the result is over the limit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take a compaction back, with all that were built on it: what it replaced stands again.
+    """Undo a compaction and all that were built on it: the messages that they replaced return.
 
-    Nothing is compacted by itself then below the limit, until `release` or a compaction that you ask for.
+    Below the limit the thread is then not compacted automatically, until `release` or a compaction that you ask for.
     """
-    with kept(db, thread) as saver:
+    with open_existing(db, thread) as saver:
         found = at_rest(newest(saver, thread))
         values = found.checkpoint["channel_values"]
         channel: dict[str, Any] = values["compaction"]
@@ -72,8 +72,8 @@ def undo(
 
 
 def release(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
-    """Let a thread be compacted by itself again, after an `undo`."""
-    with kept(db, thread) as saver:
+    """Allow automatic compactions of a thread again, after an `undo`."""
+    with open_existing(db, thread) as saver:
         found = at_rest(newest(saver, thread))
         channel: dict[str, Any] = found.checkpoint["channel_values"]["compaction"]
         rewrite(saver, found, {"compaction": {**channel, "held": False}})
@@ -85,12 +85,12 @@ def branch(
     compaction: Named,
     *,
     db: Db,
-    name: Annotated[str | None, typer.Option("--as", help="Id of the new thread; a fresh one without.")] = None,
+    name: Annotated[str | None, typer.Option("--as", help="Id of the new thread; by default a random one.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a new thread that stands where a compaction began. The thread itself is left alone."""
+    """Create a new thread with the messages that a compaction began with. The thread itself is not changed."""
     new = name or str(uuid4())
-    with kept(db, thread) as saver:
+    with open_existing(db, thread) as saver:
         if new in saver.threads():
             raise CompactionError(f"there is a thread {new!r} already: give another one by --as")
         values = newest(saver, thread).checkpoint["channel_values"]
@@ -121,7 +121,7 @@ def forget(
     as_json: AsJson = False,
 ) -> None:
     """Erase a thread everywhere: checkpoints, messages, snapshots, summaries, ledger and archive."""
-    with kept(db, thread) as saver:
+    with open_existing(db, thread) as saver:
         if not yes:
             typer.confirm(f"Erase all of thread {in_line(thread)}? It cannot be undone.", abort=True, err=True)
         saver.delete_thread(thread)

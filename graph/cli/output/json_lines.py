@@ -1,4 +1,4 @@
-"""What a chat shows to machines."""
+"""The chat as JSON lines, for programs."""
 
 import sys
 from dataclasses import asdict
@@ -11,51 +11,51 @@ from .printing import print_text
 
 
 class JsonLines:
-    """An object a line, its kind under `type`; an answer comes whole. The same methods as `Terminal`."""
+    """Writes one JSON object per line, with its kind under `type`. Has the methods of `Terminal`."""
 
     def __init__(self) -> None:
         self._answer = ""
 
     def read(self, prompt: str) -> str:  # noqa: ARG002 - a machine needs no prompt
-        """The next line of the input."""
+        """Read the next line of the input."""
         line = sys.stdin.readline()
         if not line:
             raise EOFError
         return line.rstrip("\n")
 
     def note(self, text: str) -> None:
-        """Something about the chat itself."""
+        """Write a note about the chat itself."""
         self._write("note", text=text)
 
     def token(self, text: str) -> None:
-        """A piece of the answer."""
+        """Collect a piece of the answer."""
         self._answer += text
 
     def end_answer(self) -> None:
-        """The whole answer, if there is one."""
+        """Write the collected answer, if there is one."""
         if self._answer:
             self._write("answer", text=self._answer)
         self._answer = ""
 
     def event(self, event: dict[str, Any]) -> None:
-        """An event as it came."""
+        """Write an event unchanged."""
         self._write("event", **event)
 
     def ask(self, question: dict[str, Any]) -> str:
-        """The question; its answer is the next line of the input."""
+        """Write a question, and read its answer from the next line of the input."""
         self._write("question", **question)
         return self.read("")
 
     def gauge(self, standing: WindowUsage) -> None:
-        """How full the window is."""
+        """Write how full the window is."""
         self._write("gauge", **asdict(standing))
 
     def status(self, status: Status) -> None:
-        """How the thread stands."""
+        """Write the status of the thread."""
         self._write("status", **asdict(status))
 
     def error(self, text: str) -> None:
-        """What failed."""
+        """Write an error."""
         self._write("error", text=text)
 
     def _write(self, kind: str, **content: Any) -> None:

@@ -1,4 +1,4 @@
-"""What `evaluate --online` prints: a row for each policy and window."""
+"""The table of `evaluate --online`: a row for each policy and window."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,21 +11,19 @@ from .printing import Output
 
 _LEGEND = (
     "Each run is played whole, turn by turn, in a window of the system prompt, the tools and a share of the rest. "
-    "Available: of the identifiers in a call's arguments that somebody had said before it, those that stood in the "
-    "request which the call answered; calls: those that found all of theirs. Times: compactions in a run. Sent: "
-    "tokens of all requests, beside those of no compaction; reused: of 100 of them, those of the beginning, in whole "
-    "messages, that the request before had too. Cost: beside that of no compaction, a new token at 1.25 of the "
-    "input's price and a reused one at 0.1. Over: of 100 requests, those over the window or never sent. Interval "
-    "of available: bootstrap over runs, 95 %."
+    "Available: of the identifiers in a call's arguments that were said before it, the percentage in the request "
+    "that the call answers. Calls: percentage of calls with all their identifiers available. Times: compactions per "
+    "run. Sent: tokens of all requests, divided by those without compaction. Reused: percentage of them in leading "
+    "messages that equal those of the request before. Cost: divided by that without compaction; a new token costs "
+    "1.25 of the input's price, a reused one 0.1. Over: percentage of requests over the window or never sent. "
+    "95 %: bootstrap interval of available, over runs."
 )
 
-_NO_CALLS = (
-    "A digest is extracted, not written: no model was called to summarize, so that nothing is added to the cost."
-)
+_NO_CALLS = "Summaries are extracted digests: no model was called to summarize, and nothing is added to the cost."
 
 
 def print_online(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the rows of `replayed`, a table a window, with what they mean and what they do not show."""
+    """Print the rows of `replayed`, a table for each window, with an explanation of the columns."""
     console = Output()
     for window in dict.fromkeys(row["window"] for row in rows):
         console.print(_table([row for row in rows if row["window"] == window]))

@@ -1,4 +1,4 @@
-"""What `replay` prints of one conversation under several presets: a chart of their requests, and a row for each."""
+"""The comparison that `replay` prints of several presets: a chart of their requests, and a row for each."""
 
 from collections.abc import Iterator, Sequence
 from itertools import cycle
@@ -16,13 +16,13 @@ from .size_chart import SHARED, Line, lines
 _SIGNS = "●▲■◆○△□◇▼"
 _COLORS = ("cyan", "yellow", "green", "magenta", "blue", "red", "white", "bright_black")
 _LEGEND = (
-    "Of what the calls needed: identifiers in their arguments that somebody had said before, and that still stood in "
-    "the request which the call answered."
+    "Kept: of the identifiers in the calls' arguments that were said before, those still in the request that the "
+    "call answers."
 )
 
 
 def comparison(reports: Sequence[Report], *, width: int) -> RenderableType:
-    """One conversation, a report a preset, in so many columns."""
+    """Return the comparison of the reports of one conversation, one for each preset, for `width` columns."""
     first = reports[0]
     drawn = [
         Line(sign=sign, color=color, sizes=one.sizes, trigger=one.trigger)
@@ -67,7 +67,7 @@ def _table(reports: Sequence[Report]) -> Table:
 
 
 def _short(tokens: int) -> str:
-    """Thousands from a hundred thousand on: the column is narrow."""
+    """Format a count for a narrow column: from 100,000 on in thousands."""
     return f"{tokens:,}" if tokens < 100_000 else f"{tokens // 1_000:,} k"  # noqa: PLR2004 -- six figures fit
 
 

@@ -1,4 +1,4 @@
-"""All that the command line prints goes through here: text of others neither commands a terminal nor is markup."""
+"""Prints everything for the command line, so that no text can control the terminal or act as markup."""
 
 import logging
 import sys
@@ -17,28 +17,28 @@ from ...visible_text import in_line, json_line, visible
 
 
 class Output(Console):
-    """A console that interprets no markup and prints `visible` text only, whatever is printed on it."""
+    """A console that interprets no markup and makes all text `visible` before it prints it."""
 
     def __init__(self, *, stderr: bool = False, quiet: bool = False, record: bool = False) -> None:
         super().__init__(stderr=stderr, quiet=quiet, record=record, markup=False, emoji=False, highlight=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a text of which the width is measured as it is printed."""
+        """Return `visible` text, so that its width is measured as it is printed."""
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Generator[Segment]:
-        """Yield what is printed; the console's own control sequences are segments of another kind."""
+        """Yield segments with `visible` text; the console's own control sequences stay as they are."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
 def words(text: str, style: str = "") -> Text:
-    """Return text of others, in lines of its own."""
+    """Return `visible` text, which may have several lines."""
     return Text(visible(text), style)
 
 
 def cells(*values: object) -> list[Text]:
-    """Return a row of a table; nothing for None, thousands apart, and each text in one line."""
+    """Return the cells of a row: None is empty, integers have thousands separators, and text is in one line."""
     return [Text("" if one is None else f"{one:,}" if isinstance(one, int) else in_line(str(one))) for one in values]
 
 
@@ -48,26 +48,26 @@ def complain(text: str) -> None:
 
 
 def print_lines(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print a JSON object a line."""
+    """Print one JSON object per line."""
     for row in rows:
         print_text(json_line(row))
 
 
 def print_text(text: str, end: str = "\n") -> None:
-    """Print text as it is, for programs to read."""
-    print(visible(text), end=end, flush=True)  # noqa: T201 - the output
+    """Print text without styles or line breaks of our own, for programs to read."""
+    print(visible(text), end=end, flush=True)  # noqa: T201 - printing is the point
 
 
 class Group(TyperGroup):
-    """Commands whose usage errors are printed as `visible` text: they repeat arguments and names of files."""
+    """Commands whose usage errors, which repeat arguments and file names, are printed as `visible` text."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        """Read the arguments."""
+        """Parse the arguments."""
         with _readable_errors():
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that they name."""
+        """Run the command that the arguments name."""
         with _readable_errors():
             return super().invoke(ctx)
 
@@ -86,7 +86,7 @@ def _readable_errors() -> Generator[None]:
 
 
 def run(app: typer.Typer) -> None:
-    """Run the command line; what libraries log or warn of, and an unexpected error, are printed as `visible` text."""
+    """Run the command line; logs and warnings of libraries, and unexpected errors, are printed as `visible` text."""
     logging.captureWarnings(capture=True)
     if logging.lastResort is not None:  # writes to stderr what has no handler
         logging.lastResort.setFormatter(_Visible())

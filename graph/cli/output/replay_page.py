@@ -1,4 +1,4 @@
-"""What `replay` prints of one conversation: its size, a row for each compaction, and the end state."""
+"""The page that `replay` prints of one conversation: its size, a row for each compaction, and the end state."""
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -12,14 +12,14 @@ from ...visible_text import in_line
 from .printing import words
 
 WIDE = 90
-"""Columns from which a table has room to breathe; it fits 80."""
+"""Width from which a table has blanks between its columns; without them it fits 80 columns."""
 
-UNASKED = "Nobody is there to be asked: what require_confirmation would ask is done at once."
-"""What a replay does with a setting that asks a person."""
+UNASKED = "require_confirmation is ignored: nobody is there to answer, so each compaction is done at once."
+"""A note for settings that ask a person."""
 
 
 def page(report: Report, *, width: int, place: str | None = None) -> RenderableType:
-    """The figures of a conversation, in so many columns; `place` names the database that keeps its thread."""
+    """Return the page of a report for `width` columns; `place` names the database that keeps the thread."""
     parts: list[RenderableType] = [_opening(report)]
     if place:
         parts.append(words(f"It is thread {report.thread} in {place}."))
@@ -63,7 +63,7 @@ def _table(report: Report, *, gap: int) -> Table:
 
 
 def _verdict(row: LedgerRow) -> Text:
-    """The verdict; where there is a reason, on a line of its own."""
+    """Return the verdict, with the reason, if any, below it."""
     reason = ("\n" + in_line(row.reason).replace(":", ":\n"), "dim") if row.reason else ""
     return Text.assemble((row.verdict or "open", "yellow" if row.reason else ""), reason)
 

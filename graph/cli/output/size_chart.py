@@ -1,4 +1,4 @@
-"""Sizes as text: a gauge of one moment, and a chart of many."""
+"""Sizes of requests as text: a gauge of one size, and charts of many."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _ROWS = 8
 _LINE_ROWS = 14
 SHARED = "•"
-"""Stands where several lines meet."""
+"""The sign where several lines meet."""
 
 
 def gauge(standing: WindowUsage, width: int = 40) -> Text:
-    """A bar up to the limit, with a mark at the trigger, and the figures behind it."""
+    """Return a bar up to the limit with a mark at the trigger, and the figures."""
     filled = min(width, round(width * standing.tokens / standing.limit))
     mark = min(width - 1, round(width * standing.trigger / standing.limit))
     cells = ["█" if cell < filled else "│" if cell == mark else "·" for cell in range(width)]
@@ -26,7 +26,7 @@ def gauge(standing: WindowUsage, width: int = 40) -> Text:
 
 
 def chart(sizes: Sequence[int], standing: WindowUsage, width: int) -> Text:
-    """Requests over time as bars under the lines of limit and trigger; a column is the largest of its requests."""
+    """Return a bar chart of requests over time with lines for limit and trigger; a column is its largest request."""
     labels = {_ROWS: f"limit {standing.limit:,} ", _row(standing.trigger, standing): f"trigger {standing.trigger:,} "}
     margin = max(map(len, labels.values()))
     bars = _columns(sizes, max(1, width - margin))
@@ -44,10 +44,10 @@ def chart(sizes: Sequence[int], standing: WindowUsage, width: int) -> Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One course of requests over time."""
+    """One line of a chart: requests over time."""
 
     sign: str
-    """The character that it is drawn with."""
+    """The character that draws the line."""
     color: str
     sizes: Sequence[int]
     """Tokens of each request, in order."""
@@ -55,9 +55,9 @@ class Line:
 
 
 def lines(drawn: Sequence[Line], limit: int, width: int) -> Text:
-    """Requests over time, a sign and a color for each line, against the limit and the triggers.
+    """Return a line chart of requests over time, with the limit and the triggers.
 
-    A line is as wide as the chart, however many requests it has; a column is the largest of its requests.
+    Each line is as wide as the chart, however many requests it has; a column is its largest request.
     """
     labels = {_level(trigger, limit): f"trigger {trigger:,} " for trigger in sorted({one.trigger for one in drawn})}
     labels[_LINE_ROWS] = f"limit {limit:,} "
@@ -78,7 +78,7 @@ def lines(drawn: Sequence[Line], limit: int, width: int) -> Text:
 
 
 def _cells(drawn: Sequence[Line], limit: int, count: int) -> Mapping[tuple[int, int], list[Line]]:
-    """Which lines pass through each row and column."""
+    """Return the lines that pass through each row and column."""
     found: dict[tuple[int, int], list[Line]] = {}
     for one in drawn:
         for column in range(count if one.sizes else 0):

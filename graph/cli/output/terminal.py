@@ -1,4 +1,4 @@
-"""What a chat shows to people."""
+"""The chat on a terminal, for people."""
 
 from contextlib import suppress
 from importlib import import_module
@@ -19,12 +19,12 @@ class Terminal:
     def __init__(self) -> None:
         self._console = Output()
         with suppress(ImportError):  # Windows has none
-            import_module("readline")  # from now on lines are edited, and may be long
+            import_module("readline")  # lets `input` edit lines, and read long ones
         self._open = False
-        """Whether an answer stands in the current line."""
+        """Whether the cursor is behind an answer, in the same line."""
 
     def read(self, prompt: str) -> str:
-        """A line of the person's."""
+        """Read a line."""
         try:
             return input(visible(prompt))
         except (EOFError, KeyboardInterrupt):
@@ -32,27 +32,27 @@ class Terminal:
             raise
 
     def note(self, text: str) -> None:
-        """Something about the chat itself."""
+        """Print a note about the chat itself."""
         self.end_answer()
         self._console.print(words(text, "dim"))
 
     def token(self, text: str) -> None:
-        """A piece of the answer."""
+        """Print a piece of the answer."""
         self._open = True
         self._console.print(words(text), end="", soft_wrap=True)
 
     def end_answer(self) -> None:
-        """Begin a new line, if an answer stands in this one."""
+        """Begin a new line behind an answer."""
         if self._open:
             self._console.print()
         self._open = False
 
     def event(self, event: dict[str, Any]) -> None:
-        """A line for a check that fired, and for what became of it."""
+        """Print an event in one line."""
         self.note(f"⟳ {described(event)}")
 
     def ask(self, question: dict[str, Any]) -> str:
-        """The answer to a question of the graph's."""
+        """Print a question of the graph, and read its answer."""
         self.note(
             f"{question['question']} It holds {question['current_tokens']:,} of {question['max_tokens']:,} tokens."
         )
@@ -64,12 +64,12 @@ class Terminal:
         )
 
     def gauge(self, standing: WindowUsage) -> None:
-        """How full the window is."""
+        """Print how full the window is."""
         self.end_answer()
         self._console.print(gauge(standing, max(10, min(40, self._console.width - 60))))
 
     def status(self, status: Status) -> None:
-        """How the thread stands."""
+        """Print the status of the thread."""
         self.gauge(status.standing)
         self.note(
             f"thread {status.thread}: {status.messages} messages in the state, {status.said} ever said; "
@@ -83,13 +83,13 @@ class Terminal:
             self._console.print(table)
 
     def error(self, text: str) -> None:
-        """A line about what failed."""
+        """Print an error."""
         self.end_answer()
         self._console.print(words(text, "red"), soft_wrap=not self._console.is_terminal)
 
 
 def described(event: dict[str, Any]) -> str:
-    """An event, or an attempt's figures, as a sentence."""
+    """Describe an event, or the figures of an attempt, in a sentence."""
     if event.get("event") == "PreCompactEvent":
         return f"{event['trigger']}: {event['current_tokens']:,} tokens, and the trigger is {event['threshold']:,}"
     if event.get("event") == "ContextWarningEvent":
@@ -98,7 +98,7 @@ def described(event: dict[str, Any]) -> str:
     if verdict in {"committed", "degraded_deterministic"}:
         return f"compacted: {before:,} → {after:,} tokens ({event['strategy']}, {verdict})"
     if verdict == "noop":
-        return "nothing to compact: all of it lies in the newest rounds, which are kept"
+        return "nothing to compact: every message is in the newest rounds, which are kept"
     if verdict == "refused":
         return f"your message was not sent: it needs {before:,} tokens, and the limit is {after:,}"
     return f"not compacted: {verdict} ({event.get('reason', '')}); the conversation is as it was"

@@ -12,8 +12,8 @@ import pexpect
 import pytest
 from typer.testing import CliRunner, Result
 
+from langgraph_compaction.graph.cli.commands.chat_command import explained
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.cli.output.model_failures import explained
 from langgraph_compaction.nodes import SettingsError
 from tests.graph.cli.provider import ENDLESS, provider
 

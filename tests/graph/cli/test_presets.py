@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from langgraph_compaction.graph.cli.commands.presets_command import ABOUT
+from langgraph_compaction.graph.cli.commands.presets_command import ABOUT, in_words, triggers_of
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.cli.output.trigger_words import in_words, triggers_of
 from langgraph_compaction.nodes.config.loading import load_settings
 from langgraph_compaction.nodes.config.presets import PRESETS, Preset
 from langgraph_compaction.nodes.config.settings import CompactionSettings
