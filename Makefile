@@ -90,7 +90,8 @@ bench-retention: $(STAMPS)/bench
 	$(EVALUATE) --budget 0.25,0.5 --json > benchmarks/results/evaluate.jsonl
 	$(EVALUATE) --online --json > benchmarks/results/online.jsonl
 
-# Breaks 40 guards of the requirements, one at a time: at least 38 must turn a test red that is marked with theirs.
+# Breaks code that the tests of 40 requirements execute, one place at a time: at least three in four changes must make
+# one of the requirement's own tests fail.
 mutants: $(STAMPS)/dev
 	$(BIN)/python -m tests.requirements.mutants --seed $${SEED:-0}
 

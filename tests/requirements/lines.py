@@ -1,4 +1,4 @@
-"""The numbered lines of the requirements: what each asks for, the code that guards it, the tests that hold it."""
+"""The numbered lines of the requirements, and the tests that are marked with each."""
 
 import ast
 import tomllib
@@ -8,27 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-GUARDS = Path(__file__).with_name("guards")
-"""One file a document: by number of the line what it asks for, and where it is guarded."""
-LINES = {"S0": 48, "S1": 44, "S2": 57, "S3": 24, "S4": 43}
-"""How many lines each of the five documents has."""
-
-
-@dataclass(frozen=True)
-class Guard:
-    """A piece of code that makes a line true; it stands exactly once in its file."""
-
-    path: str
-    code: str
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Where it begins and ends in its file, in characters; raises `ValueError` where it is not there once."""
-        text = (ROOT / self.path).read_text(encoding="utf-8")
-        if text.count(self.code) != 1:
-            raise ValueError(f"{self.path} has {self.code!r} {text.count(self.code)} times, and not once")
-        begin = text.index(self.code)
-        return begin, begin + len(self.code)
+LINES = Path(__file__).with_name("lines.toml")
+"""By document and number, the text of each line."""
+COUNTS = {"S0": 48, "S1": 44, "S2": 57, "S3": 24, "S4": 43}
+"""The number of lines of each of the five documents."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +20,8 @@ class Line:
 
     name: str
     what: str
-    guards: tuple[Guard, ...] = ()
     informative: str = ""
-    """Why there is nothing to build, where the line only tells."""
-    superseded: str = ""
-    """The invariant that forbids it."""
+    """The reason why the line asks for nothing to be built; empty for every other line."""
 
 
 @dataclass(frozen=True)
@@ -54,30 +34,28 @@ class Test:
 
 def names() -> list[str]:
     """Every line's name, in order."""
-    return [f"{document}.{number}" for document, last in LINES.items() for number in range(1, last + 1)]
+    return [f"{document}.{number}" for document, last in COUNTS.items() for number in range(1, last + 1)]
 
 
 def lines() -> dict[str, Line]:
     """Every line, by its name."""
     return {
         (name := f"{document}.{number}"): Line(
-            name=name,
-            what=entry["what"],
-            guards=tuple(Guard(*given.split(": ", 1)) for given in entry.get("guards", ())),
-            informative=entry.get("informative", ""),
-            superseded=entry.get("superseded", ""),
+            name=name, **(entry if isinstance(entry, dict) else {"what": str(entry)})
         )
-        for document in LINES
-        for number, entry in tomllib.loads((GUARDS / f"{document}.toml").read_text(encoding="utf-8")).items()
+        for document, entries in tomllib.loads(LINES.read_text(encoding="utf-8")).items()
+        for number, entry in entries.items()
     }
 
 
 def tests() -> dict[str, list[Test]]:
-    """The tests marked with each line."""
+    """The tests marked with each line, found by reading the test files without importing them."""
     found: dict[str, list[Test]] = defaultdict(list)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for function in ast.walk(tree):
+        text = path.read_text(encoding="utf-8")
+        if "mark.requirement" not in text:
+            continue
+        for function in ast.walk(ast.parse(text)):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.name.startswith("test_"):
                 test = Test(str(path.relative_to(ROOT)), function.name)
                 for name in dict.fromkeys(_marked(function)):

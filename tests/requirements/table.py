@@ -1,6 +1,6 @@
-"""Writes docs/requirements.md: for each line what it asks, the files that do it, the tests that hold it."""
+"""Writes docs/requirements.md: for each line what it asks for, and the tests that hold it."""
 
-from tests.requirements.lines import LINES, ROOT, Line, Test, lines, tests
+from tests.requirements.lines import COUNTS, ROOT, Line, Test, lines, tests
 
 PAGE = ROOT / "docs" / "requirements.md"
 
@@ -8,16 +8,16 @@ DOCUMENTS = {
     "S0": "selective compaction and a summary in one transaction (`selective`)",
     "S1": "typed rules by priority, a summary as a fallback (`typed_rules`)",
     "S2": "progressive strategies, key information always kept (`progressive`)",
-    "S3": "three layers of defence (`layered_defence`)",
+    "S3": "three layers of defense (`layered_defence`)",
     "S4": "recent rounds, confirmation, configuration (`recent_rounds`)",
 }
 
 HEAD = """\
 # Requirements
 
-Every numbered line of the five systems that this package unites: what it asks for, the files that do it, and the
-tests that turn red when they do it wrong. Written by `python -m tests.requirements.table`; `make mutants SEED=n`
-breaks the code of 40 lines, one at a time, and counts the tests that notice.
+Every numbered line of the five systems that this package unites: what the line asks for, and the tests that are
+marked with it. `python -m tests.requirements.table` writes this page. `make mutants SEED=n` breaks code that the
+tests of 40 lines execute, one place at a time, and counts how often those tests fail.
 """
 
 
@@ -26,23 +26,20 @@ def page() -> str:
     known, marked = lines(), tests()
     parts = [HEAD]
     for document, title in DOCUMENTS.items():
-        parts.append(f"## {document}: {title}\n\n| line | what | done in | tests |\n|---|---|---|---|")
+        parts.append(f"## {document}: {title}\n\n| line | what it asks for | tests |\n|---|---|---|")
         parts[-1] += "".join(
             "\n" + _row(known[name], marked.get(name, []))
-            for number in range(1, LINES[document] + 1)
+            for number in range(1, COUNTS[document] + 1)
             if (name := f"{document}.{number}") in known
         )
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def _row(line: Line, held_by: list[Test]) -> str:
-    guards = ", ".join(dict.fromkeys(f"[{guard.path}](../{guard.path})" for guard in line.guards))
-    if line.informative:
-        guards = f"informative: {line.informative}"
-    if line.superseded:
-        guards = f"superseded: {line.superseded}" + (f"; {guards}" if guards else "")
     held = "; ".join(f"[{test.name}](../{test.path})" for test in held_by)
-    return f"| {line.name} | {_cell(line.what)} | {guards} | {held} |"
+    if line.informative:
+        held = f"informative: {line.informative}" + (f"; {held}" if held else "")
+    return f"| {line.name} | {_cell(line.what)} | {held} |"
 
 
 def _cell(text: str) -> str:
