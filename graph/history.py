@@ -13,7 +13,7 @@ from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.config.presets import Preset
 from langgraph_compaction.nodes.config.settings import effective
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from langgraph_compaction.nodes.conversation.sizes import meter_on, sizes_of
+from langgraph_compaction.nodes.conversation.sizes import meter_of_thread, sizes_of
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, total
 from langgraph_compaction.nodes.effects import Effects, arun, blocking, either, querying
 from langgraph_compaction.nodes.gate.invariants import Finding
@@ -236,7 +236,7 @@ def call_on(
 
     Raises `SettingsError` where no room is left.
     """
-    meter = meter_on(values.get("compaction") or {}, counter, overhead)
+    meter = meter_of_thread(values.get("compaction") or {}, counter, overhead)
     system = [message for message in with_ids(values.get("messages") or []) if message.type == "system"]
     fixed = meter.scaled(overhead + total(counter, system))
     sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=max_tokens)

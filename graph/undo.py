@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import Before
 from langgraph_compaction.nodes import CompactionError
-from langgraph_compaction.nodes.conversation.sizes import meter_on
+from langgraph_compaction.nodes.conversation.sizes import meter_of_thread
 from langgraph_compaction.nodes.effects import Effects, arun, blocking, querying
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.undo import over_limit, tell_ledger, undone
@@ -111,7 +111,7 @@ def _undo(graph: Graph, config: RunnableConfig, compaction_id: str | None, *, fo
 def _sized(dependencies: Dependencies, before: Before, compaction: dict[str, Any]) -> Undone:
     model, sizes = dependencies.fixed_model, dependencies.sizes()
     counter = dependencies.counter_for(model)
-    meter = meter_on(compaction, counter, dependencies.overhead(counter))
+    meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
     return Undone(
         compactions=before.undone,
         messages=len(before.messages),

@@ -21,7 +21,7 @@ from .runtime.failure_description import failure
 from .runtime.finish_attempt import finish_attempt
 from .runtime.handoff import handed_over
 from .runtime.node_context import NEW_THREAD, NodeContext, Update, failed
-from .selection.breaker import REMEMBERED
+from .selection.breaker import REMEMBERED_COMMITS
 from .state import Draft, EmbeddedState, replace
 from .summary.fallback_chain import verdict_of
 
@@ -121,7 +121,9 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
         "focus": None,
         "usage": None,
         "turns_at_commit": context.compaction.get("turns", 0),
-        "recent": [*(context.compaction.get("recent") or []), context.compaction.get("calls", 0)][-REMEMBERED:],
+        "recent": [*(context.compaction.get("recent") or []), context.compaction.get("calls", 0)][
+            -REMEMBERED_COMMITS:
+        ],
         "unproven": True,
         "streak": 0,
         "level": 0,

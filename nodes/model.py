@@ -13,7 +13,7 @@ from .compaction_request import NO_REQUEST
 from .config.triggers import Marker
 from .confirm import by_hand, room_made
 from .conversation.request import render
-from .conversation.sizes import calibrated
+from .conversation.sizes import calibration_factor
 from .conversation.tokens import total
 from .effects import Effects, either
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
@@ -22,7 +22,7 @@ from .providers.overflow import is_context_overflow, overflow_sizes
 from .runtime.ledger_io import note
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_check import check
-from .selection.compaction_marker import unmarked
+from .selection.compaction_marker import remove_marker
 from .state import Usage
 
 
@@ -116,7 +116,7 @@ def _heard(context: NodeContext, answer: AIMessage) -> tuple[AIMessage, str | No
     """The answer without the markers that the settings know, and the first one that it held."""
     marked: str | None = None
     for trigger in context.settings.triggers:
-        if isinstance(trigger, Marker) and (said := unmarked(answer, trigger.text)) is not None:
+        if isinstance(trigger, Marker) and (said := remove_marker(answer, trigger.text)) is not None:
             answer, marked = said, marked or trigger.text
     return answer, marked
 
@@ -155,7 +155,7 @@ def _measured(context: NodeContext, answer: AIMessage) -> dict[str, Any]:
         fixed=context.meter.overhead,
     )
     known = context.compaction.get("calibration") or {}
-    scale = calibrated(reported["input_tokens"], counted)
+    scale = calibration_factor(reported["input_tokens"], counted)
     calibration = {**known, context.model_name: round(scale, 4)}
     anchor = usage if context.dependencies.is_anchored(context.settings) else None
     return {"usage": anchor, "calibration": calibration, **_judged(context, reported["input_tokens"])}
@@ -211,6 +211,6 @@ def _overflow(context: NodeContext, error: Exception) -> Update:
         compaction["learned"] = {**(context.compaction.get("learned") or {}), name: allowed}
     if sent:
         counted = context.meter.unscaled(context.meter.request(context.messages))
-        scale = round(calibrated(sent, counted), 4)
+        scale = round(calibration_factor(sent, counted), 4)
         compaction["calibration"] = {**(context.compaction.get("calibration") or {}), name: scale}
     return {"compaction": compaction}

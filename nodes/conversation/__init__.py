@@ -1,1 +1,1 @@
-"""The view of a message list: rounds and tool blocks, tokens and sizes, and the request that is sent."""
+"""Read a message list: rounds and tool blocks, token counts and sizes, and the request sent to the provider."""

@@ -1,4 +1,4 @@
-"""Shorten the fields of a tool block: arguments stay a dict, results and texts keep their beginning."""
+"""Shorten (clip) the fields of a tool block. Arguments remain a dict; results and texts keep their beginning."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,16 +21,20 @@ _HANDLE = 12
 _HANDLE_LINE = re.compile(r"\n\[recall: [0-9a-f]{12}\]\Z")
 _RAW_CALLS = frozenset({"tool_calls", "function_call"})
 _CALL_FIELDS = {kind: CALL_BLOCKS[kind] for kind in ("tool_use", "tool_call", "function_call")}
-"""Blocks of content whose arguments are shortened with those of the call that they hold once more."""
+"""Content blocks that repeat a call; their arguments are clipped together with the call's."""
+
+_SENTENCE_END = re.compile(r"[.!?;](?=\s)|[。！？；]|(?=\n)")
+_MIN_SHARE = 0.5
+"""Smallest share of the allowed text that must remain for a cut at a sentence's end; else the cut is anywhere."""
 
 
-def without_marker(text: str) -> str:
-    """The text that was left of a clipped field, without the line that says so."""
+def without_clip_marker(text: str) -> str:
+    """Return a clipped text without the marker lines at its end."""
     return _MARKER.sub("", text)
 
 
 def clipped_text(text: str, keep: int, counter: TokenCounter) -> str:
-    """The first `keep` tokens of a text, and a line with its original size, which a second clip keeps."""
+    """Return a text's first `keep` tokens and a marker line with its original size, which a second clip keeps."""
     earlier = _MARKER.search(text)
     original = int(earlier[1]) if earlier else counter.text(text)
     body = text[: earlier.start()] if earlier else text
@@ -40,10 +44,10 @@ def clipped_text(text: str, keep: int, counter: TokenCounter) -> str:
 def clip_result(
     message: ToolMessage, *, threshold: int, keep: int, counter: TokenCounter, recall: bool = False
 ) -> ToolMessage:
-    """The result with its text cut to `keep` tokens where it holds more than `threshold`, else itself.
+    """Return the result with its text cut to `keep` tokens if it holds more than `threshold` tokens, else itself.
 
-    Media blocks count with the text; where they pass the threshold, a line says how many there were. With `recall`
-    another line holds the handle by which the whole comes back.
+    Media blocks count towards the threshold. If the result is clipped they are removed, and a line gives their
+    number. With `recall` the last line holds the handle by which the recall tool returns the original.
     """
     media, text = media_blocks(message), "\n".join(texts_of(message))
     size = counter.text(text)
@@ -52,35 +56,35 @@ def clip_result(
     short = clipped_text(text, keep, counter) if size > threshold else text
     content = f"[{media} media blocks are in the archive]\n{short}" if media else short
     clipped = _shortened(message, {"content": content})
-    return told_handle(clipped) if recall else clipped
+    return with_recall_handle(clipped) if recall else clipped
 
 
-def clipped_to(message: ToolMessage, text: str, counter: TokenCounter, *, recall: bool = False) -> ToolMessage:
-    """The result with another text in place of its own, and the lines that a clip ends with."""
+def with_clipped_text(message: ToolMessage, text: str, counter: TokenCounter, *, recall: bool = False) -> ToolMessage:
+    """Return the result with `text` in place of its content, followed by the marker lines of a clipped text."""
     whole = "\n".join(texts_of(message))
     earlier = _MARKER.search(whole)
     original = int(earlier[1]) if earlier else counter.text(whole)
     clipped = _shortened(message, {"content": f"{text}\n[TRUNCATED original~{original} tokens]"})
-    return told_handle(clipped) if recall else clipped
+    return with_recall_handle(clipped) if recall else clipped
 
 
-def clip_said(
+def clip_text(
     message: AIMessage, *, threshold: int, keep: int, counter: TokenCounter, recall: bool = False
 ) -> AIMessage:
-    """The message with what it says beside its calls cut to `keep` tokens where it holds more, else itself.
+    """Return the message with its text cut to `keep` tokens if it holds more than `threshold` tokens, else itself.
 
-    Only text is cut: a provider signs thoughts and refuses them when they have changed. With `recall` a line holds
-    the handle by which the whole comes back.
+    Only text blocks are cut: providers sign reasoning blocks and refuse changed ones. With `recall` the last line
+    holds the handle by which the recall tool returns the original.
     """
     text = message.text
     if counter.text(text) <= threshold:
         return message
     clipped = _shortened(message, {"content": _with_text(message.content, clipped_text(text, keep, counter))})
-    return told_handle(clipped) if recall else clipped
+    return with_recall_handle(clipped) if recall else clipped
 
 
 def _with_text(content: Any, text: str) -> Any:
-    """The content with one text in place of all of its own; other blocks stay where they are."""
+    """Return the content with one text in place of all its texts; other blocks keep their order."""
     if isinstance(content, str):
         return text
     texts = [index for index, block in enumerate(content) if _is_text(block)]
@@ -95,8 +99,8 @@ def _is_text(block: Any) -> bool:
     return isinstance(block, str) or block.get("type") == "text"
 
 
-def told_handle(message: M) -> M:
-    """A message with a clipped text, whose last line becomes the handle of its original, as its mark has it."""
+def with_recall_handle(message: M) -> M:
+    """Return a clipped message with a last line that names the handle of its original, if its mark has one."""
     name = marks(message).get("handle")
     if name is None:
         return message
@@ -105,12 +109,12 @@ def told_handle(message: M) -> M:
 
 
 def recall_line(*names: str) -> str:
-    """The line that tells handles, each by as many characters as `recall` needs."""
+    """Return the line that names handles, each by the 12 characters that the recall tool needs."""
     return f"[recall: {', '.join(name[:_HANDLE] for name in names)}]"
 
 
 def clip_calls(message: AIMessage, *, threshold: int, keep: int, counter: TokenCounter) -> AIMessage:
-    """The message with the arguments of each call over `threshold` tokens cut to about `keep`, else itself."""
+    """Return the message with the arguments of each call over `threshold` tokens cut to about `keep`, else itself."""
     calls = [_clip_call(dict(call), threshold, keep, counter) for call in message.tool_calls]
     broken = [_clip_broken(dict(call), threshold, keep, counter) for call in message.invalid_tool_calls]
     if calls == message.tool_calls and broken == message.invalid_tool_calls:
@@ -120,17 +124,17 @@ def clip_calls(message: AIMessage, *, threshold: int, keep: int, counter: TokenC
 
 
 def _shortened(message: M, update: Mapping[str, Any]) -> M:
-    """The message with these fields, the handle of its original, and no raw copy of its calls."""
+    """Return the message with these fields, its original's handle in the mark, and no raw copy of its calls."""
     mark = {**marks(message), "clipped": True}
     if "handle" not in mark:
-        with suppress(MessageError):  # what cannot be stored is in no archive and has no handle
+        with suppress(MessageError):  # a message that cannot be stored is not archived and has no handle
             mark["handle"] = handle(message)
     kwargs = {key: value for key, value in message.additional_kwargs.items() if key not in _RAW_CALLS}
     return message.model_copy(update={**update, "additional_kwargs": {**kwargs, MARK: mark}})
 
 
 def _clip_broken(call: dict[str, Any], threshold: int, keep: int, counter: TokenCounter) -> dict[str, Any]:
-    """A malformed call; its arguments are a text, if anything."""
+    """Return a malformed call, whose arguments are a text or None, clipped."""
     text = call["args"] or ""
     return {**call, "args": clipped_text(text, keep, counter)} if counter.text(text) > threshold else call
 
@@ -145,7 +149,7 @@ def _clip_call(call: dict[str, Any], threshold: int, keep: int, counter: TokenCo
         return leaf if counter.text(leaf) <= share else clipped_text(leaf, share, counter)
 
     short = map_texts(arguments, shorten)
-    if _size(short, counter) > threshold:  # the bulk is not in text: numbers, keys, nesting
+    if _size(short, counter) > threshold:  # the size is in numbers, keys or nesting, not in texts
         short = {"clipped": clipped_text(arguments_json(arguments), keep, counter)}
     return {**call, "args": short}
 
@@ -155,7 +159,7 @@ def _size(arguments: Mapping[str, Any], counter: TokenCounter) -> int:
 
 
 def _share(sizes: list[int], keep: int) -> int:
-    """The largest size at which cutting every larger leaf to it leaves at most `keep` tokens in all."""
+    """Return the largest size such that cutting every larger text to it leaves at most `keep` tokens in total."""
     left, share = keep, 0
     for position, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - position)
@@ -166,7 +170,7 @@ def _share(sizes: list[int], keep: int) -> int:
 
 
 def _with_arguments(content: Any, calls: Sequence[dict[str, Any]]) -> Any:
-    """The content with the calls' arguments in those of its blocks that hold a call once more, by position."""
+    """Return the content with the clipped arguments in the blocks that repeat a call, paired by position."""
     if isinstance(content, str):
         return content
     left = list(calls)
@@ -185,18 +189,13 @@ def _call_block(block: Any, left: list[dict[str, Any]]) -> Any:
     return {**block, arguments: arguments_json(call["args"]) if as_text else call["args"]}
 
 
-_END = re.compile(r"[.!?;](?=\s)|[。！？；]|(?=\n)")
-_LEAST = 0.5
-"""Share of what may stand that a cut at an end keeps; where no end comes so late, the cut is anywhere."""
-
-
 def clip_at_sentence_end(
     text: str, *, counter: TokenCounter, tokens: int | None = None, characters: int | None = None
 ) -> str:
-    """The text, or a beginning of it that holds at most so many tokens and so many characters."""
+    """Return the text cut to at most `tokens` tokens and `characters` characters, at a sentence's end if possible."""
     head = text if characters is None else text[:characters]
     head = head if tokens is None else counter.head(head, tokens)
     if len(head) == len(text):
         return text
-    ends = [found.end() for found in _END.finditer(text[: len(head) + 1]) if found.end() <= len(head)]
-    return head[: ends[-1] if ends and ends[-1] >= len(head) * _LEAST else len(head)].rstrip()
+    ends = [found.end() for found in _SENTENCE_END.finditer(text[: len(head) + 1]) if found.end() <= len(head)]
+    return head[: ends[-1] if ends and ends[-1] >= len(head) * _MIN_SHARE else len(head)].rstrip()

@@ -1,4 +1,4 @@
-"""What kind of item each message is, in which segment, and how early it may leave. Read-only."""
+"""Classify messages for rules by type: the type, segment and priority of each message."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,17 +11,17 @@ from .tokens import TokenCounter
 from .transcript import Transcript, calls_of, message_id
 
 Segment = Literal["header", "conversation"]
-"""System messages, which nothing touches, and everything else, of which items may leave."""
+"""`header`: system messages, which are never changed. `conversation`: every other message."""
 
 TOOL_CALL = "tool_call"
-"""The type of an assistant message with calls: it has no priority of its own and goes with its results."""
+"""The type of an assistant message with tool calls; it leaves together with its results."""
 
 SKILLS = frozenset({"skill_prompt", "skill_metadata"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One message as the rules of types see it."""
+    """One message with its type, segment, size in tokens, and priority (lower leaves earlier)."""
 
     id: str
     type: str
@@ -32,12 +32,12 @@ class Item:
 
     @property
     def text(self) -> str:
-        """Its text, without calls."""
+        """The message's text, without tool calls."""
         return self.message.text
 
 
 def item_type(message: AnyMessage) -> str:
-    """What a message says that it is, else what its role tells."""
+    """Return a message's type: `tool_call`, else the `kind` of its mark, else one that follows from its role."""
     if calls_of(message):
         return TOOL_CALL
     kind = marks(message).get("kind")
@@ -51,23 +51,23 @@ def item_type(message: AnyMessage) -> str:
 
 
 def priority_of(kind: str) -> int:
-    """How early items of a type leave; calls with their results, types that are not known here last."""
+    """Return the priority of a type; lower leaves earlier. Calls have that of results, unknown types the highest."""
     return PRIORITIES["tool_result"] if kind == TOOL_CALL else PRIORITIES.get(kind, max(PRIORITIES.values()))
 
 
 def is_skill(message: AnyMessage) -> bool:
-    """Whether this is a skill's prompt or description, which its application can give again."""
+    """Whether this is a skill's prompt or description, which the application can supply again."""
     return item_type(message) in SKILLS
 
 
 def unread(view: Transcript) -> frozenset[int]:
-    """Indexes behind the last assistant message: the model has not seen them yet."""
+    """Return the indexes after the last assistant message: messages that the model has not read yet."""
     answers = [index for index, message in enumerate(view.messages) if isinstance(message, AIMessage)]
     return frozenset(range(answers[-1] + 1 if answers else 0, len(view.messages)))
 
 
 def items(view: Transcript, counter: TokenCounter) -> tuple[Item, ...]:
-    """Every message of a conversation as an item, in order."""
+    """Return every message of a conversation as an item, in order."""
     return tuple(
         Item(
             id=message_id(message),

@@ -1,4 +1,4 @@
-"""What a message says of itself: real input or meta, a summary, pinned, texts that it pins."""
+"""Read the mark of a message: whether it is a real user message, a summary or pinned, and which texts it pins."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ from ..text.quoting import between_tags, without_quotations
 from .tokens import TokenCounter, texts_of
 
 MARK = "compaction"
-"""The key of `additional_kwargs` under which a message says what it is."""
+"""Key of `additional_kwargs` under which this package stores its mark: a mapping that describes the message."""
 
 SUMMARY_KIND = "compaction_summary"
 
@@ -21,30 +21,31 @@ _INLINE_CODE = re.compile(r"`[^`\n]*`")
 
 
 def marks(message: BaseMessage) -> Mapping[str, Any]:
-    """What the message says of itself under `additional_kwargs["compaction"]`; empty when it says nothing."""
+    """Return the message's mark, `additional_kwargs["compaction"]`; an empty mapping if it has none."""
     found = message.additional_kwargs.get(MARK)
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 def is_summary(message: BaseMessage) -> bool:
-    """Whether this message is a summary that a compaction of ours wrote."""
+    """Whether this message is a summary written by an earlier compaction."""
     return isinstance(message, HumanMessage) and marks(message).get("kind") == SUMMARY_KIND
 
 
 def is_real_user(message: BaseMessage) -> bool:
-    """Whether a person said this: a user message that is neither meta nor a summary."""
+    """Whether a person wrote this message: a user message that is neither marked as meta nor a summary."""
     return isinstance(message, HumanMessage) and not marks(message).get("is_meta") and not is_summary(message)
 
 
 def is_pinned(message: BaseMessage, pins: Collection[str] = ()) -> bool:
-    """Whether this message stays verbatim: by its own mark, or because its id is among the pins."""
+    """Whether this message must stay verbatim: its mark says so, or its id is one of `pins`."""
     return bool(marks(message).get("pinned")) or message.id in pins
 
 
 def pinned_texts(messages: Sequence[AnyMessage], most: int, counter: TokenCounter) -> tuple[str, ...]:
-    """Texts that a person pinned with `<Pin>`, oldest first, each once, as long as they hold at most `most` tokens.
+    """Return the texts that a user pinned with `<Pin>`, oldest first, without repetitions, in at most `most` tokens.
 
-    Only what a real user said counts, outside code and quotations; and what an earlier summary carries on.
+    Only tags in real user messages count, outside code and quotations, and pins that an earlier summary carries.
+    A text that does not fit into the remaining tokens is skipped.
     """
     kept: list[str] = []
     for text in dict.fromkeys(text for message in messages for text in pins_in(message)):
@@ -56,7 +57,7 @@ def pinned_texts(messages: Sequence[AnyMessage], most: int, counter: TokenCounte
 
 
 def pins_in(message: AnyMessage) -> list[str]:
-    """The texts that this message pins, or carries on."""
+    """Return the texts that a user message pins, or that a summary carries from earlier messages."""
     if is_summary(message):
         return [str(text) for text in marks(message).get("pins", ())]
     if not is_real_user(message):
@@ -71,7 +72,7 @@ def pins_in(message: AnyMessage) -> list[str]:
 
 
 def without_pin(message: AnyMessage, text: str) -> AnyMessage:
-    """The message without this pinned text among those that it pins or carries on; its words stay as they are."""
+    """Return the message with this text no longer pinned by its mark; its content does not change."""
     known = marks(message)
     left = [pin for pin in pins_in(message) if pin != text]
     mark = {"pins": left} if is_summary(message) else {"unpinned": [*known.get("unpinned", ()), text]}
@@ -79,26 +80,28 @@ def without_pin(message: AnyMessage, text: str) -> AnyMessage:
 
 
 def first_inputs(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """What a person said before the first answer; nothing that was refused."""
+    """Return the real user messages before the first assistant message, without refused ones."""
     spoken = takewhile(lambda message: not isinstance(message, AIMessage), messages)
     return [message for message in spoken if is_real_user(message) and not marks(message).get("refused")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierSummary:
-    """What the earlier summary among the messages that leave hands on."""
+    """Content of the earlier summaries that the next summary takes over."""
 
     body: str = ""
+    """The texts of the earlier summaries, joined by blank lines."""
     record: Mapping[str, Any] | None = None
-    """Of a digest: what the whole of it rests on."""
+    """The record of an extracted summary (digest): its entries as JSON. None for a summary written by a model."""
     facts: Mapping[str, Any] | None = None
-    """The record of the facts beside a summary in prose."""
+    """The record of the facts shown next to a summary written by a model."""
 
 
 def earlier_summary(leaving: Sequence[AnyMessage]) -> EarlierSummary:
-    """What the earlier summaries among the messages that leave hand on.
+    """Return the content of the earlier summaries among the messages that leave.
 
-    Of several, as in lists that were joined, all texts; a record speaks for one summary only.
+    If there are several, as in joined message lists, all texts are returned but no record: a record describes one
+    summary only.
     """
     earlier = [message for message in leaving if is_summary(message)]
     alone = marks(earlier[0]) if len(earlier) == 1 else {}
@@ -107,6 +110,6 @@ def earlier_summary(leaving: Sequence[AnyMessage]) -> EarlierSummary:
 
 
 def _body(message: AnyMessage) -> str:
-    """The text of a summary message, without its frame and what stands beside it; inverse of `summary_message`."""
+    """Return the summary's own text, without the frame, pins and facts that `summary_message` added to it."""
     mark = marks(message)
     return read_back(message.text[mark.get("front", 0) :], mark)

@@ -1,4 +1,4 @@
-"""What must not be told: an application's own redaction of a conversation, and keys in the texts of errors."""
+"""Remove secrets: an application's redaction of messages, and the masking of keys in error texts."""
 
 import re
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _STRUCTURE = frozenset(
         "url",
     }
 )
-"""Keys whose texts name things or hold media: to change them would break the message."""
+"""Keys of content blocks whose values are not redacted: changing a type, id or media value breaks the message."""
 
 _RAW_CALLS = frozenset({"tool_calls", "function_call"})
 
@@ -37,28 +37,28 @@ _SECRETS = re.compile(
     r"['\"]?\s*(?:[:=]|provided:)\s*['\"]?(?:bearer\s+|basic\s+)?)[^\s'\",;}]{4,})"
 )
 _LONGEST = 500
-"""Characters of an error's text that are told."""
+"""Longest error text in characters that events and logs show."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Redaction:
-    """An application's own hook, with where it applies.
+    """An application's redaction function, and where it applies.
 
-    The summarizer, the facts and the ledger are always given redacted text; with `store` also the archive and the
-    snapshots, so that recall and undo give back redacted text.
+    The summarizer, the facts and the ledger always get redacted text. With `store` the archive and the snapshots do
+    too, so that recall and undo return redacted text.
     """
 
     hook: Callable[[str], str]
     store: bool = False
 
     def message(self, message: AnyMessage) -> AnyMessage:
-        """The message with every text of it redacted: content, arguments of calls, artifact. Ids stay."""
+        """Return the message with its content, call arguments and artifact redacted. Ids do not change."""
         change = self.hook
         extra = {key: value for key, value in message.additional_kwargs.items() if key not in _RAW_CALLS}
         update = {
-            "content": map_texts(message.content, change, but=_STRUCTURE),
+            "content": map_texts(message.content, change, except_keys=_STRUCTURE),
             "additional_kwargs": {
-                k: v if k == MARK else map_texts(v, change, but=_STRUCTURE) for k, v in extra.items()
+                k: v if k == MARK else map_texts(v, change, except_keys=_STRUCTURE) for k, v in extra.items()
             },
         }
         if isinstance(message, AIMessage):
@@ -71,5 +71,5 @@ class Redaction:
 
 
 def masked(text: str) -> str:
-    """The beginning of an error's text, without what looks like a key, a token or a password."""
+    """Return at most 500 characters of an error's text, with keys, tokens and passwords replaced by `[secret]`."""
     return _SECRETS.sub("[secret]", text[: 4 * _LONGEST])[:_LONGEST]

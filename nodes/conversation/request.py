@@ -1,6 +1,8 @@
-"""From state to what is sent: healed, so that every call is answered and every result called.
+"""Turn the messages of the state into a request that every provider accepts.
 
-State keeps what happened; only the request is healed. Pairing is by position, since call ids may be reused.
+In a request every call has a result and every result a call, each call id is unique and short, and no message is
+empty. Only the request is repaired, never the state. Calls and results are paired by position, because agents may
+reuse call ids. The characters of ids are not changed: some models read the tool's name from them.
 """
 
 from collections import deque
@@ -18,34 +20,55 @@ from .transcript import ToolBlock, Transcript, all_calls, calls_of
 Call = ToolCall | InvalidToolCall
 
 NO_RESULT = "[no result: the call was interrupted]"
-"""Stands in the request where a call was never answered."""
+"""Content of the result that a request gets for a call without a result."""
 
 MALFORMED = (
     "[no result: the arguments of this call were malformed and the tool did not run{why}. Call it with valid JSON]"
 )
-"""Stands in the request where the arguments of a call could not be read; `why` quotes the parser."""
+"""Content of the result for a call whose arguments are not JSON; `why` quotes the parser's error."""
 
-MOST_ERROR = 200
-"""Characters of the parser's error."""
+MAX_ERROR_CHARS = 200
+"""Longest quotation of the parser's error, in characters."""
+
+BLANK = "[an empty message]"
+"""Content that a request gets for a user message without text."""
+
+NAMELESS = "unknown"
+"""Tool name that a request gets for a malformed call without one."""
+
+RAW_ARGUMENTS = "__raw__"
+"""Name of the only argument of a malformed call in a request; its value is the text that is not JSON."""
+
+REASONING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
+"""Types of the content blocks that hold a model's reasoning."""
+
+MAX_ID_CHARS = 40
+"""Longest call id in characters that every provider accepts."""
+
+_STEM = 32
+"""Leading characters of an id that a number never replaces; ids with the same first 32 share one numbering."""
+
+_RAW_CALLS = "tool_calls"
 
 
 def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) -> list[AnyMessage]:
-    """What a provider is sent for this conversation.
+    """Return the messages that a provider is sent for this conversation.
 
-    Interrupted calls are answered, late results move to their call, orphan results and empty assistant
-    messages are left out; with `join_user_messages` adjacent user messages become one. What a strict provider
-    refuses is mended: call ids that come back, are missing or are none, malformed calls, blank texts. The
-    messages given are not changed, those in order are sent as the very same objects, and the same conversation
-    always renders to the same request.
+    Interrupted calls get a result, late results move next to their call, and orphan results and empty assistant
+    messages are left out. Repeated, missing or overlong call ids, malformed calls and blank texts are repaired. With
+    `join_user_messages` adjacent user messages become one. The given messages are not changed, messages that need
+    no repair are returned as the same objects, and the same conversation always gives the same request.
     """
-    sent = distinct([message for part in parts(Transcript(messages)) for message in part])
+    sent = with_unique_call_ids([message for part in parts(Transcript(messages)) for message in part])
     return _joined(sent) if join_user_messages else sent
 
 
 def parts(view: Transcript) -> list[list[AnyMessage]]:
-    """What is sent for each message: a whole block where it begins, nothing for its results, orphans and the empty.
+    """Return for each message the messages that are sent for it.
 
-    No part depends on another, so that the request without some blocks and messages is the other parts.
+    A tool block is sent whole at the position of its assistant message. Its results, orphan results and empty
+    messages give an empty list at their own position. Each part is independent of the others, so removing whole
+    blocks or single messages removes exactly their parts from the request.
     """
     return [_part(view, index, message) for index, message in enumerate(view.messages)]
 
@@ -62,8 +85,8 @@ def _block(messages: Sequence[AnyMessage], block: ToolBlock) -> list[AnyMessage]
     return [sent for message in (messages[block.start], *answers) if (sent := sendable(message)) is not None]
 
 
-def stand_ins(messages: Sequence[AnyMessage], block: ToolBlock) -> list[ToolMessage]:
-    """What is sent in place of the results that a block does not have."""
+def placeholder_results(messages: Sequence[AnyMessage], block: ToolBlock) -> list[ToolMessage]:
+    """Return the placeholder results that are sent for a block's calls without a result."""
     return [_no_result(call) for call, result in _results(messages, block) if result is None]
 
 
@@ -77,9 +100,9 @@ def _no_result(call: Call) -> ToolMessage:
 
 
 def _malformed(call: Call) -> str:
-    """Tells the model what was wrong with its call; the parser's error, without the arguments that it repeats."""
+    """Return a placeholder's text for a malformed call: the parser's error without the arguments that it repeats."""
     said, arguments = str(call.get("error") or ""), str(call["args"] or "")
-    error = one_line(said.replace(arguments, ELLIPSIS) if arguments else said, MOST_ERROR)
+    error = one_line(said.replace(arguments, ELLIPSIS) if arguments else said, MAX_ERROR_CHARS)
     return MALFORMED.format(why=f": {quoted(error)}" if error else "")
 
 
@@ -100,33 +123,20 @@ def _blocks(message: AnyMessage) -> list[str | dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-BLANK = "[an empty message]"
-"""Stands in the request where a user message says nothing."""
-
-NAMELESS = "unknown"
-"""Stands in the request where a malformed call names no tool."""
-
-RAW_ARGUMENTS = "__raw__"
-"""The one argument under which a malformed call carries the text that is no JSON."""
-
-THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
-"""Blocks of content that a model said to itself."""
-
-
 def sendable(message: AnyMessage) -> AnyMessage | None:
-    """The message, a mended copy where a provider would refuse it, or `None` where there is nothing to send.
+    """Return the message, a repaired copy if a provider would refuse it, or `None` if it is not sent.
 
-    It does not depend on the messages around it. Assistant turns that say and call nothing, or that broke off
-    while the model was still thinking, are not sent; nor is a person's command to us.
+    The result does not depend on other messages. Not sent are assistant messages without text and calls, assistant
+    messages with reasoning only, and user messages that are commands to this package.
     """
     if not isinstance(message, AIMessage | HumanMessage | ToolMessage):
         return message
     if marks(message).get("command"):
         return None
     if isinstance(message, AIMessage):
-        message = with_calls(message, [*message.tool_calls, *map(_well_formed, message.invalid_tool_calls)])
-    said = _said(message.content)
-    if isinstance(message, AIMessage) and not calls_of(message) and not any(map(_is_no_thought, said)):
+        message = replace_calls(message, [*message.tool_calls, *map(_well_formed, message.invalid_tool_calls)])
+    said = _without_blank_texts(message.content)
+    if isinstance(message, AIMessage) and not calls_of(message) and not any(map(_is_not_reasoning, said)):
         return None
     if isinstance(message, HumanMessage):
         said = said or BLANK
@@ -138,8 +148,8 @@ def _well_formed(call: InvalidToolCall) -> ToolCall:
     return ToolCall(name=call["name"] or NAMELESS, args=arguments, id=call["id"], type="tool_call")
 
 
-def _said(content: str | list[str | dict[Any, Any]]) -> str | list[str | dict[Any, Any]]:
-    """The content without its blank texts; nothing is the empty text."""
+def _without_blank_texts(content: str | list[str | dict[Any, Any]]) -> str | list[str | dict[Any, Any]]:
+    """Return the content without blank texts; an empty string if nothing is left."""
     if isinstance(content, str):
         return "" if content.isspace() else content
     return [block for block in content if not _is_blank(block)] or ""
@@ -150,71 +160,64 @@ def _is_blank(block: str | dict[str, Any]) -> bool:
     return isinstance(text, str) and not text.strip()
 
 
-def _is_no_thought(block: str | dict[str, Any]) -> bool:
-    return isinstance(block, str) or block.get("type") not in THOUGHTS
+def _is_not_reasoning(block: str | dict[str, Any]) -> bool:
+    return isinstance(block, str) or block.get("type") not in REASONING_BLOCKS
 
 
-LONGEST = 40
-"""Characters that a call id may have."""
+def with_unique_call_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the request with unique call ids; messages whose ids are unique already are the same objects.
 
-_STEM = 32
-"""Characters of an id that are never replaced by a number; ids that begin alike are numbered together."""
-
-
-def distinct(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """A healed request in which no call id stands twice; messages whose ids are in order are the very same.
-
-    The first call of an id keeps it. What stands before a call decides, so that the request of a conversation
-    that goes on begins as it did before.
+    The first call with an id keeps it. A call's new id depends only on earlier messages, so that a growing
+    conversation keeps the beginning of its request, and with it the provider's prompt cache.
     """
-    ids = _Ids()
+    ids = _UniqueIds()
     answered: deque[str] = deque()
     sent: list[AnyMessage] = []
     for message in messages:
         if isinstance(message, ToolMessage) and answered:
-            sent.append(_answering(message, answered.popleft()))
+            sent.append(_with_call_id(message, answered.popleft()))
             continue
         answered = deque(ids.give(call_id) for call_id, _ in calls_of(message))
-        sent.append(_renamed(message, answered) if isinstance(message, AIMessage) else message)
+        sent.append(_with_call_ids(message, answered) if isinstance(message, AIMessage) else message)
     return sent
 
 
-class _Ids:
-    """Gives each call of a request an id of its own."""
+class _UniqueIds:
+    """Assigns a unique id to each call of a request."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
         self._last: dict[str, int] = {}
 
     def give(self, wanted: str | None) -> str:
-        """The id that is wanted, if it can be had; else the nearest one that is free."""
-        base = (wanted or "call")[:LONGEST]
+        """Return `wanted`, cut to the longest length; if that is in use, with the next free number."""
+        base = (wanted or "call")[:MAX_ID_CHARS]
         found, stem = base, base[:_STEM]
         while found in self._given:
             number = self._last[stem] = self._last.get(stem, 1) + 1
             suffix = f"-{number}"
-            found = base[: LONGEST - len(suffix)] + suffix
+            found = base[: MAX_ID_CHARS - len(suffix)] + suffix
         self._given.add(found)
         return found
 
 
-def _answering(message: ToolMessage, call_id: str) -> ToolMessage:
+def _with_call_id(message: ToolMessage, call_id: str) -> ToolMessage:
     same = message.tool_call_id == call_id
     return message if same else message.model_copy(update={"tool_call_id": call_id})
 
 
-def _renamed(message: AIMessage, ids: Sequence[str]) -> AIMessage:
+def _with_call_ids(message: AIMessage, ids: Sequence[str]) -> AIMessage:
     if [call["id"] for call in message.tool_calls] == list(ids):
         return message
     calls = [cast("ToolCall", {**call, "id": name}) for call, name in zip(message.tool_calls, ids, strict=True)]
-    return with_calls(message, calls)
+    return replace_calls(message, calls)
 
 
-def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
-    """The message with these calls in place of its own, one for one, in its content too; itself where all is so.
+def replace_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
+    """Return the message with each of its calls replaced, in its content blocks too; itself if nothing changes.
 
-    A block of content that holds a call which the message does not make is left out, and so is a raw copy of
-    calls that are others now: nothing answers them.
+    Removed are content blocks of calls that the message does not have, and the raw calls in `additional_kwargs` if
+    they no longer match: no result would answer them.
     """
     own = all_calls(message)
     changes = list(zip(own, calls, strict=True))
@@ -232,7 +235,7 @@ def with_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
 def _content_block(
     block: str | dict[str, Any], changes: list[tuple[ToolCall | InvalidToolCall, ToolCall]]
 ) -> str | dict[str, Any] | None:
-    """The block as its call now is, found by the id it had; `None` where the message makes no such call."""
+    """Return the block with its call's new id and arguments, found by the old id; `None` if there is no such call."""
     if not isinstance(block, dict):
         return block
     call_id, arguments = CALL_BLOCKS.get(block.get("type") or "", ("", ""))
@@ -249,6 +252,3 @@ def _content_block(
         return {**call, "type": "tool_call"}
     said = arguments_json(call["args"]) if arguments == "arguments" else call["args"]
     return {**block, call_id: call["id"], "name": call["name"], arguments: said}
-
-
-_RAW_CALLS = "tool_calls"

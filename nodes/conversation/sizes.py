@@ -1,4 +1,4 @@
-"""Window, reserve, limit, room, trigger and aim of one call of a model. All figures are tokens. Pure."""
+"""Measure a request, and derive the sizes it is held to: window, reserve, limit, room, trigger and aim. In tokens."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,103 +14,101 @@ from .request import parts, render
 from .tokens import TokenCounter, total
 from .transcript import Transcript
 
-MOST_RESERVE = 16_384
-"""Most tokens that are kept free for an answer where neither settings nor model say how many."""
-LEAST_RESERVE = 4_096
-"""The least, in a window of 65,536 tokens or more; a sixteenth of a smaller one."""
+MAX_RESERVE = 16_384
+"""Largest reserve for the answer if neither the settings nor the model define one."""
+MIN_RESERVE = 4_096
+"""Smallest such reserve in a window of 65,536 tokens or more; in a smaller window it is a sixteenth of it."""
 LARGE_RESERVE = 0.05
-"""Share of the window above which a reserve that is set makes ratios a share of the limit."""
+"""If a reserve that is set exceeds this share of the window, ratios are taken of the limit, not of the window."""
 SOFT_ZONE = 0.02
-"""Share of the window that lies between trigger and limit at least."""
-MOST_CALIBRATION = 3.0
+"""Smallest distance between trigger and limit, as a share of the window."""
+MAX_CALIBRATION = 3.0
 
 
 @dataclass(frozen=True)
 class Meter:
-    """Measures requests of one model."""
+    """Measures requests to one model."""
 
     counter: TokenCounter
     overhead: int
     """Tokens of the system prompt and the tool schemas."""
     scale: float = 1.0
-    """The provider's tokens over the counter's, learnt from real usage; never under 1."""
+    """Provider's tokens divided by the counter's, learned from reported usage; at least 1."""
 
     def request(self, messages: Sequence[AnyMessage]) -> int:
-        """Tokens of the request that this conversation renders to."""
+        """Return the provider's tokens of the request with these messages, system prompt and tools included."""
         return math.ceil(self.scale * (self.overhead + total(self.counter, render(messages))))
 
     def weights(self, view: Transcript) -> list[int]:
-        """Tokens that leave the request with each message; all of a block's stand where it begins.
+        """Return the counter's tokens that each message adds to the request; a block's are all at its first message.
 
-        In the counter's tokens. As long as blocks leave whole, the request of what stays is scaled(overhead + its
-        weights).
+        As long as blocks leave whole, the size of a remaining request is `scaled(overhead + sum of its weights)`.
         """
         return [total(self.counter, part) for part in parts(view)]
 
     def scaled(self, tokens: int) -> int:
-        """The counter's tokens in the provider's."""
+        """Convert the counter's tokens to the provider's, rounded up."""
         return math.ceil(self.scale * tokens)
 
     def unscaled(self, tokens: int) -> int:
-        """The provider's tokens in the counter's, rounded down."""
+        """Convert the provider's tokens to the counter's, rounded down."""
         return math.floor(tokens / self.scale)
 
 
-def calibrated(reported: int, counted: int) -> float:
-    """The factor between a provider's report and our count of the same request, held within [1, 3].
+def calibration_factor(reported: int, counted: int) -> float:
+    """Return the provider's reported tokens divided by the counted ones, clamped to [1, 3].
 
-    Never under 1: a provider that reports less must not make a request larger than the counter's limit.
+    A factor under 1 would allow requests that exceed the limit by the counter's own count.
     """
-    return min(MOST_CALIBRATION, max(1.0, reported / counted)) if counted > 0 else 1.0
+    return min(MAX_CALIBRATION, max(1.0, reported / counted)) if counted > 0 else 1.0
 
 
-def meter_on(compaction: Mapping[str, Any], counter: TokenCounter, overhead: int) -> Meter:
-    """Measures the requests of a thread whose model is not known here, by the largest factor that it has learnt."""
+def meter_of_thread(compaction: Mapping[str, Any], counter: TokenCounter, overhead: int) -> Meter:
+    """Return a meter for a thread whose model is not known; it uses the largest factor learned on the thread."""
     return Meter(counter, overhead, max((compaction.get("calibration") or {}).values(), default=1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """The sizes that hold for one call of one model."""
+    """The sizes that apply to one model call, in tokens."""
 
     window: int
     reserve: int
     fixed: int
-    """System prompt, tool schemas and system messages: what no compaction touches."""
+    """Tokens of the system prompt, the tool schemas and the system messages, which no compaction changes."""
     trigger: int
     aim: int
     of_limit: bool = False
-    """Whether ratios are taken of the limit, because the reserve that is set takes much of the window."""
+    """Whether ratios are taken of the limit instead of the window, because the reserve that is set is large."""
     raised: bool = False
-    """Whether the fixed part takes so much that the trigger's ratio is taken of the room."""
+    """Whether the trigger's ratio is taken of the room, because the fixed part leaves the trigger below the aim."""
 
     @property
     def limit(self) -> int:
-        """What no request exceeds."""
+        """Largest request that is sent: window less reserve."""
         return self.window - self.reserve
 
     @property
     def room(self) -> int:
-        """What is left for the conversation."""
+        """Tokens left for the conversation: limit less the fixed part."""
         return self.limit - self.fixed
 
     @property
     def base(self) -> int:
-        """What every ratio of the settings is taken of."""
+        """The size that ratios in the settings refer to: window or limit."""
         return self.limit if self.of_limit else self.window
 
 
 def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_tokens: int | None = None) -> Sizes:
-    """Derive the sizes of a call.
+    """Derive the sizes of a model call.
 
-    `max_tokens` are the tokens of the window that the model's own answer takes, where that is known; a reserve in
-    the settings takes their place. Every ratio is a share of the window, or of the limit where a reserve given in
-    one of these two ways takes more than 5 % of the window: that depends on the model, never on the ratio.
+    `max_tokens` is the model's own limit for its answer, if known; `output_reserve` in the settings replaces it. A
+    ratio is a share of the window, or of the limit if that reserve takes more than 5 % of the window.
 
-    The trigger stays 2 % of the window below the limit, or half of what lies between aim and limit where that is
-    less; with `soft_zone=False` it may be the limit, and without a trigger by tokens it is the limit. Where the aim
-    lies above the trigger, the trigger is raised: its ratio is then taken of the room. Raises `SettingsError` where
-    no room is left.
+    The trigger lies at least 2 % of the window below the limit, or half the distance from aim to limit if that is
+    less. With `soft_zone=False` it may equal the limit; without a token trigger it is the limit. If the aim is above
+    the trigger, the trigger's ratio is taken of the room instead, which raises it. Raises `SettingsError` if no room
+    is left for a conversation.
     """
     given = settings.output_reserve if settings.output_reserve is not None else max_tokens
     reserve = _automatic_reserve(settings, window) if given is None else given
@@ -141,12 +139,12 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
 
 
 def _threshold(trigger: TokenTrigger, window: int, base: int) -> int:
-    """Fewest tokens that fire a trigger; a number of tokens is always one of the window."""
+    """Return the tokens at which a trigger fires; a trigger by reserved tokens always refers to the window."""
     return trigger.threshold(window if isinstance(trigger, ReserveTokens) else base)
 
 
 def _automatic_reserve(settings: CompactionSettings, window: int) -> int:
-    """An eighth of the window, but at most half of what lies above the lowest trigger: a soft zone is left there."""
+    """Return an eighth of the window, but at most half of what is above the lowest trigger: a soft zone remains."""
     above = window - min((one.compared_with(window) for one in settings.token_triggers), default=0)
-    most = min(MOST_RESERVE, window // 8, above // 2)
-    return max(most, min(LEAST_RESERVE, window // 16))
+    most = min(MAX_RESERVE, window // 8, above // 2)
+    return max(most, min(MIN_RESERVE, window // 16))

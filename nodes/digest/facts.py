@@ -1,8 +1,8 @@
-"""Facts of a conversation: identifiers with the words they stood beside, each with its worth.
+"""Extract facts from a conversation: identifiers with their keys or surrounding words, each with its worth.
 
-An identifier is worth the more, the likelier a later call needs it: by its shape and its key, by who used it
-(a call, the user, the assistant), by how recently, and the less, the more its message holds (a search result
-of 500 rows says little with each of them).
+The worth of an identifier estimates how likely a later call needs it. It depends on the identifier's shape and key,
+on who mentioned it (a call, the user, the assistant) and how recently. It decreases with the number of values in its
+message: each row of a search result of 500 rows matters little.
 """
 
 import math
@@ -14,8 +14,8 @@ from langchain_core.messages import AnyMessage
 
 from ..conversation.tokens import approximate_counter
 from ..text.identifiers import identifiers, is_id_key, key_worth, kind_worth
-from .model import Entry
-from .value_extraction import Sighting, Source, sightings
+from .entry import Entry
+from .value_extraction import ExtractedValue, Source, extract_values
 
 _USED: dict[Source, tuple[float, int]] = {
     "call": (1.9, 3),
@@ -23,39 +23,39 @@ _USED: dict[Source, tuple[float, int]] = {
     "user": (1.8, 2),
     "result": (1.5, 4),
 }
-"""By who mentions it: the factor of each message that does, and how many messages count."""
+"""By source: the factor for each message that mentions an identifier, and how many messages count."""
 
-_SMALL = 8
-_BULK = 0.35
-"""A message of up to 8 values takes nothing from their worth; four times as many take 40 % of it."""
+_FREE_VALUES = 8
+_SIZE_EXPONENT = 0.35
+"""Values in a message that do not reduce its facts' worth; with four times as many values the worth falls by 40 %."""
 
 _REPEATED = 0.12
-"""Worth of an identifier where it stands again, beside the place where it counts."""
+"""Factor for further occurrences of an identifier, relative to the occurrence that counts."""
 
-_PROSE = 0.5
-"""Clarity of a place in prose beside one with keys."""
+_IN_PROSE = 0.5
+"""Factor for an occurrence in prose, relative to one under a key, when the clearest occurrence is chosen."""
 
-_ALONE = 0.7
-"""Worth of what the assistant alone has said, and no user and no tool: mostly numbers of its own."""
+_ASSISTANT_ONLY = 0.7
+"""Factor for identifiers that only the assistant mentioned: mostly numbers that it made up."""
 
 _GAIN, _HIGHEST = 2.0, 10.0
-"""Most by which a carried fact gains when it is mentioned again, and the worth at which that ends."""
+"""Largest factor by which a carried fact gains when it is mentioned again, and its highest worth."""
 
 _EARLIER, _BESIDE = -1, -2
 
 _COST = approximate_counter()
 
-MARK = " (superseded)"
-"""What stands behind a value that is no longer true."""
+SUPERSEDED = " (superseded)"
+"""Suffix of a value that a later message replaced."""
 
 Place = tuple[int, str, str, str]
-"""Position of a message; path, row and key in it."""
+"""Location of a value: position of its message; path, row and key in it."""
 
 Field = tuple[str, str, str, str, str]
-"""Key and value that name the thing; path, row and key of the field."""
+"""A field of an identified object: key and value of the object's id; path, row and key of the field."""
 
-Stated = Entry | Sighting
-"""A value of a field, as a message or an earlier digest states it."""
+Statement = Entry | ExtractedValue
+"""A value of a field, stated by a message or by an earlier digest."""
 
 
 @dataclass
@@ -64,24 +64,24 @@ class _Mentions:
 
     @property
     def gain(self) -> float:
-        """The product of what each mention adds."""
+        """Product of the factors of all counted mentions."""
         return math.prod(factor ** min(self.by[source], most) for source, (factor, most) in _USED.items())
 
     @property
     def factor(self) -> float:
-        """The same, less for what nobody but the assistant has said."""
-        return self.gain * (_ALONE if self.by.keys() == {"assistant"} else 1)
+        """The gain, reduced for identifiers that only the assistant mentioned."""
+        return self.gain * (_ASSISTANT_ONLY if self.by.keys() == {"assistant"} else 1)
 
 
 def facts(
     old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = (), beside: Sequence[AnyMessage] = ()
 ) -> list[Entry]:
-    """The facts of an earlier digest and of these messages, in reading order.
+    """Return the facts of an earlier digest and of these messages, in reading order.
 
-    `start` is the position of the first message, counted over all digests. What stands `beside` the facts too, in
-    messages that stay, counts as a mention, and is worth little here.
+    `start` is the position of the first message, counted over all digests. An identifier that also occurs in
+    `beside`, the messages that stay in view, gets little worth because it stays visible there.
     """
-    every, near = list(sightings(old, start)), list(sightings(beside, start + len(old)))
+    every, near = list(extract_values(old, start)), list(extract_values(beside, start + len(old)))
     shown = {mark for sighting in near for mark in sighting.marks}
     mentions: defaultdict[str, _Mentions] = defaultdict(_Mentions)
     for sighting, mark in {(s.at, s.source, mark): (s, mark) for s in [*every, *near] for mark in s.marks}.values():
@@ -91,36 +91,37 @@ def facts(
     owners = {**_owners(seen, known), **dict.fromkeys(shown, _BESIDE)}
     new = [_scored(index, sighting, mentions, owners, known) for index, sighting in enumerate(seen)]
     found = [*(_carried(entry, mentions, owners) for entry in earlier), *new]
-    return _outdated(found, [*earlier, *_read([*every, *near])])
+    return _mark_superseded(found, [*earlier, *_object_lookups([*every, *near])])
 
 
-def _read(every: Sequence[Sighting]) -> list[Sighting]:
-    """What results state of the very thing that their call named."""
+def _object_lookups(every: Sequence[ExtractedValue]) -> list[ExtractedValue]:
+    """Return the values in results that repeat, outside lists, an identifier their call was given."""
     asked = {(sighting.at, sighting.value) for sighting in every if sighting.source == "call"}
     results = [sighting for sighting in every if sighting.source == "result"]
     about = {s.at for s in results if not s.path and not s.row and (s.at, s.value) in asked}
     return [sighting for sighting in results if sighting.at in about]
 
 
-def _outdated(found: Sequence[Entry], stated: Sequence[Stated]) -> list[Entry]:
-    """The facts, those marked that are no longer true."""
+def _mark_superseded(found: Sequence[Entry], stated: Sequence[Statement]) -> list[Entry]:
+    """Return the facts, with the mark `(superseded)` on those that a later statement contradicts."""
     old = superseded(stated)
     return [
-        replace(entry, value=entry.value.removesuffix(MARK) + MARK, worth=entry.worth * _REPEATED)
+        replace(entry, value=entry.value.removesuffix(SUPERSEDED) + SUPERSEDED, worth=entry.worth * _REPEATED)
         if place_of(entry) in old
         else entry
         for entry in found
     ]
 
 
-def _owners(seen: Sequence[Sighting], known: Mapping[str, Entry]) -> dict[str, int]:
-    """Where each value counts: its clearest place, of equals the latest message, and there the first.
+def _owners(seen: Sequence[ExtractedValue], known: Mapping[str, Entry]) -> dict[str, int]:
+    """Return for each identifier the index of the occurrence that counts.
 
-    `_EARLIER` where an earlier digest shows it more clearly than any of these.
+    That is the clearest occurrence; of equally clear ones the latest message's first. `_EARLIER` means that an
+    earlier digest's entry has a clearer key.
     """
     best: dict[str, tuple[float, int, int]] = {}
     for index, sighting in enumerate(seen):
-        place = (_clarity(sighting) * (_PROSE if sighting.is_prose else 1), sighting.at, -index)
+        place = (_clarity(sighting) * (_IN_PROSE if sighting.is_prose else 1), sighting.at, -index)
         for mark in sighting.marks:
             best[mark] = max(best.get(mark, place), place)
     owners = {mark: -index for mark, (_, _, index) in best.items()}
@@ -131,14 +132,14 @@ def _owners(seen: Sequence[Sighting], known: Mapping[str, Entry]) -> dict[str, i
     return owners
 
 
-def _clarity(sighting: Sighting) -> float:
-    bulk = math.pow(_SMALL / max(_SMALL, sighting.siblings), _BULK)
+def _clarity(sighting: ExtractedValue) -> float:
+    bulk = math.pow(_FREE_VALUES / max(_FREE_VALUES, sighting.siblings), _SIZE_EXPONENT)
     return key_worth(sighting.key) * bulk
 
 
 def _scored(
     index: int,
-    sighting: Sighting,
+    sighting: ExtractedValue,
     mentions: Mapping[str, _Mentions],
     owners: Mapping[str, int],
     known: Mapping[str, Entry],
@@ -162,7 +163,7 @@ def _scored(
 
 
 def _carried(entry: Entry, mentions: Mapping[str, _Mentions], owners: Mapping[str, int]) -> Entry:
-    """A fact of an earlier digest: worth more when it is mentioned again, little when it stands again."""
+    """Return an earlier digest's fact: worth more if it was mentioned again, little if a newer fact shows it."""
     own = identifiers(entry.value)
     again = [mark for mark in own if mark in owners]
     if not again:
@@ -173,34 +174,34 @@ def _carried(entry: Entry, mentions: Mapping[str, _Mentions], owners: Mapping[st
     return replace(entry, worth=max(entry.worth, min(_HIGHEST, entry.worth * gain)))
 
 
-def superseded(stated: Sequence[Stated]) -> set[Place]:
-    """Where each statement stands that a later one contradicts."""
+def superseded(stated: Sequence[Statement]) -> set[Place]:
+    """Return the locations of statements that a later statement about the same field contradicts."""
     fields = list(_fields(stated))
     latest = {field: one for one, field in sorted(fields, key=lambda named: named[0].at)}
     return {place_of(one) for one, field in fields if _contradicts(latest[field], one)}
 
 
-def _contradicts(later: Stated, earlier: Stated) -> bool:
-    return later.at > earlier.at and later.value.removesuffix(MARK) != earlier.value.removesuffix(MARK)
+def _contradicts(later: Statement, earlier: Statement) -> bool:
+    return later.at > earlier.at and later.value.removesuffix(SUPERSEDED) != earlier.value.removesuffix(SUPERSEDED)
 
 
-def place_of(one: Stated) -> Place:
-    """Where a statement stands."""
+def place_of(one: Statement) -> Place:
+    """Return the location of a statement."""
     return one.at, one.path, one.row, one.key
 
 
-def _fields(stated: Sequence[Stated]) -> Iterator[tuple[Stated, Field]]:
-    """The statements about things; what a message without an id of its own states is about nothing known."""
-    groups: defaultdict[int, list[Stated]] = defaultdict(list)
+def _fields(stated: Sequence[Statement]) -> Iterator[tuple[Statement, Field]]:
+    """Yield each statement with its field, for messages that contain the id of the object they describe."""
+    groups: defaultdict[int, list[Statement]] = defaultdict(list)
     for one in stated:
         groups[one.at].append(one)
     for group in groups.values():
-        named = next(filter(_names, group), None)
+        named = next(filter(_is_object_id, group), None)
         if named is not None:
             about = (one for one in group if one.key and one.value != named.value)
             yield from ((one, (named.key, named.value, one.path, one.row, one.key)) for one in about)
 
 
-def _names(one: Stated) -> bool:
-    """Whether this is the id of the thing that a whole message is about."""
+def _is_object_id(one: Statement) -> bool:
+    """Whether this is the id of the object that its whole message describes."""
     return not one.path and not one.row and is_id_key(one.key) and bool(identifiers(one.value))

@@ -1,4 +1,4 @@
-"""The page that a digest shows: its entries under headings, facts of one message on one line."""
+"""Render a digest's entries as text: under headings, with the facts of one message on one line."""
 
 import re
 from bisect import bisect_left
@@ -6,24 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from ..text.quoting import ELLIPSIS
-from .model import SECTIONS, Entry, Section
+from .entry import SECTIONS, Entry, Section
 
 _FAR = 60
-"""Characters after which a key is written again, so that each value stands beside its name."""
+"""Characters after which a key is repeated, so that a value is never far from its name."""
 
 _ELSEWHERE: dict[Section, tuple[Section, ...]] = {
     "Rules": ("Goal", "Open"),
     "Open": ("Rules",),
     "Said": ("Goal", "Open", "Rules"),
 }
-"""For a section, the sections that may hold the same words already."""
+"""For each section, the sections that may already contain the same words."""
 
 _WORD_START = re.compile(r"(?<![^\W⺀-\U0010ffff])\S")
-"""Any character but white space that follows no letter or digit of a script that puts spaces between words."""
+"""A character where a word may begin: not white space, and not after a letter or digit, except in CJK scripts."""
 
 
-def page(entries: Sequence[Entry]) -> str:
-    """The entries as text; those of a section in the order given, none twice."""
+def render_entries(entries: Sequence[Entry]) -> str:
+    """Return the entries as text, in the given order within each section, without repetitions."""
     parts: list[str] = []
     for section in SECTIONS:
         own = [entry for entry in entries if entry.section == section]
@@ -38,9 +38,10 @@ def page(entries: Sequence[Entry]) -> str:
 
 
 def _not_repeated(own: Sequence[Entry], entries: Sequence[Entry], section: Section) -> Iterator[Entry]:
-    """The entries of a section without a rule that stands in the goal or an open request, or a cut request in a rule.
+    """Yield a section's entries whose words no section in `_ELSEWHERE` already shows.
 
-    An entry with a path is a tool's words: it is neither left out nor searched.
+    An open request is left out only if a rule contains it and is longer. Entries with a path come from tools: they
+    are neither left out nor searched.
     """
     elsewhere = _ELSEWHERE[section]
     shown = _Phrases(entry.value for entry in entries if entry.section in elsewhere and not entry.path)
@@ -50,9 +51,9 @@ def _not_repeated(own: Sequence[Entry], entries: Sequence[Entry], section: Secti
 
 
 class _Phrases:
-    """Texts in which phrases are looked up by binary search: the sorted suffixes that begin where a word begins.
+    """Looks phrases up in texts by binary search over their sorted suffixes, one for each beginning of a word.
 
-    The cost of a look-up hardly grows with the number of texts. All texts are short: a few hundred characters.
+    The cost of a look-up grows only with the logarithm of the texts. Each text has a few hundred characters at most.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -60,19 +61,19 @@ class _Phrases:
         self._suffixes = sorted(text[found.start() :] for text in self._texts for found in _WORD_START.finditer(text))
 
     def hold(self, phrase: str, *, with_more: bool) -> bool:
-        """Whether a text contains the phrase, from the beginning of a word on; `with_more`: and is longer than it."""
+        """Whether a text contains the phrase at the beginning of a word; with `with_more` the text must be longer."""
         at = bisect_left(self._suffixes, phrase) + (with_more and phrase in self._texts)
         return at < len(self._suffixes) and self._suffixes[at].startswith(phrase)
 
 
 def _line(entry: Entry) -> str:
     if entry.section == "Said":
-        return f'"{entry.value}"'  # what somebody said to someone is a quotation in a record
+        return f'"{entry.value}"'  # quotation marks show that these are a user's words
     return f"{entry.path}: {entry.value}" if entry.path else entry.value
 
 
 def _fact_lines(own: Sequence[Entry]) -> Iterator[str]:
-    """One line for each message; what stands in no list comes first, so that nothing is read as a row of one."""
+    """Yield one line for each message, facts outside lists first, so that they are not read as part of a list row."""
     for _, group in groupby(own, key=lambda entry: entry.at):
         yield _fact_line(sorted(group, key=lambda entry: entry.path != ""))
 

@@ -1,4 +1,4 @@
-"""What users asked for: the goal, the rules they gave, and requests that have no answer yet."""
+"""Extract what users asked for: the goal, the rules they set (English and Chinese), and unanswered requests."""
 
 import math
 import re
@@ -10,24 +10,24 @@ from ..conversation.message_marks import is_real_user
 from ..conversation.transcript import Transcript
 from ..text.identifiers import identifiers
 from ..text.quoting import one_line, without_quotations
-from .model import Entry
+from .entry import Entry
 
 STRONG, FIRM, MILD, PLAIN = 3, 2, 1, 0
-"""A duty or prohibition; a bound or a stated preference; a wish or a plain order; nothing of the kind."""
+"""Strength of a sentence as a rule: duty or prohibition; bound or preference; wish or plain order; no rule."""
 
-_LONGEST = 320
-"""Characters of a rule that are kept."""
+_SENTENCE_CHARS = 320
+"""Longest sentence in characters; the rest is cut."""
 
-_TELLING = 4
-"""Words from which a sentence tells something; of Chinese, two characters are one."""
+_STATEMENT_WORDS = 4
+"""Fewest words of a statement; two Chinese characters count as one word."""
 
 _WRAPPED = re.compile(r"(?<=[a-z,])[ \t]*+\n[ \t]*+(?=[a-z])")
 _BREAK = re.compile(r"(?<=[.!?])[\"')\]]*+\s++(?=\S)|(?<=[。！？；])|;\s++|\n++|(?<=\s)[-*•]\s++")
-"""Where a sentence ends. No alternative begins with white space before its mark: a long run of white space would be
-scanned again from each of its characters. What is left at the edges of a sentence is stripped."""
+"""Where a sentence ends. No alternative starts with white space, because a long run of white space would be scanned
+again from each of its characters. The caller strips white space around a sentence."""
 _BULLET = re.compile(r"^\s*+(?:(?:[-*•]|\d{1,2}[.)])\s++|\d{1,2}、\s*+)")
 
-_NO_RULE = re.compile(
+_NOT_A_RULE = re.compile(
     r"\bI (?:do not|don['’]t|can ?not|can['’]t|could ?n[o'’]?t|did ?n[o'’]?t|have never|never|won['’]t)"
     r" (?:\w+ )?(?:remember|recall|know|have|see|find|think|understand|access|get|mind|received?|got|notice)"
     r"|\b(?:don['’]t|do not) (?:worry|mind|have to|need to)\b"
@@ -81,24 +81,24 @@ _MILD = re.compile(
 )
 
 _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
-"""Characters kept of a goal, a request, a rule, a line of earlier prose."""
+"""Longest goal, request, rule, and line of an earlier summary, in characters."""
 
 _GOAL_WORTH, _REQUEST_WORTH = 2.0, 0.9
 _RULE_WORTH = {STRONG: 2.4, FIRM: 2.1, MILD: 0.15}
-_SAID_WORTH = 0.06
-_ASKED = 0.8
-"""Worth of a rule that is put as a question beside one that is stated."""
-_FEW, _EDGE = 8, 2
-"""Sentences of one message that count in full: who says more may have pasted a manual; and those at its edges."""
+_STATEMENT_WORTH = 0.06
+_QUESTION_FACTOR = 0.8
+"""Factor for a rule that is phrased as a question."""
+_FULL_SENTENCES, _EDGE = 8, 2
+"""Sentences of a message that count in full (a longer one may be a pasted manual), and those at each end of it."""
 
-_PROSE_WORTH, _PROSE_FACT = 0.5, 0.15
+_LINE_WORTH, _LINE_IDENTIFIER_WORTH = 0.5, 0.15
 
 _TAGS = re.compile(r"</?summary>")
 _DECORATION = re.compile(r"^[\s#>*•-]+")
 
 
 def goal(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """The user's first request, verbatim, clipped."""
+    """Return the earlier digest's goal, else the first user message, cut to 600 characters."""
     first = next((index for index, message in enumerate(old) if is_real_user(message) and message.text), None)
     if earlier or first is None:
         return list(earlier)
@@ -106,8 +106,8 @@ def goal(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -
 
 
 def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """What users demanded, in their words and order, none twice. No tool and no meta message has a say."""
-    return _once(
+    """Return the rules that real users set, in their words and order, without repetitions."""
+    return _without_repetitions(
         [
             *earlier,
             *(
@@ -120,34 +120,37 @@ def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) 
 
 
 def _rule_worth(sentence: str, strength: int) -> float:
-    return _RULE_WORTH[strength] * (_ASKED if asks(sentence) else 1)
+    return _RULE_WORTH[strength] * (_QUESTION_FACTOR if is_question(sentence) else 1)
 
 
-def said(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """What else users told, in their words, none twice: a rule that sounds like none; identifiers are facts."""
-    return _once(
+def statements(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
+    """Return users' other statements, in their words, without repetitions: they may be rules that no pattern matches.
+
+    Sentences with identifiers are left out, because these are extracted as facts.
+    """
+    return _without_repetitions(
         [
             *earlier,
             *(
-                Entry("Said", start + index, _SAID_WORTH * share, one_line(sentence, _RULE))
+                Entry("Said", start + index, _STATEMENT_WORTH * share, one_line(sentence, _RULE))
                 for index, sentence, strength, share in _sentences(old)
-                if not strength and tells(sentence) and not identifiers(sentence)
+                if not strength and is_statement(sentence) and not identifiers(sentence)
             ),
         ]
     )
 
 
 def _sentences(old: Sequence[AnyMessage]) -> Iterator[tuple[int, str, int, float]]:
-    """`(index, sentence, strength, share)`; of a long message, what stands at its edges counts in full."""
+    """Yield `(index, sentence, strength, share)` for users' sentences; `share` < 1 in a long message's middle."""
     for index, message in enumerate(old):
         every = sentences_of(message.text) if is_real_user(message) else []
-        bulk = math.sqrt(_FEW / max(_FEW, len(every)))
+        bulk = math.sqrt(_FULL_SENTENCES / max(_FULL_SENTENCES, len(every)))
         for place, (sentence, strength) in enumerate(every):
             at_edge = place < _EDGE or place >= len(every) - _EDGE
             yield index, sentence, strength, 1.0 if at_edge else bulk
 
 
-def _once(entries: Sequence[Entry]) -> list[Entry]:
+def _without_repetitions(entries: Sequence[Entry]) -> list[Entry]:
     first: dict[str, Entry] = {}
     for entry in entries:
         first.setdefault(entry.value, entry)
@@ -155,7 +158,7 @@ def _once(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def requests(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """What users said after the last full answer."""
+    """Return the user messages after the last full answer, and earlier ones if there is no full answer."""
     view = Transcript(old)
     waiting = [index for index in view.round_starts if index > view.last_answer and old[index].text]
     return [
@@ -164,8 +167,8 @@ def requests(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = (
     ]
 
 
-def prose(text: str | None, at: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """The lines of an earlier summary; those with identifiers are worth more."""
+def earlier_lines(text: str | None, at: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
+    """Return the lines of an earlier summary; lines with identifiers are worth more."""
     lines = [_DECORATION.sub("", line).strip() for line in _TAGS.sub("", text or "").splitlines()]
     return [
         *earlier,
@@ -173,7 +176,7 @@ def prose(text: str | None, at: int, earlier: Sequence[Entry] = ()) -> list[Entr
             Entry(
                 "Earlier",
                 at,
-                _PROSE_WORTH + _PROSE_FACT * min(4, len(identifiers(line))),
+                _LINE_WORTH + _LINE_IDENTIFIER_WORTH * min(4, len(identifiers(line))),
                 one_line(line, _LINE),
             )
             for line in lines
@@ -183,33 +186,32 @@ def prose(text: str | None, at: int, earlier: Sequence[Entry] = ()) -> list[Entr
 
 
 def rules_of(text: str) -> list[tuple[str, int]]:
-    """The sentences of a user's text that demand something, verbatim, each with its strength.
+    """Return the sentences of a user's text that set a rule, verbatim, each with its strength.
 
-    Quoted code and quoted lines are someone else's words. Which text is a user's is for the
-    caller to know.
+    Quoted code and quoted lines are left out: they are someone else's words.
     """
     return [(sentence, strength) for sentence, strength in sentences_of(text) if strength]
 
 
 def sentences_of(text: str) -> list[tuple[str, int]]:
-    """Every sentence of a user's own text, verbatim, each with its strength as a rule."""
+    """Return every sentence of a user's own text, verbatim, each with its strength as a rule."""
     own = _WRAPPED.sub(" ", without_quotations(text))
     sentences = (_BULLET.sub("", sentence).strip() for sentence in _BREAK.split(own))
-    return [(kept, _strength(kept)) for sentence in sentences if (kept := sentence[:_LONGEST])]
+    return [(kept, _strength(kept)) for sentence in sentences if (kept := sentence[:_SENTENCE_CHARS])]
 
 
-def tells(sentence: str) -> bool:
-    """Whether a sentence states something: neither a question, a greeting, nor a word or two."""
+def is_statement(sentence: str) -> bool:
+    """Whether a sentence is a statement of at least four words, and not a question."""
     words = len(sentence.split()) + sum(character >= "一" for character in sentence) // 2
-    return words >= _TELLING and not asks(sentence)
+    return words >= _STATEMENT_WORDS and not is_question(sentence)
 
 
-def asks(sentence: str) -> bool:
+def is_question(sentence: str) -> bool:
     """Whether a sentence is a question."""
     return sentence.rstrip("\"'”’)").endswith(("?", "？"))
 
 
 def _strength(sentence: str) -> int:
-    claim = _NO_RULE.sub(" ", sentence)
+    claim = _NOT_A_RULE.sub(" ", sentence)
     strength = next((s for s, cue in ((STRONG, _STRONG), (FIRM, _FIRM), (MILD, _MILD)) if cue.search(claim)), 0)
-    return max(0, strength - 1) if asks(sentence) else strength
+    return max(0, strength - 1) if is_question(sentence) else strength

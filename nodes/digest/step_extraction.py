@@ -1,4 +1,4 @@
-"""What the agent did and where it is stuck: the calls it made, and errors that still stand."""
+"""Extract the agent's steps: a line for each tool call, and each tool's unresolved error."""
 
 import re
 from collections.abc import Sequence
@@ -7,12 +7,12 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from ..conversation.tokens import texts_of
 from ..conversation.transcript import Transcript
-from ..text.quoting import ELLIPSIS, one_line, quoted, worded
-from .model import Entry
-from .value_extraction import leaves, parsed
+from ..text.quoting import ELLIPSIS, one_line, quoted, quoted_if_spaced
+from .entry import Entry
+from .value_extraction import parsed, scalars
 
 _STEP, _NAME, _VALUE, _ERROR = 100, 48, 60, 140
-"""Characters of a step, of a name and a value in it, and of an error."""
+"""Longest step, name in it, value in it, and error, in characters."""
 
 _STEP_WORTH, _ERROR_WORTH = 0.08, 0.7
 
@@ -23,7 +23,7 @@ _FAILED = re.compile(
 
 
 def steps(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """A short line for each call, oldest first; a call made again stands where it was made last."""
+    """Return a short line for each call, oldest first; a repeated call appears once, at its last position."""
     made = [
         Entry("Steps", start + index, _STEP_WORTH, _step(call["name"], call["args"]))
         for index, message in enumerate(old)
@@ -38,10 +38,10 @@ def steps(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) 
 
 
 def _step(name: str, arguments: object) -> str:
-    words = [worded(one_line(name, _NAME))]
+    words = [quoted_if_spaced(one_line(name, _NAME))]
     left = _STEP - len(words[0])
-    for _, _, key, leaf in leaves(arguments):
-        given = f"{worded(one_line(key, _NAME))} {worded(one_line(str(leaf), _VALUE))}"
+    for _, _, key, leaf in scalars(arguments):
+        given = f"{quoted_if_spaced(one_line(key, _NAME))} {quoted_if_spaced(one_line(str(leaf), _VALUE))}"
         left -= len(given) + 2
         if left < 0:
             return f"{words[0]} {', '.join([*words[1:], ELLIPSIS])}"
@@ -50,13 +50,13 @@ def _step(name: str, arguments: object) -> str:
 
 
 def errors(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Each tool's last failure, as long as that tool has not worked since."""
+    """Return each tool's last failure, unless a later call of the tool succeeded."""
     view = Transcript(old)
     standing = {entry.path: entry for entry in earlier}
     for index, message in enumerate(old):
         if not isinstance(message, ToolMessage):
             continue
-        name = worded(one_line(_name(view, index, message), _NAME))
+        name = quoted_if_spaced(one_line(_name(view, index, message), _NAME))
         standing.pop(name, None)
         if said := _failure(message):
             standing[name] = Entry("Open", start + index, _ERROR_WORTH, quoted(said), name)
@@ -74,7 +74,7 @@ def _name(view: Transcript, index: int, message: ToolMessage) -> str:
 
 
 def _failure(message: ToolMessage) -> str:
-    """What a failed result says, on one line; empty for a result that is none."""
+    """Return a failed result's error on one line; an empty string if the result is not a failure."""
     text = "\n".join(texts_of(message)).strip()
     value = parsed(text)
     if isinstance(value, dict) and value.get("error"):

@@ -1,4 +1,4 @@
-"""Where values stand in a conversation: each with its keys, or with the words around it."""
+"""Find the values in a conversation: JSON values with their keys, identifiers in prose with the words around them."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -7,113 +7,116 @@ from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 
-from ..conversation.clipping import without_marker
+from ..conversation.clipping import without_clip_marker
 from ..conversation.message_marks import is_real_user
 from ..conversation.tokens import texts_of
 from ..conversation.transcript import Transcript
-from ..text.identifiers import identifiers, is_shouted, numbered, spans
-from ..text.quoting import one_line, quoted, worded
+from ..text.identifiers import identifiers, identifiers_with_digit, is_capitalized_word, spans
+from ..text.quoting import one_line, quoted, quoted_if_spaced
 
 Source = Literal["user", "assistant", "call", "result"]
 
 _VALUE = 64
-"""Characters of a value that is not yet prose."""
+"""Longest JSON text in characters that is a value; a longer one is treated as prose."""
 
 _KEY = 48
-"""Characters of a key or a path."""
+"""Longest key or path in characters."""
 
 _SNIPPET, _BEFORE, _AFTER = 90, 28, 14
-"""Characters of a quotation, and of the words before and after its identifiers."""
+"""Longest quotation in characters, and how many characters it shows before and after its identifiers."""
 
-_LONGEST_NAME = 4 * _KEY
-"""Characters of a key that are read: each value below it repeats them."""
+_KEY_CHARS_READ = 4 * _KEY
+"""How many characters of a key are read; bounded because each value below it repeats them."""
 
-_DEEPEST = 12
-"""Levels of nested JSON that are read."""
+_MAX_DEPTH = 12
+"""How many levels of nested JSON are read."""
 
 _NAME, _AMOUNT, _WORD = 0.4, 0.25, 0.15
-"""Worth of a value that is no identifier: somebody's name, a number, a word."""
+"""Worth of a value without an identifier: a name, a number, any other word."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """One value at one place."""
+class ExtractedValue:
+    """One occurrence of a value."""
 
     source: Source
     at: int
-    """Position of the message; what a call was given stands with its result."""
+    """Position of its message; a call's arguments have the position of the call's result."""
     value: str
     path: str = ""
-    """Dotted keys up to the last list; or who said it."""
+    """Dotted keys up to the last list; for a quotation, its speaker."""
     row: str = ""
-    """Which element of the lists on the path."""
+    """Indexes of the list elements on the path, dotted."""
     key: str = ""
     """Dotted keys after the last list."""
     marks: tuple[str, ...] = ()
-    """Identifiers in the value or its key; for a plain value, the value with its key."""
+    """Identifiers in the value or its key; if there are none, the key and the value."""
     plain: float = 0.0
-    """Worth of a plain value; 0 where there are identifiers."""
+    """Worth of a value without identifiers; 0 if it has any."""
     siblings: int = 1
-    """Values that its message holds."""
+    """Number of values in the same group of its message."""
 
     @property
     def is_prose(self) -> bool:
-        """Whether this is a quotation and no value with a key."""
+        """Whether this is a quotation from prose, not a value with a key."""
         return not self.key and self.value.startswith('"')
 
 
-def sightings(messages: Sequence[AnyMessage], start: int = 0) -> Iterator[Sighting]:
-    """Every value, and every quotation with an identifier, in order. `start`: position of the first message."""
+def extract_values(messages: Sequence[AnyMessage], start: int = 0) -> Iterator[ExtractedValue]:
+    """Yield every JSON value and every quotation with an identifier, in order.
+
+    `start` is the position of the first message, counted over all digests.
+    """
     view = Transcript(messages)
     for index, message in enumerate(messages):
         at = start + index
         if isinstance(message, ToolMessage):
-            yield from _together(_arguments(view, index, at))
-            yield from _together(_result(message, at))
+            yield from _with_siblings(_arguments(view, index, at))
+            yield from _with_siblings(_result(message, at))
         elif isinstance(message, AIMessage):
-            yield from _together(_prose(message.text, "assistant", at, "assistant"))
-            yield from _together(_unanswered(view, index, at))
+            yield from _with_siblings(_prose(message.text, "assistant", at, "assistant"))
+            yield from _with_siblings(_unanswered(view, index, at))
         elif not isinstance(message, SystemMessage):
             label = "user" if is_real_user(message) else "meta"
-            yield from _together(_prose(message.text, "user", at, label))
+            yield from _with_siblings(_prose(message.text, "user", at, label))
 
 
-def _together(found: Iterator[Sighting]) -> Iterator[Sighting]:
+def _with_siblings(found: Iterator[ExtractedValue]) -> Iterator[ExtractedValue]:
     group = list(found)
     held = sum(max(1, len(sighting.marks)) for sighting in group)
     return (replace(sighting, siblings=held) for sighting in group)
 
 
-def _arguments(view: Transcript, index: int, at: int) -> Iterator[Sighting]:
-    """What the call that this result answers was given."""
+def _arguments(view: Transcript, index: int, at: int) -> Iterator[ExtractedValue]:
+    """Yield the arguments of the call that this result answers."""
     if block := view.block_of.get(index):
-        yield from _given(view, block.start, block.position_of[index], at)
+        yield from _call_arguments(view, block.start, block.position_of[index], at)
 
 
-def _unanswered(view: Transcript, index: int, at: int) -> Iterator[Sighting]:
+def _unanswered(view: Transcript, index: int, at: int) -> Iterator[ExtractedValue]:
     if block := view.block_of.get(index):
         for position, result in enumerate(block.results):
             if result is None:
-                yield from _given(view, index, position, at)
+                yield from _call_arguments(view, index, position, at)
 
 
-def _given(view: Transcript, index: int, position: int, at: int) -> Iterator[Sighting]:
+def _call_arguments(view: Transcript, index: int, position: int, at: int) -> Iterator[ExtractedValue]:
     calls = cast("AIMessage", view.messages[index]).tool_calls
-    if position < len(calls):  # the malformed calls follow, and their arguments are no JSON
+    if position < len(calls):  # later positions are malformed calls, whose arguments are not JSON
         yield from _json(calls[position]["args"], "call", at)
 
 
-def _result(message: ToolMessage, at: int) -> Iterator[Sighting]:
+def _result(message: ToolMessage, at: int) -> Iterator[ExtractedValue]:
     text = "\n".join(texts_of(message))
     value = parsed(text)
     if isinstance(value, (dict, list)):
         yield from _json(value, "result", at)
     else:
-        yield from _prose(text, "result", at, worded(one_line(message.name or "tool", _KEY)))
+        yield from _prose(text, "result", at, quoted_if_spaced(one_line(message.name or "tool", _KEY)))
 
 
 def parsed(text: str) -> Any:
-    """The JSON object or list that a text is, else `None`."""
+    """Return the text parsed as a JSON object or list, else `None`."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
@@ -122,41 +125,43 @@ def parsed(text: str) -> Any:
         return None
 
 
-def _json(value: Any, source: Source, at: int) -> Iterator[Sighting]:
-    for path, row, key, leaf in leaves(value):
-        where = Sighting(source, at, "", worded(one_line(path, _KEY)), row, worded(one_line(key, _KEY)))
+def _json(value: Any, source: Source, at: int) -> Iterator[ExtractedValue]:
+    for path, row, key, leaf in scalars(value):
+        where = ExtractedValue(
+            source, at, "", quoted_if_spaced(one_line(path, _KEY)), row, quoted_if_spaced(one_line(key, _KEY))
+        )
         if isinstance(leaf, str) and (len(leaf) > _VALUE or "\n" in leaf):
             label = where.path + ("." if path and key else "") + where.key
             written = "assistant" if source == "call" else source
             yield from _prose(leaf, written, at, label, row)
         elif (text := one_line(_shown(leaf))) and leaf is not None:
-            shown = worded(text)
-            if marks := (*identifiers(text), *numbered(key)):
+            shown = quoted_if_spaced(text)
+            if marks := (*identifiers(text), *identifiers_with_digit(key)):
                 yield replace(where, value=shown, marks=marks)
             else:
                 plain = _plain(where.key, leaf)
                 yield replace(where, value=shown, plain=plain, marks=(f"{where.key} {text}",))
 
 
-def leaves(
+def scalars(
     value: Any, path: str = "", row: str = "", key: str = "", depth: int = 0
 ) -> Iterator[tuple[str, str, str, Any]]:
-    """`(path, row, key, scalar)` of each scalar. A key that is an identifier names a row, as an index does."""
-    if depth > _DEEPEST or not isinstance(value, (dict, list)):
+    """Yield `(path, row, key, scalar)` for each scalar. A key that is an identifier is a row, like an index."""
+    if depth > _MAX_DEPTH or not isinstance(value, (dict, list)):
         yield path, row, key, value
         return
     inner = _dotted(path, key)
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from leaves(item, inner, _dotted(row, str(index)), "", depth + 1)
+            yield from scalars(item, inner, _dotted(row, str(index)), "", depth + 1)
         return
     for given, item in cast("dict[str, Any]", value).items():
-        name = given[:_LONGEST_NAME]
-        if isinstance(item, (dict, list)) and numbered(name):
+        name = given[:_KEY_CHARS_READ]
+        if isinstance(item, (dict, list)) and identifiers_with_digit(name):
             yield inner, _dotted(row, name), "", name
-            yield from leaves(item, inner, _dotted(row, name), "", depth + 1)
+            yield from scalars(item, inner, _dotted(row, name), "", depth + 1)
         else:
-            yield from leaves(item, path, row, _dotted(key, name), depth + 1)
+            yield from scalars(item, path, row, _dotted(key, name), depth + 1)
 
 
 def _dotted(left: str, right: str) -> str:
@@ -173,18 +178,18 @@ def _plain(key: str, leaf: Any) -> float:
     return _NAME if key.lower().endswith("name") else _WORD
 
 
-def _prose(text: str, source: Source, at: int, label: str, row: str = "") -> Iterator[Sighting]:
-    """A quotation around each group of identifiers that stand close together."""
-    for line in without_marker(text).splitlines():
+def _prose(text: str, source: Source, at: int, label: str, row: str = "") -> Iterator[ExtractedValue]:
+    """Yield a quotation for each group of identifiers that are close together in a line."""
+    for line in without_clip_marker(text).splitlines():
         for start, end, marks in _groups(line):
             snippet = one_line(line[start:end])
-            yield Sighting(source, at, quoted(snippet), label, row, marks=marks)
+            yield ExtractedValue(source, at, quoted(snippet), label, row, marks=marks)
 
 
 def _groups(line: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
     start, end, marks = 0, 0, list[str]()
     for left, right, mark in spans(line):
-        if is_shouted(line, left, right):
+        if is_capitalized_word(line, left, right):
             continue
         if marks and right - start > _SNIPPET:
             yield start, _word_end(line, end + _AFTER, end), tuple(marks)

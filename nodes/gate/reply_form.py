@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..config.prompts import PROMPTS, ReplyForm
-from ..text.non_prose import is_call, is_data, is_transcript, loops
+from ..text.non_prose import is_call, is_data, is_repetitive, is_transcript
 from ..text.quoting import between_tags
 from .invariants import Finding
 from .reply_heuristics import continues_chat, expounds, refuses, sentences
@@ -203,7 +203,7 @@ _REASONS: Mapping[str, Callable[[str], bool]] = {
     "tool_call_text": is_call,
     "transcript_echo": is_transcript,
     "raw_data": is_data,
-    "repetition": loops,
+    "repetition": is_repetitive,
     "prompt_echo": _copies_prompt,
     "refusal": lambda text: refuses(_said(text)),
     "no_content": _is_hollow,

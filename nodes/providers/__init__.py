@@ -1,1 +1,1 @@
-"""What differs by provider: errors and the messages of a context overflow."""
+"""Read provider errors: status, text, kind of failure, and the sizes named in a context overflow."""

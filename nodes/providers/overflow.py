@@ -1,16 +1,16 @@
-"""Whether a model call failed because the request did not fit, and what else a failure is.
+"""Classify a failed model call: whether the request exceeded the context window, or what else went wrong.
 
-langchain-core's `ContextOverflowError` is taken at its word unless its status, or its cause's, says otherwise
-(langchain-openai reads a 429 that mentions the context window as one). All else is judged by its status first
-and its text second, since the same words ("too many tokens", "request too large") also announce rate limits:
+A `ContextOverflowError` of langchain-core counts as an overflow unless its HTTP status contradicts it
+(langchain-openai also raises it for a 429 that mentions the context window). Any other error is classified by its
+status first and by its text second, because rate limits use the same words ("too many tokens"):
 
-* 400, 413, 422 or no status at all can be an overflow; 401, 403, 404, 408, 429, 5xx and the error classes
-  langchain-core has for them never are, whatever they say.
-* A text that speaks of a budget over time or of a server in trouble is no overflow.
-* 413 is an overflow without further words: the server itself says that a smaller request would do.
-* 400 without a body is one only from hosts known to answer so. It can mean anything, and a compaction on
-  suspicion would take from the view what need not go.
-* Where the answer's room alone (`max_tokens`) fills the window, no compaction helps: a plain bad request.
+* Statuses 400, 413 and 422, or no status, may be an overflow. Statuses 401, 403, 404, 408, 429, 5xx and
+  langchain-core's classes for them never are.
+* A text that names a rate limit or a server failure is not an overflow.
+* 413 is an overflow whatever its text says: the status means that the request was too large.
+* 400 without a body is an overflow only from hosts known to answer an overflow that way: it can mean anything
+  else, and an unneeded compaction would remove messages from the view.
+* If `max_tokens` alone fills the window, the error is a plain bad request: no compaction would help.
 """
 
 from typing import Final, Literal
@@ -18,20 +18,20 @@ from typing import Final, Literal
 from langchain_core import exceptions
 from langchain_core.exceptions import ContextOverflowError
 
-from .overflow_texts import BAD_KEY, PASSING, SILENT_HOSTS, SPENT, WORDINGS
+from .overflow_texts import EMPTY_BODY_HOSTS, INVALID_KEY, OUT_OF_CREDIT, TRANSIENT_TEXT, WORDINGS
 from .provider_error import causes, has_body, host_of, status_of, text_of
 
 ErrorKind = Literal["overflow", "transient", "auth", "quota", "permanent"]
-"""What to do about a failed model call: compact; wait and try again; mend the key; pay; give up on this request."""
+"""Kinds of failure, by remedy: compact; retry later; correct the API key; add credit; none for this request."""
 
 _POSSIBLE: Final = frozenset({None, 400, 413, 422})
 _TRANSIENT: Final = frozenset({408, 409, 429, *range(500, 600)})
 _DENIED: Final = frozenset({401, 403})
-_UNPAID: Final = 402
+_PAYMENT_REQUIRED: Final = 402
 
 
 def _known(*names: str) -> tuple[type[BaseException], ...]:
-    """Return langchain-core's classes of these names; versions before 1.6 lack them, and raise none of them."""
+    """Return langchain-core's exception classes of these names; versions before 1.6 do not have them."""
     return tuple(getattr(exceptions, name) for name in names if hasattr(exceptions, name))
 
 
@@ -40,12 +40,12 @@ _DENIALS: Final = _known("ModelAuthenticationError", "ModelPermissionDeniedError
 _NEVER: Final = _DENIALS + _known(
     "ModelAPIError", "ModelConnectionError", "ModelNotFoundError", "ModelRateLimitError", "ModelTimeoutError"
 )
-# aiohttp's, botocore's, httpx's and the SDKs' classes, by name: we depend on none of these libraries
+# exception classes of aiohttp, botocore, httpx and provider SDKs, by name because none is a dependency
 _TRANSPORT: Final = frozenset({"APIConnectionError", "ClientConnectionError", "HTTPClientError", "TransportError"})
 
 
 def is_context_overflow(error: BaseException) -> bool:
-    """Tell whether a request with less input would have been accepted."""
+    """Whether the provider rejected the request because its input was too large."""
     status = status_of(error)
     chain = list(causes(error))
     if status not in _POSSIBLE or any(isinstance(each, _NEVER) for each in chain):
@@ -53,18 +53,18 @@ def is_context_overflow(error: BaseException) -> bool:
     if any(isinstance(each, ContextOverflowError) for each in chain):
         return True
     text = text_of(error)
-    if PASSING.search(text):
+    if TRANSIENT_TEXT.search(text):
         return False
     if (found := _numbers(text)) is not None:
         return found.get("output", 0) < found.get("allowed", float("inf"))
-    return status == 413 or (status == 400 and any(map(_is_silent, chain)))  # noqa: PLR2004 - HTTP statuses
+    return status == 413 or (status == 400 and any(map(_is_empty_overflow, chain)))  # noqa: PLR2004 - HTTP statuses
 
 
 def overflow_sizes(error: BaseException) -> tuple[int | None, int | None]:
-    """Return (tokens the server counted, tokens it allows), each None where its text does not tell.
+    """Return (tokens the server counted, tokens it allows); each is None if the error's text does not name it.
 
-    The first holds the room asked for the answer where the server counts that too, as it does whenever it
-    names both: it is the number that was compared with the second.
+    The first includes the room requested for the answer if the server names that too, because the server
+    compared the sum of both with its limit.
     """
     found = _numbers(text_of(error)) or {}
     total = found.get("total")
@@ -74,42 +74,42 @@ def overflow_sizes(error: BaseException) -> tuple[int | None, int | None]:
 
 
 def classify(error: BaseException) -> ErrorKind:
-    """Sort a failed model call; what is not known to pass by itself is permanent, whatever else is known of it."""
+    """Return the kind of a failed model call; an error that matches no other kind is `permanent`."""
     if is_context_overflow(error):
         return "overflow"
     if _is_transient(error):
         return "transient"
     status, text = status_of(error), text_of(error)
-    if status == _UNPAID or SPENT.search(text):
+    if status == _PAYMENT_REQUIRED or OUT_OF_CREDIT.search(text):
         return "quota"
     denied = status in _DENIED or any(isinstance(each, _DENIALS) for each in causes(error))
-    return "auth" if denied or BAD_KEY.search(text) else "permanent"
+    return "auth" if denied or INVALID_KEY.search(text) else "permanent"
 
 
 def _is_transient(error: BaseException) -> bool:
     text = text_of(error)
     status = status_of(error)
-    if SPENT.search(text):
+    if OUT_OF_CREDIT.search(text):
         return False
     if status is not None:
-        return status in _TRANSIENT or (status in _POSSIBLE and PASSING.search(text) is not None)
-    return PASSING.search(text) is not None or any(map(_passes_by_itself, causes(error)))
+        return status in _TRANSIENT or (status in _POSSIBLE and TRANSIENT_TEXT.search(text) is not None)
+    return TRANSIENT_TEXT.search(text) is not None or any(map(_is_retryable, causes(error)))
 
 
-def _passes_by_itself(error: BaseException) -> bool:
+def _is_retryable(error: BaseException) -> bool:
     if isinstance(error, _MODEL_ERRORS):
         return bool(getattr(error, "is_retryable", False))
     named = {each.__name__ for each in type(error).__mro__}
     return isinstance(error, TimeoutError | ConnectionError) or not named.isdisjoint(_TRANSPORT)
 
 
-def _is_silent(error: BaseException) -> bool:
+def _is_empty_overflow(error: BaseException) -> bool:
     host = host_of(error)
-    return not has_body(error) and any(host == known or host.endswith(f".{known}") for known in SILENT_HOSTS)
+    return not has_body(error) and any(host == known or host.endswith(f".{known}") for known in EMPTY_BODY_HOSTS)
 
 
 def _numbers(text: str) -> dict[str, int] | None:
-    """Return the numbers of the wording that tells most, by place; None where no wording is found."""
+    """Return the numbers named by the matching wording with the most of them; None if no wording matches."""
     matches = [match for wording in WORDINGS if (match := wording.pattern.search(text))]
     told = [
         {place: int(number.replace(",", "")) for place, number in m.groupdict().items() if number} for m in matches

@@ -1,11 +1,11 @@
-"""What servers say when a request does not fit, as data: the table `overflow.py` reads.
+"""The error messages that servers send when a request does not fit, as patterns for `overflow.py`.
 
-In a wording, ``{allowed}`` is the number of tokens the server accepts and ``{total}`` the number it set
-against it. A server that counts the room it was asked to keep for the answer names the two parts apart:
-``{sent}`` (input) and ``{output}``, which ``{parts}`` finds in a list of parts. ``{gap}`` holds no digit.
+In a pattern, ``{allowed}`` is the server's token limit and ``{total}`` the request's size that the server compared
+with it. Servers that include the requested answer in that size also name its two parts: ``{sent}`` (input) and
+``{output}``, which ``{parts}`` finds in an enumeration. ``{gap}`` is up to 120 characters without a digit.
 
-Wordings langchain-openai already turns into `ContextOverflowError` stand here only where other clients
-(or a gateway that hides the status) let the bare text through, or for the numbers in them.
+Messages that langchain-openai already turns into `ContextOverflowError` are listed only because other clients or a
+gateway pass them on unchanged, or because they contain sizes.
 """
 
 import re
@@ -19,10 +19,10 @@ _PLACES: Final = {
 
 
 class Wording(NamedTuple):
-    """One way of saying that the input is larger than the context."""
+    """A server's error message for an input that is larger than the context window."""
 
     server: str
-    """Who says it, for the reader of the table."""
+    """The server or provider that sends this message; documentation only."""
     pattern: re.Pattern[str]
 
 
@@ -96,21 +96,21 @@ _ROWS: Final = (
 
 WORDINGS: Final = tuple(Wording(server, re.compile(row.format(**_PLACES), re.IGNORECASE)) for server, row in _ROWS)
 
-PASSING: Final = re.compile(
+TRANSIENT_TEXT: Final = re.compile(
     r"per[ -](?:second|minute|hour|day)|\b[TR]P[SMD]\b|rate[ _-]?limit|too many requests|throttl|quota"
     r"|resource[ _]?exhausted|overloaded|server_error|service[ _]?unavailable",
     re.IGNORECASE,
 )
-"""A budget of tokens or requests over time, or a server in trouble: what helps is to wait."""
+"""A rate limit, or a server failure: a retry after a pause helps."""
 
-SPENT: Final = re.compile(
+OUT_OF_CREDIT: Final = re.compile(
     r"insufficient[ _](?:quota|balance|credit|fund)|more credits|credit balance|can only afford",
     re.IGNORECASE,
 )
-"""No money is left: neither waiting nor a smaller request helps."""
+"""The account has no credit left: neither a retry nor a smaller request helps."""
 
-BAD_KEY: Final = re.compile(r"(?:api|access)[ _]key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
-"""The key is wrong, told by a server that has no status of its own for it."""
+INVALID_KEY: Final = re.compile(r"(?:api|access)[ _]key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
+"""The API key is invalid, reported by a server that does not use status 401 or 403 for it."""
 
-SILENT_HOSTS: Final = ("cerebras.ai",)
-"""Hosts known to answer a request over the window with 400 and an empty body."""
+EMPTY_BODY_HOSTS: Final = ("cerebras.ai",)
+"""Hosts that answer a request over the window with status 400 and an empty body."""

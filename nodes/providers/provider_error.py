@@ -1,9 +1,9 @@
-"""What an exception of any provider's client says: its status, its text and where it came from.
+"""Read the HTTP status, the provider's text and the host from an exception of any provider's client.
 
-Clients agree on no base class, so everything is read by shape: OpenAI's, Anthropic's and their like
-(`status_code`, `body`), httpx and requests (`response`), Google (`code`), botocore (`response` as a
-mapping), errors inside a stream or a 200 answer (a mapping as `body` or first argument), plain text.
-An exception raised `from` another is read together with its causes.
+Clients share no base class, so the attributes decide: OpenAI, Anthropic and similar SDKs (`status_code`, `body`),
+httpx and requests (`response`), Google (`code`), botocore (`response` as a mapping), errors inside a stream or a
+200 answer (a mapping as `body` or as first argument), plain text. An exception raised `from` another is read
+together with its causes.
 """
 
 import re
@@ -16,7 +16,7 @@ _STATUSES: Final = range(400, 600)
 _STATUS_IN_TEXT: Final = re.compile(
     r"\b(?:error code|status(?: code)?|HTTP(?:/\d(?:\.\d)?)?)\W{1,3}([45]\d\d)\b", re.IGNORECASE
 )
-_SPOKEN: Final = frozenset(
+_MESSAGE_FIELDS: Final = frozenset(
     {
         "code",
         "detail",
@@ -34,7 +34,7 @@ _SPOKEN: Final = frozenset(
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and what it was raised `from`, outermost first, at most eight."""
+    """Yield the error and the exceptions it was raised `from`, outermost first, at most eight."""
     current: BaseException | None = error
     for _ in range(_DEEPEST):
         if current is None:
@@ -44,7 +44,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status (400-599) of the outermost error that has one, in whatever form it has it."""
+    """Return the HTTP status (400-599) of the outermost error with one, from an attribute, its body or its text."""
     for each in causes(error):
         for value in _status_values(each):
             if (status := _as_status(value)) is not None:
@@ -55,16 +55,16 @@ def status_of(error: BaseException) -> int | None:
 
 
 def text_of(error: BaseException) -> str:
-    """Return what the provider says in its own words, a line each, of the error and its causes.
+    """Return the provider's own text from the error and its causes, one line for each field.
 
-    Of a structured body only the fields meant for a reader are taken: a server that echoes the request in
-    its answer must not have the conversation read as its own words.
+    Only message fields of a structured body are read, because some servers echo the request in their answer and
+    the conversation must not be mistaken for the error's text.
     """
     return "\n".join(text for each in causes(error) if (text := _own_text(each)))
 
 
 def host_of(error: BaseException) -> str:
-    """Return the host the request went to, or an empty string."""
+    """Return the host that the request was sent to; an empty string if it is not known."""
     try:
         url = getattr(getattr(error, "request", None), "url", None)
     except RuntimeError:  # httpx: "the .request property has not been set"
@@ -73,7 +73,7 @@ def host_of(error: BaseException) -> str:
 
 
 def has_body(error: BaseException) -> bool:
-    """Whether the server's answer held anything at all."""
+    """Whether the server's answer had a body that is not empty."""
     return bool(_body(error))
 
 
@@ -82,7 +82,7 @@ def _own_text(error: BaseException) -> str:
 
 
 def _body(error: BaseException) -> object:
-    """Return the answer's body: a mapping or list where it was JSON, else text; None where there is none."""
+    """Return the answer's body: a mapping or list if it was JSON, else text; None if there is none."""
     body = getattr(error, "body", None)
     if body is not None:
         return body
@@ -90,7 +90,7 @@ def _body(error: BaseException) -> object:
     if getattr(response, "is_stream_consumed", False):
         try:
             return str(getattr(response, "text", ""))
-        except RuntimeError:  # httpx: the stream was consumed without being kept
+        except RuntimeError:  # httpx: the stream was consumed and its content was not stored
             return None
     first = error.args[0] if error.args else None
     return first if isinstance(first, Mapping) else None
@@ -101,7 +101,7 @@ def _lines(body: object) -> Iterator[str]:
         yield body[:_LONGEST]
     elif isinstance(body, Mapping):
         for key, value in body.items():
-            if str(key).lower() in _SPOKEN:
+            if str(key).lower() in _MESSAGE_FIELDS:
                 nested = isinstance(value, Mapping | list)
                 yield from _lines(value) if nested else (f"{key}: {value}"[:_LONGEST],)
     elif isinstance(body, list):

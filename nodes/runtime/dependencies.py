@@ -24,7 +24,7 @@ from ..conversation.tokens import ANCHORED, TokenCounter, messages_counter, name
 from ..errors import SettingsError, UnknownWindowError
 from ..events import log
 from ..selection.strategies.registry import BUILT_IN, Strategy, check_named
-from ..selection.trigger_evaluation import OwnTrigger, check_own
+from ..selection.trigger_evaluation import OwnTrigger, check_own_triggers
 from ..summary.fallback_chain import FallbackChain, fallback_chain_of
 from ..summary.key_information_sources import BUILT_IN as KEY_INFORMATION
 from ..summary.key_information_sources import KeyInformation, check_known
@@ -102,7 +102,7 @@ class Dependencies:
 
     def __post_init__(self) -> None:
         check_named(self.settings.strategies, self.strategies)
-        check_own(self.settings, self.triggers)
+        check_own_triggers(self.settings, self.triggers)
         check_known(self.settings.key_information, self.key_information)
 
     def settle(self) -> None:

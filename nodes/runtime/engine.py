@@ -20,7 +20,7 @@ from ..conversation.transcript import Transcript, message_id
 from ..digest.digest import NO_FACTS, Facts, facts_of
 from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, prove
-from ..selection.hiding import hide
+from ..selection.hiding import hide_oldest
 from ..selection.selector import Demand, Selection, Selector
 from ..selection.strategies.registry import BUILT_IN, Strategy
 from ..selection.strategy_chain import choose, forced
@@ -180,7 +180,7 @@ def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Dema
     """
     selector = call.selector(messages)
     if level.hides:
-        chosen: Selection | None = hide(selector, goal)
+        chosen: Selection | None = hide_oldest(selector, goal)
     else:
         wide = _widened(call, goal)
         chosen = (

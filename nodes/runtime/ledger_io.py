@@ -21,7 +21,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
 
-from ..conversation.clipping import told_handle
+from ..conversation.clipping import with_recall_handle
 from ..conversation.message_marks import MARK, marks
 from ..conversation.transcript import message_id
 from ..effects import Effects, querying
@@ -100,7 +100,7 @@ def _named(context: NodeContext, original: AnyMessage, short: AnyMessage) -> Any
         return short
     kwargs = {**short.additional_kwargs, MARK: {**mark, "handle": handle(stored(context, original))}}
     named = short.model_copy(update={"additional_kwargs": kwargs})
-    return told_handle(named) if context.settings.recall and named.text != original.text else named
+    return with_recall_handle(named) if context.settings.recall and named.text != original.text else named
 
 
 def as_begun(context: NodeContext, draft: Draft) -> bool:

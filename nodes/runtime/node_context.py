@@ -20,7 +20,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 
 from ..compaction_request import REQUEST, Memory
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
-from ..conversation.request import stand_ins
+from ..conversation.request import placeholder_results
 from ..conversation.sizes import Meter, Sizes
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
@@ -29,7 +29,7 @@ from ..events import CompactionMetaEvent, emit
 from ..gate.invariants import Finding
 from ..selection.selector import Demand
 from ..selection.strategies.registry import check_named
-from ..selection.trigger_evaluation import check_own
+from ..selection.trigger_evaluation import check_own_triggers
 from ..state import CompactionChannel, CompactionState, Draft, merge, with_ids
 from ..summary.fallback_chain import FallbackChain, Level, strategy
 from ..summary.key_information_sources import check_known
@@ -122,7 +122,7 @@ class NodeContext:
         context = self.runtime.context
         found = effective(self.dependencies.settings, context if isinstance(context, CompactionOverrides) else None)
         check_named(found.strategies, self.dependencies.strategies)
-        check_own(found, self.dependencies.triggers)
+        check_own_triggers(found, self.dependencies.triggers)
         check_known(found.key_information, self.dependencies.key_information)
         return found
 
@@ -235,7 +235,7 @@ class NodeContext:
     def _since(self, index: int) -> int:
         """Tokens after the anchor, with the stand-ins for results that have not come."""
         since = self.messages[index:]
-        waiting = (stand_in for block in Transcript(since).blocks for stand_in in stand_ins(since, block))
+        waiting = (stand_in for block in Transcript(since).blocks for stand_in in placeholder_results(since, block))
         return total(self.counter, [*since[1:], *waiting])
 
     @property

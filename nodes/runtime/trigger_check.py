@@ -7,7 +7,7 @@ from ..config.triggers import Hook, Unit, share
 from ..effects import Effects
 from ..errors import ContextExhaustedError
 from ..events import PreCompactEvent, TriggerSource, emit, log, warning_event
-from ..selection.breaker import Past, held_off
+from ..selection.breaker import BreakerHistory, suspension_reason
 from ..selection.trigger_evaluation import Decision, Reading, TriggerHistory, decide, firing
 from ..state import Route
 from .ledger_io import note
@@ -44,7 +44,7 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
     due = context.size if route == "model" and context.size > context.sizes.limit else size
     decision = decide(due, context.sizes, standing(context), answered=route == "end")
     if decision == "deferred":
-        reason = held_off(past(context), context.settings)
+        reason = suspension_reason(past(context), context.settings)
         log.info("Skipping a compaction during the cool-down (冷却中，跳过压缩): %s", reason)
         yield from note(context, name, "deferred_cooldown", size, reason=reason)
     if decision in ("confirm", "choose") and not context.can_ask:
@@ -58,8 +58,8 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
         "route": route,
         "trigger": name,
         "focus": None,
-        "summarize_all": fired.full,
-        "max_messages": fired.most,
+        "summarize_all": fired.summarize_all,
+        "max_messages": fired.max_messages,
         "awaiting_choice": context.meter.request(context.messages) if decision == "choose" else 0,
     }
 
@@ -89,17 +89,17 @@ def _unasked(context: NodeContext, trigger: str, size: int, due: Decision) -> Ef
 def standing(context: NodeContext) -> TriggerHistory:
     """What the thread's past says."""
     return TriggerHistory(
-        held_off=held_off(past(context), context.settings),
+        suspension_reason=suspension_reason(past(context), context.settings),
         declined_at=context.compaction.get("declined_at"),
         asks_first=context.settings.require_confirmation,
         undone=context.compaction.get("held", False),
     )
 
 
-def past(context: NodeContext) -> Past:
+def past(context: NodeContext) -> BreakerHistory:
     """What the breaker judges."""
     compaction = context.compaction
-    return Past(
+    return BreakerHistory(
         now=context.now(),
         cooldown_until=compaction.get("cooldown_until", 0.0),
         failures=compaction.get("streak", 0),

@@ -1,1 +1,1 @@
-"""What leaves the view: the triggers, the strategies and the order in which they are tried."""
+"""Decide when to compact (triggers, breaker) and which messages leave the view (strategies)."""

@@ -1,7 +1,7 @@
-"""The breaker: when automatic compactions of a thread are held off, and why.
+"""The breaker: suspends automatic compactions of a thread after failures, or if they become too frequent.
 
-It keeps nothing itself: what it judges stands in the thread's state, and so in the checkpoint. It only ever
-defers in the soft zone; over the limit, and when a person asks, a compaction goes ahead.
+It has no state of its own: it reads the history in the thread's state, and so in the checkpoint. It only suspends
+compactions between trigger and limit. Over the limit, and if a person asks for it, a compaction always runs.
 """
 
 from collections.abc import Sequence
@@ -9,46 +9,47 @@ from dataclasses import dataclass
 
 from ..config.settings import CompactionSettings
 
-REMEMBERED = 16
-"""Compactions whose place is remembered."""
+REMEMBERED_COMMITS = 16
+"""How many commits are remembered."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Past:
-    """What a thread has been through."""
+class BreakerHistory:
+    """The thread's history that the breaker reads."""
 
     now: float
-    """Wall clock, seconds."""
+    """Current wall clock time in seconds."""
     cooldown_until: float = 0.0
+    """Wall clock time in seconds at which the cool-down ends."""
     failures: int = 0
-    """Failed attempts in a row."""
+    """Consecutive failed attempts."""
     ineffective: int = 0
-    """Commits in a row after which the provider still reported the trigger or more."""
+    """Consecutive commits after which the provider still reported a size at or above the trigger."""
     calls: int = 0
-    """Calls of the model so far."""
+    """Number of model calls so far."""
     recent: Sequence[int] = ()
     """The value of `calls` at the last commits."""
 
 
-def held_off(past: Past, settings: CompactionSettings) -> str:
-    """`failures`, `ineffective`, `frequency`, or an empty string where an attempt may be made.
+def suspension_reason(past: BreakerHistory, settings: CompactionSettings) -> str:
+    """Return why automatic compactions are suspended: `failures`, `ineffective`, `frequency`; empty if they are not.
 
-    After the cool-down one attempt is let through; its failure starts the next cool-down, its success ends it.
+    After the cool-down one attempt may run. If it fails the next cool-down starts, else the breaker is reset.
     """
     if in_cooldown(past, settings.breaker_cooldown_s):
         return "failures" if past.failures else "ineffective"
     return "frequency" if is_too_frequent(past, settings) else ""
 
 
-def in_cooldown(past: Past, seconds: float) -> bool:
-    """Whether the cool-down runs.
+def in_cooldown(past: BreakerHistory, seconds: float) -> bool:
+    """Whether the cool-down of `seconds` seconds is running.
 
-    One that ends further away than its own length was overtaken by a clock set back, and counts as over.
+    If its end is further away than its length, the clock was set back, and the cool-down counts as over.
     """
     return 0 < past.cooldown_until - past.now <= seconds
 
 
-def is_too_frequent(past: Past, settings: CompactionSettings) -> bool:
-    """Whether so many compactions stand within the last calls of the model that another would serve nobody."""
+def is_too_frequent(past: BreakerHistory, settings: CompactionSettings) -> bool:
+    """Whether the number of compactions within the last model calls has reached the configured maximum."""
     most = settings.breaker_frequency_compactions
     return len(past.recent) >= most and past.calls - past.recent[-most] < settings.breaker_frequency_calls

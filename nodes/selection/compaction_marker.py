@@ -1,4 +1,4 @@
-"""The model's own wish to compact: words of its answer that are taken out before the answer is kept."""
+"""The marker by which a model asks for a compaction: find it in an answer and remove it before it is stored."""
 
 import re
 from typing import Any
@@ -6,19 +6,19 @@ from typing import Any
 from langchain_core.messages import AIMessage
 
 
-def unmarked(answer: AIMessage, marker: str) -> AIMessage | None:
-    """The answer without the marker, and without blocks that held nothing else; `None` where it does not say it.
+def remove_marker(answer: AIMessage, marker: str) -> AIMessage | None:
+    """Return the answer without the marker and without text blocks left empty; `None` if it has no marker.
 
-    Only text counts, outside code and quotations. Calls and other blocks stay as they are.
+    Only text outside code and quotations is searched. Calls and other blocks do not change.
     """
     pattern, given = _pattern(marker), answer.content
     if isinstance(given, str):
-        said = _said(given, pattern)
+        said = _without_marker(given, pattern)
         return None if said is None else answer.model_copy(update={"content": said})
     heard, blocks = False, list[str | dict[str, Any]]()
     for block in given:
         text = block if isinstance(block, str) else block.get("text") if block.get("type") == "text" else None
-        said = _said(text, pattern) if isinstance(text, str) else None
+        said = _without_marker(text, pattern) if isinstance(text, str) else None
         heard = heard or said is not None
         if said is None:
             blocks.append(block)
@@ -28,7 +28,7 @@ def unmarked(answer: AIMessage, marker: str) -> AIMessage | None:
 
 
 def _pattern(marker: str) -> re.Pattern[str]:
-    """What is kept in a group of that name (fenced and inline code, quoted lines, the marker in quotes), or it."""
+    """Return a pattern for the marker, or in group `kept` for skipped text: code, quoted lines, quoted markers."""
     words = re.escape(marker)
     return re.compile(
         rf"(?P<kept>(?P<fence>`{{3,20}}|~{{3,20}})(?s:.*?)(?:(?P=fence)|\Z)|`[^`\n]*`|^[ \t]*>[^\n]*"
@@ -37,8 +37,8 @@ def _pattern(marker: str) -> re.Pattern[str]:
     )
 
 
-def _said(text: str, pattern: re.Pattern[str]) -> str | None:
-    """The text without the marker; `None` where it is not said."""
+def _without_marker(text: str, pattern: re.Pattern[str]) -> str | None:
+    """Return the text without the marker; `None` if it does not contain the marker."""
     if all(found["kept"] is not None for found in pattern.finditer(text)):
         return None
     return pattern.sub(lambda found: found["kept"] or "", text).strip()

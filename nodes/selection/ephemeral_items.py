@@ -1,4 +1,4 @@
-"""What is of use for a moment only: older results of some tools, and reminders, leave before the next call."""
+"""Find ephemeral messages (older results of some tools, reminders) to remove before the next model call."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from .selector import Choice, Selector
 
 
 def outdated(selector: Selector, tools: Mapping[str, int]) -> Choice:
-    """Ephemeral messages but the newest of each tool: results become one line, meta messages leave.
+    """Choose all ephemeral messages but the newest: a result is replaced by one line, a meta message is dropped.
 
-    `tools` says by name how many results of a tool stay; a message that is marked itself counts with
-    `ephemeral_keep`. What the model has not read yet stays, and so does what is pinned.
+    `tools` maps a tool's name to the number of its results that stay. For messages marked as ephemeral that number is
+    `ephemeral_keep`. Pinned messages and messages that the model has not read yet stay.
     """
     messages, names = selector.view.messages, _tool_names(selector.view)
     groups = defaultdict[tuple[str, int], list[int]](list)
@@ -35,12 +35,12 @@ def _is_marked(message: object) -> bool:
 
 
 def _is_meta(message: object) -> bool:
-    """A user-role message that no person wrote; what a person says is never ephemeral."""
+    """Whether no person wrote this user message; a person's message is never ephemeral."""
     return isinstance(message, HumanMessage) and not is_real_user(message) and not is_summary(message)
 
 
 def _tool_names(view: Transcript) -> dict[int, str]:
-    """By index of each result that answers a call: the tool that was called."""
+    """Map the index of each result that answers a call to the tool's name."""
     called = ((calls_of(view.messages[block.start]), block.results) for block in view.blocks)
     return {
         index: name
@@ -51,7 +51,7 @@ def _tool_names(view: Transcript) -> dict[int, str]:
 
 
 def _line(selector: Selector, index: int, name: str) -> ToolMessage | None:
-    """One line in a result's place, with the handle of its original; `None` where that would save nothing."""
+    """Return the line that replaces a result, with its original's handle; `None` if that saves no tokens."""
     message, counter = selector.view.messages[index], selector.meter.counter
     if not isinstance(message, ToolMessage):
         return None

@@ -1,4 +1,4 @@
-"""The last level: hide the oldest messages until the request fits. Needs no model and always ends."""
+"""The last fallback level: hide_oldest the oldest messages until the request fits, without calling a model."""
 
 from bisect import bisect_left
 
@@ -7,12 +7,12 @@ from .selector import Demand, Selection, Selector
 from .strategy_chain import forced
 
 
-def hide(selector: Selector, demand: Demand) -> Selection:
-    """Drop whole blocks and single messages, oldest first, down to the aim; then shorten what is left.
+def hide_oldest(selector: Selector, demand: Demand) -> Selection:
+    """Drop tool blocks and single messages, oldest first, until the request reaches the aim; then clip the rest.
 
-    The floor does not hold here, and an earlier summary goes first, into the one that follows. System messages,
-    pins, the unanswered user message and the results the model waits for stay. Where even that does not fit and the
-    request must, steps leave too; where that does not help, the gate will say so.
+    Protected rounds may be dropped too, and earlier summaries are dropped first because a new one replaces them.
+    System messages, pins, the unanswered user message and unread results stay. If the request does not fit and
+    cannot be sent as it is, unread tool blocks leave too. If it is still too large, the gate refuses the result.
     """
     messages, chosen = selector.view.messages, selector.settings
     everything = frozenset(range(len(messages)))
@@ -37,7 +37,7 @@ def hide(selector: Selector, demand: Demand) -> Selection:
 
 
 def _units(selector: Selector) -> list[frozenset[int]]:
-    """What can leave, each a block or a single message, oldest first."""
+    """Return the tool blocks and single messages that may leave, oldest first."""
     view, units = selector.view, list[frozenset[int]]()
     for index in range(len(view.messages)):
         block = view.block_of.get(index)

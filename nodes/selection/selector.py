@@ -1,4 +1,4 @@
-"""A conversation as strategies see it, and what becomes of their choices: what leaves, what stays shortened."""
+"""What strategies work with: `Demand`, the conversation (`Selector`), their `Choice`, and a choice's `Selection`."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -8,103 +8,105 @@ from functools import cached_property
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from ..config.settings import CompactionSettings
-from ..conversation.clipping import clip_calls, clip_result, clip_said
+from ..conversation.clipping import clip_calls, clip_result, clip_text
 from ..conversation.item_types import is_skill
 from ..conversation.message_marks import is_pinned, is_summary, pins_in
 from ..conversation.sizes import Meter
 from ..conversation.transcript import Transcript, all_calls, calls_of
 from ..events import Counts
 
-LEAST_PREVIEW = 8
+MIN_PREVIEW = 8
+"""Fewest tokens that a clipped field keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What the result of a selection has to reach, in tokens of the whole request."""
+    """The sizes that a selection has to reach, in tokens of the whole request."""
 
     before: int
-    """What the request holds now."""
+    """Size of the request now."""
     ceiling: int
-    """Must stay at or under this, summary included."""
+    """Largest size of the result, with its summary."""
     aim: int
-    """Worked towards once the floor has to yield."""
+    """Size that is aimed for once fewer rounds than the setting says can be kept."""
     summary: int
-    """What is kept free for the summary."""
+    """Tokens reserved for the summary."""
     least: int = 0
-    """The least that a summary needs, for a strategy that divides the room by itself."""
+    """Fewest tokens of a summary, for strategies that divide the room between summary and messages themselves."""
     messages: int | None = None
-    """Most messages in view, where it was their number that fired; the summary is one of them."""
+    """Largest number of messages in view, summary included, if a trigger by that number fired; else `None`."""
     summarize_all: bool = False
-    """Whether the whole conversation is to be summarized, whatever the strategies would keep."""
+    """Whether the whole conversation is summarized, without asking the strategies."""
     must_fit: bool = False
-    """Whether the request cannot be sent as it is: it is over the limit, or the provider has refused it."""
+    """Whether the request cannot be sent as it is: it is over the limit, or the provider refused it."""
     step_notice: int = 0
-    """What the summary takes besides where it stands for a step that the model waits for."""
+    """Further tokens of the summary if it replaces a tool block that the model has not read."""
 
     @property
     def roomy(self) -> int:
-        """What a result with the full floor must not exceed, or the next turn would compact again."""
+        """Largest size of a result that keeps all rounds: a larger one would make the next turn compact again."""
         return self.ceiling - (self.ceiling - self.aim) // 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What a plan takes away. Indexes are positions in the transcript."""
+    """What is dropped and clipped, with the consequences. Indexes are positions in the conversation."""
 
     floor: int
+    """Newest rounds whose dialogue stays verbatim; the gate verifies it."""
     drop: frozenset[int] = frozenset()
     clip: Mapping[int, AnyMessage] = field(default_factory=dict[int, AnyMessage])
     counts: Counts = field(default_factory=Counts)
     ceiling: int = 0
-    """What the result may hold at most; the gate holds it to that."""
+    """Largest size of the result in tokens; the gate verifies it."""
     tokens: int = 0
-    """Tokens of the request without what is dropped and with what is clipped; no summary yet."""
+    """Tokens of the request after dropping and clipping, without the new summary."""
     owes_summary: bool = False
-    """Whether an earlier summary leaves, a pin, the last user message or a step that the model waits for: something
-    must stand in their place."""
+    """Whether a summary message is required, because an earlier summary, a pinned text, the first user message, all
+    user messages or an unread tool block leave."""
     summarize: bool | None = None
-    """Whether what leaves is summarized; `None`: as `summary_mode` says."""
+    """Whether the dropped messages are summarized; `None`: the setting `summary_mode` decides."""
     sections: tuple[frozenset[int], ...] = ()
-    """Parts of what leaves that are summarized each by itself, in order; together all of it, or none."""
+    """Parts of the dropped messages that are summarized separately, in order; empty for one summary of all."""
     name: str = ""
-    """The strategies it comes from."""
+    """The names of the strategies it comes from, joined by `>`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What a strategy would take away. Indexes are positions in the conversation that it was shown.
+    """What a strategy proposes to drop and to clip. Indexes are positions in the conversation it was given.
 
-    It may name what must stay: system messages, pins, the unanswered user message and what the model waits for
-    are left where they are, and a tool block leaves whole or not at all.
+    A strategy may name messages that must stay: system messages, pins, the unanswered user message and unread tool
+    blocks are not dropped, and a tool block is dropped whole or not at all.
     """
 
     drop: frozenset[int] = frozenset()
     clip: Mapping[int, AnyMessage] = field(default_factory=dict[int, AnyMessage])
-    """Shortened forms of messages that stay, under their own ids."""
+    """Shortened copies of messages that stay, by index; each keeps its message's id."""
     floor: int = 0
-    """Newest rounds whose dialogue the choice promises to leave verbatim; the gate holds it to that."""
+    """Newest rounds whose dialogue the choice leaves verbatim; the gate verifies it."""
     enough: int | None = None
-    """Tokens at or under which no further choice is looked at; `None`: whatever fits is enough."""
+    """If the result has at most this many tokens, later choices are not tried; `None`: as soon as it fits."""
     summarize: bool | None = None
-    """Whether what leaves is summarized; `None`: as `summary_mode` says."""
+    """Whether the dropped messages are summarized; `None`: the setting `summary_mode` decides."""
     summary: int | None = None
-    """Least tokens that it leaves for the summary; `None`: as the demand says."""
+    """Tokens that the choice reserves for the summary; `None`: `Demand.summary`."""
     sections: tuple[frozenset[int], ...] = ()
-    """Parts of what leaves that are summarized each by itself, in order; what is in none goes with the next."""
+    """Parts that are summarized separately, in order; a dropped message in none of them joins the next part."""
     name: str = ""
-    """The strategy that made it, where one acts through another."""
+    """The strategy that made the choice, if the named strategy delegates to others."""
     takes_input: bool = False
-    """Whether the unanswered input leaves too, where the settings allow that (`long_input`)."""
+    """Whether the unanswered user message may leave too, if the setting `long_input` allows it."""
     takes_steps: bool = False
-    """Whether steps leave too: tool blocks that the model waits for, or whose calls were interrupted. Only where the
-    request cannot be sent as it is (`Demand.must_fit`)."""
+    """Whether unread or interrupted tool blocks may leave too; only if the request cannot be sent as it is
+    (`Demand.must_fit`)."""
     then: tuple[str, ...] | None = None
-    """Strategies that are tried next, in place of those that the settings name."""
+    """Names of the strategies that are tried next, in place of those in the settings; `None`: no change."""
 
 
 @dataclass(frozen=True)
 class Selector:
-    """One conversation, with the settings and the measure that strategies choose by."""
+    """One conversation with the settings and the token meter, given to each strategy."""
 
     view: Transcript
     settings: CompactionSettings
@@ -112,7 +114,7 @@ class Selector:
     pins: frozenset[str] = frozenset()
 
     def closed(self, demand: Demand, choice: Choice) -> Selection:
-        """What a strategy's choice comes to: what must stay stays, and blocks stay whole."""
+        """Return a choice's selection: messages that must stay do so, and tool blocks leave whole or not at all."""
         fixed = self.untouchable - self.yielding if choice.takes_input else self.untouchable
         if choice.takes_steps and demand.must_fit:
             fixed -= self.steps
@@ -120,16 +122,16 @@ class Selector:
         broken = {i for block in self.view.blocks if not drop.issuperset(block.indexes) for i in block.indexes}
         drop -= broken
         if self._is_summarized(demand, choice, drop):
-            drop |= self.summaries - fixed  # the new one stands for them too
+            drop |= self.summaries - fixed  # the new summary absorbs them
         alone = drop <= self.summaries
         if alone and self.tokens(frozenset(), choice.clip) <= demand.ceiling:
-            drop = frozenset()  # an earlier summary alone is nothing to summarize
+            drop = frozenset()  # an earlier summary alone is not worth a new one
         found = self.selection(demand, drop, choice.clip, floor=choice.floor)
-        sections = _dealt(drop, choice.sections)
+        sections = _assign_to_sections(drop, choice.sections)
         return replace(found, summarize=choice.summarize, sections=sections, name=choice.name)
 
     def _is_summarized(self, demand: Demand, choice: Choice, drop: frozenset[int]) -> bool:
-        """Whether a summary of what leaves is certain."""
+        """Whether it is already certain that the dropped messages get a summary."""
         if not drop or choice.summarize is not None:
             return bool(drop) and bool(choice.summarize)
         return self.settings.summary_mode != "if_needed" or self.tokens(drop, choice.clip) > demand.aim
@@ -140,7 +142,7 @@ class Selector:
         return frozenset(index for index, message in enumerate(self.view.messages) if is_summary(message))
 
     def without(self, drop: frozenset[int]) -> tuple["Selector", list[int]]:
-        """The conversation when these have left, and the place here of each message that is left."""
+        """Return the conversation without these messages, and for each remaining message its index in this one."""
         left = [index for index in range(len(self.view.messages)) if index not in drop]
         view = Transcript([self.view.messages[index] for index in left])
         return replace(self, view=view), left
@@ -148,7 +150,7 @@ class Selector:
     def selection(
         self, demand: Demand, drop: frozenset[int], clip: Mapping[int, AnyMessage], *, floor: int
     ) -> Selection:
-        """The choice of what is dropped and clipped, with what follows from it."""
+        """Return the selection that drops and clips these messages, with its size and counters."""
         messages = self.view.messages
         clip = {index: message for index, message in clip.items() if index not in drop}
         no_user = all(index in drop for index, message in enumerate(messages) if isinstance(message, HumanMessage))
@@ -166,19 +168,19 @@ class Selector:
         )
 
     def _loses_goal(self, drop: frozenset[int]) -> bool:
-        """Whether the first request leaves and no summary tells it yet, where the goal always stays."""
+        """Whether the first user message leaves for the first time although the goal must always stay known."""
         first = self.view.round_starts[:1]
         told = any(map(is_summary, self.view.messages))
         return "goal" in self.settings.key_information and drop.issuperset(first) and bool(first) and not told
 
     @cached_property
     def spoken(self) -> list[int]:
-        """Indexes of all but the system messages."""
+        """Indexes of all messages except system messages."""
         return [index for index in range(len(self.view.messages)) if index not in self.view.header]
 
     @cached_property
     def untouchable(self) -> frozenset[int]:
-        """Indexes no plan drops: system messages, pins, the unanswered user message, calls in the balance."""
+        """Indexes that stay: system messages, pins, the unanswered user message, unsettled and unread blocks."""
         view = self.view
         waiting = {i for block in view.blocks if not view.is_settled(block) for i in block.indexes}
         pending = () if view.pending_user is None else (view.pending_user,)
@@ -186,7 +188,7 @@ class Selector:
 
     @cached_property
     def yielding(self) -> frozenset[int]:
-        """The unanswered input, where the settings let it go: the model has read it, and nobody has pinned it."""
+        """The unanswered user message if it may leave: `long_input` allows it, and it is read and not pinned."""
         view, pending = self.view, self.view.pending_user
         if self.settings.long_input == "keep" or pending is None:
             return frozenset()
@@ -195,9 +197,9 @@ class Selector:
 
     @cached_property
     def steps(self) -> frozenset[int]:
-        """Tool blocks that leave only where the request cannot be sent otherwise: see `Choice.takes_steps`.
+        """Indexes of the tool blocks that leave only if the request cannot be sent otherwise (`Choice.takes_steps`).
 
-        A block with an open call is not among them: its result is still to come.
+        A block with an open call is not included, because its result is still to come.
         """
         closed = {i for block in self.view.blocks if not self.view.is_open(block) for i in block.indexes}
         return frozenset(closed & self.untouchable) - self.pinned
@@ -210,7 +212,7 @@ class Selector:
         return frozenset(own | partners)
 
     def rounds(self, floor: int) -> frozenset[int]:
-        """User messages, meta ones too, and call-free assistant messages of the last `floor` rounds."""
+        """Return the indexes of the last `floor` rounds' dialogue: user messages and answers without calls."""
         starts = self.view.round_starts
         if not floor or not starts:
             return frozenset()
@@ -218,7 +220,7 @@ class Selector:
         return frozenset(i for i in range(first, len(self.view.messages)) if self.is_dialogue(i))
 
     def is_dialogue(self, index: int) -> bool:
-        """Whether this is what a person said, a meta message that is no skill, or an answer without calls."""
+        """Whether this is a user message or an assistant message without calls, but no summary and no skill."""
         message = self.view.messages[index]
         spoken = isinstance(message, HumanMessage | AIMessage) and not calls_of(message)
         return spoken and not is_summary(message) and not is_skill(message)
@@ -226,16 +228,17 @@ class Selector:
     def clip(
         self, kept: frozenset[int], calls: int, results: int, keep: int, *, texts: bool = False
     ) -> dict[int, AnyMessage]:
-        """Kept messages whose fields pass a threshold, shortened to `keep` tokens a field.
+        """Return, by index, clipped copies of the kept messages that have a field over its threshold.
 
-        With `texts` so is what the model says beside its calls, by the threshold of calls.
+        `calls` is the threshold for calls' arguments, `results` the one for results, `keep` a clipped field's size,
+        all in tokens. With `texts` the text next to calls is clipped too, over the threshold `calls`.
         """
         counter, recall, short = self.meter.counter, self.settings.recall, dict[int, AnyMessage]()
         for index in self._clippable(kept):
             message = self.view.messages[index]
             if isinstance(message, AIMessage):
                 called = clip_calls(message, threshold=calls, keep=keep, counter=counter)
-                said = clip_said(called, threshold=calls, keep=keep, counter=counter, recall=recall)
+                said = clip_text(called, threshold=calls, keep=keep, counter=counter, recall=recall)
                 new: AnyMessage = said if texts else called
             elif isinstance(message, ToolMessage):
                 new = clip_result(message, threshold=results, keep=keep, counter=counter, recall=recall)
@@ -246,7 +249,7 @@ class Selector:
         return short
 
     def _clippable(self, kept: frozenset[int]) -> list[int]:
-        """Indexes of kept blocks whose fields may be shortened: all but the pinned ones."""
+        """Return the indexes of kept messages in tool blocks whose fields may be clipped: all that are not pinned."""
         return [
             index
             for block in self.view.blocks
@@ -257,9 +260,9 @@ class Selector:
     def tight_clip(
         self, kept: frozenset[int], drop: frozenset[int], goal: int, *, texts: bool = False
     ) -> dict[int, AnyMessage]:
-        """Fields cut to the size at which the request just reaches the goal, found by halving."""
+        """Clip fields to the largest size at which the request has at most `goal` tokens, found by binary search."""
         best: dict[int, AnyMessage] | None = None
-        low, high = LEAST_PREVIEW, self.settings.preview_tokens
+        low, high = MIN_PREVIEW, self.settings.preview_tokens
         while low <= high:
             keep = (low + high) // 2
             short = self.clip(kept, keep * 2, keep * 2, keep, texts=texts)
@@ -267,14 +270,10 @@ class Selector:
                 best, low = short, keep + 1
             else:
                 high = keep - 1
-        return (
-            self.clip(kept, LEAST_PREVIEW * 2, LEAST_PREVIEW * 2, LEAST_PREVIEW, texts=texts)
-            if best is None
-            else best
-        )
+        return self.clip(kept, MIN_PREVIEW * 2, MIN_PREVIEW * 2, MIN_PREVIEW, texts=texts) if best is None else best
 
     def tokens(self, drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> int:
-        """Tokens of the request that is left when whole blocks and single messages are dropped."""
+        """Return the tokens of the request after dropping whole blocks or single messages and clipping others."""
         count = self.meter.counter.message
         left = sum(weight for index, weight in enumerate(self._weights) if index not in drop)
         saved = sum(count(self.view.messages[i]) - count(new) for i, new in clip.items() if i not in drop)
@@ -285,19 +284,19 @@ class Selector:
         return self.meter.weights(self.view)
 
     def count(self, drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> Counts:
-        """The event's counters for this choice."""
+        """Return the numbers of blocks kept and dropped and of fields clipped, for events."""
         dropped = sum(block.start in drop for block in self.view.blocks)
         calls = [(self.view.messages[index], new) for index, new in clip.items() if isinstance(new, AIMessage)]
         return Counts(
             blocks_kept=len(self.view.blocks) - dropped,
             blocks_dropped=dropped,
-            calls_clipped=sum(_changed(old, new) for old, new in calls),
+            calls_clipped=sum(_changed_calls(old, new) for old, new in calls),
             results_clipped=sum(isinstance(message, ToolMessage) for message in clip.values()),
         )
 
 
-def _dealt(drop: frozenset[int], sections: Sequence[frozenset[int]]) -> tuple[frozenset[int], ...]:
-    """All that is dropped, dealt out to the sections: each index to the first that ends no earlier."""
+def _assign_to_sections(drop: frozenset[int], sections: Sequence[frozenset[int]]) -> tuple[frozenset[int], ...]:
+    """Assign each dropped index to the first section that ends at or after it, else to the last section."""
     ends = sorted(max(section) for section in sections if section)
     dealt: list[set[int]] = [set() for _ in ends]
     for index in drop if ends else ():
@@ -305,6 +304,6 @@ def _dealt(drop: frozenset[int], sections: Sequence[frozenset[int]]) -> tuple[fr
     return tuple(frozenset(part) for part in dealt if part)
 
 
-def _changed(old: AnyMessage, new: AIMessage) -> int:
-    """How many calls of a message have other arguments than before."""
+def _changed_calls(old: AnyMessage, new: AIMessage) -> int:
+    """Return how many calls of a message have changed arguments."""
     return sum(a.get("args") != b.get("args") for a, b in zip(all_calls(old), all_calls(new), strict=True))

@@ -1,4 +1,4 @@
-"""From strategies to one selection: each is tried on what those before it left."""
+"""Run the configured strategies in order, each on what the previous ones left, until a choice is small enough."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,12 +10,15 @@ from .strategies.registry import BUILT_IN, Strategy
 
 
 def choose(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy] = BUILT_IN) -> Selection | None:
-    """The first choice that is enough; else the first that fits, and `None` where none fits with its summary."""
+    """Return the first choice that is small enough, else the first that fits with its summary, else `None`."""
     return _fitting(selector, demand, choices(selector, demand, strategies))
 
 
 def forced(selector: Selector, demand: Demand) -> Selection | None:
-    """What leaves where nothing that may stay makes the request fit; `None` where it need not, or nothing fits."""
+    """Return a selection that keeps only what must stay, for a request that cannot be sent otherwise.
+
+    `None` if `Demand.must_fit` is false or if nothing fits.
+    """
     return _fitting(selector, demand, _last_resorts(selector, demand)) if demand.must_fit else None
 
 
@@ -39,10 +42,10 @@ def _too_many(selector: Selector, demand: Demand, found: Selection) -> bool:
 
 
 def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy]) -> Iterator[Choice]:
-    """The choices of each strategy on what those before it left, from the most to the least that is kept.
+    """Yield the choices of each strategy, applied to what the previous strategies left, most kept messages first.
 
-    As a last resort the summary of the whole conversation, where `summary_mode` says so; then with the unanswered
-    input in it, where `long_input` does.
+    If `summary_mode` is `last_resort`, a summary of the whole conversation follows. If `long_input` allows it, the
+    last choice also drops the unanswered user message.
     """
     last_resort = selector.settings.summary_mode == "last_resort"
     before = Choice(summarize=False if last_resort else None)
@@ -58,11 +61,11 @@ def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strateg
     if demand.summarize_all or last_resort:
         yield from (replace(choice, name="full") for choice in full(selector, demand))
     if selector.yielding:
-        yield with_input(selector, demand)
+        yield with_unanswered_input(selector, demand)
 
 
-def with_input(selector: Selector, demand: Demand) -> Choice:
-    """Nothing stays but what must, and not even the unanswered input."""
+def with_unanswered_input(selector: Selector, demand: Demand) -> Choice:
+    """Return the choice that drops all that may leave, and the unanswered user message."""
     must = selector.untouchable - selector.yielding
     drop = frozenset(range(len(selector.view.messages))) - must
     clip = selector.tight_clip(must, drop, demand.aim - demand.least)
@@ -70,10 +73,10 @@ def with_input(selector: Selector, demand: Demand) -> Choice:
 
 
 def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Nothing stays but what must, and of that ever less: texts beside calls are cut, then steps leave, oldest first.
+    """Yield choices that drop all that may leave, clip texts next to calls, and drop ever more steps, oldest first.
 
-    A step is a tool block that the model waits for, or one whose calls were interrupted. One message with very many
-    calls, or with thoughts, cannot be cut to fit: only without it can the thread go on.
+    A step is a tool block that is unread or was interrupted. A message with very many calls, or with reasoning
+    blocks, cannot be clipped enough: the thread can continue only without it.
     """
     takes = (False, True) if selector.yielding else (False,)
     steps = [frozenset(block.indexes) for block in selector.view.blocks if block.start in selector.steps]
@@ -95,24 +98,24 @@ def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def _after(before: Choice, choice: Choice, name: str) -> Choice:
-    """A choice with what the ones before it say: who made it, and whether what left is summarized."""
+    """Return a choice with the names of all strategies so far, and with the previous choice's `summarize`."""
     names = [*before.name.split(">"), choice.name or name] if before.name else [choice.name or name]
     summarize = before.summarize if before.summarize or choice.summarize is None else choice.summarize
     return replace(choice, name=">".join(names), summarize=summarize)
 
 
 def _on_the_rest(selector: Selector, gone: frozenset[int], strategy: Strategy, demand: Demand) -> Iterator[Choice]:
-    """A strategy's choices for what is left, in terms of the whole conversation."""
+    """Yield a strategy's choices for the remaining messages, with indexes of the whole conversation."""
     if not gone:
         yield from strategy(selector, demand)
         return
     rest, places = selector.without(selector.closed(demand, Choice(drop=gone)).drop)
     for choice in strategy(rest, demand):
-        drop = gone | _there(choice.drop, places)
+        drop = gone | _original_indexes(choice.drop, places)
         clip = {places[index]: message for index, message in choice.clip.items()}
-        sections = tuple(_there(part, places) for part in choice.sections)
+        sections = tuple(_original_indexes(part, places) for part in choice.sections)
         yield replace(choice, drop=drop, clip=clip, sections=sections)
 
 
-def _there(indexes: Sequence[int] | frozenset[int], places: Sequence[int]) -> frozenset[int]:
+def _original_indexes(indexes: Sequence[int] | frozenset[int], places: Sequence[int]) -> frozenset[int]:
     return frozenset(places[index] for index in indexes)

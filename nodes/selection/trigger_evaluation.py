@@ -1,4 +1,4 @@
-"""Whether a conversation is compacted now, by which trigger, and whether that is urgent."""
+"""Decide whether a trigger fires, and what then happens: compact, ask first, defer or do nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,28 +20,28 @@ GROWTH = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What a trigger is asked about."""
+    """The measurements that triggers are evaluated on."""
 
     hook: Hook
     size: int
-    """Tokens of the next request; under `pre_input` without the newest user message."""
+    """Tokens of the next request; at the hook `pre_input` without the newest user message."""
     sizes: Sizes
     messages: Sequence[AnyMessage] = ()
-    """The conversation as the model sees it."""
+    """The messages in view."""
     turns: int = 0
-    """Inputs since the last compaction, or since the last attempt by a count or a wish that found nothing to do."""
+    """User inputs since the last compaction, or since an attempt by a count or on request found nothing to do."""
     in_vain: Mapping[Unit, int] = field(default_factory=dict[Unit, int])
-    """By unit, the count at which the last attempt found nothing to do, if there was no compaction since."""
+    """For each unit, the count at which the last attempt found nothing to do, if no compaction followed."""
     marked: str | None = None
-    """The marker that the model wrote into its last answer."""
+    """The marker that the model wrote in its last answer, if any."""
 
     def count(self, unit: Unit) -> int:
-        """How many of these there are."""
+        """Return the current count of this unit."""
         return self.turns if unit == "turns" else counted(self.messages, unit)
 
 
 def counted(messages: Sequence[AnyMessage], unit: Unit) -> int:
-    """How many of these a conversation holds as the model sees it: rounds, messages, or all messages."""
+    """Return how many of a unit are in view: rounds, messages without system messages, or (events) all messages."""
     if unit == "rounds":
         return sum(map(is_real_user, messages))
     if unit == "messages":
@@ -50,7 +50,7 @@ def counted(messages: Sequence[AnyMessage], unit: Unit) -> int:
 
 
 OwnTrigger = Callable[[Reading], bool]
-"""A trigger of the application's own. Pure, and quick: it is asked at every check."""
+"""An application's own trigger. It must be pure and fast, because it is called at every check."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +59,14 @@ class Firing:
 
     name: str = "tokens"
     """`tokens`, `marker`, the unit of a count, or the name of an application's own trigger."""
-    full: bool = False
-    """Whether it goes straight to the summary of the whole conversation."""
-    most: int | None = None
-    """Most messages in view at which it would not have fired, where it counts them."""
+    summarize_all: bool = False
+    """Whether the whole conversation is summarized, without asking the strategies."""
+    max_messages: int | None = None
+    """For a trigger by messages or events, the largest count at which it does not fire."""
 
 
-def check_own(settings: CompactionSettings, own: Mapping[str, OwnTrigger]) -> None:
-    """Raise `SettingsError` where `triggers` names one that the builder was not given."""
+def check_own_triggers(settings: CompactionSettings, own: Mapping[str, OwnTrigger]) -> None:
+    """Raise `SettingsError` if the setting `triggers` names a trigger that the builder was not given."""
     for trigger in settings.triggers:
         if isinstance(trigger, Own) and trigger.name not in own:
             raise SettingsError(
@@ -78,22 +78,23 @@ def check_own(settings: CompactionSettings, own: Mapping[str, OwnTrigger]) -> No
 def firing(
     reading: Reading, settings: CompactionSettings, own: Mapping[str, OwnTrigger] | None = None
 ) -> Firing | None:
-    """The first trigger that fires: the marker, tokens (the threshold itself counts as reached), counts, own.
+    """Return the first trigger that fires, in the order marker, tokens, then counts and own triggers as configured.
 
-    The model's marker is heard at whatever check comes next; over the limit a request is compacted before the model
-    whatever the hooks say. Nothing fires where the settings are not `enabled`.
+    A size equal to the threshold fires. The marker fires at the next check, whichever hook that is. Over the limit
+    the token trigger fires at every hook before the model, even one that is not configured. Nothing fires unless the
+    settings are `enabled`.
     """
     if not settings.enabled:
         return None
-    return _wished(reading, settings) or _reached(reading, settings, own or {})
+    return _marker_firing(reading, settings) or _threshold_firing(reading, settings, own or {})
 
 
-def _wished(reading: Reading, settings: CompactionSettings) -> Firing | None:
+def _marker_firing(reading: Reading, settings: CompactionSettings) -> Firing | None:
     known = (trigger for trigger in settings.triggers if isinstance(trigger, Marker))
-    return next((Firing(name=one.kind, full=one.full) for one in known if one.text == reading.marked), None)
+    return next((Firing(name=one.kind, summarize_all=one.full) for one in known if one.text == reading.marked), None)
 
 
-def _reached(reading: Reading, settings: CompactionSettings, own: Mapping[str, OwnTrigger]) -> Firing | None:
+def _threshold_firing(reading: Reading, settings: CompactionSettings, own: Mapping[str, OwnTrigger]) -> Firing | None:
     over = reading.size > reading.sizes.limit and reading.hook != "post_model"
     if reading.hook not in settings.hooks:
         return Firing() if over else None
@@ -104,7 +105,7 @@ def _reached(reading: Reading, settings: CompactionSettings, own: Mapping[str, O
             reading.count(trigger.unit), reading.in_vain.get(trigger.unit)
         ):
             seen = trigger.unit in ("messages", "events")
-            return Firing(name=trigger.unit, full=trigger.full, most=trigger.most if seen else None)
+            return Firing(name=trigger.unit, summarize_all=trigger.full, max_messages=trigger.most if seen else None)
         if isinstance(trigger, Own) and own[trigger.name](reading):
             return Firing(name=trigger.name)
     return None
@@ -112,41 +113,43 @@ def _reached(reading: Reading, settings: CompactionSettings, own: Mapping[str, O
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerHistory:
-    """What of a thread's past bears on the decision."""
+    """The parts of a thread's history that the decision depends on."""
 
-    held_off: str = ""
-    """Why the breaker holds automatic compactions off; empty where it does not."""
+    suspension_reason: str = ""
+    """Why the breaker suspends automatic compactions; empty if it does not."""
     declined_at: int | None = None
+    """Size of the request in tokens at which a person last declined a compaction."""
     asks_first: bool = False
+    """Whether a person is asked before a compaction (`require_confirmation`)."""
     undone: bool = False
-    """Whether the last compaction was undone and the thread not released since."""
+    """Whether the last compaction was undone, and the thread was not released since."""
 
 
-UNTROUBLED = TriggerHistory()
+NO_HISTORY = TriggerHistory()
 
 
-def decide(size: int, sizes: Sizes, standing: TriggerHistory = UNTROUBLED, *, answered: bool = False) -> Decision:
-    """What to do about a request of `size` tokens for which a trigger fired; `answered`: the turn is over.
+def decide(size: int, sizes: Sizes, history: TriggerHistory = NO_HISTORY, *, answered: bool = False) -> Decision:
+    """Return what to do about a request of `size` tokens for which a trigger fired.
 
-    Over the limit nothing is deferred or held off. Where a person is asked first, they choose there how the
-    conversation goes on, whether they declined before or not. After the answer nothing is about to be sent:
-    the usual question is enough, and after a no the choice waits for the next input.
+    Over the limit nothing is deferred or held. If a person is asked first, they then choose how to continue, even if
+    they declined before. If the turn is already `answered`, nothing is about to be sent: the usual question is
+    asked, and after a refusal the choice waits for the next input.
     """
     if size > sizes.limit:
-        return _over_the_limit(standing, answered=answered)
-    if standing.undone:
+        return _over_the_limit(history, answered=answered)
+    if history.undone:
         return "held"
-    if standing.held_off:
+    if history.suspension_reason:
         return "deferred"
-    if not standing.asks_first:
+    if not history.asks_first:
         return "compact"
-    declined = standing.declined_at is not None and size < standing.declined_at + sizes.window * GROWTH
+    declined = history.declined_at is not None and size < history.declined_at + sizes.window * GROWTH
     return "declined" if declined else "confirm"
 
 
-def _over_the_limit(standing: TriggerHistory, *, answered: bool) -> Decision:
-    if not standing.asks_first:
+def _over_the_limit(history: TriggerHistory, *, answered: bool) -> Decision:
+    if not history.asks_first:
         return "compact"
     if not answered:
         return "choose"
-    return "confirm" if standing.declined_at is None else "declined"
+    return "confirm" if history.declined_at is None else "declined"

@@ -11,7 +11,7 @@ from ..config.head_and_tail import InputGuard
 from ..config.summary_format import USUAL, Shape, step_line
 from ..conversation.clipping import recall_line
 from ..conversation.message_marks import MARK, SUMMARY_KIND, is_summary, marks
-from ..conversation.request import THOUGHTS
+from ..conversation.request import REASONING_BLOCKS
 from ..conversation.tokens import TokenCounter, call_texts, texts_of
 from ..conversation.transcript import message_id
 from ..digest.digest import Facts, digest
@@ -188,7 +188,7 @@ def _why_empty(reply: Reply, finish: str) -> str:
     if reply.content is None:
         return "content_none"
     blocks = reply.content if isinstance(reply.content, list) else []
-    thought = any(isinstance(block, dict) and block.get("type") in THOUGHTS for block in blocks)
+    thought = any(isinstance(block, dict) and block.get("type") in REASONING_BLOCKS for block in blocks)
     return "thinking_only_no_content" if thought else "empty_summary"
 
 

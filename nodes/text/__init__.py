@@ -1,1 +1,1 @@
-"""Plain text and JSON values: quoting, the texts inside a value, identifiers, text that is not prose."""
+"""Functions on plain text and JSON-like values: quoting, nested texts, identifiers, detection of non-prose."""

@@ -1,4 +1,4 @@
-"""What looks like an identifier, and how often its like is needed again."""
+"""Find identifiers in a text, and estimate how likely each is needed later by its shape and its key."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from functools import lru_cache
 
 _TOKEN = re.compile(r"/?[A-Za-z0-9_]+(?:[-./@:#+]+[A-Za-z0-9_]+)*")
 _LONGEST = 120
-"""Characters beyond which a run is a blob (base64, a minified file) and no identifier."""
+"""Longest identifier in characters: anything longer is a blob such as base64 or a minified file."""
 
 _SHORTEST = 3
 
@@ -18,8 +18,8 @@ _EXTENSIONS = (
 _KINDS: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"\d{4}-\d\d-\d\d"), 1.6),  # a date
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.+-]+|\d{1,2}:\d\d(:[\d.]+)?"), 0.1),  # a point in time
-    (re.compile(r"\d{6,}"), 1.0),  # a number that counts nothing: an id
-    (re.compile(r"[\d.,:/+-]+"), 0.7),  # an amount
+    (re.compile(r"\d{6,}"), 1.0),  # six digits or more: an id rather than a quantity
+    (re.compile(r"[\d.,:/+-]+"), 0.7),  # a quantity
     (re.compile(r"[A-Z]{6,}"), 0.15),  # a word in capitals
     (re.compile(r"[A-Z_]+"), 0.9),  # a code
     (re.compile(rf".*/.*|.+\.(?:{_EXTENSIONS})", re.IGNORECASE), 1.2),  # a path or a file
@@ -32,34 +32,40 @@ _TIME_KEYS = frozenset({"at", "time", "timestamp", "created", "updated", "durati
 _WORD = re.compile(r"[A-Za-z][a-z]*")
 _CAPITALS_BEFORE = re.compile(r"(?<![\w-])[A-Z]{2,} \Z")
 _CAPITALS_AFTER = re.compile(r" [A-Z]{2,}(?![\w-])")
-_NEXT = 24
-"""Characters before a word in which the word before it is looked for, and the marks of a heading."""
+_CONTEXT_CHARS = 24
+"""How many characters before a word are searched for the previous word or for heading marks."""
 
 
 def identifiers(text: str) -> list[str]:
-    """Every identifier of a text in order: three characters or more with a digit, a joiner or all capitals."""
+    """Return the identifiers of a text in order.
+
+    An identifier has 3 to 120 characters and contains a digit or a joining mark (such as `-` or `/`), or consists of
+    capital letters only.
+    """
     return [token for token in _TOKEN.findall(text) if _is_identifier(token)]
 
 
 def spans(text: str) -> Iterator[tuple[int, int, str]]:
-    """`(start, end, identifier)` of every identifier of a text, in order."""
+    """Yield `(start, end, identifier)` for every identifier of a text, in order."""
     for found in _TOKEN.finditer(text):
         if _is_identifier(found[0]):
             yield found.start(), found.end(), found[0]
 
 
-def is_shouted(line: str, start: int, end: int) -> bool:
-    """Whether what stands there is a plain word in capitals, beside another one or as a heading."""
+def is_capitalized_word(line: str, start: int, end: int) -> bool:
+    """Whether `line[start:end]` is an ordinary word in capitals: next to another such word, or used as a heading."""
     if not line[start:end].isalpha():
         return False
-    if start <= _NEXT and line[end : end + 1] == ":" and not line[:start].strip(" #*>-"):
+    if start <= _CONTEXT_CHARS and line[end : end + 1] == ":" and not line[:start].strip(" #*>-"):
         return True
-    return bool(_CAPITALS_BEFORE.search(line, max(0, start - _NEXT), start) or _CAPITALS_AFTER.match(line, end))
+    return bool(
+        _CAPITALS_BEFORE.search(line, max(0, start - _CONTEXT_CHARS), start) or _CAPITALS_AFTER.match(line, end)
+    )
 
 
 @lru_cache(maxsize=4_096)
-def numbered(key: str) -> tuple[str, ...]:
-    """The identifiers in a key that hold a digit, and so are no names made of words."""
+def identifiers_with_digit(key: str) -> tuple[str, ...]:
+    """Return the identifiers in a key that contain a digit: they are ids, not field names made of words."""
     return tuple(token for token in identifiers(key) if any(map(str.isdigit, token)))
 
 
@@ -71,20 +77,20 @@ def _is_identifier(token: str) -> bool:
 
 @lru_cache(maxsize=65_536)
 def kind_worth(identifier: str) -> float:
-    """How likely an identifier of this shape is needed again; 1.0 for letters with digits."""
+    """Return how likely an identifier of this shape is needed again, relative to 1.0 for letters with digits."""
     return next((worth for shape, worth in _KINDS if shape.fullmatch(identifier)), _JOINED)
 
 
 @lru_cache(maxsize=4_096)
 def key_worth(key: str) -> float:
-    """How much the key that names a value tells of its use: `*_id` much, `*_at` little; 1.0 for others."""
+    """Return how likely a value under this key is needed again: 2.5 for ids, 0.35 for times, else 1."""
     if is_id_key(key):
         return 2.5
     return 0.35 if _last_word(key) in _TIME_KEYS else 1.0
 
 
 def is_id_key(key: str) -> bool:
-    """Whether a key names an identifier by its last word."""
+    """Whether the last word of a key says that its value is an identifier."""
     return _last_word(key) in _ID_KEYS
 
 

@@ -1,4 +1,4 @@
-"""Text that is no one's account of anything: calls, quoted turns, code, data, error pages, loops."""
+"""Detect text that cannot be a summary: tool calls, quoted transcripts, code, data, error pages, repetition."""
 
 import json
 import re
@@ -45,11 +45,11 @@ _CODE = re.compile(
 
 _WINDOW = 400
 _LOOP = 0.2
-"""Share to which a text compresses: prose to more than a half, a list to more than a quarter, a loop to less."""
+"""A text that compresses to less than this share of its bytes is repetitive (prose: over 0.5, a list: over 0.25)."""
 
 
 def is_call(text: str) -> bool:
-    """Whether a tool call stands in the text as text, or is all of it."""
+    """Whether the text contains a tool call written as text, or consists of one."""
     value = _parsed(text)
     first = value[0] if isinstance(value, list) and value else value
     named = isinstance(first, dict) and "name" in first and not _ARGUMENTS.isdisjoint(first)
@@ -57,7 +57,7 @@ def is_call(text: str) -> bool:
 
 
 def is_transcript(text: str) -> bool:
-    """Whether it is the conversation itself: as it was quoted, or turn by turn."""
+    """Whether the text repeats the conversation: in the tags that quote it, or as a list of labeled turns."""
     lines = [line for line in text.splitlines() if line.strip()]
     turns = [turn for line in lines if (turn := _TURN.match(line))]
     both = len({bool(turn[1]) for turn in turns}) > 1
@@ -65,7 +65,7 @@ def is_transcript(text: str) -> bool:
 
 
 def is_data(text: str) -> bool:
-    """Whether it is only code, JSON, a page of HTML, an error or its trace."""
+    """Whether the text is only code, JSON, an HTML page, an error message or a traceback."""
     if _PAGE.match(text) or _ERROR.fullmatch(text) or isinstance(_parsed(text), dict | list):
         return True
     fenced = _FENCED.fullmatch(text)
@@ -76,8 +76,8 @@ def is_data(text: str) -> bool:
     return len(code) > 1 and sum(map(len, code)) * 5 >= sum(map(len, lines)) * 3
 
 
-def loops(text: str) -> bool:
-    """Whether it says the same again and again, anywhere or as a whole."""
+def is_repetitive(text: str) -> bool:
+    """Whether the whole text, or any window of 400 characters in it, repeats itself."""
     starts = {*range(0, len(text) - _WINDOW, _WINDOW), max(0, len(text) - _WINDOW)}
     return any(map(_is_loop, (text, *(text[start : start + _WINDOW] for start in starts))))
 

@@ -1,31 +1,31 @@
-"""Foreign text as quoted data: one line, no tag, no heading, never longer than said."""
+"""Show text from users and tools as quoted data: on one line, without tags, within a length limit."""
 
 import re
 
 ELLIPSIS = "…"
 
 _QUOTED_CODE = re.compile(r"(`{3,20}|~{3,20}).*?(?:\1|\Z)", re.DOTALL)
-"""A fence and what it holds; the fence's length is bounded, since it is compared at each character that follows."""
+"""A fenced block. The fence's length is bounded because it is compared at every following character."""
 _LINE_END = re.compile(r"\r\n?")
 _QUOTED_LINE = re.compile(r"^[^\S\n]*+>.*$", re.MULTILINE)
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """The text on one line of at most `limit` characters, without control characters and without a `<`.
+    """Return the text on one line of at most `limit` characters, without control characters and without a `<`.
 
-    A line of ours begins with a heading or a dash, and a tag begins with `<`: what has neither a line break
-    nor a `<` can be taken for neither.
+    Headings and list items start a line and tags start with `<`. Text without line breaks and `<` can therefore
+    be mistaken for neither. The limit counts characters before each `<` becomes `&lt;`.
     """
     if limit is not None:
-        text = text[: 4 * limit]  # escaping never shortens by more than white space; a huge text costs nothing
+        text = text[: 4 * limit]  # bound the work on a huge text; only white space shortens it
     flat = " ".join(_UNPRINTABLE.sub(" ", text).split())
     clipped = flat if limit is None else clip(flat, limit)
     return clipped.replace("<", "&lt;")
 
 
 def clip(text: str, limit: int) -> str:
-    """The text, or its beginning up to a word's end and an ellipsis: at most `limit` characters."""
+    """Return the text cut to at most `limit` characters, at the end of a word where possible, with an ellipsis."""
     if len(text) <= limit:
         return text
     head = text[: max(0, limit - 1)]
@@ -34,22 +34,22 @@ def clip(text: str, limit: int) -> str:
 
 
 def quoted(line: str) -> str:
-    """A line between double quotes, with none inside."""
+    """Return a line in double quotes, with double quotes inside it replaced by single ones."""
     return '"' + line.replace('"', "'") + '"'
 
 
-def worded(line: str) -> str:
-    """A name or a value as it is where it is one word, else quoted: where it ends must be plain to see."""
+def quoted_if_spaced(line: str) -> str:
+    """Return a name or value, in quotes if it contains a space, so that a reader sees where it ends."""
     return quoted(line) if " " in line else line
 
 
 def without_quotations(text: str) -> str:
-    """What someone says in their own words: without code fences and quoted lines."""
+    """Return the text without fenced code and without lines quoted by `>`: the author's own words."""
     return _QUOTED_LINE.sub("\n", _QUOTED_CODE.sub("\n", _LINE_END.sub("\n", text)))
 
 
 def between_tags(text: str, name: str, *, ignore_case: bool = False) -> list[str]:
-    """The texts between `<name>` and the next `</name>`, in order; a tag that is never closed holds nothing."""
+    """Return the texts between each `<name>` and the next `</name>`, in order; unclosed tags are ignored."""
     found, begin = list[str](), -1
     for tag in re.finditer(f"<(/?){re.escape(name)}>", text, re.IGNORECASE if ignore_case else 0):
         if not tag[1] and begin < 0:

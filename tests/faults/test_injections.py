@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 
 from langgraph_compaction.nodes.config.summary_format import FRAME
 from langgraph_compaction.nodes.conversation.message_marks import is_summary, marks
-from langgraph_compaction.nodes.digest.model import Entry, unpack
+from langgraph_compaction.nodes.digest.entry import Entry, unpack
 from langgraph_compaction.nodes.summary.summary_message import PINNED, summary_message
 from tests.fakes import ScriptedModel, usage
 from tests.graph.harness import CONFIG, agent, events, ledger, standing, values

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_openai_messages
 
-from langgraph_compaction.nodes.conversation.request import THOUGHTS
+from langgraph_compaction.nodes.conversation.request import REASONING_BLOCKS
 
 
 def to_openai(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ def _said(content: str | list[str | dict[Any, Any]]) -> str | list[str | dict[An
     if isinstance(content, str):
         return content
     # the chat API takes back nothing that a model said to itself
-    return [part for part in content if isinstance(part, str) or part.get("type") not in THOUGHTS] or ""
+    return [part for part in content if isinstance(part, str) or part.get("type") not in REASONING_BLOCKS] or ""
 
 
 def _broken(call: dict[str, Any]) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The selective strategies: pure functions from a conversation to what would leave it."""
+"""Strategies: pure functions from a conversation to choices of the messages to drop and to clip, one file each."""

@@ -1,4 +1,4 @@
-"""`adaptive`: the first strategy that applies, in the order of the task's type."""
+"""`adaptive`: apply the first strategy that drops anything, in an order that depends on the type of the task."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from ..selector import Choice, Demand, Selector
 from .importance import importance
 from .incremental import incremental
 from .key_events import key_events
-from .keywords import ANALYSIS, ANALYSIS_TOOLS, CODE, CODE_TOOLS, Words, said
+from .keywords import ANALYSIS, ANALYSIS_TOOLS, CODE, CODE_TOOLS, Words, searchable_text
 from .sliding_window import sliding_window
 
 PROGRESSIVE: Mapping[Progressive, Callable[[Selector, Demand], Iterator[Choice]]] = {
@@ -26,13 +26,13 @@ PROGRESSIVE: Mapping[Progressive, Callable[[Selector, Demand], Iterator[Choice]]
 }
 
 SHORT_INPUT = 200
-"""Characters under which what a person says is talk."""
+"""A user message with fewer characters counts for the type `conversation`."""
 
 _PART = re.compile(r"[a-z]+|[A-Z][a-z]*")
 
 
 def adaptive(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """One choice at most; where it is not enough, `adaptive_then` says what is tried on the rest."""
+    """Yield at most one choice; if it is not enough, the strategies of `adaptive_then` are tried on the rest."""
     settings = selector.settings
     kind = settings.adaptive_task_type or task_type(selector.view.messages, settings.keyword_languages)
     applying = (
@@ -45,9 +45,10 @@ def adaptive(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def task_type(messages: Sequence[AnyMessage], languages: Sequence[Language] = ("en", "zh")) -> TaskType:
-    """The kind that most messages speak for; `mixed` where several do equally, `unknown` where none does.
+    """Return the type that most messages indicate; `mixed` if several types are equal, `unknown` if there are none.
 
-    A message counts once for a kind: by its calls' names, or by its words where a person or the model says them.
+    A message counts at most once for each type: by the tool names of its calls, or by keywords in the text of a user
+    or of the model.
     """
     counts: dict[TaskType, int] = {
         "code": sum(_is(message, CODE_TOOLS, CODE, languages) for message in messages),
@@ -65,9 +66,9 @@ def _is(message: AnyMessage, tools: Words, words: Words, languages: Sequence[Lan
     if any(tools.within(_parts(name), ["en"]) for _, name in calls_of(message)):
         return True
     speaks = is_real_user(message) or isinstance(message, AIMessage)
-    return speaks and words.within(said(message), languages)
+    return speaks and words.within(searchable_text(message), languages)
 
 
 def _parts(name: str) -> str:
-    """The words of a tool's name apart: `edit_file` and `editFile` have two."""
+    """Return the words of a tool's name separated by spaces: `edit file` for `edit_file` and `editFile`."""
     return " ".join(_PART.findall(name)).lower()

@@ -1,8 +1,8 @@
-"""`faithful`: the newest messages stay as long as they are worth more than what a digest would hold in their place.
+"""`faithful`: keep the newest messages as long as they are worth more than a digest of the same size.
 
-What leaves is worth what its facts, rules, requests and steps are worth that fit into the room beside the tail;
-what stays is worth all of its own, and something for its words. Results that the model waits for stay whole, or
-as the facts in them.
+The strategy compares tails, that is, the newest messages from some index on. The worth of a tail is the worth of all
+its facts, rules, requests and steps and a small worth of its words, plus the worth of the dropped messages' entries
+that fit into the remaining room. Results that the model has not read stay whole, or are replaced by their facts.
 """
 
 import math
@@ -12,44 +12,44 @@ from dataclasses import dataclass, field
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from ...conversation.clipping import clipped_to
+from ...conversation.clipping import with_clipped_text
 from ...conversation.message_marks import earlier_summary, is_summary
 from ...conversation.tokens import texts_of
-from ...digest.digest import Weighed, digest, weighed
-from ...digest.model import Section
-from ..selector import LEAST_PREVIEW, Choice, Demand, Selector
+from ...digest.digest import WeightedEntry, digest, weighted_entries
+from ...digest.entry import Section
+from ..selector import MIN_PREVIEW, Choice, Demand, Selector
 
-_WORDS, _UNREAD = 0.01, 0.02
-"""Worth of a token of the newest message, and of a result that the model waits for, beside that of its facts."""
+_WORD_WORTH, _UNREAD_WORTH = 0.01, 0.02
+"""Worth of each token of the newest message, and of an unread result, in addition to its facts."""
 
-_ROOMY = 0.5
-"""Worth of a token of a result that the model waits for, where a digest of everything would find room."""
+_ROOMY_WORTH = 0.5
+"""Worth of each token of an unread result if a digest of the whole conversation would fit."""
 
-_STANDING = 0.1
-"""What the facts of a message that stays count where a digest of everything would not have chosen them."""
+_UNCHOSEN_FACTOR = 0.1
+"""Factor for entries of messages that stay, if a digest of the whole conversation would not have chosen them."""
 
-_NEAR = 0.15
-"""Share of the aim over which the worth of words falls to a third."""
+_DECAY_SHARE = 0.15
+"""The worth of words falls by the factor e over this share of the aim."""
 
 _TAILS = 24
-"""Tails that are compared, about."""
+"""About how many tails are compared."""
 
 _MARKER = 16
-"""Tokens of a clipped result beside what it shows."""
+"""Tokens of a clipped result's overhead and marker line."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One way to divide the room."""
+    """One way to divide the room between a tail and a digest."""
 
     drop: frozenset[int]
     worth: float
     shown: Mapping[int, int] = field(default_factory=dict[int, int])
-    """Tokens of facts that stand in place of results, by index."""
+    """By index of each result that is replaced by its facts, the tokens of these facts."""
 
 
 def faithful(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Tails by worth, the best first; then what must stay, its fields clipped; at last without even a summary."""
+    """Yield tails by worth, best first; then only what must stay, clipped; at last that without a summary."""
     for plan in sorted(_plans(selector, demand), key=lambda plan: -plan.worth):
         clip = {index: _extracted(selector, index, tokens) for index, tokens in plan.shown.items()}
         yield Choice(drop=plan.drop, clip=clip, summary=demand.least)
@@ -62,7 +62,7 @@ def faithful(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def _plans(selector: Selector, demand: Demand) -> Iterator[Plan]:
-    """Every place where a tail may begin; where results are waited for, with them whole and as their facts."""
+    """Yield plans for each start of a tail: one keeps unread results whole, another only their facts."""
     view, found = selector.view, _weighed(selector)
     waiting = [i for i in view.unseen if isinstance(view.messages[i], ToolMessage) and i not in selector.pinned]
     silent = frozenset(i for i, m in enumerate(view.messages) if isinstance(m, AIMessage) and not texts_of(m))
@@ -74,7 +74,7 @@ def _plans(selector: Selector, demand: Demand) -> Iterator[Plan]:
 
 
 def _starts(selector: Selector, demand: Demand) -> Iterator[int]:
-    """Where a tail may begin, never inside a block: from none to what fills the aim, in steps of tokens."""
+    """Yield the starts of tails, never inside a block, from an empty tail to one that fills the aim."""
     view, count = selector.view, selector.meter.counter.message
     inside = {i for block in view.blocks for i in range(block.start + 1, block.end + 1)}
     yield len(view.messages)
@@ -88,23 +88,23 @@ def _starts(selector: Selector, demand: Demand) -> Iterator[int]:
             last = kept
 
 
-def _weighed(selector: Selector) -> list[tuple[int, Weighed]]:
-    """What a digest of everything would choose from, with the index of its message; -1 for an earlier digest's."""
+def _weighed(selector: Selector) -> list[tuple[int, WeightedEntry]]:
+    """Return (index of its message, entry) for each entry a digest could choose; -1 if from an earlier digest."""
     messages = selector.view.messages
     earlier = earlier_summary([message for message in messages if is_summary(message)])
     place = [index for index, message in enumerate(messages) if not is_summary(message)]
-    found = weighed([messages[index] for index in place], previous=earlier.record or earlier.facts)
+    found = weighted_entries([messages[index] for index in place], previous=earlier.record or earlier.facts)
     return [(place[entry.at] if entry.at >= 0 else -1, entry) for entry in found]
 
 
 def _plan(
     selector: Selector,
     demand: Demand,
-    found: Sequence[tuple[int, Weighed]],
+    found: Sequence[tuple[int, WeightedEntry]],
     drop: frozenset[int],
     extracted: Sequence[int],
 ) -> Plan:
-    """What a conversation without `drop` is worth, with the facts of the results in `extracted` in their place."""
+    """Return the plan that drops `drop` and replaces the results in `extracted` by their facts, with its worth."""
     messages, count = selector.view.messages, selector.meter.counter.message
     saved = sum(count(messages[index]) - _MARKER for index in extracted)
     room = selector.meter.unscaled(demand.aim - demand.least - selector.tokens(drop, {})) + saved
@@ -117,33 +117,33 @@ def _plan(
         shown[at] += entry.cost
     least = _marginal(found, selector.meter.unscaled(demand.aim - demand.least))
     stays = [entry for at, entry in found if at not in gone]
-    worth = sum(entry.worth * entry.cost * (1.0 if entry.worth >= least else _STANDING) for entry in stays)
+    worth = sum(entry.worth * entry.cost * (1.0 if entry.worth >= least else _UNCHOSEN_FACTOR) for entry in stays)
     worth += sum(entry.worth * entry.cost for _, entry in chosen)
-    worth += _words(selector, gone, demand.aim, _UNREAD if least else _ROOMY)
-    return Plan(drop, worth, {index: max(LEAST_PREVIEW, shown[index]) for index in extracted})
+    worth += _words_worth(selector, gone, demand.aim, _UNREAD_WORTH if least else _ROOMY_WORTH)
+    return Plan(drop, worth, {index: max(MIN_PREVIEW, shown[index]) for index in extracted})
 
 
-def _words(selector: Selector, gone: Collection[int], aim: int, unread: float) -> float:
-    """What the words of the messages that stay are worth beside their facts: the less, the more stands behind."""
+def _words_worth(selector: Selector, gone: Collection[int], aim: int, unread: float) -> float:
+    """Return the worth of the kept messages' words; it decreases with the number of tokens after them."""
     view, behind, worth = selector.view, 0, 0.0
     for index in range(len(view.messages) - 1, -1, -1):
         if index not in gone and index not in view.header:
             size = selector.meter.counter.message(view.messages[index])
-            each = unread if index in view.unseen else _WORDS * math.exp(-behind / (_NEAR * aim))
+            each = unread if index in view.unseen else _WORD_WORTH * math.exp(-behind / (_DECAY_SHARE * aim))
             worth += each * size
             behind += size
     return worth
 
 
-def _marginal(found: Sequence[tuple[int, Weighed]], room: int) -> float:
-    """Worth of the last that a digest of everything would choose for so many tokens; 0 where it takes all."""
+def _marginal(found: Sequence[tuple[int, WeightedEntry]], room: int) -> float:
+    """Return the lowest worth among the entries that a digest of `room` tokens would choose; 0 if it chooses all."""
     chosen = _packed(found, room)
     return chosen[-1][1].worth if chosen and len(chosen) < len(found) else 0.0
 
 
-def _packed(entries: Sequence[tuple[int, Weighed]], room: int) -> list[tuple[int, Weighed]]:
-    """The entries that fit, those first whose tokens are worth most."""
-    chosen: list[tuple[int, Weighed]] = []
+def _packed(entries: Sequence[tuple[int, WeightedEntry]], room: int) -> list[tuple[int, WeightedEntry]]:
+    """Return the entries that fit into `room` tokens, chosen by worth per token."""
+    chosen: list[tuple[int, WeightedEntry]] = []
     for placed in sorted(entries, key=lambda placed: -placed[1].worth):
         if placed[1].cost <= room:
             chosen.append(placed)
@@ -152,7 +152,7 @@ def _packed(entries: Sequence[tuple[int, Weighed]], room: int) -> list[tuple[int
 
 
 def _extracted(selector: Selector, index: int, tokens: int) -> AnyMessage:
-    """A result with its facts in place of its text: itself, where it is no longer than that."""
+    """Return a result with its facts in place of its text; itself if it is not longer than they are."""
     view, counter = selector.view, selector.meter.counter
     message = view.messages[index]
     if not isinstance(message, ToolMessage) or counter.message(message) <= tokens + _MARKER:
@@ -161,4 +161,4 @@ def _extracted(selector: Selector, index: int, tokens: int) -> AnyMessage:
     call = view.messages[view.block_of[index].start]
     made = digest([message], budget=tokens, counter=counter, sections=only, beside=[call])
     lines = [line.removeprefix("- ") for line in made.text.splitlines()[1:]]
-    return clipped_to(message, "\n".join(lines), counter, recall=selector.settings.recall)
+    return with_clipped_text(message, "\n".join(lines), counter, recall=selector.settings.recall)

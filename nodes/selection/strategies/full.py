@@ -1,4 +1,4 @@
-"""`full`: the whole conversation leaves for one summary; what must stay stays."""
+"""`full`: replace the whole conversation by one summary, except messages that must stay."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from ..selector import Choice, Demand, Selector
 
 
 def full(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Everything; where that does not fit, with the fields of what must stay clipped."""
+    """Yield a choice that drops all messages; then one that also clips the messages that must stay."""
     everything = frozenset(range(len(selector.view.messages)))
     yield Choice(drop=everything, summarize=True)
     drop = everything - selector.untouchable

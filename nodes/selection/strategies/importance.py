@@ -1,4 +1,4 @@
-"""`importance`: what matters stays word for word, the rest becomes a summary."""
+"""`importance`: score each message; keep the important ones verbatim and summarize the others."""
 
 from collections.abc import Iterator, Mapping
 from typing import cast
@@ -8,44 +8,44 @@ from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMe
 from ...config.settings import CompactionSettings
 from ...conversation.message_marks import is_real_user, is_summary
 from ..selector import Choice, Demand, Selector
-from .keywords import CALLING, DONE, KEYWORDS, TROUBLE, WEIGHTY, Words, said
+from .keywords import CALLING, DONE, EMPHASIS, FAILURE, KEYWORDS, Words, searchable_text
 
-FEWEST = 10
-"""Messages under which nothing is chosen among them."""
-MOST = 10.0
+MIN_MESSAGES = 10
+"""Conversations with fewer messages are left alone."""
+MAX_SCORE = 10.0
 """The highest score."""
 
 USER, ASSISTANT, SYSTEM = 5.0, 2.0, 1.0
 KEYWORD = 0.5
-"""Points of each different keyword."""
-FEATURES: Mapping[Words, float] = {CALLING: 2.0, TROUBLE: 2.0, DONE: 1.5, WEIGHTY: 3.0}
-"""Points of a message that has one of these words."""
+"""Points for each different keyword."""
+FEATURES: Mapping[Words, float] = {CALLING: 2.0, FAILURE: 2.0, DONE: 1.5, EMPHASIS: 3.0}
+"""Points for a message that contains at least one of these words."""
 SHORT, TOO_SHORT = 50, 0.5
-"""Characters under which a message loses points, and how many."""
+"""A message with fewer characters loses points; how many points."""
 
 
 def importance(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
-    """Keep what scores `importance_score_threshold` or more, and the newest of the others."""
+    """Keep messages with a score of `importance_score_threshold` or more, and the newest of the others."""
     settings = selector.settings
     scores = _scores(selector)
     low = [index for index, points in scores.items() if points < settings.importance_score_threshold]
-    yield from leaving(selector, low, keep=settings.importance_keep_low)
+    yield from drop_unimportant(selector, low, keep=settings.importance_keep_low)
 
 
-def leaving(selector: Selector, others: list[int], *, keep: int) -> Iterator[Choice]:
-    """The choice that drops all of these but the newest `keep`; earlier summaries are absorbed with them.
+def drop_unimportant(selector: Selector, others: list[int], *, keep: int) -> Iterator[Choice]:
+    """Yield the choice that drops these messages except the newest `keep`, and earlier summaries with them.
 
-    None in a short conversation, or where nothing leaves.
+    Yields nothing for a short conversation, or if no message would leave.
     """
     messages = selector.view.messages
     own = [index for index in others if not is_summary(messages[index])]
     drop = frozenset(own[: max(0, len(own) - keep)])
-    if len(selector.spoken) >= FEWEST and drop:
+    if len(selector.spoken) >= MIN_MESSAGES and drop:
         yield Choice(drop=drop | {i for i in selector.spoken if is_summary(messages[i])}, summarize=True)
 
 
 def _scores(selector: Selector) -> dict[int, float]:
-    """By index the score of each message but system messages; all of a tool block have the best score in it."""
+    """Map each index to its message's score, except system messages; a tool block has its highest score."""
     view = selector.view
     own = {index: score(view.messages[index], selector.settings) for index in selector.spoken}
     best = {block.start: max(own[index] for index in block.indexes) for block in view.blocks}
@@ -55,16 +55,16 @@ def _scores(selector: Selector) -> dict[int, float]:
 
 
 def score(message: AnyMessage, settings: CompactionSettings) -> float:
-    """How much a message matters, from 0 to 10."""
-    text, languages = said(message), settings.keyword_languages
+    """Return the importance of a message, from 0 to 10."""
+    text, languages = searchable_text(message), settings.keyword_languages
     points = _base(message, settings) + KEYWORD * KEYWORDS.count(text, languages)
     points += sum(worth for words, worth in FEATURES.items() if words.within(text, languages))
     points -= TOO_SHORT if len(message.text) < SHORT else 0
-    return min(MOST, max(0.0, points))
+    return min(MAX_SCORE, max(0.0, points))
 
 
 def _base(message: AnyMessage, settings: CompactionSettings) -> float:
-    """What a message starts from by its author; a meta message is nobody's."""
+    """Return the points for the message's author; 0 for a meta message."""
     if is_real_user(message):
         return USER
     roles: Mapping[type, float] = {

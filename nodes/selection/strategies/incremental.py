@@ -1,4 +1,4 @@
-"""`incremental`: the last chunk stays, each earlier one is summarized by itself."""
+"""`incremental`: keep the last chunk of the conversation and summarize each earlier chunk separately."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -7,9 +7,9 @@ from ..selector import Choice, Demand, Selector
 
 
 def incremental(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
-    """Chunks of `incremental_summary_chunk_size`; none where there are not more than two of them.
+    """Yield one choice with chunks of `incremental_summary_chunk_size`; nothing for up to two chunks.
 
-    Counted from the end the last chunk is a full one; from the start it may be a single turn.
+    Chunks counted from the end leave a full last chunk; counted from the start they may leave a single turn in it.
     """
     settings, units = selector.settings, _units(selector)
     size = settings.incremental_summary_chunk_size
@@ -22,7 +22,7 @@ def incremental(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa
 
 
 def _units(selector: Selector) -> list[list[int]]:
-    """What a chunk counts: messages, or turns; what stands before the first user message belongs to the first."""
+    """Return a chunk's units: messages, or turns. The first turn includes messages before the first user message."""
     if selector.settings.incremental_chunk_unit == "message":
         return [[index] for index in selector.spoken]
     starts, units = frozenset(selector.view.round_starts[1:]), list[list[int]]()

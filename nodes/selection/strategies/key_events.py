@@ -1,4 +1,4 @@
-"""`key_events`: key events stay word for word, the rest becomes a summary."""
+"""`key_events`: keep messages about key events verbatim and summarize the others."""
 
 from collections.abc import Iterator
 
@@ -8,29 +8,29 @@ from ...config.settings import CompactionSettings
 from ...conversation.message_marks import is_real_user
 from ...conversation.transcript import calls_of
 from ..selector import Choice, Demand, Selector
-from .importance import leaving
-from .keywords import CALLING, DECISION, EXECUTION, PROBLEM, STARTED_OR_DONE, USERS_MARK, said
+from .importance import drop_unimportant
+from .keywords import CALLING, DECISION, EXECUTION, PROBLEM, STARTED_OR_DONE, USERS_MARK, searchable_text
 
-TELLING = (STARTED_OR_DONE, PROBLEM, CALLING, EXECUTION, USERS_MARK)
-"""Words of which one makes a message a key event."""
-LONG = 100
-"""Characters above which a message with a word of decision is one."""
+EVENT_WORDS = (STARTED_OR_DONE, PROBLEM, CALLING, EXECUTION, USERS_MARK)
+"""A message that contains one of these words is a key event."""
+LONG_MESSAGE = 100
+"""A longer message (in characters) that contains a word for a decision is a key event."""
 
 
 def key_events(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
-    """Keep what a person said, calls, troubles, decisions and completions, and the newest of the others."""
+    """Keep user messages, calls, problems, decisions and completions, and the newest of the others."""
     messages, settings = selector.view.messages, selector.settings
     key = {index for index in selector.spoken if is_key(messages[index], settings)}
     whole = {i for index in key if (block := selector.view.block_of.get(index)) for i in block.indexes}
     others = [index for index in selector.spoken if index not in key | whole]
-    yield from leaving(selector, others, keep=settings.key_events_keep_other)
+    yield from drop_unimportant(selector, others, keep=settings.key_events_keep_other)
 
 
 def is_key(message: AnyMessage, settings: CompactionSettings) -> bool:
-    """Whether a message tells of something that happened."""
+    """Whether a message is a key event."""
     if is_real_user(message) or calls_of(message):
         return True
-    text, languages = said(message), settings.keyword_languages
-    if any(words.within(text, languages) for words in TELLING):
+    text, languages = searchable_text(message), settings.keyword_languages
+    if any(words.within(text, languages) for words in EVENT_WORDS):
         return True
-    return len(message.text) > LONG and DECISION.within(text, languages)
+    return len(message.text) > LONG_MESSAGE and DECISION.within(text, languages)

@@ -1,6 +1,6 @@
-"""Words that tell messages apart, in English and Chinese, and how they are found.
+"""Keywords in English and Chinese by which strategies classify messages, and the search for them.
 
-Words stand apart by blanks; the forms of one word by `|`. Words in Latin letters count as whole words only.
+In a list, words are separated by spaces and the forms of one word by `|`. English words match whole words only.
 """
 
 import re
@@ -15,26 +15,26 @@ from ...config.prompts import Language
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """The words of one meaning."""
+    """A list of keywords for one topic."""
 
     signs: str = ""
-    """In every language, and inside other words too."""
+    """Signs that are searched for in every language, inside other words too."""
     en: str = ""
     zh: str = ""
 
     def count(self, text: str, languages: Sequence[Language]) -> int:
-        """How many different words stand in a text in lower case."""
+        """Return how many different words a lower-case text contains; forms of one word count once."""
         pattern, word_of = _compiled(self, frozenset(languages))
         return len({word_of[found] for found in pattern.findall(text)})
 
     def within(self, text: str, languages: Sequence[Language]) -> bool:
-        """Whether one of them stands there."""
+        """Whether a lower-case text contains one of the words."""
         return bool(_compiled(self, frozenset(languages))[0].search(text))
 
 
 @cache
 def _compiled(words: Words, languages: frozenset[Language]) -> tuple[re.Pattern[str], Mapping[str, int]]:
-    """A pattern of all forms, and for each form the number of its word."""
+    """Return a pattern that matches all forms, and a map from each form to the number of its word."""
     english = words.en if "en" in languages else ""
     chinese = words.zh if "zh" in languages else ""
     entries = [entry.split("|") for entry in f"{words.signs} {english} {chinese}".lower().split()]
@@ -54,11 +54,11 @@ _AUTHORS: Mapping[str, type[BaseMessage]] = {
     "!!!summary!!!": AIMessage,
     "!!!complete!!!": AIMessage,
 }
-"""Who may say a marker: in anybody else's text it is none."""
+"""The message type in which a marker counts; it is ignored in messages of other types."""
 
 
-def said(message: AnyMessage) -> str:
-    """A message's text in lower case, without the markers that its author has no say in."""
+def searchable_text(message: AnyMessage) -> str:
+    """Return a message's text in lower case, without markers that do not count in messages of its type."""
     text = message.text.lower()
     for marker, author in _AUTHORS.items():
         if not isinstance(message, author):
@@ -74,19 +74,19 @@ KEYWORDS = Words(
     "decision|decisions|decided plan|plans problem|problems|issue|issues solve|solves|solved|resolved "
     "critical|crucial important must attention|careful warning|warnings",
 )
-"""Each different one makes a message more important."""
+"""Each different keyword in a message makes it more important."""
 
 CALLING = Words(signs="tool_call")
-"""A call written out in text."""
+"""A tool call written as text."""
 
-TROUBLE = Words(
+FAILURE = Words(
     zh="bug 错误 失败 异常 修复",
     en="bug|bugs error|errors fail|fails|failed|failing|failure|failures exception|exceptions fix|fixes|fixed|fixing",
 )
 DONE = Words(
     signs="!!!complete!!!", zh="完成 成功", en="complete|completed|finished success|successful|successfully|succeeded"
 )
-WEIGHTY = Words(signs=PIN, zh="重要 关键 必须", en="important critical|crucial must")
+EMPHASIS = Words(signs=PIN, zh="重要 关键 必须", en="important critical|crucial must")
 
 STARTED_OR_DONE = Words(
     signs="!!!complete!!! !!!summary!!!",
@@ -115,6 +115,6 @@ ANALYSIS = Words(
 CODE_TOOLS = Words(
     en="edit write patch code git bash shell terminal script execute exec python compile replace insert"
 )
-"""Words of the names of tools that work on code."""
+"""Words in the names of tools that work on code."""
 ANALYSIS_TOOLS = Words(en="search rg fd grep find query retrieve lookup fetch browse list")
-"""Words of the names of tools that look something up."""
+"""Words in the names of tools that search or read data."""

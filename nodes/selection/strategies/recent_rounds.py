@@ -7,9 +7,9 @@ from .tool_blocks import shrunk
 
 
 def recent_rounds(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """So many rounds, and fewer while what is left would not leave some room; at last less of the newest.
+    """Yield choices that keep `recent_rounds_keep` rounds, then fewer rounds, then only parts of the newest round.
 
-    The round of an unanswered input is not one of them: it stays beside them.
+    The round of an unanswered user message is kept in addition.
     """
     for start in _starts(selector):
         floor = sum(index >= start for index in selector.view.round_starts)
@@ -18,7 +18,7 @@ def recent_rounds(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def _starts(selector: Selector) -> Iterator[int]:
-    """Where the part that stays begins, from the most to the least that is kept; never after the newest input."""
+    """Yield the index from which messages are kept, most kept messages first; never after the newest user message."""
     view, settings = selector.view, selector.settings
     if settings.recent_rounds_as == "message_pairs":
         answered = [index for index in selector.spoken if index != view.pending_user]

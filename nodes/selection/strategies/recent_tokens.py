@@ -1,4 +1,4 @@
-"""`recent_tokens`: keep so many tokens of newest messages, cut never at a tool's result."""
+"""`recent_tokens`: keep a number of tokens of the newest messages; the kept part never begins with a tool result."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from .tool_blocks import shrunk
 
 
 def recent_tokens(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """So many tokens, or what the aim leaves of a small window; where that does not fit, without what goes beyond."""
+    """Yield choices that keep about `recent_tokens_keep` tokens (fewer in a small window), then half of them."""
     everything = frozenset(range(len(selector.view.messages)))
     room = demand.aim - demand.summary - selector.tokens(everything - selector.view.header, {})
     keep = min(selector.settings.recent_tokens_keep, room)
@@ -24,7 +24,7 @@ def recent_tokens(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def _reached(selector: Selector, tokens: int) -> int:
-    """The message with which the newest ones reach so many tokens; the first, where all are fewer."""
+    """Return the index from which the newest messages reach this many tokens; 0 if all have fewer."""
     messages, count = selector.view.messages, selector.meter.counter.message
     at = len(messages)
     while at and tokens > 0:
@@ -34,6 +34,6 @@ def _reached(selector: Selector, tokens: int) -> int:
 
 
 def _cut(selector: Selector, at: int) -> int:
-    """The first message from there on that may begin what stays: no tool's result; their number, where none may."""
+    """Return the first index from `at` on that is not a tool result; the number of messages if there is none."""
     messages = selector.view.messages
     return next((i for i in range(at, len(messages)) if not isinstance(messages[i], ToolMessage)), len(messages))

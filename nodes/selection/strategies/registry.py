@@ -1,4 +1,4 @@
-"""Strategies by name: those that come with the package, beside an application's own."""
+"""Strategies by name: the package's and an application's own."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -18,9 +18,9 @@ from .tool_blocks import tool_blocks
 from .typed_rules import typed_rules
 
 Strategy = Callable[[Selector, Demand], Iterable[Choice]]
-"""Looks at a conversation and yields choices, from the one that keeps most to the one that keeps least.
+"""A function from a conversation to choices, the one that keeps most messages first; no choices if it does not apply.
 
-None at all where it does not apply. Pure: no model, no clock, no I/O.
+It must be pure: no model, no clock, no I/O.
 """
 
 BUILT_IN: Mapping[str, Strategy] = {
@@ -36,11 +36,11 @@ BUILT_IN: Mapping[str, Strategy] = {
     "full": full,
     "faithful": faithful,
 }
-"""The strategies that settings may name without anything given to a builder."""
+"""The package's strategies, which settings may always name."""
 
 
 def with_own(own: Mapping[str, Strategy] | None) -> dict[str, Strategy]:
-    """The package's strategies and an application's own; raises `SettingsError` for a name that is taken."""
+    """Return the package's and an application's own strategies; raise `SettingsError` for a name that is in use."""
     taken = sorted(BUILT_IN.keys() & (own or {}).keys())
     if taken:
         raise SettingsError(f"strategies: the package has a strategy {taken[0]!r} already; give yours another name")
@@ -48,7 +48,7 @@ def with_own(own: Mapping[str, Strategy] | None) -> dict[str, Strategy]:
 
 
 def check_named(names: Iterable[str], known: Mapping[str, Strategy]) -> None:
-    """Raise `SettingsError` for a name that is no strategy, with the nearest one that is."""
+    """Raise `SettingsError` for a name that is not a known strategy; the message suggests the nearest one."""
     for name in names:
         if name not in known:
             raise SettingsError(f"there is no strategy {name!r}: {hint(name, known)}")

@@ -1,4 +1,4 @@
-"""`sliding_window`: the newest messages stay, the earlier ones become a summary."""
+"""`sliding_window`: keep the newest messages and summarize the earlier ones."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ from ..selector import Choice, Demand, Selector
 
 
 def sliding_window(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
-    """Keep the newest `sliding_window_size`; none where there are not more than twice as many.
+    """Keep the newest `sliding_window_size` messages; yield nothing if there are not more than twice as many.
 
-    Blocks at the edge stay whole, as every choice leaves them.
+    A tool block at the edge of the window stays whole.
     """
     spoken, size = selector.spoken, selector.settings.sliding_window_size
     if len(spoken) > 2 * size:
@@ -21,9 +21,9 @@ def sliding_window(selector: Selector, demand: Demand) -> Iterator[Choice]:  # n
 
 
 def _by_author(selector: Selector, size: int) -> frozenset[int]:
-    """The newest of the model and of all others apart: of an odd number one more of the model's, so 5 and 4 of nine.
+    """Return the newest messages of the model and, separately, of all other authors: 5 and 4 for a size of 9.
 
-    An earlier summary is nobody's: it is absorbed.
+    Earlier summaries are not kept, because the new summary absorbs them.
     """
     messages = selector.view.messages
     own = [index for index in selector.spoken if isinstance(messages[index], AIMessage)]

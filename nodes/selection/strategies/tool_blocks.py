@@ -1,7 +1,7 @@
-"""`tool_blocks`: keep the newest tool blocks and rounds, clip what they hold.
+"""`tool_blocks`: keep the newest tool blocks and the dialogue of the newest rounds, and clip the blocks' fields.
 
-The strictest promise is tried first and given up last: five blocks and twelve rounds, then fewer blocks, then
-shorter fields, and only then fewer rounds.
+The plan that keeps most is tried first (by default five blocks and twelve rounds), then fewer blocks, then shorter
+fields, and at last fewer rounds.
 """
 
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ from ..selector import Choice, Demand, Selector
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to keep: rounds, older messages of each type, tool blocks, tokens a field."""
+    """How much to keep: rounds, older messages of each type, tool blocks, and whether fields are cut to fit."""
 
     floor: int
     beyond: int
     blocks: int
     tight: bool = False
     spare: bool = False
-    """Results and skills that the model has not read yet stay whole."""
+    """Whether results and skills that the model has not read yet stay whole."""
 
 
 def plans(settings: CompactionSettings) -> Iterator[Plan]:
-    """Every plan from the most to the least generous; the floor yields by halves (12, 6, 3, 1)."""
+    """Yield every plan, the one that keeps most first; the number of rounds is halved each time (12, 6, 3, 1)."""
     spare = settings.tool_blocks_keep_unread
     if settings.summary_scope == "all":
         yield from dict.fromkeys((Plan(0, 0, 0, spare=spare), Plan(0, 0, 0), Plan(0, 0, 0, tight=True)))
@@ -48,14 +48,14 @@ def plans(settings: CompactionSettings) -> Iterator[Plan]:
 
 
 def tool_blocks(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Every plan as a choice; enough is what leaves some room, and below the full floor what reaches the aim."""
+    """Yield each plan's choice. With fewer rounds than the setting says, a choice must reach the aim to be enough."""
     full = selector.settings.dialogue_rounds_keep_min
     for plan in plans(selector.settings):
         yield planned(selector, plan, demand, enough=demand.roomy if plan.floor >= full else demand.aim)
 
 
 def planned(selector: Selector, plan: Plan, demand: Demand, *, enough: int | None = None) -> Choice:
-    """What one plan takes away."""
+    """Return the choice of one plan."""
     chosen, keep = selector.settings, keeps(selector, plan)
     drop = frozenset(range(len(selector.view.messages))) - keep
     within = keep - selector.view.unseen if plan.spare else keep
@@ -68,7 +68,7 @@ def planned(selector: Selector, plan: Plan, demand: Demand, *, enough: int | Non
 
 
 def keeps(selector: Selector, plan: Plan) -> frozenset[int]:
-    """Indexes that a plan keeps: always whole blocks, never a result without its call."""
+    """Return the indexes that a plan keeps; tool blocks are kept whole."""
     blocks = selector.view.blocks[-plan.blocks :] if plan.blocks else ()
     in_blocks = {index for block in blocks for index in block.indexes}
     skills = {i for i in unread(selector.view) if plan.spare and is_skill(selector.view.messages[i])}
@@ -76,7 +76,7 @@ def keeps(selector: Selector, plan: Plan) -> frozenset[int]:
 
 
 def _beyond(selector: Selector, plan: Plan) -> frozenset[int]:
-    """The `beyond` newest user and assistant messages that stand before the floor."""
+    """Return the newest `plan.beyond` user messages and as many answers before the kept rounds."""
     if not plan.beyond:
         return frozenset()
     messages, inside = selector.view.messages, selector.rounds(plan.floor)
@@ -87,7 +87,10 @@ def _beyond(selector: Selector, plan: Plan) -> frozenset[int]:
 
 
 def shrunk(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """The newest round with fewer blocks and shorter fields; at last nothing but what must stay."""
+    """Yield choices that keep the newest round with ever fewer blocks and shorter fields, then only what must stay.
+
+    Strategies that keep a tail use them if even the newest round does not fit whole.
+    """
     blocks = selector.settings.tool_blocks_keep_recent
     fewer = [Plan(1, 0, kept) for kept in dict.fromkeys((blocks, min(2, blocks), min(1, blocks)))]
     for plan in (*fewer, Plan(1, 0, min(1, blocks), tight=True), Plan(0, 0, 0, tight=True)):

@@ -1,4 +1,4 @@
-"""`typed_rules`: a rule for each type of message, from the lowest priority to the highest."""
+"""`typed_rules`: apply a rule to each type of message, in order of priority, lowest first."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ NO_RULE = TypeRule(action="none")
 
 
 def typed_rules(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
-    """One choice after each type: what the rules so far take away. The first that fits is enough."""
+    """Yield a choice after each type, with all that the rules so far drop. The first choice that fits is enough."""
     kinds = [item_type(message) for message in selector.view.messages]
     unseen, gone = unread(selector.view), frozenset[int]()
     for kind in sorted(PRIORITIES, key=lambda name: PRIORITIES[name]):
@@ -22,7 +22,7 @@ def typed_rules(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa
 
 
 def _leaving(indexes: list[int], rule: TypeRule) -> frozenset[int]:
-    """What a rule takes of the items of its type: all, all but the newest, or none."""
+    """Return the indexes of its type that a rule drops: all, all but the newest, or none."""
     if rule.action == "none":
         return frozenset()
     keep = rule.keep_recent if rule.action == "truncate" else 0
@@ -30,6 +30,6 @@ def _leaving(indexes: list[int], rule: TypeRule) -> frozenset[int]:
 
 
 def _with_calls(selector: Selector, gone: frozenset[int]) -> frozenset[int]:
-    """With the calls that they answer; a block of which one result stays is then left whole."""
+    """Return the dropped indexes with the calls they answer; a block with a result that stays is kept whole later."""
     block_of = selector.view.block_of
     return gone | {block_of[index].start for index in gone if index in block_of}

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from langgraph_compaction.nodes.conversation.request import render
-from langgraph_compaction.nodes.conversation.sizes import Meter, calibrated
+from langgraph_compaction.nodes.conversation.sizes import Meter, calibration_factor
 from langgraph_compaction.nodes.conversation.tokens import TextCounter, messages_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from tests.histories import asks, histories, numbered, result, user
@@ -38,4 +38,9 @@ def test_an_interrupted_call_weighs_its_stand_in() -> None:
 
 def test_a_provider_is_never_thought_to_count_less_than_we_do() -> None:
     """The factor learnt from its report stays within 1 and 3."""
-    assert [calibrated(*figures) for figures in ((122, 100), (50, 100), (900, 100), (5, 0))] == [1.22, 1.0, 3.0, 1.0]
+    assert [calibration_factor(*figures) for figures in ((122, 100), (50, 100), (900, 100), (5, 0))] == [
+        1.22,
+        1.0,
+        3.0,
+        1.0,
+    ]

@@ -43,8 +43,8 @@ def test_the_request_is_healed(case: str) -> None:
     sent = render(messages)
     places = {message.id: place for place, message in enumerate(messages)}
     assert [places.get(m.id) for m in sent] == [None if isinstance(e, str) else e for e in expected]
-    stand_ins = [m for m in sent if m.id is None]
-    assert [(m.tool_call_id, m.content, m.status) for m in stand_ins if isinstance(m, ToolMessage)] == [
+    placeholder_results = [m for m in sent if m.id is None]
+    assert [(m.tool_call_id, m.content, m.status) for m in placeholder_results if isinstance(m, ToolMessage)] == [
         (e, NO_RESULT, "error") for e in expected if isinstance(e, str)
     ]
     check_request(sent)

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
 from langgraph_compaction.nodes.conversation.request import render
-from langgraph_compaction.nodes.conversation.sizes import Meter, calibrated
+from langgraph_compaction.nodes.conversation.sizes import Meter, calibration_factor
 from langgraph_compaction.nodes.conversation.tokens import (
     MEDIA_TOKENS,
     TokenCounter,
@@ -202,7 +202,7 @@ def test_a_meter_measures_what_is_rendered() -> None:
 )
 def test_calibration_stays_within_bounds(reported: int, counted: int, scale: float) -> None:
     """A report below our count never makes requests larger, and one slip never shrinks them without end."""
-    assert calibrated(reported, counted) == scale
+    assert calibration_factor(reported, counted) == scale
 
 
 def test_an_image_of_a_result_counts_like_any_other() -> None:

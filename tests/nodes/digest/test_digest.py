@@ -15,7 +15,7 @@ from langgraph_compaction.graph.lab.evaluation.survival import cut, holds
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter, total
 from langgraph_compaction.nodes.digest.digest import Digest, digest
-from langgraph_compaction.nodes.digest.model import record_bytes, record_limit
+from langgraph_compaction.nodes.digest.entry import record_bytes, record_limit
 from tests.histories import asks, histories, meta, result, tool_blocks
 from tests.shared_data import shared_data
 

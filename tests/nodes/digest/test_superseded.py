@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.digest.digest import Digest, digest
-from langgraph_compaction.nodes.digest.facts import MARK
+from langgraph_compaction.nodes.digest.facts import SUPERSEDED
 from tests.histories import asks, result
 
 COUNTER = tiktoken_counter()
@@ -30,11 +30,11 @@ def test_what_was_read_again_with_another_value_is_marked() -> None:
     first = read("a", "AB12CD", cabin="economy", flights=[{"flight_number": "HAT1", "date": "2024-05-01"}])
     then = read("b", "AB12CD", cabin="business", flights=[{"flight_number": "HAT9", "date": "2024-05-01"}])
     text = digested(HumanMessage("Upgrade it."), *first, *then).text
-    assert f"cabin economy{MARK}" in text
-    assert f"flight_number HAT1{MARK}" in text
-    assert f"cabin business{MARK}" not in text
-    assert f"2024-05-01{MARK}" not in text
-    assert f"AB12CD{MARK}" not in text
+    assert f"cabin economy{SUPERSEDED}" in text
+    assert f"flight_number HAT1{SUPERSEDED}" in text
+    assert f"cabin business{SUPERSEDED}" not in text
+    assert f"2024-05-01{SUPERSEDED}" not in text
+    assert f"AB12CD{SUPERSEDED}" not in text
 
 
 def test_an_earlier_digest_is_corrected_too() -> None:
@@ -42,16 +42,16 @@ def test_an_earlier_digest_is_corrected_too() -> None:
     earlier = digested(HumanMessage("Upgrade it."), *read("a", "AB12CD", cabin="economy"))
     second = digested(*read("b", "AB12CD", cabin="business"), previous=earlier)
     third = digested(*read("c", "AB12CD", cabin="first"), previous=second)
-    assert f"cabin economy{MARK}" in second.text
-    assert f"cabin business{MARK}" not in second.text
-    assert f"cabin business{MARK}" in third.text
-    assert MARK * 2 not in third.text
+    assert f"cabin economy{SUPERSEDED}" in second.text
+    assert f"cabin business{SUPERSEDED}" not in second.text
+    assert f"cabin business{SUPERSEDED}" in third.text
+    assert SUPERSEDED * 2 not in third.text
 
 
 def test_what_stays_in_view_corrects_what_left() -> None:
     """The newest reading may still stand beside the digest."""
     text = digested(*read("a", "AB12CD", cabin="economy"), beside=tuple(read("b", "AB12CD", cabin="business"))).text
-    assert f"cabin economy{MARK}" in text
+    assert f"cabin economy{SUPERSEDED}" in text
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_what_stays_in_view_corrects_what_left() -> None:
 )
 def test_what_may_be_about_something_else_replaces_nothing(later: list[AnyMessage]) -> None:
     """Only a result that names the very thing its call asked for."""
-    assert MARK not in digested(*read("a", "AB12CD", cabin="economy"), *later).text
+    assert SUPERSEDED not in digested(*read("a", "AB12CD", cabin="economy"), *later).text

@@ -3,15 +3,20 @@ from typing import Any
 import pytest
 
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.selection.breaker import Past, held_off, in_cooldown, is_too_frequent
+from langgraph_compaction.nodes.selection.breaker import (
+    BreakerHistory,
+    in_cooldown,
+    is_too_frequent,
+    suspension_reason,
+)
 
 NOW = 1_000.0
 SETTINGS = CompactionSettings(breaker_frequency_compactions=3, breaker_frequency_calls=6)
 
 
-def past(**known: Any) -> Past:
+def past(**known: Any) -> BreakerHistory:
     """Return a thread's past at the time `NOW`."""
-    return Past(now=NOW, **known)
+    return BreakerHistory(now=NOW, **known)
 
 
 @pytest.mark.requirement("S0.47")
@@ -70,4 +75,4 @@ def test_the_frequency_can_be_left_out() -> None:
 )
 def test_the_breaker_says_why(known: dict[str, Any], reason: str) -> None:
     """The reason stands in the ledger; once the cool-down is over, one attempt is let through (half-open)."""
-    assert held_off(past(**known), SETTINGS) == reason
+    assert suspension_reason(past(**known), SETTINGS) == reason

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from langgraph_compaction.nodes.selection.compaction_marker import unmarked
+from langgraph_compaction.nodes.selection.compaction_marker import remove_marker
 
 MARKER = "!!!SUMMARY!!!"
 
@@ -26,7 +26,7 @@ MARKER = "!!!SUMMARY!!!"
 def test_the_marker_is_taken_out_of_the_answer(said: str, left: str) -> None:
     """What is said beside it stays, also what is quoted there."""
     answer = AIMessage(said, id="answer", usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3})
-    found = unmarked(answer, MARKER)
+    found = remove_marker(answer, MARKER)
     assert found == answer.model_copy(update={"content": left})
     assert answer.text == said, "the message given is not changed"
 
@@ -49,7 +49,7 @@ def test_the_marker_is_taken_out_of_the_answer(said: str, left: str) -> None:
 )
 def test_code_and_quotations_say_nothing(said: str) -> None:
     """Whoever explains the marker does not give it."""
-    assert unmarked(AIMessage(said), MARKER) is None
+    assert remove_marker(AIMessage(said), MARKER) is None
 
 
 def test_only_text_blocks_speak() -> None:
@@ -57,14 +57,14 @@ def test_only_text_blocks_speak() -> None:
     thought = {"type": "thinking", "thinking": MARKER, "signature": "s"}
     blocks: list[str | dict[str, Any]] = [thought, {"type": "text", "text": f"Done. {MARKER}", "index": 1}, MARKER]
     call = {"name": "read", "args": {"text": MARKER}, "id": "1", "type": "tool_call"}
-    found = unmarked(AIMessage(blocks, tool_calls=[call]), MARKER)
+    found = remove_marker(AIMessage(blocks, tool_calls=[call]), MARKER)
     assert found is not None
     assert found.content == [thought, {"type": "text", "text": "Done.", "index": 1}]
     assert found.tool_calls == [call]
-    assert unmarked(AIMessage([thought], tool_calls=[call]), MARKER) is None
+    assert remove_marker(AIMessage([thought], tool_calls=[call]), MARKER) is None
 
 
 def test_any_text_can_be_the_marker() -> None:
     """It is no pattern."""
-    assert unmarked(AIMessage("a (.*) b"), "(.*)") == AIMessage("a  b")
-    assert unmarked(AIMessage("abc"), "...") is None
+    assert remove_marker(AIMessage("a (.*) b"), "(.*)") == AIMessage("a  b")
+    assert remove_marker(AIMessage("abc"), "...") is None

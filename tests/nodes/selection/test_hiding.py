@@ -12,7 +12,7 @@ from langgraph_compaction.nodes.conversation.sizes import Meter
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter, tiktoken_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.events import Counts
-from langgraph_compaction.nodes.selection.hiding import hide
+from langgraph_compaction.nodes.selection.hiding import hide_oldest
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import applied, asks, histories, numbered, pinned, result, text_rounds, user
@@ -28,7 +28,7 @@ def selector(messages: Sequence[AnyMessage], scale: float = 1.0) -> Selector:
 
 def hidden(messages: Sequence[AnyMessage], aim: int, summary: int = 0, scale: float = 1.0) -> Selection:
     """Return what is hidden to reach an aim."""
-    return hide(selector(messages, scale), Demand(before=10**6, ceiling=aim, aim=aim, summary=summary))
+    return hide_oldest(selector(messages, scale), Demand(before=10**6, ceiling=aim, aim=aim, summary=summary))
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.7])
@@ -90,7 +90,7 @@ def test_a_step_leaves_only_where_the_request_must_fit(must_fit: bool, pin: bool
         step.additional_kwargs["compaction"] = {"pinned": True}
     messages = [user("u"), step, *(result(name) for name in names)]
     wanted = Demand(before=10**6, ceiling=200, aim=100, summary=20, least=20, must_fit=must_fit)
-    found = hide(selector(messages), wanted)
+    found = hide_oldest(selector(messages), wanted)
     leaves = must_fit and not pin
     assert found.drop == (frozenset(range(1, 52)) if leaves else frozenset())
     assert found.owes_summary == leaves
@@ -125,7 +125,7 @@ def test_it_always_ends_with_a_valid_request(history: list[AnyMessage], share: f
     """It reaches the aim, or nothing but the protected is left."""
     chooser = Selector(Transcript(history), CompactionSettings(), Meter(approximate_counter(), 0))
     aim = int(share * chooser.meter.request(history))
-    found = hide(chooser, Demand(before=10**6, ceiling=aim, aim=aim, summary=0))
+    found = hide_oldest(chooser, Demand(before=10**6, ceiling=aim, aim=aim, summary=0))
     assert not found.drop & chooser.untouchable
     assert found.tokens <= aim or found.drop == frozenset(range(len(history))) - chooser.untouchable
     assert not set(found.clip) & found.drop

@@ -21,7 +21,7 @@ def test_the_trigger_itself_is_reached(size: int, *, fires: bool) -> None:
 @pytest.mark.parametrize(("size", "decision"), [(800, "deferred"), (900, "deferred"), (901, "compact")])
 def test_a_cooldown_defers_up_to_the_limit(size: int, decision: str) -> None:
     """At the limit itself a request still fits; over it nothing is deferred."""
-    assert decide(size, SIZES, TriggerHistory(held_off="failures")) == decision
+    assert decide(size, SIZES, TriggerHistory(suspension_reason="failures")) == decision
 
 
 @pytest.mark.requirement("S4.23", "S4.39")
@@ -32,7 +32,10 @@ def test_a_person_is_asked_whether_up_to_the_limit_and_how_over_it(size: int, de
     """Also where the conversation jumped over the limit at once, and whatever holds compactions off."""
     assert decide(size, SIZES, TriggerHistory(asks_first=True)) == decision
     if size > SIZES.limit:
-        assert decide(size, SIZES, TriggerHistory(asks_first=True, held_off="failures", undone=True)) == decision
+        assert (
+            decide(size, SIZES, TriggerHistory(asks_first=True, suspension_reason="failures", undone=True))
+            == decision
+        )
 
 
 @pytest.mark.requirement("S4.23")
@@ -47,7 +50,7 @@ def test_after_the_answer_a_person_is_asked_whether_also_over_the_limit(
 
 def test_over_the_limit_who_is_not_to_be_asked_is_compacted_at_once() -> None:
     """Before the call and after it; nothing holds it off."""
-    standing = TriggerHistory(held_off="failures", undone=True, declined_at=800)
+    standing = TriggerHistory(suspension_reason="failures", undone=True, declined_at=800)
     assert [decide(901, SIZES, standing, answered=answered) for answered in (False, True)] == ["compact"] * 2
 
 
@@ -64,9 +67,9 @@ def test_a_declined_question_is_asked_again_after_growth(size: int, decision: st
 )
 def test_after_a_no_the_question_comes_once_more_over_the_limit(size: int, decision: str, *, answered: bool) -> None:
     """At the limit itself there is still the first question; after the answer nothing is to be sent yet."""
-    standing = TriggerHistory(asks_first=True, declined_at=800, held_off="failures")
-    held_off = TriggerHistory(asks_first=True, declined_at=800)
-    assert decide(size, SIZES, standing if size > 900 else held_off, answered=answered) == decision
+    standing = TriggerHistory(asks_first=True, declined_at=800, suspension_reason="failures")
+    suspension_reason = TriggerHistory(asks_first=True, declined_at=800)
+    assert decide(size, SIZES, standing if size > 900 else suspension_reason, answered=answered) == decision
 
 
 @pytest.mark.requirement("S2.4", "C2")
@@ -77,7 +80,7 @@ def test_a_marker_is_heard_at_any_check(marked: str | None, name: str | None) ->
     reading = Reading(hook="post_model", size=1, sizes=SIZES, marked=marked)
     fired = firing(reading, settings)
     assert (fired.name if fired else None) == name
-    assert fired is None or fired.full
+    assert fired is None or fired.summarize_all
     assert firing(reading, settings.model_copy(update={"enabled": False})) is None
 
 
@@ -88,7 +91,7 @@ def test_an_earlier_no_binds_only_while_people_are_asked() -> None:
 
 def test_a_cooldown_comes_before_the_question() -> None:
     """Nobody is asked about what would be deferred."""
-    assert decide(800, SIZES, TriggerHistory(asks_first=True, held_off="frequency")) == "deferred"
+    assert decide(800, SIZES, TriggerHistory(asks_first=True, suspension_reason="frequency")) == "deferred"
 
 
 @pytest.mark.requirement("S3.13")

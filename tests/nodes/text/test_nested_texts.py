@@ -21,7 +21,7 @@ def test_every_text_is_changed_but_under_the_keys_that_are_left_out() -> None:
     before = repr(VALUE)
     upper = {"a": "X", "b": ["Y", 7, None, {"c": "Z", "id": "X"}], "id": ["X"]}
     assert map_texts(VALUE, str.upper) == upper
-    assert map_texts(VALUE, str.upper, but={"id"}) == {
+    assert map_texts(VALUE, str.upper, except_keys={"id"}) == {
         **upper,
         "b": ["Y", 7, None, {"c": "Z", "id": "x"}],
         "id": ["x"],

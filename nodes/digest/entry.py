@@ -1,4 +1,4 @@
-"""What a digest is made of: entries of seven sections, each with its worth."""
+"""The entries of a digest, and the record (JSON) that the next digest reads them from."""
 
 import json
 from collections import ChainMap
@@ -8,56 +8,58 @@ from typing import Any, Literal, get_args
 
 Section = Literal["Goal", "Rules", "Earlier", "Facts", "Steps", "Open", "Said"]
 SECTIONS: tuple[Section, ...] = get_args(Section)
-"""Headings in the order in which a digest shows them."""
+"""The sections in the order in which a digest shows them."""
 
 VERSION = 1
-"""Format of a record; a record of another version is not read."""
+"""Format version of a record; a record of another version is ignored."""
 
-RECORD_BYTES = 6
-"""Bytes of a record for each token of the digest's budget."""
+RECORD_BYTES_PER_TOKEN = 6
+"""Bytes that a record may hold for each token of the digest's budget."""
 
-RECORD_LEAST = 256
-"""Bytes that a record may always hold."""
+MIN_RECORD_BYTES = 256
+"""Bytes that a record may hold however small the budget is."""
 
 _ENVELOPE, _SMALLEST = 64, 16
-"""Bytes of a record without entries, and of its smallest entry."""
+"""Bytes of a record without entries; bytes of the smallest entry."""
 
-_WORTH = 1000
-_NUMBERS = 6
-"""A row of a record: section, position, path, row of a list, key, worth in thousandths, then the text."""
+_WORTH_SCALE = 1000
+_ROW_NUMBERS = 6
+"""Numbers that start a record's row: section, position, path, list row, key, worth in thousandths. A text follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a section, or one `key value` of the facts. Every text is one escaped line."""
+    """One line of a section, or one `key value` of the facts. Every text is a single escaped line."""
 
     section: Section
     at: int
-    """Position of its message, counted over all digests of the conversation."""
+    """Position of its message, counted over all digested messages of the conversation."""
     worth: float
-    """Value of a token spent on it, before its age counts."""
+    """Estimated use of showing it, per token, before its age is taken into account."""
     value: str
     path: str = ""
-    """Keys that lead to a fact, dotted, without its own; or who said it."""
+    """Dotted keys that lead to a fact, without its own key; for a quotation, its speaker."""
     row: str = ""
-    """Which element of the lists on that path."""
+    """Indexes of the list elements on that path, dotted."""
     key: str = ""
+    """The fact's own key."""
 
 
 def record_limit(budget: int) -> int:
-    """The most bytes that the record of a digest of `budget` tokens holds, as `record_bytes` counts them."""
-    return max(RECORD_LEAST, RECORD_BYTES * budget)
+    """Return the largest size of the record of a digest of `budget` tokens, in bytes (`record_bytes`)."""
+    return max(MIN_RECORD_BYTES, RECORD_BYTES_PER_TOKEN * budget)
 
 
 def record_bytes(value: Any) -> int:
-    """Bytes of a value as JSON in UTF-8 without blanks."""
+    """Return the bytes of a value as compact JSON in UTF-8."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def pack(entries: Sequence[Entry], ranked: Iterable[int], count: int, limit: int) -> dict[str, Any]:
-    """A record of `count` messages with the entries that stand first in the ranking, in reading order.
+    """Return the record of a digest of `count` messages, in at most `limit` bytes.
 
-    Keys and paths stand once, in `names`; the rows of lists become numbers.
+    Entries are added in the order of `ranked` as long as they fit, and stored in reading order. Each key and path
+    is stored once, in `names`; list rows are stored as numbers.
     """
     left = limit - _ENVELOPE
     names, lists, kept = {"": 0}, {"": 0}, dict[int, list[Any]]()
@@ -79,13 +81,13 @@ def pack(entries: Sequence[Entry], ranked: Iterable[int], count: int, limit: int
 
 def _row(entry: Entry, names: Mapping[str, int], lists: Mapping[str, int]) -> list[Any]:
     place = lists.get(entry.row, len(lists))
-    worth = max(1, round(_WORTH * entry.worth))
+    worth = max(1, round(_WORTH_SCALE * entry.worth))
     section = SECTIONS.index(entry.section)
     return [section, entry.at, names[entry.path], place, names[entry.key], worth, entry.value]
 
 
 def unpack(record: Mapping[str, Any] | None) -> tuple[int, list[Entry]]:
-    """How many messages a record covers, and its entries; `(0, [])` for none and for a foreign format."""
+    """Return (number of messages covered, entries) of a record; `(0, [])` for `None` or an unknown format."""
     if not record or record.get("v") != VERSION:
         return 0, []
     count, names, rows = (record.get(key) for key in ("count", "names", "entries"))
@@ -95,13 +97,13 @@ def unpack(record: Mapping[str, Any] | None) -> tuple[int, list[Entry]]:
 
 
 def _entry(row: Any, names: Sequence[Any]) -> Entry | None:
-    if not isinstance(row, list) or len(row) != _NUMBERS + 1 or not isinstance(row[-1], str):
+    if not isinstance(row, list) or len(row) != _ROW_NUMBERS + 1 or not isinstance(row[-1], str):
         return None
-    numbers = row[:_NUMBERS]
+    numbers = row[:_ROW_NUMBERS]
     if not all(isinstance(number, int) and number >= 0 for number in numbers):
         return None
     section, at, path, place, key, worth = numbers
     if section >= len(SECTIONS) or max(path, key) >= len(names):
         return None
     where = {"path": str(names[path]), "key": str(names[key]), "row": str(place) if place else ""}
-    return Entry(section=SECTIONS[section], at=at, worth=worth / _WORTH, value=row[-1], **where)
+    return Entry(section=SECTIONS[section], at=at, worth=worth / _WORTH_SCALE, value=row[-1], **where)
