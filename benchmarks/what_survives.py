@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from langgraph_compaction.graph.lab.evaluation.policies import Policy, count
+from langgraph_compaction.graph.lab.evaluation.ratios import Pair, interval, ratio
 from langgraph_compaction.graph.lab.evaluation.scores import PLACES, SAID
 from langgraph_compaction.graph.lab.evaluation.sentences import CONSTRAINTS
-from langgraph_compaction.graph.lab.evaluation.shares import Pair, interval, ratio
 from langgraph_compaction.graph.lab.evaluation.survival import Cut, bound, cut, holds, planted, survives, text_of
 from langgraph_compaction.graph.lab.recordings import read_recordings
 

@@ -78,7 +78,7 @@ def test_a_line_that_meets_no_circle_is_walked(saver: SQLAlchemySaver) -> None:
     put(saver, ("a", "b", "c"))
     saver.delete_for_runs(["run b"])
     assert saver.get_delta_channel_history(config=at("c"), channels=["channel"])["channel"]["writes"] == []
-    assert [moment.id for moment in read(saver, "talk").line] == ["a", "c"]
+    assert [one.id for one in read(saver, "talk").line] == ["a", "c"]
 
 
 RECORDS: dict[str, Callable[[CompactionRecords, str], Any]] = {

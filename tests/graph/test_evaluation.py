@@ -7,9 +7,9 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, Policy, count
+from langgraph_compaction.graph.lab.evaluation.ratios import interval
 from langgraph_compaction.graph.lab.evaluation.scores import PLACES, measured, task
 from langgraph_compaction.graph.lab.evaluation.sentences import CONSTRAINTS, REMARKS
-from langgraph_compaction.graph.lab.evaluation.shares import interval
 from langgraph_compaction.graph.lab.evaluation.survival import cut, planted, survives, text_of
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.digest.digest import digest

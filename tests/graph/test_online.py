@@ -12,8 +12,8 @@ from langgraph_compaction.graph.lab.evaluation.online import (
     PRICE,
     READ,
     WRITE,
-    Course,
     Online,
+    PlayedRun,
     Run,
     Sent,
     available,
@@ -25,7 +25,7 @@ from langgraph_compaction.graph.lab.evaluation.online_scores import POINTS, repl
 from langgraph_compaction.graph.lab.evaluation.policies import count
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 from langgraph_compaction.graph.lab.replay.online_runs import run_of, through_the_graph
-from langgraph_compaction.graph.lab.replay.user_parts import OwnParts
+from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.summary.summary_message import Reply
 from tests.graph.cli.replaying import READ as READ_SCHEMA
@@ -94,9 +94,9 @@ def test_the_beginning_ends_at_the_first_message_that_is_another() -> None:
     """What stands behind it is written again; an id and our own marks make no other message."""
     same = HumanMessage("hi", id="x", additional_kwargs={"compaction": {"kind": "other"}})
     other = [Sent(2, TINY.messages[:2]), Sent(4, [TINY.messages[0], same, HumanMessage("no"), TINY.messages[3]])]
-    assert bill(TINY, Course(other)).reused == [0, 10]
+    assert bill(TINY, PlayedRun(other)).reused == [0, 10]
     moved = [Sent(2, TINY.messages[:2]), Sent(4, [TINY.messages[1], TINY.messages[0]])]
-    assert bill(TINY, Course(moved)).reused == [0, 0]
+    assert bill(TINY, PlayedRun(moved)).reused == [0, 0]
 
 
 def test_schemas_stand_before_every_request_and_are_reused() -> None:
@@ -120,7 +120,7 @@ def test_a_call_needs_what_was_said_before_it_and_not_in_the_prompt() -> None:
     run = Run("talk", TALK)
     assert run.needed == {2: [frozenset({"FQ8APE"})], 6: [frozenset({"PX-1138", "FQ8APE"})] * 2}
     assert available(run, uncompacted(run)) == [(1, 1), (2, 2), (2, 2)]
-    half = Course([Sent(2, TALK[:2]), Sent(6, [HumanMessage("FQ8APE and PX-11389")])])
+    half = PlayedRun([Sent(2, TALK[:2]), Sent(6, [HumanMessage("FQ8APE and PX-11389")])])
     assert available(run, half) == [(1, 1), (1, 2), (1, 2)]
     figures = row(lambda _run, _limit: half, run)
     assert (figures["identifiers"], figures["available"], figures["calls"]) == (5, 0.6, round(1 / 3, 4))
@@ -129,7 +129,7 @@ def test_a_call_needs_what_was_said_before_it_and_not_in_the_prompt() -> None:
 def test_a_request_that_was_never_sent_has_nothing_and_counts_as_over() -> None:
     """As where the graph gives up."""
     run = Run("talk", TALK)
-    figures = row(lambda _run, _limit: Course([Sent(2, TALK[:2])]), run, 1.0)
+    figures = row(lambda _run, _limit: PlayedRun([Sent(2, TALK[:2])]), run, 1.0)
     assert (figures["available"], figures["over_window"]) == (0.2, round(2 / 3, 4))
 
 
@@ -144,7 +144,7 @@ def test_random_exchanges_keep_the_newest_and_their_pairs() -> None:
 def test_the_course_ends_with_the_whole_cost() -> None:
     """At the first point the first request, at the last all of them and a summarizer's calls."""
 
-    def paid(run: Run, _limit: int) -> Course:
+    def paid(run: Run, _limit: int) -> PlayedRun:
         course = turn_by_turn(newest)(run, 15)
         course.extra_input = 10
         return course
@@ -188,10 +188,10 @@ def recording() -> Recording:
     return Recording(name="rounds", messages=tuple(rounds), tools=(READ_SCHEMA,))
 
 
-def played(recording: Recording, **given: Any) -> tuple[Run, Course]:
+def played(recording: Recording, **given: Any) -> tuple[Run, PlayedRun]:
     """Play a recording through the graph in half of its tokens."""
     run = run_of(recording)
-    policy = through_the_graph(CompactionSettings(preset="faithful"), [recording], OwnParts(), **given)
+    policy = through_the_graph(CompactionSettings(preset="faithful"), [recording], UserParts(), **given)
     return run, policy(run, run.limit(0.5))
 
 
@@ -221,7 +221,7 @@ def test_an_input_that_nobody_answered_is_no_real_request(recording: Recording) 
 def test_where_the_graph_gives_up_nothing_more_is_sent(recording: Recording) -> None:
     """What was sent until then counts, what was not is over the window and has nothing."""
     run = run_of(recording)
-    policy = through_the_graph(CompactionSettings(enabled=False), [recording], OwnParts())
+    policy = through_the_graph(CompactionSettings(enabled=False), [recording], UserParts())
     found = bill(run, policy(run, run.limit(0.5)))
     assert 0 < len(found.sizes) < len(run.answers)
     assert max(found.sizes) <= run.limit(0.5)
@@ -233,7 +233,7 @@ def test_where_the_graph_gives_up_nothing_more_is_sent(recording: Recording) -> 
 def test_recordings_of_the_same_name_are_told_apart(recording: Recording) -> None:
     """As files of two folders may have it."""
     other = Recording(name=recording.name, messages=recording.messages[:9], tools=recording.tools)
-    policy = through_the_graph(CompactionSettings(preset="faithful"), [recording, other], OwnParts())
+    policy = through_the_graph(CompactionSettings(preset="faithful"), [recording, other], UserParts())
     for run in map(run_of, (recording, other)):
         assert [sent.answer for sent in policy(run, run.limit(0.9)).sent] == run.answers
 
@@ -246,7 +246,7 @@ def test_the_figures_on_real_runs_are_those_that_others_measured() -> None:
     assert (whole["available"], whole["cost"], whole["runs"]) == (1.0, 1.0, 100)
     assert 1.5 < trim["cost"] < 1.65
     assert chance["available"] < trim["available"] < 0.95
-    faithful = through_the_graph(CompactionSettings(preset="faithful"), recordings, OwnParts())
+    faithful = through_the_graph(CompactionSettings(preset="faithful"), recordings, UserParts())
     (some,) = replayed(runs[:10], {"faithful": (faithful,)}, [0.5])
     for other in replayed(runs[:10], {name: BASELINES[name] for name in list(BASELINES)[1:]}, [0.5]):
         assert some["available"] > other["available"]

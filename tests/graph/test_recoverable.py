@@ -16,7 +16,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
 from langgraph_compaction.graph.lab.evaluation.policies import BASELINES, compacted, count
-from langgraph_compaction.graph.lab.evaluation.recall_questions import MOST_WORDS, needs, queries
+from langgraph_compaction.graph.lab.evaluation.recall_questions import MAX_WORDS, needs, queries
 from langgraph_compaction.graph.lab.evaluation.recoverable import Archive
 from langgraph_compaction.graph.lab.evaluation.scores import measured, task
 from langgraph_compaction.graph.lab.evaluation.survival import Cut, cut, text_of
@@ -102,7 +102,7 @@ def test_a_query_is_short_and_never_holds_what_it_looks_for() -> None:
         assert said
         for query in said:
             words = query.split()
-            assert 0 < len(words) <= MOST_WORDS
+            assert 0 < len(words) <= MAX_WORDS
             assert not any(token in word or word in token for word in words)
 
 

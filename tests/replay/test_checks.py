@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.graph.lab.replay.stand_ins import Playback
+from langgraph_compaction.graph.lab.replay.recorded_model import Playback
 from tests.invariants import is_summary
 from tests.replay.plays import TAU_BENCH, Case, limit, play, recordings
 from tests.replay.watcher import COMMITTED, State

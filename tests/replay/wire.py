@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from langgraph_compaction.graph.lab.recordings import Recording
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
-from langgraph_compaction.graph.lab.replay.stand_ins import Playback
+from langgraph_compaction.graph.lab.replay.recorded_model import Playback
 from tests.recount import request_tokens, second_opinion, unpaired
 
 

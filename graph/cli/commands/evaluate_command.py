@@ -26,7 +26,7 @@ from ...lab.evaluation.scores import SAID, Task, measured, task
 from ...lab.evaluation.survival import cut
 from ...lab.recordings import Recording, read_recordings
 from ...lab.replay.online_runs import run_of, through_the_graph
-from ...lab.replay.user_parts import OwnParts, own_parts
+from ...lab.replay.user_parts import UserParts, load_user_parts
 from ...offline_edit import newest
 from ..open_database import open_existing, report_errors
 from ..output.online_table import print_online
@@ -103,7 +103,7 @@ def evaluate(
     names.
     """
     with report_errors():
-        own = own_parts(use) if use else OwnParts()
+        own = load_user_parts(use) if use else UserParts()
         chosen = _chosen([name.strip() for name in preset.split(",")], own)
         recordings = [one for file in files or () for one in read_recordings(file)]
         recordings += _threads(db, thread or [])
@@ -126,7 +126,7 @@ def _numbers(shares: str) -> list[float]:
     return [float(share) for share in shares.split(",")]
 
 
-def _chosen(names: Sequence[str], own: OwnParts) -> dict[str, CompactionSettings]:
+def _chosen(names: Sequence[str], own: UserParts) -> dict[str, CompactionSettings]:
     """Return the settings of each preset or strategy to measure."""
     known = [*PRESETS, *own.strategies]
     for name in names:
@@ -169,7 +169,7 @@ def _tasks(recordings: Sequence[Recording], shares: Sequence[float]) -> list[Tas
 
 
 def _measured(
-    tasks: Sequence[Task], chosen: Mapping[str, CompactionSettings], own: OwnParts, budgets: Sequence[float]
+    tasks: Sequence[Task], chosen: Mapping[str, CompactionSettings], own: UserParts, budgets: Sequence[float]
 ) -> list[dict[str, Any]]:
     ours = {name: (compacted(settings, own.strategies),) for name, settings in chosen.items()}
     policies: dict[str, Sequence[Policy]] = {**ours, **BASELINES}
@@ -180,7 +180,7 @@ def _measured(
 def _online(
     recordings: Sequence[Recording],
     chosen: Mapping[str, CompactionSettings],
-    own: OwnParts,
+    own: UserParts,
     windows: Sequence[float],
 ) -> list[dict[str, Any]]:
     ours = {name: (through_the_graph(settings, recordings, own),) for name, settings in chosen.items()}

@@ -21,7 +21,7 @@ from ...chat_model import environment_model
 from ...lab.recordings import Recording, read_recordings
 from ...lab.replay.recorded_run import Options, Player, limit_of
 from ...lab.replay.replay_report import Report
-from ...lab.replay.user_parts import OwnParts, own_parts
+from ...lab.replay.user_parts import UserParts, load_user_parts
 from ...visible_text import json_line
 from ..output.preset_comparison import comparison
 from ..output.printing import Output, complain, print_text, words
@@ -64,7 +64,8 @@ def replay(
     preset: Annotated[
         str | None,
         typer.Option(
-            callback=_presets, help=f"The preset; several, separated by commas, are compared: {', '.join(PRESETS)}."
+            callback=_presets,
+            help=f"The preset; several, separated by commas, are compared side by side: {', '.join(PRESETS)}.",
         ),
     ] = None,
     config: Annotated[
@@ -104,7 +105,7 @@ def replay(
         )
     try:
         recordings = read_recordings(file)
-        chosen, own = _settings(preset, config), own_parts(use) if use else OwnParts()
+        chosen, own = _settings(preset, config), load_user_parts(use) if use else UserParts()
         for one in chosen:
             own.expect_use(one)
         with Database.open(db) as database:

@@ -1,1 +1,1 @@
-"""What of a conversation is left after a policy has compacted it, measured without a model."""
+"""Measures without a model how much of a conversation is left after a policy has compacted it."""

@@ -1,4 +1,4 @@
-"""What was measured as a picture: retention against budget, or tokens and cost over a run's turns."""
+"""Charts of an evaluation: retention against budget, or tokens and cost over the turns of a run."""
 
 from collections.abc import Mapping, Sequence
 from io import StringIO
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 DRAWN = {"bound": "identifiers with their words", "calls": "calls intact"}
 """The figures that are drawn against the budget, each with its heading."""
-COURSES = {"tokens": "tokens of a request, mean of the runs", "cost": "cost so far, of no compaction's whole cost"}
-"""What is drawn over a run's turns, each with its heading."""
+COURSES = {"tokens": "tokens of a request, mean of the runs", "cost": "cost so far / whole cost without compaction"}
+"""The figures that are drawn over the turns of a run, each with its heading."""
 SUFFIXES = (".svg", ".png", ".html")
 
 
 def write_chart(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
-    """Draw the rows of `measured`: a line a policy, with its interval as a band.
+    """Draw the rows of `measured`: a line for each policy, with its interval as a band.
 
-    `SettingsError` where matplotlib is missing or the file cannot be written.
+    Raises `SettingsError` if matplotlib is missing or the file cannot be written.
     """
     figure = _figure(title)
     for axes, (name, heading) in zip(figure.subplots(1, len(DRAWN)), DRAWN.items(), strict=True):
@@ -38,9 +38,9 @@ def write_chart(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> No
 
 
 def write_courses(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
-    """Draw the rows of `replayed`: a line a policy and window, over a run's requests from the first to the last.
+    """Draw the rows of `replayed`: a line for each policy and window, over the requests of a run.
 
-    `SettingsError` where matplotlib is missing or the file cannot be written.
+    Raises `SettingsError` if matplotlib is missing or the file cannot be written.
     """
     figure, windows = _figure(title), {row["window"] for row in rows}
     for axes, (name, heading) in zip(figure.subplots(1, len(COURSES)), COURSES.items(), strict=True):

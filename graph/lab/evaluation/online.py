@@ -1,4 +1,4 @@
-"""A whole run through a policy, turn by turn: what each call found in its request, and what the requests cost."""
+"""Plays a whole run through a policy, turn by turn: the identifiers available to each call, and the cost."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,33 +13,32 @@ from .policies import SEEDS, Policy, count, exchanges, random_exchanges, trimmed
 from .survival import asked, holds, text_of
 
 WRITE, READ, OUTPUT = 25, 2, 100
-"""Twentieths of the input's price: of a token that the cache has not, of one that it has, and of one that a
-summarizer writes, five times the input's."""
+"""Price of an input token that is not cached, of one that is, and of an output token, in units of `1 / PRICE`."""
 
 PRICE = 20
-"""What a token of input costs without a cache, in the same unit."""
+"""Price of an input token without a cache, in the same unit: the other prices are 1.25, 0.1 and 5 times that."""
 
 DEPTH = 0.5
-"""Share of the room that random exchanges may take after a compaction: as `target_ratio` says of a preset."""
+"""Share of the room that random exchanges may take after a compaction, as `target_ratio` in a preset."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A real conversation, whole."""
+    """A whole real conversation."""
 
     name: str
     messages: Sequence[AnyMessage]
     schemas: int = 0
-    """Tokens of the tools' schemas, which stand before every request."""
+    """Tokens of the tools' schemas, which are part of every request."""
 
     @cached_property
     def answers(self) -> list[int]:
-        """Index of each assistant message: each was the answer to a real request."""
+        """Index of each assistant message, which was the answer to a real request."""
         return [index for index, message in enumerate(self.messages) if isinstance(message, AIMessage)]
 
     @cached_property
     def needed(self) -> Mapping[int, list[frozenset[str]]]:
-        """By answer, for each of its calls: identifiers in the arguments that somebody had said, the prompt aside."""
+        """For each answer, by call: identifiers in the arguments that were said before, the system prompt aside."""
         before, found = "", dict[int, list[frozenset[str]]]()
         for index, message in enumerate(self.messages):
             calls = message.tool_calls if isinstance(message, AIMessage) else []
@@ -66,9 +65,9 @@ class Run:
         return self.schemas + count(self.header(len(self.messages)))
 
     def limit(self, window: float) -> int:
-        """What no request is to exceed: the fixed part and this share of all the rest."""
+        """Tokens that no request may exceed: the fixed part and this share of everything else."""
         rest = count(self.messages) + self.schemas - self.fixed
-        return self.fixed + math.ceil(rest * window - 1e-9)  # half of 100 tokens is 50, whatever the float says
+        return self.fixed + math.ceil(rest * window - 1e-9)  # floating point must not round 50 up to 51
 
 
 class Sent(NamedTuple):
@@ -80,44 +79,44 @@ class Sent(NamedTuple):
 
 
 @dataclass
-class Course:
-    """What a policy made of a run."""
+class PlayedRun:
+    """The requests that a policy sent for a run, and its compactions."""
 
     sent: list[Sent] = field(default_factory=list[Sent])
     compactions: int = 0
     extra_calls: int = 0
     """Calls of a summarizer that is a model."""
     extra_input: int = 0
-    """Tokens that it was sent."""
+    """Tokens sent to the summarizer."""
     extra_output: int = 0
-    """Tokens that it wrote."""
+    """Tokens that the summarizer wrote."""
 
     def send(self, answer: int, messages: Sequence[BaseMessage]) -> None:
-        """Note a request; what it begins with as the one before it did is kept once."""
+        """Add a request; leading messages that equal those of the request before are shared with it."""
         before = self.sent[-1].messages if self.sent else ()
         same = beginning(before, messages)
         self.sent.append(Sent(answer, [*before[:same], *messages[same:]]))
 
     @property
     def extra_cost(self) -> int:
-        """What its calls cost; nothing of them is in the cache."""
+        """Cost of the summarizer's calls, of which nothing is cached."""
         return WRITE * self.extra_input + OUTPUT * self.extra_output
 
 
-Online = Callable[[Run, int], Course]
-"""From a run and a limit in tokens, system prompt and schemas included, to what is sent."""
+Online = Callable[[Run, int], PlayedRun]
+"""Plays a run under a limit in tokens that includes system prompt and schemas."""
 
 
-def uncompacted(run: Run, _limit: int = 0) -> Course:
-    """Every request holds all that was said before it, whatever the limit."""
-    return Course([Sent(index, run.messages[:index]) for index in run.answers])
+def uncompacted(run: Run, _limit: int = 0) -> PlayedRun:
+    """Play a run without compaction: every request holds all messages before it, whatever the limit."""
+    return PlayedRun([Sent(index, run.messages[:index]) for index in run.answers])
 
 
 def turn_by_turn(policy: Policy, depth: float = 1.0) -> Online:
-    """A policy that compacts to a share of the room once the context is over it, and gets next what it made."""
+    """Apply a policy whenever the context exceeds the room, to compact it to the share `depth` of the room."""
 
-    def played(run: Run, limit: int) -> Course:
-        room, context, tokens, course = limit - run.fixed, list[BaseMessage](), 0, Course()
+    def played(run: Run, limit: int) -> PlayedRun:
+        room, context, tokens, course = limit - run.fixed, list[BaseMessage](), 0, PlayedRun()
         for index, message in enumerate(run.messages):
             if isinstance(message, AIMessage):
                 if tokens > room:
@@ -134,7 +133,7 @@ def turn_by_turn(policy: Policy, depth: float = 1.0) -> Online:
 
 
 def but_the_newest(policy: Policy) -> Policy:
-    """The policy on all but the newest exchange, which the model has not answered yet."""
+    """Apply a policy to all but the newest exchange, which the model has not answered yet."""
 
     def kept(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
         newest = exchanges(old)[-1]
@@ -148,34 +147,34 @@ BASELINES: Mapping[str, tuple[Online, ...]] = {
     "trim_messages": (turn_by_turn(trimmed),),
     "random exchanges": tuple(turn_by_turn(but_the_newest(random_exchanges(seed)), DEPTH) for seed in SEEDS),
 }
-"""What every policy is shown beside; one with seeds is the mean over them."""
+"""The policies that all others are compared with; several seeds of one are averaged."""
 
 
 @dataclass(frozen=True)
 class Bill:
-    """What the requests of a run held and cost."""
+    """Sizes and cost of the requests of a run."""
 
     sizes: list[int]
     """Tokens of each request, schemas included."""
     reused: list[int]
-    """Tokens of each that it begins with as the request before it did."""
+    """Tokens of each request in leading messages that equal those of the request before."""
     extra: int = 0
-    """What the calls of a summarizer cost."""
+    """Cost of the summarizer's calls."""
 
     @property
     def costs(self) -> list[int]:
-        """What each request costs."""
+        """Cost of each request."""
         pairs = zip(self.sizes, self.reused, strict=True)
         return [WRITE * (size - reused) + READ * reused for size, reused in pairs]
 
     @property
     def cost(self) -> int:
-        """What all of it costs."""
+        """Cost of all requests and summarizer calls."""
         return sum(self.costs) + self.extra
 
 
-def bill(run: Run, course: Course) -> Bill:
-    """Count what was sent; of two requests the longest common beginning in whole messages is reused."""
+def bill(run: Run, course: PlayedRun) -> Bill:
+    """Count tokens sent; a request reuses its longest common beginning with the one before, in whole messages."""
     sizes, reused, before = list[int](), list[int](), Sent(0, ())
     different = {id(message): message for sent in course.sent for message in sent.messages}
     tokens = {name: count([message]) for name, message in different.items()}
@@ -189,13 +188,13 @@ def bill(run: Run, course: Course) -> Bill:
 
 
 def beginning(before: Sequence[BaseMessage], messages: Sequence[BaseMessage]) -> int:
-    """How many messages two requests begin with alike."""
+    """Return how many leading messages of two requests are equal."""
     pairs = zip(before, messages, strict=False)
     return sum(1 for _ in takewhile(lambda pair: _same(*pair), pairs))
 
 
 def _same(one: BaseMessage, other: BaseMessage) -> bool:
-    """Whether a provider is sent the same for both: ids of messages and marks of ours are not sent."""
+    """Whether a provider receives the same for both; message ids and this package's marks are not sent."""
     return one is other or _wire(one) == _wire(other)
 
 
@@ -204,8 +203,8 @@ def _wire(message: BaseMessage) -> tuple[object, ...]:
     return message.type, message.content, calls, getattr(message, "tool_call_id", None)
 
 
-def available(run: Run, course: Course) -> list[tuple[int, int]]:
-    """For each real call: identifiers that it found in its request, none where none was sent, and those it needed."""
+def available(run: Run, course: PlayedRun) -> list[tuple[int, int]]:
+    """For each real call, count the identifiers that its request has (none if it was not sent) and that it needs."""
     texts = {sent.answer: sent.messages for sent in course.sent}
     found: list[tuple[int, int]] = []
     for answer, calls in run.needed.items():

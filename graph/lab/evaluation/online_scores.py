@@ -1,4 +1,4 @@
-"""The figures of online replays: what was available, and what it cost beside no compaction at all."""
+"""The figures of online replays: availability, and cost relative to no compaction."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,38 +7,38 @@ from itertools import accumulate
 from typing import Any
 
 from .online import Bill, Online, Run, available, bill, uncompacted
-from .shares import Pair, edges, ratio, rounded, summed
+from .ratios import Pair, edges, ratio, rounded, summed
 
 POINTS = 20
-"""Points of a run at which its course is told, evenly over its requests."""
+"""Points of a chart, evenly over the requests of a run."""
 
 
 @dataclass
 class Tally:
-    """What a policy came to, a pair or a number for each run."""
+    """The results of a policy, a pair or a number for each run."""
 
     found: list[Pair] = field(default_factory=list[Pair])
     """Identifiers found and needed."""
     calls: list[Pair] = field(default_factory=list[Pair])
     """Calls that found all they needed, and all calls that needed something."""
     costs: list[Pair] = field(default_factory=list[Pair])
-    """Cost, and that of no compaction."""
+    """Cost, and cost without compaction."""
     tokens: list[Pair] = field(default_factory=list[Pair])
-    """Tokens sent, and those of no compaction."""
+    """Tokens sent, and tokens sent without compaction."""
     reused: list[Pair] = field(default_factory=list[Pair])
-    """Tokens that the cache had, and all that were sent."""
+    """Tokens that were cached, and all tokens sent."""
     over: list[Pair] = field(default_factory=list[Pair])
-    """Requests that were over the window or never sent, and all."""
+    """Requests that were over the window or never sent, and all requests."""
     compactions: list[Pair] = field(default_factory=list[Pair])
-    """Compactions, and in how many plays."""
+    """Compactions, and the number of times that the run was played."""
     extra_calls: int = 0
     sizes: list[list[int]] = field(default_factory=list[list[int]])
-    """Tokens of a request at each point, a list a run."""
+    """Tokens of a request at each point, a list for each run."""
     spent: list[list[int]] = field(default_factory=list[list[int]])
-    """Cost so far at each point, a list a run."""
+    """Cost so far at each point, a list for each run."""
 
     def add(self, run: Run, limit: int, policies: Sequence[Online], whole: Bill) -> None:
-        """Judge one run beside its bill without compaction; what policies with seeds make of it is one pair."""
+        """Measure one run beside its bill without compaction; all seeds of a policy make one pair."""
         courses = [policy(run, limit) for policy in policies]
         bills = [bill(run, course) for course in courses]
         each = [pair for course in courses for pair in available(run, course)]
@@ -55,7 +55,7 @@ class Tally:
         self.spent += [_spent(one) for one in bills if one.sizes]
 
     def figures(self) -> dict[str, Any]:
-        """Everything as shares of 1, compactions a run; with 95 % bootstrap intervals over runs."""
+        """Return the figures as shares of 1, compactions per run, and 95 % bootstrap intervals over runs."""
         whole = sum(uncompacted for _, uncompacted in self.costs)
         return {
             "available": rounded(ratio(self.found)),
@@ -84,12 +84,12 @@ def _over(run: Run, one: Bill, limit: int) -> Pair:
 
 
 def _points(one: Bill) -> list[int]:
-    """Index of the request at each point of a run; the last is the last."""
+    """Return the index of the request at each point of a run; the last point is the last request."""
     return [math.ceil(len(one.sizes) * point / POINTS) - 1 for point in range(1, POINTS + 1)]
 
 
 def _spent(one: Bill) -> list[int]:
-    """Cost so far at each point; what a summarizer cost counts at the last."""
+    """Return the cost so far at each point; the cost of a summarizer counts at the last point."""
     so_far = list(accumulate(one.costs))
     points = [so_far[at] for at in _points(one)]
     return [*points[:-1], points[-1] + one.extra]
@@ -102,7 +102,7 @@ def replayed(
     *,
     seen: Callable[[], None] = lambda: None,
 ) -> Iterator[dict[str, Any]]:
-    """A row of figures for each policy and window, a share of a run's own tokens; `seen` after each run."""
+    """Yield a row of figures for each policy and window (a share of a run's tokens); call `seen` after each run."""
     identifiers = sum(len(needed) for run in runs for calls in run.needed.values() for needed in calls)
     requests = sum(len(run.answers) for run in runs)
     wholes = [bill(run, uncompacted(run)) for run in runs]

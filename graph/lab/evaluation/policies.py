@@ -1,4 +1,4 @@
-"""Ways to bring a conversation under a cap: presets and strategies of ours, and two that anyone has at hand."""
+"""Policies that bring a conversation under a cap: presets and strategies, and two simple baselines."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -13,23 +13,23 @@ from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 COUNTER = tiktoken_counter()
 
 Policy = Callable[[Sequence[AnyMessage], int], Sequence[BaseMessage]]
-"""From the messages before a cut and a cap in tokens to the context."""
+"""Turns the messages before a cut, and a cap in tokens, into a context."""
 
 SEEDS = range(5)
 
 
 def count(messages: Sequence[BaseMessage]) -> int:
-    """Tokens of messages, in the form that `trim_messages` takes."""
+    """Count the tokens of messages; `trim_messages` takes this function."""
     return total(COUNTER, messages)
 
 
 def trimmed(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
-    """langchain-core's `trim_messages`, newest first."""
+    """Keep the newest messages, by langchain-core's `trim_messages`."""
     return trim_messages(list(old), max_tokens=cap, token_counter=count, strategy="last")
 
 
 def random_exchanges(seed: int) -> Policy:
-    """Whole exchanges in random order, as long as they fit."""
+    """Return a policy that keeps random whole exchanges as long as they fit."""
 
     def policy(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
         parts = exchanges(old)
@@ -46,7 +46,7 @@ def random_exchanges(seed: int) -> Policy:
 
 
 def exchanges(old: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
-    """One message each, results with their call."""
+    """Split messages into exchanges: one message each, but a call together with its results."""
     parts: list[list[AnyMessage]] = []
     for message in old:
         if isinstance(message, ToolMessage) and parts:
@@ -58,13 +58,13 @@ def exchanges(old: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
 
 @dataclass(frozen=True)
 class Compacted:
-    """`compact_messages` with a digest; nothing is left where it says that what must stay does not fit."""
+    """`compact_messages` with a digest as its summary; empty if the messages that must stay do not fit."""
 
     settings: CompactionSettings
     strategies: Mapping[str, Strategy] | None = None
 
     def __call__(self, old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
-        """The context."""
+        """Return the context."""
         try:
             return compact_messages(
                 old, max_tokens=cap, token_counter=count, settings=self.settings, strategies=self.strategies
@@ -74,12 +74,12 @@ class Compacted:
 
 
 def compacted(settings: CompactionSettings, strategies: Mapping[str, Strategy] | None = None) -> Policy:
-    """What `compact_messages` makes of a conversation with these settings."""
+    """Return the policy of `compact_messages` with these settings."""
     return Compacted(settings, strategies)
 
 
 def keeps_archive(policy: Policy) -> bool:
-    """Whether what a policy takes out of view can be recalled."""
+    """Whether messages that a policy takes out of view can be recalled."""
     return isinstance(policy, Compacted)
 
 
@@ -87,4 +87,4 @@ BASELINES: Mapping[str, tuple[Policy, ...]] = {
     "random exchanges": tuple(map(random_exchanges, SEEDS)),
     "trim_messages": (trimmed,),
 }
-"""What every policy is shown beside; one with seeds is the mean over them."""
+"""The policies that all others are compared with; several seeds of one are averaged."""

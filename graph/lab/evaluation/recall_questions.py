@@ -1,17 +1,16 @@
-"""What an agent asks `recall` for a value that it is about to use and no longer sees.
+"""The queries by which an agent searches `recall` for a value that it needs and no longer has in view.
 
-It knows the call that it is about to make, but for that value, and what stands in its view: the context, and what
-users and tools have said since. What stood beside the value in the original it does not know. Of each kind of words
-there is one query, of at most four words, where an identifier is one word, and none of which holds the value:
+The agent knows its next call except for that value, and it knows its view: the context and the later messages of
+users and tools. It does not know the original text around the value. It asks one query of each kind, of at most four
+words; an identifier counts as one word, and no word contains the value:
 
-1. the key of the argument, and identifiers of the call's other values that are in view, the nearest first;
-2. names that stand within 80 characters of such a value in view;
-3. words within 80 characters of the gap in the argument's own text, else of what the user said last;
-4. the names that were said last;
-5. the nearest other value, and the words before it in view.
+1. the key of the argument, and identifiers in the call's other values that are in view, the nearest first;
+2. names within 80 characters of such an identifier in view;
+3. words within 80 characters of the gap in the argument's own text, else words of the user's last message;
+4. the newest names in view;
+5. the nearest identifier of kind 1, and the words before it in view.
 
-A name is an identifier that is neither a number, an ordinal or a time nor words with a joiner, as the fields of
-records are called.
+A name is an identifier that is neither a number, an ordinal or a time, nor joined words such as a field's name.
 """
 
 import re
@@ -25,11 +24,11 @@ from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 
 from .survival import FILLER, NEAR, Cut, asked, beside, holds, leaves, listed, text_of
 
-MOST_WORDS = 4
-"""Words of a query."""
+MAX_WORDS = 4
+"""Maximum words of a query."""
 
 _VALUES = 3
-"""Other values of the call whose neighbors in view are looked at."""
+"""Identifiers of kind 1 whose surroundings in view are used."""
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -45,11 +44,11 @@ class Need:
     token: str
     call: ToolCall
     said: Sequence[AnyMessage]
-    """What users and tools said between the cut and the call."""
+    """Messages of users and tools between the cut and the call."""
 
 
 def needs(run: Cut) -> dict[str, Need]:
-    """For each identifier that is needed later, where first."""
+    """Return the first need of each identifier that is needed after the cut."""
     found: dict[str, Need] = {}
     said: list[AnyMessage] = []
     for message in run.later:
@@ -63,7 +62,7 @@ def needs(run: Cut) -> dict[str, Need]:
 
 
 def queries(need: Need, context: Sequence[BaseMessage]) -> list[str]:
-    """What is asked, in this order; a kind that the agent has no words for is left out."""
+    """Return the queries in order; a kind for which the agent has no words is left out."""
     asker = _Asker(need, context)
     kinds = (
         [*asker.key, *asker.others],
@@ -72,12 +71,12 @@ def queries(need: Need, context: Sequence[BaseMessage]) -> list[str]:
         asker.newest,
         [*asker.others[:1], *asker.before_others],
     )
-    said = (" ".join(list(dict.fromkeys(words))[:MOST_WORDS]) for words in kinds)
+    said = (" ".join(list(dict.fromkeys(words))[:MAX_WORDS]) for words in kinds)
     return list(dict.fromkeys(filter(None, said)))
 
 
 class _Asker:
-    """What an agent knows in whose call one value is missing."""
+    """The words that an agent knows when one value of its call is missing."""
 
     def __init__(self, need: Need, context: Sequence[BaseMessage]) -> None:
         self.token, self.messages = need.token, [*context, *need.said]
@@ -91,7 +90,7 @@ class _Asker:
 
     @cached_property
     def others(self) -> list[str]:
-        """Identifiers of the call's other values that are in view, the nearest first."""
+        """Identifiers in the call's other values that are in view, the nearest first."""
         every = [token for _, text in self.leaves for token in listed(text)]
         at = every.index(self.token)
         near = sorted(range(len(every)), key=lambda place: (abs(place - at), place))
@@ -99,13 +98,13 @@ class _Asker:
 
     @cached_property
     def beside_others(self) -> list[str]:
-        """Names beside those values."""
+        """Names near those identifiers in view."""
         near = (" ".join(self._near(value)) for value in self.others[:_VALUES])
         return [name for text in near for name in self._names(text) if name not in self.others]
 
     @cached_property
     def before_others(self) -> list[str]:
-        """Words before those values, the nearest first."""
+        """Words before those identifiers in view, the nearest first."""
         near = (self._near(value)[0] for value in self.others[:_VALUES])
         return [word for text in near for word in reversed(self._words(text))]
 
@@ -116,13 +115,13 @@ class _Asker:
 
     @cached_property
     def users_words(self) -> list[str]:
-        """Words of what the user said last."""
+        """Words of the user's last message."""
         spoken = [message for message in self.messages if isinstance(message, HumanMessage) and is_real_user(message)]
         return self._words(spoken[-1].text) if spoken else []
 
     @cached_property
     def newest(self) -> list[str]:
-        """The names that were said last, the very last first."""
+        """Names in view, the newest first."""
         return self._names(self.view)[::-1]
 
     @property
@@ -134,7 +133,7 @@ class _Asker:
         return _last(self.view, value)
 
     def _names(self, text: str) -> list[str]:
-        """The names in a text, each where it stands last."""
+        """Names in a text, ordered by their last occurrence."""
         named = (token for token in reversed(listed(text)) if _is_name(token))
         return self._without(reversed(list(dict.fromkeys(named))))
 
@@ -142,12 +141,12 @@ class _Asker:
         return self._without(word for word in _WORD.findall(text) if not FILLER.fullmatch(word.lower()))
 
     def _without(self, words: Iterable[str]) -> list[str]:
-        """Those that tell nothing of the value itself."""
+        """Leave out words that contain the value or are part of it."""
         return [word for word in words if self.token not in word and word not in self.token]
 
 
 def _last(text: str, token: str) -> tuple[str, str]:
-    """What stands before and behind an identifier where it stands last, without the halves of words at the ends."""
+    """Return the text before and after the last occurrence of an identifier, without cut words at the ends."""
     before, after = [("", ""), *beside(text, token)][-1]
     start = before.find(" ") + 1 if len(before) == NEAR else 0
     end = after.rfind(" ") + 1 if len(after) == NEAR else len(after)

@@ -1,11 +1,11 @@
-"""What a context has lost and one `recall` brings back, and how many it takes: an archive in memory, really asked.
+"""Measures which identifiers that a context has lost `recall` finds again, by real searches of an archive in memory.
 
-The archive holds every message before the cut, more than what left the view of any policy: its search has to tell
-more of them apart. An identifier counts as recoverable where one answer of at most 1,000 tokens holds it, its
-headlines aside. Tried are, in this order, at most two handles of single messages that the context shows within 200
-characters of text with two of the words that stood within 80 characters of the identifier, and the queries of
-`questions`, at most five. The handle of a compaction, which stands for the whole thread, is never tried. By chance is
-what the queries of another run bring back: of a short conversation an answer holds a good part whatever is asked.
+The archive holds every message before the cut, which is more than any policy takes out of view, so that its search is
+harder. An identifier is recoverable if one answer of at most 1,000 tokens contains it outside of the headlines. At
+most two handles are tried first: handles of single messages that the context shows within 200 characters of two words
+that were within 80 characters of the identifier. Then follow the queries of `recall_questions`, at most five. The
+handle of a compaction, which stands for the whole thread, is never tried. The figure "by chance" uses the queries of
+another run, because an answer holds much of a short conversation whatever the query is.
 """
 
 import re
@@ -23,14 +23,14 @@ from .recall_questions import Need, needs, queries
 from .survival import Cut, around, holds, related, text_of, words_of
 
 RECOVERED = (
-    "Recoverable: of the identifiers that a context has lost, those that one recall of at most 1,000 tokens brings "
-    "back, asked in at most four words that the agent knows when it needs them, or by a handle beside related text; "
-    "at most seven are tried. By chance: what the questions of another run bring back."
+    "Recoverable: of the identifiers that a context has lost, those that one recall of at most 1,000 tokens finds, "
+    "by a query of at most four words that the agent knows at that time, or by a handle near related text; at most "
+    "seven are tried. By chance: those that the queries of another run find."
 )
-"""What stands under a table with these figures."""
+"""The explanation below a table with these figures."""
 
 BESIDE = 200
-"""Characters within which a handle stands beside text."""
+"""Characters on either side of a handle in which related text is looked for."""
 MOST_HANDLES = 2
 
 _COMPACTION = "0" * 16
@@ -39,28 +39,28 @@ _HEADLINE = re.compile(r"^\[[0-9a-f]{12} .*\]$", re.MULTILINE)
 
 
 class Lost(NamedTuple):
-    """An identifier that a context has lost, and what is asked for it."""
+    """An identifier that a context has lost, and the searches for it."""
 
     token: str
     asked: tuple[Wanted, ...]
 
 
 class Archive:
-    """What stood before the cuts of runs, each run in a thread of its own, and the answers that were given."""
+    """The messages before the cuts of runs, each run in its own thread, with a cache of the answers."""
 
     def __init__(self, database: Database) -> None:
-        """Use an open database, with its tables, that nothing else is kept in."""
+        """Use an open database that has its tables and holds nothing else."""
         self.records = CompactionRecords(database)
         self._needs: dict[str, dict[str, Need]] = {}
         self._answers: dict[tuple[str, Wanted], str] = {}
 
     def lost(self, run: Cut, context: Sequence[BaseMessage], tokens: Sequence[str]) -> list[Lost]:
-        """What is asked for each of these identifiers, by an agent that has this context."""
+        """Return the searches for each of these identifiers by an agent that has this context."""
         found = self._needs_of(run)
         return [Lost(token, tuple(_tries(run, context, found[token]))) for token in tokens]
 
     def calls(self, run: Cut, lost: Lost) -> int | None:
-        """How many recalls it takes to have the identifier back from the run's archive; `None` where none does."""
+        """Return how many searches of the run's archive it takes to find the identifier; `None` if none does."""
         for place, wanted in enumerate(lost.asked, 1):
             if not holds(wanted.query, lost.token) and holds(self._answer(run, wanted), lost.token):
                 return place
@@ -78,7 +78,7 @@ class Archive:
         return self._needs[self._thread(run)]
 
     def _thread(self, run: Cut) -> str:
-        """The thread of a run; what stood before its cut is archived when it is first asked for."""
+        """Return the thread of a run, and archive the messages before its cut on the first call."""
         if run.digest not in self._needs:
             self._needs[run.digest] = needs(run)
             self.records.archive(run.digest, "", _COMPACTION, run.old, now=0.0)
@@ -93,7 +93,7 @@ def _tries(run: Cut, context: Sequence[BaseMessage], need: Need) -> Iterator[Wan
 
 
 def _handles(context: str, original: set[str]) -> Iterator[Wanted]:
-    """The handles that a context shows beside text with words that the identifier stood beside."""
+    """Yield handles that the context shows near words that were near the identifier."""
     for shown in _HANDLES.finditer(context):
         near = context[max(0, shown.start() - BESIDE) : shown.start()] + context[shown.end() : shown.end() + BESIDE]
         if related(near, original):

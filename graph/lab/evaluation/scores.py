@@ -1,4 +1,4 @@
-"""The figures of a policy: run by run, and together with their intervals."""
+"""The figures of a policy: for each run, and together with their intervals."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,35 +12,35 @@ from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 
 from .policies import Policy, count, keeps_archive
+from .ratios import Pair, edges, ratio, rounded, summed
 from .recoverable import Archive, Lost
 from .sentences import CONSTRAINTS, REMARKS
-from .shares import Pair, edges, ratio, rounded, summed
 from .survival import Cut, bound, holds, planted, survives, text_of
 
 PLACES: Mapping[str, float] = {"top": 0.0, "middle": 0.5, "bottom": 1.0}
-"""Where among a run's user messages a sentence is put."""
+"""Positions among a run's user messages at which a sentence is planted."""
 
 SAID = (
     "Presence in the context is necessary, not sufficient: no figure here shows that a model would use what is there."
 )
-"""What stands under every table."""
+"""The note under every table."""
 
 _HALF = 0.5
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a policy is given: what stands before a cut, with a sentence put into it."""
+    """The input of a policy: the messages before a cut, with a sentence planted into one of them."""
 
     messages: Sequence[AnyMessage]
     place: str = ""
     sentence: str = ""
-    """None where no user speaks."""
+    """Empty if no user speaks."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A run that was cut, once with a constraint at each place, and once with a remark."""
+    """A cut run, with a constraint planted at each place, and with a remark planted at each place."""
 
     run: Cut
     constrained: Sequence[Given]
@@ -48,7 +48,7 @@ class Task:
 
 
 def task(run: Cut, seed: int, constraints: Sequence[str] = CONSTRAINTS) -> Task:
-    """Constraints and remarks as a seed draws them, before or after the words of a user's message."""
+    """Plant constraints and remarks that a seed draws, before or after the words of a user's message."""
     draw = random.Random(seed)  # noqa: S311 - the same sentences for every policy
     if not any(isinstance(message, HumanMessage) for message in run.old):
         return Task(run, [Given(run.old)], [])
@@ -72,22 +72,22 @@ class Score:
     calls: list[Pair] = field(default_factory=list[Pair])
     rules: dict[str, list[Pair]] = field(default_factory=lambda: {place: [] for place in PLACES})
     precision: list[Pair] = field(default_factory=list[Pair])
-    """Constraints among the planted sentences that stand among the rules of a digest."""
+    """Constraints among the planted sentences that a digest lists as rules."""
     shares: list[float] = field(default_factory=list[float])
-    """Tokens over the cap, as a quotient."""
+    """Tokens divided by the cap."""
     within: list[Pair] = field(default_factory=list[Pair])
     broken_pairs: int = 0
     recovered: list[Pair] = field(default_factory=list[Pair])
-    """Identifiers that were lost, and those of them that one `recall` brings back; none where there is no archive."""
+    """Lost identifiers that one `recall` finds, and all lost identifiers; empty if there is no archive."""
     chance: list[Pair] = field(default_factory=list[Pair])
-    """The same with the questions of the run before."""
+    """The same with the queries of the run before."""
     recalls: list[int] = field(default_factory=list[int])
-    """How many it took, for each that came back."""
+    """Number of searches for each identifier that was found."""
     lost: list[Lost] = field(default_factory=list[Lost])
-    """What the last run that lost anything has lost."""
+    """The identifiers that the last run with losses has lost."""
 
     def add(self, task: Task, seeds: Sequence[Policy], budget: float, archive: Archive) -> None:
-        """Judge what a policy makes of one run; all its contexts, by places and seeds, together are one pair."""
+        """Measure a policy on one run; all its contexts, over places and seeds, make one pair."""
         each = [_judged(task, given, policy, budget, archive) for given in task.constrained for policy in seeds]
         for name in ("recall", "bound", "calls", "within"):
             getattr(self, name).append(summed(pair for one in each for pair in getattr(one, name)))
@@ -102,7 +102,7 @@ class Score:
         self.broken_pairs += sum(one.broken_pairs for one in each)
 
     def _recover(self, run: Cut, lost: Sequence[Lost], archive: Archive) -> None:
-        """Ask the archive for what a run's contexts have lost, and with what the run before asked."""
+        """Search the archive for the identifiers that a run has lost, also with the queries of the run before."""
         if not lost:
             return
         calls = [archive.calls(run, one) for one in lost]
@@ -114,7 +114,7 @@ class Score:
         self.lost = list(lost)
 
     def figures(self) -> dict[str, Any]:
-        """Everything as shares of 1, with 95 % bootstrap intervals over runs."""
+        """Return the figures as shares of 1, with 95 % bootstrap intervals over runs."""
         measured = {"recall": self.recall, "bound": self.bound, "calls": self.calls}
         recovered = {"recoverable": self.recovered} if self.recovered else {}
         ruled = {place: pairs for place, pairs in self.rules.items() if pairs}
@@ -139,7 +139,7 @@ class Score:
 
 
 def _judged(task: Task, given: Given, policy: Policy, budget: float, archive: Archive) -> Score:
-    """One context."""
+    """Measure one context."""
     cap = cap_of(given, budget)
     context = policy(given.messages, cap)
     score, run, text, tokens = Score(), task.run, text_of(context), count(context)
@@ -161,7 +161,7 @@ def _judged(task: Task, given: Given, policy: Policy, budget: float, archive: Ar
 
 
 def cap_of(given: Given, budget: float) -> int:
-    """The cap in tokens that a share of the messages is."""
+    """Return the cap in tokens for a share of the messages."""
     return max(1, int(budget * count(given.messages)))
 
 
@@ -177,7 +177,7 @@ def _stands_among_rules(text: str, sentence: str) -> bool:
 
 
 def _broken(messages: Sequence[BaseMessage]) -> int:
-    """Calls without a result and results without a call, by position."""
+    """Count calls without a result and results without a call, by position."""
     view = Transcript(messages)  # type: ignore[arg-type] # a baseline may hold any message
     return len(view.orphans) + sum(result is None for block in view.blocks for result in block.results)
 
@@ -189,7 +189,10 @@ def measured(
     *,
     seen: Callable[[], None] = lambda: None,
 ) -> Iterator[dict[str, Any]]:
-    """A row of figures for each policy and budget, a share of the tokens before the cut; `seen` after each run."""
+    """Yield a row of figures for each policy and budget (a share of the tokens before the cut).
+
+    `seen` is called after each run.
+    """
     runs = len({task.run.name for task in tasks})
     identifiers = sum(len(task.run.identifiers) for task in tasks)
     calls = sum(len(task.run.needed) for task in tasks)

@@ -1,4 +1,4 @@
-"""Sentences that are put into recorded conversations: side constraints, and remarks that demand nothing."""
+"""Sentences that are planted into recorded conversations: side constraints, and remarks that demand nothing."""
 
 CONSTRAINTS = (
     "Never book a seat next to a lavatory.",
@@ -32,12 +32,12 @@ CONSTRAINTS = (
     "合同没有法务同意不能发给客户。",
     "以后称呼我为王老师。",
 )
-"""What a user demands beside the task, half of it in English and half in Chinese."""
+"""Demands of a user beside the task, half of them in English and half in Chinese."""
 
 REMARKS = (
     "It rained the whole weekend here.",
     "My sister moved to Lisbon in the spring.",
-    "The old office had a wonderful view of the harbour.",
+    "The old office had a wonderful view of the harbor.",
     "We watched that film about the lighthouse yesterday.",
     "There is a bakery around the corner from my flat.",
     "I studied geology for two years.",
@@ -56,4 +56,4 @@ REMARKS = (
     "我小时候学过两年钢琴。",
     "隔壁的猫常常睡在阳台上。",
 )
-"""What a user says by the way: a policy that takes these for rules too has no idea of rules."""
+"""Small talk of a user: a policy that also lists these as rules cannot tell rules from other sentences."""

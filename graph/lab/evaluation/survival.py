@@ -1,4 +1,4 @@
-"""What of a conversation is left in a compacted context: identifiers, what they meant, calls, rules."""
+"""Finds what a compacted context keeps of a conversation: identifiers, the words near them, calls and rules."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -22,13 +22,13 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from langgraph_compaction.nodes.conversation.tokens import texts_of
 
 NEAR = 80
-"""Characters on either side of an identifier within which a word stands beside it."""
+"""Characters on either side of an identifier that count as near it."""
 
 WINDOW = 60
-"""Words of the window that has to hold a constraint."""
+"""Words of the window in which a constraint is looked for."""
 
 _SHORTEST, _ENOUGH = 3, 2
-"""Characters of the shortest identifier, and words that bind one to its meaning."""
+"""Characters of the shortest identifier, and number of words near it that keep its meaning."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9]+(?:[_\-./@:#+]+[A-Za-z0-9]+)*")
 _WORD = re.compile(r"[A-Za-z]{3,}")
@@ -38,7 +38,7 @@ FILLER = re.compile(
     r"a|an|and|are|as|at|be|by|do|does|for|from|have|i|in|is|it|its|me|must|my|never|no|not|of|on|only|or|please"
     r"|that|the|their|them|this|to|under|want|with|you|your"
 )
-"""Words that tell nothing of what is spoken of."""
+"""Words without content of their own."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +47,20 @@ class Cut:
 
     name: str
     old: Sequence[AnyMessage]
-    """What stands before the cut, without the system prompt."""
+    """Messages before the cut, without the system prompt."""
     needed: Sequence[frozenset[str]]
     """Identifiers that each later call needs from before the cut."""
     later: Sequence[AnyMessage] = ()
-    """What stands behind the cut."""
+    """Messages after the cut."""
 
     @cached_property
     def text(self) -> str:
-        """All that was said before the cut."""
+        """The text of the messages before the cut."""
         return text_of(self.old)
 
     @cached_property
     def digest(self) -> str:
-        """The same for the same conversation cut at the same place, and for no other."""
+        """A name that is the same for the same conversation with the same cut, and differs for any other."""
         return f"{len(self.old)} {fingerprint_all([*self.old, *self.later])}"
 
     @property
@@ -81,28 +81,28 @@ def cut(name: str, messages: Sequence[AnyMessage], share: float) -> Cut:
 
 
 def _named(place: int, message: AnyMessage) -> AnyMessage:
-    """A message with an id, always the same, so that handles say what they name."""
+    """Return a message with an id, its own or one by its place, so that handles are stable."""
     return message if message.id else message.model_copy(update={"id": f"message-{place}"})
 
 
 def text_of(messages: Iterable[BaseMessage]) -> str:
-    """Everything that messages say: content, and `name(arguments)` a call."""
+    """Return the text of messages: content, and each call as `name(arguments)`."""
     return "\n".join(text for message in messages for text in texts_of(message))
 
 
 def identifiers(text: str) -> set[str]:
-    """Three characters or more, with a digit, a joiner or all capitals."""
+    """Return the identifiers of a text: three or more characters with a digit, a joiner or only capitals."""
     return set(listed(text))
 
 
 def listed(text: str) -> list[str]:
-    """Its identifiers in order, repeated ones too."""
+    """Return the identifiers of a text in order, with repetitions."""
     long = (token for token in _TOKEN.findall(text) if len(token) >= _SHORTEST)
     return [token for token in long if token.isupper() or not token.isalpha()]
 
 
 def asked(call: ToolCall) -> set[str]:
-    """Identifiers in the arguments of a call."""
+    """Return the identifiers in the arguments of a call."""
     return {token for _, leaf in leaves(call["args"]) for token in identifiers(leaf)}
 
 
@@ -121,7 +121,7 @@ def _needed(later: Sequence[AnyMessage], before: str, prompt: str) -> Iterator[f
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Every value inside an argument as a text, under its key."""
+    """Yield every value inside an argument as text, with its key."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield from leaves(item, str(name))
@@ -138,12 +138,12 @@ def _bounded(token: str) -> re.Pattern[str]:
 
 
 def holds(text: str, token: str) -> bool:
-    """Whether an identifier stands in a text, on word boundaries."""
+    """Whether a text contains an identifier, on word boundaries."""
     return token in text and _bounded(token).search(text) is not None
 
 
 def bound(context: str, before: str, token: str) -> bool:
-    """Whether an identifier stands, somewhere, near at least two of the words it originally stood beside."""
+    """Whether an identifier has, somewhere in the context, at least two of the words near it that it had before."""
     original = set[str]().union(*map(words_of, around(before, token)))
     return any(related(near, original) for near in around(context, token))
 
@@ -154,24 +154,24 @@ def related(text: str, words: Collection[str]) -> bool:
 
 
 def words_of(text: str) -> set[str]:
-    """Its words of three letters or more."""
+    """Return the words of three letters or more."""
     return {word.lower() for word in _WORD.findall(text)}
 
 
 def around(text: str, token: str, distance: int = NEAR) -> Iterator[str]:
-    """What stands on both sides of an identifier, each time that it stands in a text."""
+    """Yield the text on both sides of each occurrence of an identifier, joined by a bar."""
     for before, after in beside(text, token, distance):
         yield f"{before} | {after}"
 
 
 def beside(text: str, token: str, distance: int = NEAR) -> Iterator[tuple[str, str]]:
-    """So many characters before and behind an identifier, each time that it stands in a text."""
+    """Yield the text before and after each occurrence of an identifier, `distance` characters each."""
     for found in _bounded(token).finditer(text):
         yield text[max(0, found.start() - distance) : found.start()], text[found.end() : found.end() + distance]
 
 
 def terms(text: str) -> list[str]:
-    """Stemmed words; of Chinese, every two characters."""
+    """Return stemmed words; of Chinese, every two neighboring characters."""
     found: list[str] = []
     for term in _TERM.findall(text.lower()):
         if term[0] >= "一":

@@ -1,4 +1,4 @@
-"""Recorded conversations of many makers, read into one form for `replay`."""
+"""Readers for recorded conversations in several formats."""
 
 from .reader import read_recordings
 from .recording import Recording, RecordingError

@@ -1,4 +1,4 @@
-"""Checked access to the parts of a recorded message; an error names the place and what is expected there."""
+"""Checked access to the fields of a recorded message. An error names the place and the expected form."""
 
 import json
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from .recording import RecordingError
 
 
 class Record(NamedTuple):
-    """One JSON value of a file and the words that say where it stands."""
+    """One JSON value of a file, and a description of its place."""
 
     where: str
     value: Any
@@ -25,14 +25,14 @@ def numbered(values: Iterable[Any], where: str, noun: str) -> list[Record]:
 
 
 def mapping(value: Any, where: str, what: str) -> dict[str, Any]:
-    """Return the JSON object `value`, or say that `what` should have been one."""
+    """Return the JSON object `value`; raises `RecordingError` if `what` is not an object."""
     if not isinstance(value, dict):
         raise RecordingError(f"{where}: {what} is {kind(value)}; expected a JSON object")
     return value
 
 
 def sequence(value: Any, where: str, what: str) -> list[Any]:
-    """Return the JSON list `value` (null counts as empty), or say that `what` should have been one."""
+    """Return the JSON list `value`, empty for null; raises `RecordingError` if `what` is not a list."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -41,21 +41,21 @@ def sequence(value: Any, where: str, what: str) -> list[Any]:
 
 
 def text(value: Any, where: str, what: str) -> str:
-    """Return the non-empty string `value`, or say that `what` is missing."""
+    """Return the non-empty string `value`; raises `RecordingError` if `what` is missing."""
     if not isinstance(value, str) or not value:
         raise RecordingError(f"{where}: no {what}; expected a non-empty string, found {kind(value)}")
     return value
 
 
 def name(value: Any, where: str, what: str) -> str | None:
-    """Return an optional string, or say that `what` should have been one."""
+    """Return an optional string; raises `RecordingError` if `what` is neither a string nor null."""
     if value is not None and not isinstance(value, str):
         raise RecordingError(f"{where}: {what} is {kind(value)}; expected a string")
     return value
 
 
 def tokens(usage: Any, keys: Iterable[str], where: str) -> int:
-    """Return the sum of these counts of a usage record; what is absent counts zero."""
+    """Return the sum of these counts of a usage record; absent counts are zero."""
     counts = [mapping(usage or {}, where, "usage").get(key) or 0 for key in keys]
     for count in counts:
         if not isinstance(count, int):
@@ -64,7 +64,7 @@ def tokens(usage: Any, keys: Iterable[str], where: str) -> int:
 
 
 def content(value: Any, where: str) -> str | list[str | dict[Any, Any]]:
-    """Return message content as text or a list of parts; null and nothing are the empty text."""
+    """Return message content as text or a list of parts; null is the empty text."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -85,11 +85,11 @@ def _check_part(part: Any, where: str) -> None:
 
 
 def arguments(value: Any) -> dict[str, Any]:
-    """Return arguments given as an object or as its JSON text; all else stands under `RAW_ARGUMENTS`.
+    """Return arguments given as an object or as its JSON text; anything else is kept under `RAW_ARGUMENTS`.
 
-    `invalid_tool_calls` would keep the text too, but no tool node runs them, they lose their place among the
-    calls of the message, and a provider that parses arguments refuses the request. Here the call is answered
-    like any other, and reading the OpenAI JSON written from it gives the same again.
+    LangChain's `invalid_tool_calls` would keep the text too, but no tool node runs them, they lose their place
+    among the calls of the message, and a provider that parses arguments refuses the request. With `RAW_ARGUMENTS`
+    the call is answered like any other, and survives being written to OpenAI JSON and read again.
     """
     if isinstance(value, dict):
         return value
@@ -126,7 +126,7 @@ def schemas(value: Any, where: str) -> list[dict[str, Any]]:
 
 
 def kind(value: Any) -> str:
-    """Name a JSON value's kind for a reader of an error."""
+    """Describe the kind of a JSON value for an error message."""
     if isinstance(value, dict):
         return f"an object with {', '.join(map(repr, list(value)[:6]))}" if value else "an empty object"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""LangChain message JSON as plain data: the classes a file names are never imported.
+"""LangChain message JSON, read as plain data: classes that a file names are never imported.
 
 Three forms: `{"type": "human", "data": {...}}` of `messages_to_dict`, the constructor form
 `{"lc": 1, "id": [..., "HumanMessage"], "kwargs": {...}}` of `dumpd`, and `{"type": "human", "content": ...}`
@@ -15,7 +15,7 @@ from .recording import RecordingError, Said
 
 _CLASSES = {"HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool"}
 _ROLES = {"user": "human", "assistant": "ai", "system": "system"}
-_RESENT = {"tool_calls", "function_call"}  # the provider's own form of what stands in tool_calls
+_RESENT = {"tool_calls", "function_call"}  # the provider's own form of tool_calls
 
 
 def recognizes(value: Any) -> bool:
@@ -27,7 +27,7 @@ def recognizes(value: Any) -> bool:
 
 
 def read(records: Sequence[Record]) -> list[Said]:
-    """Read LangChain messages one for one; provider usage goes from the message to the recording."""
+    """Read LangChain messages one by one; provider usage moves from the message to the recording."""
     return [_said(value, where) for where, value in records]
 
 

@@ -17,7 +17,7 @@ def recognizes(value: Any) -> bool:
 
 
 def read(records: Sequence[Record]) -> list[Said]:
-    """Read chat messages one for one."""
+    """Read chat messages one by one."""
     return [Said(message(value, where)) for where, value in records]
 
 

@@ -1,7 +1,7 @@
 """OpenHands event logs: actions of the agent and the user, and the observations that answer them.
 
-What never reached the model is left out: state changes, and the `recall` pair, whose knowledge the recorded
-prompt sizes of real runs show was not sent.
+Events that never reached the model are left out: state changes, and the `recall` pair, which was not sent according
+to the recorded prompt sizes of real runs.
 """
 
 import json
@@ -29,7 +29,7 @@ def recognizes(value: Any) -> bool:
 
 
 def read(records: Sequence[Record]) -> list[Said]:
-    """Read the events in order: one assistant message a model response, one result an answered call."""
+    """Read the events in order: one assistant message for each model response, one result for each answered call."""
     log = _Log()
     return [said for where, value in records for said in log.said(mapping(value, where, "an event"), where)]
 
@@ -50,7 +50,7 @@ class _Made(NamedTuple):
 
 
 class _Log:
-    """Reads events one after the other; remembers which call each action made."""
+    """Reads events one after the other, and remembers the call of each action."""
 
     def __init__(self) -> None:
         self._to_come: dict[str, set[str]] = {}

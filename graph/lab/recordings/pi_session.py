@@ -1,4 +1,4 @@
-"""Sessions of the pi coding agent: JSON lines, of which the `message` entries were said."""
+"""Sessions of the pi coding agent: JSON lines whose `message` entries are the conversation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ def recognizes(value: Any) -> bool:
 
 
 def read(records: Sequence[Record]) -> list[Said]:
-    """Read the message entries in order; aborted empty turns and unanswered calls stay what they are."""
+    """Read the message entries in order; aborted empty turns and unanswered calls are kept."""
     entries = [(where, mapping(value, where, "an entry")) for where, value in records]
     return [
         _said(mapping(entry.get("message"), where, "an entry's message"), where)
@@ -53,7 +53,7 @@ def _message(value: dict[str, Any], where: str) -> BaseMessage:
 
 
 def _body(value: Any, where: str) -> tuple[str | list[str | dict[Any, Any]], list[ToolCall]]:
-    """Return content and calls; one block of text is a text, none the empty text."""
+    """Return content and calls; a single text block becomes a plain text, no block the empty text."""
     if isinstance(value, str):
         return value, []
     parts: list[Any] = []

@@ -1,4 +1,4 @@
-"""From a file to its recordings; the format is recognized from the content, never from the extension."""
+"""Reads the recordings of a file; the format is recognized from the content, never from the extension."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ class _Conversation(NamedTuple):
 
     where: str
     label: str
-    """What the file calls it, else nothing."""
+    """The name that the file gives it, else empty."""
     records: Sequence[Record]
     tools: Sequence[dict[str, Any]] = ()
     swe_agent: bool = False
@@ -32,8 +32,8 @@ class _Conversation(NamedTuple):
 def read_recordings(path: str | Path) -> list[Recording]:
     """Read every conversation of a file; those without any message are left out.
 
-    Raises `RecordingError` for a file that is missing, empty, binary, no JSON or of no known form, and for a
-    message that cannot be read; it names the file and the line, entry or message.
+    Raises `RecordingError` for a file that is missing, empty, binary, not JSON or in no known format, and for a
+    message that cannot be read. The error names the file and the line, entry or message.
     """
     file = Path(path)
     records = _records(_text(file), str(file))
@@ -93,22 +93,22 @@ def _parsed(text: str) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    return _mended(value) if "\\ud" in text.lower() else value
+    return _without_surrogates(value) if "\\ud" in text.lower() else value
 
 
-def _mended(value: Any) -> Any:
-    """Replace halves of surrogate pairs, which a cut in an emoji leaves and nothing can encode."""
+def _without_surrogates(value: Any) -> Any:
+    """Replace lone surrogates, which a cut inside an emoji leaves and which cannot be encoded."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, list):
-        return [_mended(item) for item in value]
+        return [_without_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
     return value
 
 
 def _conversations(records: Sequence[Record], file: str) -> list[_Conversation]:
-    """Split a file: either each record is a conversation, or the records are the messages of one."""
+    """Split a file: either each record is a conversation, or all records are messages of one conversation."""
     if any(_holds_list(value) for _, value in records):
         return [_conversation(where, value) for where, value in records]
     return [_Conversation(file, "", records)]

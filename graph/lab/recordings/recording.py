@@ -1,4 +1,4 @@
-"""What every recorded conversation becomes, whoever recorded it."""
+"""The common form of recorded conversations."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from langgraph_compaction.nodes.errors import CompactionError
 
 
 class RecordingError(CompactionError, ValueError):
-    """A file that is no recording: says where (line or entry), what is wrong and what is expected."""
+    """A file is not a recording. The message names the place, the error and the expected form."""
 
 
 class Said(NamedTuple):
-    """One recorded message, with the provider's input + output tokens of its call (0: not recorded)."""
+    """One recorded message, with the input and output tokens of its request (0 if not recorded)."""
 
     message: BaseMessage
     tokens: int = 0
@@ -23,20 +23,20 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """One conversation as it was recorded: order and defects kept, nothing answered, joined or dropped."""
+    """One conversation as it was recorded: order and defects are kept, no message is added, joined or dropped."""
 
     name: str
-    """The file's name, with `#` and a label where it holds several conversations; unique within a file."""
+    """The file's name, with `#` and a label if it holds several conversations; unique within a file."""
     messages: tuple[BaseMessage, ...]
-    """System, human, AI and tool messages; `id` is None where the file has none (or repeats one)."""
+    """System, human, AI and tool messages; `id` is None if the file has none, or repeats one."""
     tools: tuple[dict[str, Any], ...] = ()
-    """Tool schemas in OpenAI form, where the file has them."""
+    """Tool schemas in OpenAI form, if the file has them."""
     usage: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Index in `messages` of an AI message -> input + output tokens its provider reported."""
+    """Input and output tokens that the provider reported, by the index of the AI message in `messages`."""
 
 
 def recording(name: str, said: Iterable[Said], tools: Iterable[dict[str, Any]] = ()) -> Recording:
-    """Make a `Recording` of what was said; a repeated message id becomes None, as ids replace each other."""
+    """Make a `Recording`; a repeated message id becomes None, because a later message would replace the earlier."""
     messages: list[BaseMessage] = []
     usage: dict[int, int] = {}
     known: set[str] = set()

@@ -1,7 +1,7 @@
 """SWE-agent trajectories: the `history` of a `.traj` file.
 
-Function-calling runs answer a call by `tool_call_ids`. Text-action runs have no calls: the action stands in
-the assistant's text, what it printed in the next user message, and so both are kept.
+Function-calling runs answer a call by `tool_call_ids`. Text-action runs have no calls: the action is in the
+assistant's text and its output in the next user message, and both are kept as they are.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from .recording import Said
 
 
 def read(records: Sequence[Record]) -> list[Said]:
-    """Read the entries one for one; a demonstration is no user's input and is marked so."""
+    """Read the entries one by one; a demonstration is marked, because it is not input of the user."""
     return [_said(record) for record in records]
 
 

@@ -1,1 +1,1 @@
-"""A recorded conversation, run through the real graph."""
+"""Runs recorded conversations through the real graph."""

@@ -1,31 +1,31 @@
-"""What recorded calls needed of what was said before them, and whether the request still had it."""
+"""Counts identifiers that recorded calls need from earlier messages, and those that their requests still have."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langgraph_compaction.nodes.conversation.tokens import texts_of
 from langgraph_compaction.nodes.text.identifiers import identifiers
 
+from ..evaluation.survival import holds
+
 
 @dataclass
 class Needed:
-    """Counts identifiers in the arguments of recorded calls. What the system prompt says counts for nothing."""
+    """Counts identifiers in the arguments of recorded calls, except those in the system prompt."""
 
     messages: Sequence[BaseMessage]
     """The recording."""
     needed: int = 0
-    """Identifiers that a call has and that somebody had said before it."""
+    """Identifiers of calls that were said before."""
     kept: int = 0
-    """Those of them that stood in the request that the call answered."""
+    """Those of them that the request contains which the call answers."""
     _said: set[str] = field(default_factory=set[str])
     _read: int = 0
 
     def look(self, request: Iterable[BaseMessage], answer: int) -> None:
-        """Look at a request that the recording answers with the message of this index."""
+        """Count for a request that the recording answers with the message of this index."""
         for message in self.messages[self._read : answer]:
             self._said.update(token for text in texts_of(message) for token in identifiers(text))
         self._read = max(self._read, answer)
@@ -33,9 +33,9 @@ class Needed:
         if not wanted:
             return
         text = "\n".join(part for message in request for part in texts_of(message))
-        prompt = {token for token in wanted if _holds(self._prompt, token)}
+        prompt = {token for token in wanted if holds(self._prompt, token)}
         self.needed += len(wanted - prompt)
-        self.kept += sum(_holds(text, token) for token in wanted - prompt)
+        self.kept += sum(holds(text, token) for token in wanted - prompt)
 
     @property
     def _prompt(self) -> str:
@@ -47,12 +47,3 @@ def _wanted(answer: Iterable[BaseMessage]) -> Iterator[str]:
         if isinstance(message, AIMessage):
             for call in message.tool_calls:
                 yield from identifiers(str(call["args"]))
-
-
-@lru_cache(maxsize=8_192)
-def _bounded(token: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(token)}(?!\w)")
-
-
-def _holds(text: str, token: str) -> bool:
-    return token in text and _bounded(token).search(text) is not None

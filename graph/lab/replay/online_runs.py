@@ -1,4 +1,4 @@
-"""Online replays of recordings: a preset, or a strategy of one's own, drives each through the real graph."""
+"""Plays recordings through the real graph as policies of the online evaluation."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -9,17 +9,17 @@ from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.nodes import CompactionError, CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 
-from ..evaluation.online import Course, Online, Run
+from ..evaluation.online import Online, PlayedRun, Run
 from ..recordings import Recording
+from .recorded_model import Playback
 from .recorded_run import Options, Player, schema_tokens, schemas_of
-from .stand_ins import Playback
-from .user_parts import OwnParts
+from .user_parts import UserParts
 
 COUNTER = tiktoken_counter()
 
 
 def run_of(recording: Recording) -> Run:
-    """A recording as a run that policies are measured on."""
+    """Return a recording as a run of the evaluation."""
     messages = cast("Sequence[AnyMessage]", recording.messages)
     schemas = schemas_of(Playback(recording).tools())
     return Run(recording.name, messages, schemas=schema_tokens(schemas, COUNTER))
@@ -28,18 +28,18 @@ def run_of(recording: Recording) -> Run:
 def through_the_graph(
     settings: CompactionSettings,
     recordings: Sequence[Recording],
-    own: OwnParts,
+    own: UserParts,
     *,
     summarizer: Any = "digest",
 ) -> Online:
-    """Settings as a policy for the runs of these recordings; what the graph refuses to send is not sent."""
-    known = {id(recording.messages): recording for recording in recordings}  # files may have the same name
+    """Return settings as a policy for the runs of these recordings; requests that the graph refuses are not sent."""
+    known = {id(recording.messages): recording for recording in recordings}  # names of recordings may repeat
 
-    def played(run: Run, limit: int) -> Course:
-        course, answers = Course(), set(run.answers)
+    def played(run: Run, limit: int) -> PlayedRun:
+        course, answers = PlayedRun(), set(run.answers)
 
         def sent(messages: Sequence[BaseMessage], answer: int) -> None:
-            if answer in answers:  # a person who was never answered is asked for in the replay, and was not then
+            if answer in answers:  # the graph also asks for answers that were never recorded
                 course.send(answer, messages)
 
         with Database.open("memory") as database:
@@ -56,7 +56,7 @@ def through_the_graph(
             try:
                 player.play()
             except CompactionError:
-                player.take_stock()  # what was sent until then counts
+                player.take_stock()  # the requests sent so far count
         report = player.report
         course.compactions = report.committed
         course.extra_calls = sum(row.summary_calls or 0 for row in report.attempts if row.summary_input_tokens)

@@ -1,4 +1,4 @@
-"""Requests as OpenAI chat JSON: what the wire would carry, for whoever recounts it."""
+"""Requests as OpenAI chat JSON, as they would be sent, so that others can count their tokens."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -12,7 +12,7 @@ def to_openai(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     """Return the messages of a request as `ChatOpenAI` would send them.
 
     Text stays text and lists stay lists of parts; arguments are JSON text, not escaped to ASCII; calls whose
-    arguments are no JSON go out as they are. Nothing of `additional_kwargs` is sent, ids of messages neither.
+    arguments are no JSON go out as they are. Neither `additional_kwargs` nor the ids of messages are sent.
     """
     return [sent for message in messages for sent in _sent(message)]
 
@@ -37,7 +37,7 @@ def _sent(message: BaseMessage) -> list[dict[str, Any]]:
 def _said(content: str | list[str | dict[Any, Any]]) -> str | list[str | dict[Any, Any]]:
     if isinstance(content, str):
         return content
-    # the chat API takes back nothing that a model said to itself
+    # the chat API does not accept the reasoning of a model
     return [part for part in content if isinstance(part, str) or part.get("type") not in REASONING_BLOCKS] or ""
 
 

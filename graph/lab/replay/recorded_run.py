@@ -1,4 +1,4 @@
-"""Drive a recorded conversation through the real graph, turn by turn, and take stock at the end."""
+"""Runs a recorded conversation through the real graph, turn by turn, and reports its figures."""
 
 import json
 import math
@@ -24,9 +24,9 @@ from ...window_usage import standing
 from ..recordings import Recording
 from .needed_values import Needed
 from .openai_json import to_openai
+from .recorded_model import Playback, RecordedModel, RecordingEndedError, bias_of
 from .replay_report import Report
-from .stand_ins import Playback, RecordedModel, RecordingEndedError, bias_of
-from .user_parts import OwnParts
+from .user_parts import UserParts
 
 Observer = Callable[[dict[str, Any]], None]
 
@@ -36,18 +36,18 @@ class Options:
     """How recordings are played."""
 
     window: str = "25%"
-    """Tokens, or a share: system prompt and tool schemas + that share of the rest, rounded up."""
+    """Tokens, or a share: system prompt and tool schemas plus that share of the rest, rounded up."""
     settings: CompactionSettings = field(default_factory=CompactionSettings)
-    own: OwnParts = field(default_factory=OwnParts)
+    own: UserParts = field(default_factory=UserParts)
     summarizer: Any = "digest"
     usage_bias: bool = False
-    """Let the model report usage, and its window hold tokens, by another counter than ours."""
+    """Whether usage and window of the model are in tokens of another tokenizer, as with a real provider."""
     database: Database
     counter: TokenCounter
 
 
 def limit_of(window: str, *, fixed: int, rest: int) -> int:
-    """The limit that `window` means for so many tokens; raises `SettingsError` for what is no window."""
+    """Return the limit in tokens that `window` means; raises `SettingsError` if it is not a window."""
     number = window.removesuffix("%")
     try:
         value = float(number) if window.endswith("%") else int(number)
@@ -55,18 +55,18 @@ def limit_of(window: str, *, fixed: int, rest: int) -> int:
         value = 0
     if not value > 0 or not math.isfinite(value):
         raise SettingsError(f"{window!r} is neither a number of tokens nor a share: 32000 or 25%")
-    # 55 % of 100 tokens is 55, whatever the float says
+    # floating point must not round 55 up to 56
     return fixed + math.ceil(rest * value / 100 - 1e-9) if window.endswith("%") else int(value)
 
 
 @dataclass
 class Player:
-    """Plays one recording on a thread of its own: another one each time, because a database may be used again."""
+    """Plays one recording on a new thread, because a database may hold earlier replays."""
 
     recording: Recording
     options: Options
     on_request: Callable[[dict[str, Any]], None] | None = None
-    """Receives every request as sent: file, number, limit, and messages and tools as OpenAI JSON."""
+    """Receives every request: file, number, limit, and messages and tools as OpenAI JSON."""
     on_sent: Callable[[Sequence[BaseMessage], int], None] | None = None
     """Receives every request as messages, and the index of the recorded message that answers it."""
     observe: Observer | None = None
@@ -112,21 +112,21 @@ class Player:
         )
 
     def play(self) -> Report:
-        """Play to the end."""
+        """Play the whole recording and return the report."""
         for _ in self.steps():
             pass
         return self.report
 
     def steps(self) -> Iterator[int]:
-        """Play turn by turn; yields how many recorded messages were played."""
-        # the thread knows how the model counts, as one that has talked to it before
+        """Play turn by turn; yields the number of recorded messages played so far."""
+        # start with the ratio of the model's token counts to ours, as if the model had reported usage before
         known: dict[str, Any] = {"compaction": {"calibration": {"recorded": max(1.0, self.bias)}}}
         while not self.playback.over:
             inputs, place = self.playback.inputs(), self.playback.cursor
             self.report.turns += sum(is_real_user(message) for message in inputs)
             self._turn({"messages": inputs, **known})
             known = {}
-            if not inputs and self.playback.cursor == place:  # even the line of a refused input does not fit
+            if not inputs and self.playback.cursor == place:  # not even the notice of the refused input fits
                 self.graph.update_state(self.config, {"messages": self.playback.unasked()}, as_node="model")
             yield self.playback.cursor
         self.take_stock()
@@ -137,13 +137,13 @@ class Player:
                 if self.observe:
                     self.observe(state)
         except RecordingEndedError:
-            return  # nobody answered here when it was recorded
+            return  # the recording has no answer here
 
     @property
     def _durability(self) -> Literal["sync", "exit"]:
-        """Every step is a checkpoint where the thread can be looked at later: `inspect` reads requests from them.
+        """Save a checkpoint at every step in a database that stays, because `inspect` reads requests from them.
 
-        In memory nobody can: one checkpoint a turn takes a third less time.
+        In memory one checkpoint per turn is enough, and takes a third less time.
         """
         return "sync" if self.options.database.durable else "exit"
 
@@ -162,7 +162,7 @@ class Player:
         return size
 
     def take_stock(self) -> None:
-        """Write into the report what became of the thread, after its end or where it broke off."""
+        """Complete the report with the state of the thread, at its end or where it broke off."""
         state = self.graph.get_state(self.config).values
         messages: list[BaseMessage] = state.get("messages", [])
         records = CompactionRecords(self.options.database)
@@ -178,17 +178,17 @@ class Player:
 
 
 def schemas_of(tools: ToolNode) -> list[dict[str, Any]]:
-    """The schemas of tools as a provider is sent them."""
+    """Return the schemas of tools as a provider receives them."""
     return [convert_to_openai_tool(tool) for tool in tools.tools_by_name.values()]
 
 
 def schema_tokens(schemas: Sequence[Mapping[str, Any]], counter: TokenCounter) -> int:
-    """Tokens that schemas take in every request."""
+    """Return the tokens that schemas take in every request."""
     return counter.text(json.dumps(schemas, ensure_ascii=False)) if schemas else 0
 
 
 def is_paired(messages: Sequence[BaseMessage]) -> bool:
-    """Whether each call of a request is answered directly behind its message, and each result called there."""
+    """Whether each call is answered directly after its message, and each result answers such a call."""
     waiting: list[str | None] = []
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -203,5 +203,5 @@ def is_paired(messages: Sequence[BaseMessage]) -> bool:
 
 
 def _content(message: BaseMessage) -> tuple[str, ...]:
-    """What makes two messages the same for a reader: who speaks, and every text and call."""
+    """Return the type, texts and calls of a message, by which messages are compared."""
     return (message.type, *texts_of(message))

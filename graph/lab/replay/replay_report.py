@@ -1,4 +1,4 @@
-"""What became of a recorded conversation: the figures, as they are printed and as `--json` writes them."""
+"""The figures of a replayed conversation."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ _COMPACTION = ("trigger", "strategy", "verdict", "reason", "tokens_before", "tok
 
 @dataclass(kw_only=True)
 class Report:
-    """One conversation's figures. Tokens are o200k."""
+    """The figures of one conversation. Tokens are o200k tokens."""
 
     file: str
     thread: str
@@ -42,7 +42,7 @@ class Report:
     """Recorded user inputs."""
     preset: str = "selective"
     asks: bool = False
-    """Whether the settings ask a person first; nobody is there to answer a replay."""
+    """Whether the settings ask a person before a compaction, which a replay ignores."""
     sizes: list[int] = field(default_factory=list[int])
     """Tokens of each request, in order."""
     limit: int = 0
@@ -51,11 +51,11 @@ class Report:
     invalid_requests: int = 0
     over_window_requests: int = 0
     lost_messages: int = 0
-    """Recorded messages, by content, that are at the end neither in the state nor in the archive."""
+    """Recorded messages, compared by content, that are neither in the final state nor in the archive."""
     needed: int = 0
-    """Identifiers in the calls' arguments that somebody had said before."""
+    """Identifiers in the calls' arguments that were said before."""
     kept: int = 0
-    """Those of them that stood in the request that the call answered."""
+    """Those of them in the request that the call answers."""
     messages: int = 0
     """Messages in the state at the end."""
     rounds: int = 0
@@ -67,27 +67,27 @@ class Report:
 
     @property
     def requests(self) -> int:
-        """How many were sent."""
+        """Number of requests sent."""
         return len(self.sizes)
 
     @property
     def max_request_tokens(self) -> int:
-        """The largest; 0 where none was sent."""
+        """Size of the largest request; 0 if none was sent."""
         return max(self.sizes, default=0)
 
     @property
     def tokens_sent(self) -> int:
-        """All requests together."""
+        """Tokens of all requests together."""
         return sum(self.sizes)
 
     @property
     def committed(self) -> int:
-        """Compactions that stand."""
+        """Number of committed compactions."""
         return sum(row.verdict in COMMITTED for row in self.attempts)
 
     @property
     def refused_turns(self) -> int:
-        """Inputs that alone were over the limit."""
+        """Number of inputs that alone were over the limit."""
         return sum(row.verdict == "refused" for row in self.attempts)
 
     @property
@@ -96,7 +96,7 @@ class Report:
         return not (self.invalid_requests or self.over_window_requests or self.lost_messages)
 
     def as_json(self) -> str:
-        """The figures as one line."""
+        """Return the figures as one line of JSON."""
         figures = {name: getattr(self, name) for name in _CONVERSATION}
         return json_line({**figures, "compactions": compaction_figures(self.attempts)})
 

@@ -1,4 +1,4 @@
-"""`--use`: an application's own strategies, triggers and key information, from a Python file that a user names."""
+"""Loads the strategies, triggers and key information of a user from the Python file of `--use`."""
 
 import importlib
 import sys
@@ -13,12 +13,12 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.triggers import Own
 
 NAMES = ("STRATEGIES", "TRIGGERS", "KEY_INFORMATION")
-"""The dicts that a file may have; in small letters they are the builder's arguments."""
+"""The dicts that a file may have; in lower case they are arguments of the builder."""
 
 
 @dataclass(frozen=True)
-class OwnParts:
-    """What a file brings; the settings choose from it by name."""
+class UserParts:
+    """The parts of a file, which settings choose by name."""
 
     file: str = ""
     strategies: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -26,7 +26,7 @@ class OwnParts:
     key_information: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def expect_use(self, settings: CompactionSettings) -> None:
-        """Raise `SettingsError` where the settings name nothing of it: the replay would show the preset alone."""
+        """Raise `SettingsError` if the settings use none of the parts: the replay would show the preset alone."""
         named = {*settings.strategies, *settings.key_information}
         named |= {trigger.name for trigger in settings.triggers if isinstance(trigger, Own)}
         brought = {name: f"strategies: [{name}]" for name in self.strategies}
@@ -39,8 +39,8 @@ class OwnParts:
             )
 
 
-def own_parts(named: str) -> OwnParts:
-    """Import a file, or a module by its name, and take its dicts; `SettingsError` says what is wrong with it."""
+def load_user_parts(named: str) -> UserParts:
+    """Import a file, or a module by name, and return its dicts; raises `SettingsError` if that fails."""
     module = _imported(named)
     given: dict[str, Mapping[str, Any]] = {}
     for name in NAMES:
@@ -50,7 +50,7 @@ def own_parts(named: str) -> OwnParts:
         given[name.lower()] = parts
     if not any(given.values()):
         raise SettingsError(f"{named}: has none of {', '.join(NAMES)}; each is a dict of names and functions")
-    return OwnParts(named, **given)
+    return UserParts(named, **given)
 
 
 def _imported(named: str) -> ModuleType:
@@ -58,7 +58,7 @@ def _imported(named: str) -> ModuleType:
     try:
         if path.suffix == ".py" or path.exists():
             return _executed(path)
-        sys.path.insert(0, "")  # as `python -m` does: modules of the folder that the user stands in
+        sys.path.insert(0, "")  # as `python -m` does: find modules of the current folder
         return importlib.import_module(named)
     except SettingsError:
         raise
@@ -73,6 +73,6 @@ def _executed(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise SettingsError(f"{path}: not a Python file; its name must end in .py")
     module = module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)  # dataclasses look their module up
+    sys.modules.setdefault(path.stem, module)  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module

@@ -7,8 +7,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.graph.lab.recordings import Recording
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
+from langgraph_compaction.graph.lab.replay.recorded_model import USAGE_BIAS, Playback, RecordingEndedError, bias_of
 from langgraph_compaction.graph.lab.replay.recorded_run import is_paired
-from langgraph_compaction.graph.lab.replay.stand_ins import USAGE_BIAS, Playback, RecordingEndedError, bias_of
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from tests.histories import asks, result, text_rounds, user
 from tests.recount import unpaired

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from langgraph_compaction.graph.lab.evaluation.shares import ratio
+from langgraph_compaction.graph.lab.evaluation.ratios import ratio
 from langgraph_compaction.graph.lab.evaluation.survival import cut, holds
 from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter, total

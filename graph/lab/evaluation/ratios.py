@@ -1,4 +1,4 @@
-"""Shares of hits among trials: over all runs, and between which bounds they lie."""
+"""Ratios of hits to trials over all runs, with bootstrap intervals."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -8,29 +8,29 @@ Pair = tuple[int, int]
 
 
 def ratio(samples: Iterable[Pair]) -> float:
-    """Hits over trials; 0 for no trials."""
+    """Return hits divided by trials; 0 without trials."""
     hits, trials = summed(samples)
     return hits / trials if trials else 0.0
 
 
 def summed(pairs: Iterable[Pair]) -> Pair:
-    """All hits and all trials."""
+    """Return all hits and all trials."""
     listed = list(pairs)
     return sum(hits for hits, _ in listed), sum(trials for _, trials in listed)
 
 
 def interval(samples: Sequence[Pair], seed: int = 0, draws: int = 1_000) -> tuple[float, float]:
-    """The 95 % bootstrap interval of `sum(hits) / sum(trials)` over runs."""
+    """Return the 95 % bootstrap interval of `sum(hits) / sum(trials)` over runs."""
     draw = random.Random(seed)  # noqa: S311 - a statistic
     ratios = sorted(ratio(draw.choices(samples, k=len(samples))) for _ in range(draws))
     return ratios[int(0.025 * draws)], ratios[int(0.975 * draws)]
 
 
 def rounded(share: float) -> float:
-    """A share as it is printed in JSON."""
+    """Round a share for JSON."""
     return round(share, 4)
 
 
 def edges(pairs: Sequence[Pair]) -> list[float]:
-    """The interval as it is printed in JSON."""
+    """Return the interval rounded for JSON."""
     return [rounded(edge) for edge in interval(pairs)]

@@ -1,4 +1,4 @@
-"""A recorded conversation speaks: its assistant turns stand in for the model, its results for the tools."""
+"""A model and tools that replay a recording: its assistant messages and its tool results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,31 +22,31 @@ from langgraph_compaction.nodes.conversation.transcript import Transcript, calls
 from ..recordings import Recording
 
 USAGE_BIAS = 1.22
-"""How much more than o200k the stand-in model reports where a file has no usage of its own."""
+"""Ratio of the usage that the recorded model reports to o200k tokens, if a file has no usage of its own."""
 
 
 class RecordingEndedError(Exception):
-    """The model is called where the recording has no answer: the person spoke, or the recording is over."""
+    """Raised when the model is called where the recording has no answer: a user message follows, or nothing."""
 
 
 @dataclass
 class Playback:
-    """A recording and how far it has been played."""
+    """A recording and the position up to which it has been played."""
 
     recording: Recording
     cursor: int = 0
     results: dict[str, list[ToolMessage]] = field(default_factory=dict[str, list[ToolMessage]])
-    """By call id: what the calls of the last answer will return, in call order."""
+    """Results of the calls of the last answer, by call id and in call order."""
     strays: list[AnyMessage] = field(default_factory=list[AnyMessage])
-    """Results behind the last answer that none of its calls asked for."""
+    """Results after the last answer that belong to none of its calls."""
 
     @property
     def over(self) -> bool:
-        """Whether everything was played."""
+        """Whether the whole recording was played."""
         return self.cursor >= len(self.recording.messages) and not self.strays
 
     def inputs(self) -> list[BaseMessage]:
-        """What was said to the agent up to its next answer; copies, because a graph writes ids on its input."""
+        """Return the messages up to the next answer, as copies, because a graph writes ids into its input."""
         start, strays = self.cursor, self.strays
         self.strays = []
         messages = self.recording.messages
@@ -56,14 +56,14 @@ class Playback:
         return [message.model_copy() for message in said]
 
     def unasked(self) -> list[BaseMessage]:
-        """The next answer and the results behind it, as copies: said all the same where the graph asks for none."""
+        """Return copies of the next answer and its results, for a turn in which the graph did not call the model."""
         start = self.cursor
         self.answer()
         self.strays = []
         return [message.model_copy() for message in self.recording.messages[start : self.cursor]]
 
     def answer(self) -> tuple[int, AIMessage]:
-        """The next recorded answer and its index; raises `RecordingEndedError` where none was recorded."""
+        """Return the next recorded answer and its index; raises `RecordingEndedError` if there is none."""
         index = self.cursor
         messages = self.recording.messages
         if index >= len(messages) or not isinstance(said := messages[index], AIMessage):
@@ -73,7 +73,7 @@ class Playback:
         return index, said.model_copy()
 
     def _lay_out_results(self, index: int) -> None:
-        """Results recorded directly behind their calls; late ones, and strays, are input when their time comes."""
+        """Collect the results recorded directly after their calls; others become input when it is their turn."""
         messages, end = self.recording.messages, index + 1
         while end < len(messages) and isinstance(messages[end], ToolMessage):
             end += 1
@@ -88,12 +88,12 @@ class Playback:
         self.cursor = end
 
     def result(self, request: ToolCallRequest, _execute: Callable[..., Any]) -> ToolMessage | Command[Any]:
-        """What the recorded tool returned; nothing at all for a call that was never answered."""
+        """Return the recorded result of a call; an empty update for a call that was never answered."""
         waiting = self.results.get(request.tool_call["id"] or "")
         return waiting.pop(0).model_copy() if waiting else Command(update={})
 
     def tools(self) -> ToolNode:
-        """The recorded tools, with the schemas that the file has."""
+        """Return a tool node with the schemas of the recording, which returns the recorded results."""
         known = [_tool(schema["function"]) for schema in self.recording.tools]
         return ToolNode(known, wrap_tool_call=self.result)
 
@@ -109,12 +109,12 @@ def _tool(function: dict[str, Any]) -> StructuredTool:
 class RecordedModel(BaseChatModel):
     """Answers with the recording's next assistant message."""
 
-    playback: Any = Field(repr=False)  # LangChain traces a model by its repr, and this would be the conversation
+    playback: Any = Field(repr=False)  # LangChain traces a model by its repr, which would hold the conversation
     counter: Any = Field(repr=False)
     bias: float = 1.0
-    """Factor between the usage that is reported and our own count."""
+    """Ratio of the reported usage to our own count."""
     receive: Callable[[list[BaseMessage]], int] = Field(repr=False)
-    """Is shown every request, and says how many tokens it holds by our own count."""
+    """Called with every request; returns its tokens by our own count."""
 
     @property
     def _llm_type(self) -> str:
@@ -122,11 +122,11 @@ class RecordedModel(BaseChatModel):
 
     @property
     def model_name(self) -> str:
-        """Name of the stand-in."""
+        """Name of the model, as provider packages have it."""
         return "recorded"
 
     def bind_tools(self, *_: Any, **__: Any) -> "RecordedModel":
-        """The recording has its calls already."""
+        """Return the model itself: its calls are recorded."""
         return self
 
     def _generate(
@@ -148,10 +148,10 @@ class RecordedModel(BaseChatModel):
 
 
 def bias_of(recording: Recording, counter: TokenCounter) -> float:
-    """How the recording's own provider counts in comparison with us: the slope of its usage over our counts.
+    """Return the ratio of the provider's recorded usage to our token counts; `USAGE_BIAS` without recorded usage.
 
-    The slope, because the recorded prompts held a system prompt and tools that the file may not have. Without
-    usage in the file: `USAGE_BIAS`.
+    It is the slope of a regression, because the recorded requests also held a system prompt and tools that the file
+    may not have.
     """
     counted, reported, so_far = list[float](), list[float](), 0
     for index, message in enumerate(recording.messages):
@@ -159,7 +159,7 @@ def bias_of(recording: Recording, counter: TokenCounter) -> float:
         if index in recording.usage:
             counted.append(so_far)
             reported.append(recording.usage[index])
-    if len(set(counted)) < 3:  # noqa: PLR2004 - a line through fewer points says nothing
+    if len(set(counted)) < 3:  # noqa: PLR2004 - a regression needs three points
         return USAGE_BIAS
     slope = linear_regression(counted, reported).slope
     return slope if slope > 0 else USAGE_BIAS
