@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionSettings, create_compacting_agent, transcript
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "1"}}
 SYSTEM_PROMPT = "You help somebody who moves house."
@@ -80,6 +80,6 @@ def _ours(setup: Setup) -> Any:
 OURS = System(
     "ours",
     _ours,
-    lambda agent: transcript(agent, CONFIG),
+    lambda agent: CompactionThread(agent, CONFIG).transcript(),
     {"prompt of one's own": "a summarizer of one's own writes its prompt"},
 )

@@ -1,8 +1,7 @@
-"""The shape of a turn, and the public door: agents and graphs that compact their conversation."""
+"""Agents and graphs that compact their conversation, and `CompactionThread`, which shows and undoes compactions."""
 
 from langgraph_compaction.nodes import (
     CompactionError,
-    CompactionRequest,
     CompactionResult,
     CompactionSettings,
     CompactionState,
@@ -19,95 +18,36 @@ from langgraph_compaction.nodes import (
     compaction_count,
     load_settings,
 )
-from langgraph_compaction.nodes.summary.key_information_sources import (
-    GitDiff,
-    KeyContext,
-    KeyInformation,
-    Memories,
-    Tasks,
-)
+from langgraph_compaction.nodes.summary.key_information_sources import GitDiff, Memories, Tasks
 
 from .builder import create_compacting_agent, create_compaction_graph
 from .embedding import as_node
-from .history import (
-    Compaction,
-    Diff,
-    Preview,
-    aforget,
-    ahistory,
-    apreview,
-    ashow,
-    diff,
-    forget,
-    history,
-    preview,
-    show,
-)
-from .pins import Pin, apin, apins, aunpin, pin, pins, unpin
-from .recalling import arecall, recall
-from .threads import acompact_now, ahandoff, atranscript, compact_now, handoff, records_of, transcript
-from .undo import OverLimitError, Undone, abranch_from, arelease, aundo, branch_from, release, undo
+from .thread import CompactionThread
+from .undo import OverLimitError
 
 __all__ = [
-    "Compaction",
     "CompactionError",
-    "CompactionRequest",
     "CompactionResult",
     "CompactionSettings",
     "CompactionState",
+    "CompactionThread",
     "ContextExhaustedError",
-    "Diff",
     "EmbeddingError",
     "GitDiff",
     "InvalidMessagesError",
-    "KeyContext",
-    "KeyInformation",
     "Memories",
     "MessageRefusedError",
     "OverLimitError",
-    "Pin",
-    "Preview",
     "Redaction",
     "RequestError",
     "SettingsError",
     "Tasks",
-    "Undone",
     "UnknownWindowError",
-    "abranch_from",
     "acompact_messages",
-    "acompact_now",
-    "aforget",
-    "ahandoff",
-    "ahistory",
-    "apin",
-    "apins",
-    "apreview",
-    "arecall",
-    "arelease",
     "as_node",
-    "ashow",
-    "atranscript",
-    "aundo",
-    "aunpin",
-    "branch_from",
     "compact_messages",
-    "compact_now",
     "compaction_count",
     "create_compacting_agent",
     "create_compaction_graph",
-    "diff",
-    "forget",
-    "handoff",
-    "history",
     "load_settings",
-    "pin",
-    "pins",
-    "preview",
-    "recall",
-    "records_of",
-    "release",
-    "show",
-    "transcript",
-    "undo",
-    "unpin",
 ]

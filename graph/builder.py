@@ -17,14 +17,8 @@ from sqlalchemy import Engine
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
 from langgraph_compaction.checkpoint.messages.allowed_types import classes_in
-from langgraph_compaction.nodes import (
-    CompactionOverrides,
-    CompactionSettings,
-    CompactionState,
-    Redaction,
-    SettingsError,
-    Summarizer,
-)
+from langgraph_compaction.nodes import CompactionSettings, CompactionState, Redaction, SettingsError, Summarizer
+from langgraph_compaction.nodes.config.settings import CompactionOverrides
 from langgraph_compaction.nodes.confirm import check_askable
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.inline.runner import NODES

@@ -1,49 +1,38 @@
-"""What compactions did to a thread, what one would do, and how to erase all of it."""
+"""What is stored about a thread: its compactions with their messages, the whole conversation, and how to erase it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_compaction.checkpoint import CompactionRecords, LedgerRow, UnknownAttemptError
-from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.config.presets import Preset
-from langgraph_compaction.nodes.config.settings import effective
+from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from langgraph_compaction.nodes.conversation.sizes import meter_of_thread, sizes_of
-from langgraph_compaction.nodes.conversation.tokens import TokenCounter, total
-from langgraph_compaction.nodes.effects import Effects, arun, blocking, either, querying
-from langgraph_compaction.nodes.gate.invariants import Finding
-from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of
-from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary
-from langgraph_compaction.nodes.runtime.key_information_room import foreseen
-from langgraph_compaction.nodes.selection.selector import Demand
-from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN, Strategy
-from langgraph_compaction.nodes.state import with_ids
-from langgraph_compaction.nodes.summary.fallback_chain import Level, strategy
+from langgraph_compaction.nodes.effects import Effects, either, querying
 
 from .builder import Graph
 from .notebook_display import Parts, card
-from .threads import dependencies_of, records_of, run_sync, state_of, thread_of
+from .recall_tool import Wanted, Where, recalled
+from .threads import dependencies_of, records_of, state_of, thread_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diff:
-    """What is different between two lists of messages; each list in the order of its conversation."""
+    """The differences between two lists of messages; each field in the order of its conversation."""
 
     dropped: list[AnyMessage]
-    """Only in the first."""
+    """Messages that only the first list holds."""
     clipped: list[tuple[AnyMessage, AnyMessage]]
-    """In both under one id, but not alike: before and after."""
+    """Messages whose text changed under the same id, as pairs of before and after."""
     summaries: list[AnyMessage]
-    """Summaries that only the second has."""
+    """Summaries that only the second list holds."""
     added: list[AnyMessage]
-    """Other messages that only the second has."""
+    """Other messages that only the second list holds."""
     kept: int
-    """Messages that both hold alike."""
+    """Number of messages that both lists hold unchanged."""
 
     def _repr_html_(self) -> str | None:
         gone: Parts = [("dropped", self.dropped), ("shortened", self.clipped)]
@@ -69,18 +58,18 @@ def diff(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Diff:
 
 @dataclass(frozen=True, kw_only=True)
 class Compaction:
-    """One attempt at a compaction, with the messages that it was about."""
+    """One attempt at a compaction, with its messages."""
 
     row: LedgerRow
-    """Its row of the ledger."""
+    """The row of the ledger."""
     began_with: list[AnyMessage]
-    """The snapshot; empty where the attempt never began."""
+    """The snapshot of the conversation; empty where the attempt was refused before it began."""
     dropped: list[AnyMessage]
-    """What left the view, in its original form."""
+    """Messages that left the view, in their original form."""
     clipped: list[AnyMessage]
-    """What was shortened, in its original form."""
+    """Messages that were shortened, in their original form."""
     on_this_branch: bool
-    """Whether the thread's state rests on it; a commit that it does not rest on is one of another branch."""
+    """Whether the thread's state builds on this compaction. If not, it was undone or belongs to another branch."""
 
     def _repr_html_(self) -> str | None:
         row = self.row
@@ -92,43 +81,32 @@ class Compaction:
         return card(title, [*figures, *sizes, *standing], parts, row.summary or "")
 
 
-def history(graph: Graph, config: RunnableConfig) -> list[LedgerRow]:
-    """Every attempt at a compaction of a thread, in the order in which they began."""
-    return run_sync(graph, "ahistory", _history(graph, config))
-
-
-async def ahistory(graph: Graph, config: RunnableConfig) -> list[LedgerRow]:
-    """`history`, asynchronously."""
-    return await arun(_history(graph, config))
-
-
-def show(graph: Graph, config: RunnableConfig, compaction_id: str) -> Compaction:
-    """One attempt of a thread with its messages; raises `UnknownAttemptError` for one that the ledger has not."""
-    return run_sync(graph, "ashow", _show(graph, config, compaction_id))
-
-
-async def ashow(graph: Graph, config: RunnableConfig, compaction_id: str) -> Compaction:
-    """`show`, asynchronously."""
-    return await arun(_show(graph, config, compaction_id))
-
-
-def _history(graph: Graph, config: RunnableConfig) -> Effects[list[LedgerRow]]:
+def attempts(graph: Graph, config: RunnableConfig) -> Effects[list[LedgerRow]]:
+    """Return every attempt at a compaction of a thread, in the order in which they began."""
     records = records_of(graph)
     return (yield from querying(records, lambda: records.history(thread_of(config))))
 
 
-def _show(graph: Graph, config: RunnableConfig, compaction_id: str) -> Effects[Compaction]:
-    rows = yield from _history(graph, config)
+def shown(graph: Graph, config: RunnableConfig, compaction_id: str) -> Effects[Compaction]:
+    """Return one attempt of a thread with its messages; raises `UnknownAttemptError` where the ledger lacks it."""
+    rows = yield from attempts(graph, config)
     found, thread = next((row for row in rows if row.compaction_id == compaction_id), None), thread_of(config)
     if found is None:
         raise UnknownAttemptError(f"the ledger of thread {thread!r} has no compaction {compaction_id!r}: see history")
     state = yield from state_of(graph, config)
     head = (state.values.get("compaction") or {}).get("head")
     records = records_of(graph)
-    return (yield from querying(records, lambda: _shown(records, found, head)))
+    return (yield from querying(records, lambda: _with_messages(records, found, head)))
 
 
-def _shown(records: CompactionRecords, found: LedgerRow, head: str | None) -> Compaction:
+def changes_since(graph: Graph, config: RunnableConfig, compaction_id: str) -> Effects[Diff]:
+    """Compare the messages that a compaction began with to those in view now."""
+    compaction = yield from shown(graph, config, compaction_id)
+    state = yield from state_of(graph, config)
+    return diff(compaction.began_with, state.values.get("messages") or [])
+
+
+def _with_messages(records: CompactionRecords, found: LedgerRow, head: str | None) -> Compaction:
     thread, name = found.thread_id, found.compaction_id
     dropped, clipped = parted(found, cast("list[AnyMessage]", records.taken_by(thread, name)))
     began = records.began_with(thread, name) if found.verdict != "undone" and _began(found) else []
@@ -142,7 +120,7 @@ def _shown(records: CompactionRecords, found: LedgerRow, head: str | None) -> Co
 
 
 def parted(row: LedgerRow, taken: Sequence[AnyMessage]) -> tuple[list[AnyMessage], list[AnyMessage]]:
-    """Of what a compaction archived, what left the view, earlier summaries too, and what it only shortened."""
+    """Split the messages that a compaction archived: those that left the view, and those that it only shortened."""
     gone = set(row.dropped)
     left = [message.id in gone or is_summary(message) for message in taken]
     return list(compress(taken, left)), [message for message, away in zip(taken, left, strict=True) if not away]
@@ -152,148 +130,26 @@ def _began(row: LedgerRow) -> bool:
     return row.verdict not in {"refused", "declined", "deferred_cooldown"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preview:
-    """What a compaction would do now; all sizes in tokens of the whole request."""
-
-    strategy: str
-    tokens_before: int
-    tokens_selected: int
-    """Without what would leave, before there is a summary."""
-    summary: bool
-    """Whether a summary would be written."""
-    tokens_after_about: int
-    ceiling: int
-    """Most that the gate would let pass."""
-    floor: int
-    dropped: list[AnyMessage]
-    clipped: list[tuple[AnyMessage, AnyMessage]]
-    reason: str = ""
-    """Why nothing would be done; empty where something would."""
-
-    def _repr_html_(self) -> str | None:
-        sizes = [("tokens before", self.tokens_before), ("tokens after, about", self.tokens_after_about)]
-        told = [("strategy", self.strategy), ("a summary", "yes" if self.summary else "no")]
-        why = [("nothing would be done", self.reason)]
-        parts: Parts = [("would be dropped", self.dropped), ("would be shortened", self.clipped)]
-        return card("What a compaction would do", [*told, *why, *sizes, ("ceiling", self.ceiling)], parts)
-
-
-def preview(
-    graph: Graph, config: RunnableConfig, preset: Preset | None = None, *, settings: dict[str, Any] | None = None
-) -> Preview:
-    """What a compaction of this thread would do, by its own settings, another preset or changed settings.
-
-    Asks no model and writes nothing. Raises as `CompactionSettings` does for settings that are none.
-    """
-    return run_sync(graph, "apreview", _preview(graph, config, preset, settings))
-
-
-async def apreview(
-    graph: Graph, config: RunnableConfig, preset: Preset | None = None, *, settings: dict[str, Any] | None = None
-) -> Preview:
-    """`preview`, asynchronously."""
-    return await arun(_preview(graph, config, preset, settings))
-
-
-def _preview(
-    graph: Graph, config: RunnableConfig, preset: Preset | None, settings: dict[str, Any] | None
-) -> Effects[Preview]:
-    state = yield from state_of(graph, config)
-    # counting the tokens of a long conversation takes too long for an event loop
-    return (yield from blocking(lambda: _previewed(dependencies_of(graph), state.values, preset, settings)))
-
-
-def _previewed(
-    dependencies: Dependencies, values: Mapping[str, Any], preset: Preset | None, settings: dict[str, Any] | None
-) -> Preview:
-    model = dependencies.fixed_model
-    chosen = effective(dependencies.settings, {**({"preset": preset} if preset else {}), **(settings or {})})
-    counter = dependencies.counter_for(model, chosen)
-    call = call_on(
-        values,
-        chosen,
-        counter=counter,
-        overhead=dependencies.overhead(counter),
-        window=(window := window_of(chosen, model)),
-        max_tokens=answer_tokens(model, window),
-        strategies=dependencies.strategies,
-    )
-    return previewed(call, with_ids(values.get("messages") or []), dependencies.fallback_chain[0])
-
-
-def call_on(
-    values: Mapping[str, Any],
-    settings: CompactionSettings,
-    *,
-    counter: TokenCounter,
-    overhead: int,
-    window: int,
-    max_tokens: int | None = None,
-    strategies: Mapping[str, Strategy] = BUILT_IN,
-) -> Call:
-    """The engine's view of a call on a thread's state; `overhead` are the tokens of prompt and tool schemas.
-
-    Raises `SettingsError` where no room is left.
-    """
-    meter = meter_of_thread(values.get("compaction") or {}, counter, overhead)
-    system = [message for message in with_ids(values.get("messages") or []) if message.type == "system"]
-    fixed = meter.scaled(overhead + total(counter, system))
-    sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=max_tokens)
-    pins = frozenset((values.get("memory") or {}).get("pins") or ())
-    return Call(settings=settings, sizes=sizes, meter=meter, pins=pins, strategies=strategies)
-
-
-def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Preview:
-    """What a compaction of these messages would do on this level."""
-    chosen, before = call.settings, call.meter.request(messages)
-    pins = call.pinned_texts(messages)
-
-    def demanded(texts: Mapping[str, str]) -> Demand:
-        return demand(call, trigger="manual", before=before, last=False, pins=pins, key_information=texts)
-
-    proposal = foreseen(call, messages, level, demanded)
-    found, goal = proposal.chosen, proposal.goal
-    if isinstance(found, Finding):
-        return Preview(
-            strategy=strategy(chosen, level),
-            tokens_before=before,
-            tokens_selected=before,
-            summary=False,
-            tokens_after_about=before,
-            ceiling=goal.ceiling,
-            floor=0,
-            dropped=[],
-            clipped=[],
-            reason=found.reason,
-        )
-    summary = needs_summary(chosen, found, goal)
-    return Preview(
-        strategy=strategy(chosen, level, found.name, summary=summary),
-        tokens_before=before,
-        tokens_selected=found.tokens,
-        summary=summary,
-        tokens_after_about=found.tokens + goal.summary * summary,
-        ceiling=found.ceiling,
-        floor=found.floor,
-        dropped=[messages[index] for index in sorted(found.drop)],
-        clipped=[(messages[index], found.clip[index]) for index in sorted(found.clip)],
-    )
-
-
-def forget(graph: Graph, config: RunnableConfig) -> None:
+def erased(graph: Graph, config: RunnableConfig) -> Effects[None]:
     """Erase a thread everywhere: its checkpoints, snapshots, summaries, ledger and archive."""
-    run_sync(graph, "aforget", _forget(graph, config))
-
-
-async def aforget(graph: Graph, config: RunnableConfig) -> None:
-    """`forget`, asynchronously."""
-    await arun(_forget(graph, config))
-
-
-def _forget(graph: Graph, config: RunnableConfig) -> Effects[None]:
     thread, saver = thread_of(config), graph.checkpointer
     if saver is not None and not isinstance(saver, bool):
         yield from either(lambda: saver.delete_thread(thread), lambda: saver.adelete_thread(thread))
     records = records_of(graph)
     yield from querying(records, lambda: records.forget(thread))
+
+
+def transcript_of(graph: Graph, config: RunnableConfig, namespace: str) -> Effects[list[AnyMessage]]:
+    """Return the whole conversation, archived messages and those in view, in order and without summaries."""
+    state = yield from state_of(graph, config)
+    given, thread = state.values.get("messages") or [], thread_of(config)
+    head, records = (state.values.get("compaction") or {}).get("head"), records_of(graph)
+    messages: Any = yield from querying(records, lambda: records.transcript(thread, namespace, given, head=head))
+    return cast("list[AnyMessage]", messages)
+
+
+def recalled_from(graph: Graph, config: RunnableConfig, query: str, **wanted: Unpack[Where]) -> Effects[str]:
+    """Return, as text, the archived messages of a thread that match a query; a sentence where none does."""
+    dependencies = dependencies_of(graph)
+    counter = dependencies.counter_for(dependencies.fixed_model)
+    return (yield from recalled(dependencies.records, thread_of(config), Wanted(query=query, **wanted), counter))

@@ -87,8 +87,8 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
     there it sees the model, the prompt, the tools and the messages as those before it leave them.
 
     With a durable checkpointer give `database=` too; with a saver of this package, the saver's `.database`.
-    `transcript`, `records_of`, `pin` and `compact_now` take the agent. `name` is the class's name by default; with
-    `name="SummarizationMiddleware"` it takes the place of the summarizer that deepagents puts into every agent.
+    `CompactionThread` takes the agent. `name` is the class's name by default; with `name="SummarizationMiddleware"`
+    it takes the place of the summarizer that deepagents puts into every agent.
 
     Raises `SettingsError` for sizes that cannot work, and at the first call for a window that nobody knows.
     """

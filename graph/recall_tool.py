@@ -7,7 +7,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
-from langgraph_compaction.checkpoint import CompactionRecords, Found
+from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint.compaction.search import Found
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from langgraph_compaction.nodes.effects import Effects, arun, querying, run

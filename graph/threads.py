@@ -1,9 +1,8 @@
-"""What can be asked of a graph about one of its threads."""
+"""Access to a thread of a graph: its state, writing to it while it is at rest, and the graph's dependencies."""
 
 import asyncio
 from typing import Any, TypeVar, cast
 
-from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
 from langgraph.types import StateSnapshot
@@ -11,7 +10,7 @@ from langgraph.types import StateSnapshot
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.compaction_request import REQUEST
-from langgraph_compaction.nodes.effects import Effects, arun, blocking, either, querying, run
+from langgraph_compaction.nodes.effects import Effects, blocking, either, run
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, HasDependencies
 
 from .builder import Graph
@@ -20,7 +19,7 @@ from .pending import KEY, in_view
 T = TypeVar("T")
 
 AS_NODE = "commit"
-"""The node in whose name a thread at rest is written to."""
+"""The node that updates of a thread at rest are attributed to."""
 
 
 def dependencies_of(graph: Graph) -> Dependencies:
@@ -40,7 +39,7 @@ def dependencies_of(graph: Graph) -> Dependencies:
 
 
 def settled(graph: Graph) -> Effects[Dependencies]:
-    """Whom a graph works with, after the blocking work that is due, so that counting reads nothing from disk."""
+    """Return the graph's dependencies after running pending blocking set-up, for example loading the tokenizer."""
     dependencies = dependencies_of(graph)
     dependencies.counter_for(dependencies.fixed_model)
     if dependencies.due:
@@ -49,20 +48,20 @@ def settled(graph: Graph) -> Effects[Dependencies]:
 
 
 def records_of(graph: Graph) -> CompactionRecords:
-    """Snapshots, ledger and archive of a graph made by this package; `TypeError` for any other graph."""
+    """Return snapshots, ledger and archive of a graph made by this package; raises `TypeError` for another graph."""
     return dependencies_of(graph).records
 
 
 def thread_of(config: RunnableConfig) -> str:
-    """The thread that a config names."""
+    """Return the id of the thread that a config names."""
     return str(config.get("configurable", {})["thread_id"])
 
 
 def run_sync(graph: Graph, twin: str, step: Effects[T]) -> T:
-    """Run a step synchronously. `twin` is the name of the function that runs the same step asynchronously.
+    """Run an operation synchronously. `twin` is the name of the method that runs it asynchronously.
 
-    Raises `CompactionError`, which names the twin, on a running event loop with an asynchronous checkpointer: those
-    of other packages refuse synchronous calls there, and a call of ours would block the loop.
+    Raises `CompactionError`, which names the twin, on a running event loop with an asynchronous checkpointer: other
+    packages' checkpointers refuse synchronous calls there, and a call to this package's would block the loop.
     """
     if isinstance(graph.checkpointer, AsyncSQLAlchemySaver) and _on_event_loop():
         raise _refused(graph, twin)
@@ -75,7 +74,7 @@ def run_sync(graph: Graph, twin: str, step: Effects[T]) -> T:
 def _refused(graph: Graph, twin: str) -> CompactionError:
     saver = type(graph.checkpointer).__name__
     return CompactionError(
-        f"{saver} cannot be called synchronously on a running event loop: use `await {twin}(graph, config)` there"
+        f"{saver} cannot be called synchronously on a running event loop: use `await thread.{twin}(...)` there"
     )
 
 
@@ -88,7 +87,7 @@ def _on_event_loop() -> bool:
 
 
 def state_of(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
-    """A thread's state; its messages are those in view, also while an agent has still to write a compaction."""
+    """Return a thread's state with the messages in view, also before the middleware has stored a compaction."""
     state = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
     compaction = state.values.get("compaction") or {}
     if not compaction.get(KEY):
@@ -97,7 +96,7 @@ def state_of(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
 
 
 def at_rest(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
-    """The state of a thread whose turn is over; raises `CompactionError` while it has work to go on with."""
+    """Return the state of a thread whose turn is over; raises `CompactionError` while it has nodes to run."""
     state = yield from state_of(graph, config)
     if state.next:
         raise CompactionError(f"this thread has work to go on with ({', '.join(state.next)}): resume it first")
@@ -105,10 +104,10 @@ def at_rest(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
 
 
 def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, new: bool = False) -> Effects[None]:
-    """Write to a thread at rest, in the name of a node from which a turn that is over stays over.
+    """Update a thread at rest so that its turn stays over: attribute the update to a node that ends a turn.
 
-    Both graphs of this package have that node; in LangChain's agent it is the one that ran last, in a `new` thread
-    the one that ends a run: what is written in the name of the input loses private channels.
+    Both graphs of this package have the node `commit`. In LangChain's agent it is the node that ran last or, in a
+    `new` thread, the node that ends a run, because an update attributed to the input loses private channels.
     """
     last = next((source for source, target in graph.builder.edges if target == END), None) if new else None
     node = AS_NODE if AS_NODE in graph.builder.nodes else last
@@ -118,32 +117,15 @@ def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, new
     )
 
 
-def compact_now(
-    graph: Graph, config: RunnableConfig, *, focus: str | None = None, full: bool = False
-) -> dict[str, Any]:
-    """Compact a thread now, whatever its size. Returns the new state.
-
-    `focus` says what to keep above all; `full` summarizes the whole conversation, whatever the strategies would
-    keep. Raises `CompactionError` while tool calls of the thread wait to be resumed: a new run would abandon them.
-    """
-    return run_sync(graph, "acompact_now", _compact_now(graph, config, focus, full=full))
-
-
-async def acompact_now(
-    graph: Graph, config: RunnableConfig, *, focus: str | None = None, full: bool = False
-) -> dict[str, Any]:
-    """`compact_now`, asynchronously."""
-    return await arun(_compact_now(graph, config, focus, full=full))
-
-
-def _compact_now(graph: Graph, config: RunnableConfig, focus: str | None, *, full: bool) -> Effects[dict[str, Any]]:
-    _hold_open_calls((yield from state_of(graph, config)))
-    wish = _wish(focus, full=full)
+def compacted(graph: Graph, config: RunnableConfig, focus: str | None, *, full: bool) -> Effects[dict[str, Any]]:
+    """Compact a thread now and return its new state; raises `CompactionError` while its tool calls wait."""
+    _refuse_open_calls((yield from state_of(graph, config)))
+    wish = {"messages": [], REQUEST: {"focus": focus, "full": full}}
     result: Any = yield from either(lambda: graph.invoke(wish, config), lambda: graph.ainvoke(wish, config))
     return cast("dict[str, Any]", result)
 
 
-def _hold_open_calls(state: StateSnapshot) -> None:
+def _refuse_open_calls(state: StateSnapshot) -> None:
     if "tools" in state.next:
         raise CompactionError(
             "tool calls of this thread are waiting: resume it first, with Command(resume=...) where it asks, else "
@@ -151,47 +133,11 @@ def _hold_open_calls(state: StateSnapshot) -> None:
         )
 
 
-def _wish(focus: str | None, *, full: bool) -> dict[str, Any]:
-    return {"messages": [], REQUEST: {"focus": focus, "full": full}}
-
-
-def handoff(graph: Graph, config: RunnableConfig) -> dict[str, Any]:
-    """The input for the new thread that a person chose to open instead of compacting this one.
-
-    It is the state's `compaction["handoff"]`: `{"messages": header, summary and unanswered round,
-    "compaction_request": {"memory": goal and pins}}`, which holds until the thread's next input. Raises
-    `CompactionError` where nobody has chosen so.
-    """
-    return run_sync(graph, "ahandoff", _handoff(graph, config))
-
-
-async def ahandoff(graph: Graph, config: RunnableConfig) -> dict[str, Any]:
-    """`handoff`, asynchronously."""
-    return await arun(_handoff(graph, config))
-
-
-def _handoff(graph: Graph, config: RunnableConfig) -> Effects[dict[str, Any]]:
+def handed_over(graph: Graph, config: RunnableConfig) -> Effects[dict[str, Any]]:
+    """Return the input for the thread that a person chose to open; raises `CompactionError` without that choice."""
     state = yield from state_of(graph, config)
     found = (state.values.get("compaction") or {}).get("handoff")
     if found is None:
         raise CompactionError("this thread hands nothing over: nobody has answered its question with new_thread")
     given: dict[str, Any] = found
     return given
-
-
-def transcript(graph: Graph, config: RunnableConfig, *, namespace: str = "") -> list[AnyMessage]:
-    """The whole conversation of a thread: archive and state, joined in order, without summaries."""
-    return run_sync(graph, "atranscript", _transcript(graph, config, namespace))
-
-
-async def atranscript(graph: Graph, config: RunnableConfig, *, namespace: str = "") -> list[AnyMessage]:
-    """`transcript`, asynchronously."""
-    return await arun(_transcript(graph, config, namespace))
-
-
-def _transcript(graph: Graph, config: RunnableConfig, namespace: str) -> Effects[list[AnyMessage]]:
-    state = yield from state_of(graph, config)
-    given, thread = state.values.get("messages") or [], thread_of(config)
-    head, records = (state.values.get("compaction") or {}).get("head"), records_of(graph)
-    messages: Any = yield from querying(records, lambda: records.transcript(thread, namespace, given, head=head))
-    return cast("list[AnyMessage]", messages)

@@ -83,7 +83,7 @@ def by_hand(context: NodeContext) -> str:
     return (
         f"the request holds {context.size} tokens and the limit is {context.sizes.limit}; it was not sent and "
         "nothing was compacted, as was chosen. Delete messages with update_state, then go on with invoke(None); or "
-        "compact_now"
+        "call CompactionThread.compact()"
     )
 
 

@@ -72,7 +72,8 @@ def _hold_limit(context: NodeContext) -> None:
             "Nothing is compacted while a tool call waits for its result: give the missing results, or a new message "
             "instead. Nor is it while a snapshot that must be restored cannot be read: mend the database."
             if context.settings.enabled
-            else "Nothing compacts by itself with enabled=False: call compact_now(graph, config), or set it True."
+            else "Nothing compacts by itself with enabled=False: call CompactionThread(graph, config).compact(), or "
+            "set it True."
         )
         raise ContextExhaustedError(
             f"the request holds {size} tokens and the limit is {context.sizes.limit}; it was not sent. {why}"

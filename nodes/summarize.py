@@ -3,9 +3,7 @@
 from dataclasses import replace
 from hashlib import blake2b
 
-from langgraph_compaction.checkpoint import (
-    AttemptKey,
-)
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint_all,
 )

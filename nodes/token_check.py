@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import AttemptKey
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 
 from .compaction_request import REQUEST, Memory, fault_of
 from .config.triggers import Command

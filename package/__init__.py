@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords, SQLAlchemySaver
     from langgraph_compaction.graph import (
         CompactionSettings,
+        CompactionState,
+        CompactionThread,
         acompact_messages,
         as_node,
         compact_messages,
@@ -27,6 +29,8 @@ __all__ = [
     "CompactionMiddleware",
     "CompactionRecords",
     "CompactionSettings",
+    "CompactionState",
+    "CompactionThread",
     "SQLAlchemySaver",
     "__version__",
     "acompact_messages",

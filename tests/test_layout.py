@@ -6,11 +6,13 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes import CompactionSettings
 
 ROOT = Path(__file__).parents[1]
@@ -225,19 +227,25 @@ OPTIONAL = (
     "pymysql",
 )
 OF_CLI = ("jinja2", "rich", "typer")
+OF_LAB = ("matplotlib",)
 
 
 def test_optional_packages_are_not_needed() -> None:
     """The command line, the savers and the server's graph are there without what only other extras install."""
-    done = without(OPTIONAL, f"import {PACKAGE}.graph.agent, {PACKAGE}.graph.cli.main")
+    done = without((*OPTIONAL, *OF_LAB), f"import {PACKAGE}.graph.agent, {PACKAGE}.graph.cli.main")
     assert done.returncode == 0, done.stderr
 
 
 def test_a_graph_needs_nothing_of_the_command_line() -> None:
     """Without the extra `cli` agents, savers and the server's graph work, and the command says what it needs."""
-    agent = f"import {PACKAGE}.graph.agent, {PACKAGE}.graph.history, {PACKAGE}.nodes.testing"
-    done = without((*OPTIONAL, *OF_CLI), agent)
-    assert done.returncode == 0, done.stderr
+    agent = f"import {PACKAGE}.graph.agent, {PACKAGE}.graph.thread, {PACKAGE}.nodes.testing"
+    card = (
+        f"from {PACKAGE}.graph.history import diff; "
+        "assert diff([], [])._repr_html_() is None  # a notebook shows the text"
+    )
+    for code in (agent, card):
+        done = without((*OPTIONAL, *OF_CLI, *OF_LAB), code)
+        assert done.returncode == 0, done.stderr
     for name in OF_CLI[1:]:
         refused = without([name], f"from {PACKAGE}.__main__ import run; run()")
         assert refused.returncode == 1
@@ -245,6 +253,34 @@ def test_a_graph_needs_nothing_of_the_command_line() -> None:
             refused.stderr.strip()
             == f"the command line needs {name}: pip install '{PROJECT['project']['name']}[cli]'"
         )
+
+
+def test_a_chart_says_which_extra_it_needs() -> None:
+    """The extra `lab` holds the command line and what draws charts."""
+    draw = (
+        f"from pathlib import Path; from {PACKAGE}.graph.lab.evaluation.evaluation_chart import write_chart; "
+        "write_chart([], Path('x.svg'), 'title')"
+    )
+    refused = without(OF_LAB, draw)
+    assert f"a chart needs matplotlib: pip install '{PROJECT['project']['name']}[lab]'" in refused.stderr
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert [re.split(r"[>\[]", name)[0] for name in extras["lab"]] == [PROJECT["project"]["name"], *OF_LAB]
+    assert sorted(re.split(">", name)[0] for name in extras["cli"]) == sorted(OF_CLI)
+
+
+MOST_PUBLIC = 50
+"""Most names that the package exports, over its root, the three floors and the middleware."""
+
+
+def test_few_names_are_public() -> None:
+    """Every name is there, from wherever it is exported the same, and there are not more than a reader can hold."""
+    found: dict[str, set[int]] = {"CompactionMiddleware": {id(CompactionMiddleware)}}
+    for module in (PACKAGE, *(f"{PACKAGE}.{floor}" for floor in FLOORS)):
+        exporting = import_module(module)
+        for name in exporting.__all__:
+            found.setdefault(name, set()).add(id(getattr(exporting, name)))
+    assert [name for name, objects in found.items() if len(objects) > 1] == []
+    assert len(found) <= MOST_PUBLIC, sorted(found)
 
 
 def test_every_setting_is_documented() -> None:

@@ -13,10 +13,11 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
-from langgraph_compaction.checkpoint import LedgerRow
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 
 from ..builder import Graph
-from ..threads import compact_now, records_of, transcript
+from ..thread import CompactionThread
+from ..threads import records_of
 from ..window_usage import WindowUsage, standing
 
 Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[Literal["event"], dict[str, Any]]
@@ -148,7 +149,7 @@ class Conversation:
 
     def compact(self, focus: str | None) -> Iterator[Happening]:
         """Compact now; yields the outcome: verdict, reason and tokens."""
-        compaction = compact_now(self.graph, self.config, focus=focus)["compaction"]
+        compaction = CompactionThread(self.graph, self.config).compact(focus=focus)["compaction"]
         yield "event", {"event": "compact_now", **(compaction.get("last") or {})}
 
     def status(self) -> Status:
@@ -158,7 +159,7 @@ class Conversation:
         return Status(
             thread=self.thread,
             messages=len(values.get("messages") or []),
-            said=len(transcript(self.graph, self.config)),
+            said=len(CompactionThread(self.graph, self.config).transcript()),
             epoch=compaction.get("epoch", 0),
             last=(compaction.get("last") or {}).get("verdict", "none"),
             rows=records_of(self.graph).history(self.thread)[-LAST_ROWS:],

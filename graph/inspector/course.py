@@ -9,10 +9,7 @@ import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.types import ERROR
 
-from langgraph_compaction.checkpoint import (
-    LedgerRow,
-    SQLAlchemySaver,
-)
+from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.checkpoints.checkpoint_rows import (
     CheckpointRow,
     all_of,
@@ -23,6 +20,7 @@ from langgraph_compaction.checkpoint.checkpoints.checkpoint_rows import (
 from langgraph_compaction.checkpoint.checkpoints.pending_writes import Write
 from langgraph_compaction.checkpoint.compaction import transcript as joining
 from langgraph_compaction.checkpoint.compaction.archive import of_thread as archived_of
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.compaction.ledger import parents, rows
 from langgraph_compaction.checkpoint.compaction.snapshots import of_thread as snapshots_of
 from langgraph_compaction.checkpoint.db import tables

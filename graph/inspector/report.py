@@ -9,9 +9,7 @@ from typing import Any, TypedDict
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from langgraph_compaction.checkpoint import (
-    LedgerRow,
-)
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.compaction.transcript import summarized_by
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,

@@ -5,7 +5,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint import AttemptKey, Outcome
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 
 from ..conversation.transcript import message_id
 from ..effects import Effects

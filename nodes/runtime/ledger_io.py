@@ -10,11 +10,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
-from langgraph_compaction.checkpoint import (
-    AttemptKey,
-    Outcome,
-    SummaryRecord,
-)
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome, SummaryRecord
 from langgraph_compaction.checkpoint.compaction.ledger import Opening
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint_all,

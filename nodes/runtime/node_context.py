@@ -10,9 +10,7 @@ from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import StreamWriter
 
-from langgraph_compaction.checkpoint import (
-    AttemptKey,
-)
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint,
     fingerprint_all,

@@ -115,5 +115,5 @@ def nobody_to_ask(context: NodeContext) -> str:
         f"the request holds {context.size} tokens and the limit is {context.sizes.limit}; it was not sent. A person "
         "has to be asked before a compaction (require_confirmation), nobody can answer without a checkpointer, and "
         "confirmation_unavailable='refuse' compacts nothing unasked: give checkpointer=..., set "
-        "confirmation_unavailable='proceed', call compact_now, or send fewer messages"
+        "confirmation_unavailable='proceed', call CompactionThread.compact(), or send fewer messages"
     )

@@ -5,13 +5,8 @@ from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint import (
-    AttemptKey,
-    Before,
-    CompactionRecords,
-    Outcome,
-    UnknownAttemptError,
-)
+from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Before, Outcome
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint_all,
 )

@@ -17,12 +17,8 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langgraph_compaction.checkpoint import (
-    AttemptKey,
-    CompactionRecords,
-    Outcome,
-    SummaryRecord,
-)
+from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome, SummaryRecord
 from langgraph_compaction.checkpoint.compaction.ledger import Opening
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint_all,

@@ -12,7 +12,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde import jsonplus
 
-from langgraph_compaction.checkpoint import CompactionRecords, Outcome, SummaryRecord
+from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint.compaction.attempt import Outcome, SummaryRecord
 from langgraph_compaction.checkpoint.db import tables
 from tests.checkpoint.samples import key_of, opening
 

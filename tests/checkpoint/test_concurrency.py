@@ -5,12 +5,8 @@ from threading import Barrier
 import pytest
 from langchain_core.messages import BaseMessage
 
-from langgraph_compaction.checkpoint import (
-    CompactionRecords,
-    Database,
-    DatabaseError,
-    Outcome,
-)
+from langgraph_compaction.checkpoint import CompactionRecords, Database, DatabaseError
+from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.messages import message_blocks
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint,

@@ -8,8 +8,10 @@ import sqlalchemy as sa
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
 
-from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, Outcome, RowError, SQLAlchemySaver
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.errors import RowError
 from langgraph_compaction.graph.inspector.course import read
 
 CONFIG: Any = {"configurable": {"thread_id": "talk", "checkpoint_ns": ""}}

@@ -5,15 +5,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import (
-    CheckpointError,
-    CompactionRecords,
-    Keyring,
-    KeyringError,
-    RowError,
-    SQLAlchemySaver,
-)
+from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, Keyring, KeyringError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.errors import RowError
 from langgraph_compaction.checkpoint.maintenance import thread_copies
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint,

@@ -14,13 +14,13 @@ from langgraph.runtime import RunControl, Runtime
 
 from langgraph_compaction.checkpoint import (
     AsyncSQLAlchemySaver,
-    AttemptKey,
     CompactionRecords,
     Database,
     ErasedThreadError,
     SQLAlchemySaver,
 )
 from langgraph_compaction.checkpoint.checkpoints.write_guards import KEPT_S
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.maintenance.import_checkpoints import Failed, import_checkpoints, open_source
 from tests.fakes import ScriptedModel

@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database, DatabaseError, SQLAlchemySaver, SummaryRecord
+from langgraph_compaction.checkpoint import CompactionRecords, Database, DatabaseError, SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import SummaryRecord
 from langgraph_compaction.checkpoint.db import row_codec, tables
 from langgraph_compaction.checkpoint.maintenance.thread_copies import SEALED
 from tests.checkpoint.contract.steps import Steps

@@ -9,9 +9,10 @@ import ormsgpack
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import RowError, SQLAlchemySaver
+from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.checkpoints import checkpoint_rows, pending_writes
 from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.errors import RowError
 from tests.checkpoint.tampering import (
     TABLES,
     Canary,

@@ -9,12 +9,8 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import (
-    CompactionRecords,
-    Database,
-    Outcome,
-    SQLAlchemySaver,
-)
+from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.messages.sequence_runs import (
     runs_of,

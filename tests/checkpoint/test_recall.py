@@ -1,13 +1,9 @@
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langgraph_compaction.checkpoint import (
-    CompactionRecords,
-    Database,
-    Keyring,
-    Outcome,
-)
+from langgraph_compaction.checkpoint import CompactionRecords, Database, Keyring
 from langgraph_compaction.checkpoint.compaction import archive
+from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.messages.message_codec import (
     content_hash,
     dumps,

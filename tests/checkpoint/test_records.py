@@ -3,13 +3,9 @@ from dataclasses import replace
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import (
-    AttemptKey,
-    CompactionRecords,
-    Outcome,
-    SummaryRecord,
-)
+from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction import archive, snapshots
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome, SummaryRecord
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint,
     fingerprint_all,

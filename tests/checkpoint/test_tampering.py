@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, Keyring, RowError, SQLAlchemySaver
+from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, Keyring, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.errors import RowError
 from tests.checkpoint.samples import key_of
 from tests.checkpoint.tampering import (
     TABLES,

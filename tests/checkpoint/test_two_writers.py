@@ -14,7 +14,8 @@ from benchmarks.two_writers import (
     ids_of,
     raising,
 )
-from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, ConflictError, LeaseError
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, ConflictError
+from langgraph_compaction.checkpoint.errors import LeaseError
 from tests.checkpoint.processes import forks
 
 UNGUARDED = Contender("fork", "", forking)

@@ -3,8 +3,9 @@ from collections.abc import Callable
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import AttemptKey, CompactionRecords, Outcome
+from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction import archive, ledger
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.db import tables
 from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import COMMITTED, SUMMARY, begin, key_of, opening, talk

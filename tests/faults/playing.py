@@ -11,13 +11,8 @@ from langchain_core.tools import tool
 from langgraph.types import Command, Overwrite
 
 from langgraph_compaction.checkpoint import CompactionRecords
-from langgraph_compaction.graph import (
-    ContextExhaustedError,
-    MessageRefusedError,
-    SettingsError,
-    records_of,
-    transcript,
-)
+from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError, SettingsError
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel, texts, usage
@@ -261,7 +256,9 @@ class Stage:
             return "refused"  # after a call too: the provider's first count may tell that it never fitted
         self._expect(self.given, "the turn ended without asking the model")
         if (channel.get("last") or {}).get("verdict") in COMMITTED:
-            messages = transcript(self.graph, CONFIG)  # the check after the answer may have summarized it
+            messages = CompactionThread(
+                self.graph, CONFIG
+            ).transcript()  # the check after the answer may have summarized it
         last = messages[-1]
         answered = isinstance(last, AIMessage) and not last.tool_calls
         self._expect(answered or self.paused or self.failed, f"the turn ended with a {last.type} message")
@@ -291,7 +288,7 @@ class Stage:
         opened = (self.onlooker.state.get("compaction") or {}).get("draft")
         self._expect(self.failed or opened or all(row.verdict for row in rows), "an attempt is still open")
         if not self.written and messages_of(self.onlooker.state):
-            whole = {message.id for message in transcript(self.graph, CONFIG)}
+            whole = {message.id for message in CompactionThread(self.graph, CONFIG).transcript()}
             lost = self.onlooker.seen - whole
             summaries = {name for name in lost if name.startswith("summary-")}
             self._expect(self.failed or lost == summaries, f"not in the transcript: {sorted(lost - summaries)}")

@@ -9,7 +9,8 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 
-from langgraph_compaction.graph import UnknownWindowError, compact_now, create_compacting_agent, records_of
+from langgraph_compaction.graph import CompactionThread, UnknownWindowError, create_compacting_agent
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.conversation.message_marks import marks
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, copying, texts, usage
 from tests.faults.stage import NEEDLE, Stage, scenario
@@ -162,7 +163,7 @@ async def braces(go: Drive) -> None:
     assert odd in texts(stage.summarizer.received[0])
     for message in rounds(2, tag="more"):
         await stage.turn({"messages": [message]})
-    compact_now(stage.graph, CONFIG, focus=odd)
+    CompactionThread(stage.graph, CONFIG).compact(focus=odd)
     assert odd in texts(stage.summarizer.received[1])
     assert verdicts(stage.graph) == ["committed", "committed"]
 

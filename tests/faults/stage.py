@@ -7,8 +7,9 @@ from typing import Any, cast
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.checkpoint import Database, LedgerRow
-from langgraph_compaction.graph import transcript
+from langgraph_compaction.checkpoint import Database
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes import render
 from langgraph_compaction.nodes.testing import ScriptedModel, texts
 from tests.graph.harness import CONFIG, SUMMARY, Clock, Drive, agent, events, ledger, standing, values, verdicts
@@ -102,7 +103,7 @@ class Stage:
         assert sum(map(is_summary, self.messages)) <= 1
         assert self.standing.get("draft") is None
         check_request(render(self.messages))
-        whole = {message.id: message for message in transcript(self.graph, CONFIG)}
+        whole = {message.id: message for message in CompactionThread(self.graph, CONFIG).transcript()}
         for message in said:
             assert whole.get(message.id) == message, f"{message.id} is lost or changed"
 

@@ -6,7 +6,8 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.types import Overwrite
 
-from langgraph_compaction.graph import ContextExhaustedError, MessageRefusedError, records_of, transcript
+from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes import Redaction
 from langgraph_compaction.nodes.conversation.message_marks import marks
 from langgraph_compaction.nodes.testing import ScriptedModel, failing_records, texts, usage
@@ -80,7 +81,7 @@ async def test_a_run_that_died_is_restored_as_soon_as_it_can_be(go: Drive) -> No
     assert steps(chunks) == ["token_check", "rollback", "model"]
     await go.invoke(graph, said("again", "second"))
     names = [message.id for message in held]
-    assert [message.id for message in transcript(graph, CONFIG)][: len(names)] == names
+    assert [message.id for message in CompactionThread(graph, CONFIG).transcript()][: len(names)] == names
     assert standing(graph)["draft"] is None
     assert "recovered" in verdicts(graph)
 
@@ -107,7 +108,9 @@ async def test_an_overflow_before_the_snapshot_can_be_read_restores_it_first(go:
         *("rollback", "model", "selective_compaction", "rollback"),
         *("selective_compaction", "summarize"),
     ]
-    assert [message.id for message in transcript(graph, CONFIG)][: len(held)] == [message.id for message in held]
+    assert [message.id for message in CompactionThread(graph, CONFIG).transcript()][: len(held)] == [
+        message.id for message in held
+    ]
     assert verdicts(graph) == ["rejected_empty", "degraded_deterministic"]
     with failing_records(graph, "snapshot", times=None):
         graph = agent(ScriptedModel(replies=[refusal]), ScriptedModel(replies=[""]))
@@ -129,7 +132,7 @@ async def test_a_refused_message_that_cannot_be_archived_stays(go: Drive, on_ref
     await go.invoke(graph, said("a short one", "short"))
     assert values(graph)["messages"][-1].text == "answered"
     assert "a short one" in texts(model.received[-1])
-    assert HUGE in transcript(graph, CONFIG)
+    assert HUGE in CompactionThread(graph, CONFIG).transcript()
 
 
 async def test_a_refusal_goes_on_where_the_archive_failed(go: Drive) -> None:

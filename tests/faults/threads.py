@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 
-from langgraph_compaction.checkpoint import AttemptKey
-from langgraph_compaction.graph import records_of
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.testing import Fault, copying, texts, usage
 from tests.faults.stage import NEEDLE, Stage, scenario
 from tests.graph.harness import CONFIG, THREAD, Drive, frozen, full, rounds, said

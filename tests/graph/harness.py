@@ -11,8 +11,9 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.checkpoint import LedgerRow
-from langgraph_compaction.graph import CompactionSettings, create_compacting_agent, records_of
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from tests.fakes import ScriptedModel, usage
 

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from langgraph_compaction.graph import compact_now
+from langgraph_compaction.graph import CompactionThread
 from tests.fakes import ScriptedModel, calls, usage
 from tests.graph.harness import (
     CONFIG,
@@ -128,7 +128,7 @@ def test_a_person_may_compact_as_often_as_they_like(clock: Clock) -> None:
     graph = agent(calling(900, 100), tools=[look], now=clock, breaker_ineffective_after=1)
     graph.invoke(full(), CONFIG)
     assert verdicts(graph)[-1] == "deferred_cooldown"
-    compact_now(graph, CONFIG)
+    CompactionThread(graph, CONFIG).compact()
     assert ledger(graph)[-1].trigger == "manual"
     assert verdicts(graph)[-1] != "deferred_cooldown"
 

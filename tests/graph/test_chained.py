@@ -8,7 +8,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
-from langgraph_compaction.graph import records_of, transcript
+from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes import testing
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts
@@ -49,7 +50,7 @@ async def test_facts_survive_three_compactions_in_one_summary(go: Drive) -> None
         await go.invoke(graph, said(spoken[-1], f"user-{turn}"))
         held = values(graph)["messages"]
         assert len(summaries(held)) == min(1, standing_epoch(graph))
-        whole = transcript(graph, CONFIG)
+        whole = CompactionThread(graph, CONFIG).transcript()
         assert [message.text for message in whole if isinstance(message, HumanMessage)] == spoken
         assert [message.type for message in whole] == ["human", "ai"] * len(spoken)
     found = re.findall(r"SENTINEL-\d+", texts(model.received[-1]))
@@ -67,14 +68,14 @@ async def test_the_transcript_has_the_originals_byte_for_byte(go: Drive) -> None
     given["messages"][1] = AIMessage("seen", id="r-answer-0", response_metadata={"a": {"b": [1]}}, name="ann")
     await go.invoke(graph, given)
     assert standing(graph)["epoch"] == 1
-    assert frozen(transcript(graph, CONFIG)[:-1]) == frozen(given["messages"])
+    assert frozen(CompactionThread(graph, CONFIG).transcript()[:-1]) == frozen(given["messages"])
     assert all(records_of(graph).recall("thread", name) for name in handles(graph))
 
 
 def handles(graph: Any) -> list[str]:
     """Handles of all that a thread's compactions archived."""
     held = {message.id for message in values(graph)["messages"]}
-    found = [handle(message) for message in transcript(graph, CONFIG) if message.id not in held]
+    found = [handle(message) for message in CompactionThread(graph, CONFIG).transcript() if message.id not in held]
     assert found
     return found
 

@@ -9,9 +9,9 @@ from langgraph.graph import START, StateGraph
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
+    CompactionThread,
     as_node,
     create_compaction_graph,
-    transcript,
 )
 from langgraph_compaction.nodes.config.triggers import Command
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
@@ -72,7 +72,7 @@ async def test_what_was_said_stays_and_the_model_is_not_sent_it(go: Drive) -> No
     await go.invoke(graph, said("and now?"))
     (kept,) = [message for message in values(graph)["messages"] if message.id == "command"]
     assert kept.text == "/compact the price of eggs"
-    assert "command" in {message.id for message in transcript(graph, CONFIG)}
+    assert "command" in {message.id for message in CompactionThread(graph, CONFIG).transcript()}
     assert "command" not in {message.id for message in model.received[-1]}
     assert model.received[-1][-1].text == "and now?"
     assert steps(await go.stream(graph, {"messages": []})) == ["token_check", "model"], "it is obeyed once"
@@ -134,11 +134,13 @@ async def test_word_and_reach_are_the_settings(go: Drive, everything: bool) -> N
     assert verdicts(graph) == ["committed"]
     assert sum(map(is_summary, left)) == 1
     assert (len(left) == 1) == everything
-    assert transcript(graph, CONFIG)[-1].text == "#kurz", "with all of it the command is in the archive"
+    assert CompactionThread(graph, CONFIG).transcript()[-1].text == "#kurz", (
+        "with all of it the command is in the archive"
+    )
 
 
 async def test_nobody_is_asked_and_nothing_is_deferred(go: Drive, clock: Clock) -> None:
-    """It is a person's wish as `compact_now` is one, and the levels run on within the run."""
+    """It is a person's wish as `CompactionThread.compact` is one, and the levels run on within the run."""
     graph = commanded(None, ScriptedModel(replies=[ValueError("down")]), require_confirmation=True, now=clock)
     await go.invoke(graph, {"messages": rounds(5)})
     held = {"compaction": {"streak": 3, "cooldown_until": clock.time + 5}}

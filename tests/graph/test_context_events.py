@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from langgraph_compaction.graph import CompactionResult, CompactionSettings, compact_now
+from langgraph_compaction.graph import CompactionResult, CompactionSettings, CompactionThread
 from langgraph_compaction.nodes.events import CONTEXT_COMPACTED, CompactContextEvent, committed_events, saved_ratio
 from langgraph_compaction.nodes.runtime.node_context import NodeContext
 from tests.fakes import ScriptedModel, texts, usage
@@ -216,6 +216,6 @@ async def test_a_sink_that_fails_changes_nothing(go: Drive, monkeypatch: pytest.
     monkeypatch.setattr(NodeContext, "writer", property(lambda _: raising))
     graph = warning()
     await go.invoke(graph, said(filler(760)))
-    compact_now(graph, CONFIG)
+    CompactionThread(graph, CONFIG).compact()
     assert standing(graph)["warned"] is True
     assert "w759" in texts(values(graph)["messages"])

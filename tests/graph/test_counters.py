@@ -8,7 +8,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
-from langgraph_compaction.nodes import CompactionOverrides
+from langgraph_compaction.nodes.config.settings import CompactionOverrides
 from tests.fakes import ScriptedModel, usage
 from tests.graph.harness import CONFIG, Drive, ledger, standing
 

@@ -13,8 +13,8 @@ from langgraph_compaction.graph import (
     MessageRefusedError,
     as_node,
     create_compaction_graph,
-    records_of,
 )
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes import render
 from tests.fakes import ScriptedModel, StreamingModel, texts
 from tests.graph.harness import (

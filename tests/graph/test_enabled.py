@@ -10,9 +10,9 @@ import pytest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import HumanMessage
 
-from langgraph_compaction.graph import compact_now
-from langgraph_compaction.nodes import CompactionOverrides, ContextExhaustedError
-from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.nodes import ContextExhaustedError
+from langgraph_compaction.nodes.config.settings import CompactionOverrides, CompactionSettings
 from langgraph_compaction.nodes.config.triggers import Count, Marker, Own
 from langgraph_compaction.nodes.conversation.sizes import sizes_of
 from langgraph_compaction.nodes.selection.trigger_evaluation import Reading, firing
@@ -40,10 +40,10 @@ async def test_over_the_limit_is_an_error_that_says_what_to_do(go: Drive) -> Non
         await go.invoke(graph, given)
     assert str(caught.value) == (
         "the request holds 1086 tokens and the limit is 1000; it was not sent. Nothing compacts by itself with "
-        "enabled=False: call compact_now(graph, config), or set it True."
+        "enabled=False: call CompactionThread(graph, config).compact(), or set it True."
     )
     assert [message.id for message in values(graph)["messages"]] == [message.id for message in given["messages"]]
-    compact_now(graph, CONFIG)
+    CompactionThread(graph, CONFIG).compact()
     assert verdicts(graph) == ["committed"]
     assert (await go.invoke(graph, said("go on")))["messages"][-1].type == "ai"
 

@@ -11,14 +11,12 @@ from langgraph.graph import START, StateGraph
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
+    CompactionThread,
     SettingsError,
     as_node,
     create_compaction_graph,
-    records_of,
-    release,
-    transcript,
-    undo,
 )
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.testing import failing_records
 from tests.fakes import ScriptedModel, calls, texts, usage
 from tests.graph.harness import (
@@ -99,7 +97,7 @@ async def test_what_left_is_archived_and_in_the_ledger(go: Drive) -> None:
     old = [message.additional_kwargs["compaction"]["handle"] for message in held if message.text.startswith("[an")]
     found = [records_of(graph).recall("thread", name) for name in old]
     assert [message.text.split()[0] for message in found if message] == ["page1-0", "page2-0"]
-    whole = transcript(graph, CONFIG)
+    whole = CompactionThread(graph, CONFIG).transcript()
     assert [m.text.split()[0] for m in whole if m.type == "tool"] == ["page1-0", "page2-0", "page3-0"]
     assert [m.id for m in whole] == [m.id for m in held]
 
@@ -113,7 +111,7 @@ async def test_a_marked_message_leaves_by_the_setting(go: Drive) -> None:
         await go.invoke(graph, {"messages": [reminder, HumanMessage("go on", id=f"input-{number}")]})
     now = [message.id for message in values(graph)["messages"] if message.type == "human"]
     assert now == ["input-0", "input-1", "reminder-2", "input-2"]
-    whole = [message.id for message in transcript(graph, CONFIG) if message.type == "human"]
+    whole = [message.id for message in CompactionThread(graph, CONFIG).transcript() if message.type == "human"]
     assert whole == [name for n in range(3) for name in (f"reminder-{n}", f"input-{n}")]
 
 
@@ -136,7 +134,7 @@ async def test_what_is_then_compacted_is_compacted_on_what_is_left(go: Drive) ->
     await go.invoke(graph, {"messages": given})
     assert [row.strategy.split("+")[0] == "ephemeral" for row in ledger(graph)] == [True, False]
     assert set(verdicts(graph)) == {"committed"}
-    assert frozen(transcript(graph, CONFIG)[:-1]) == frozen(given)
+    assert frozen(CompactionThread(graph, CONFIG).transcript()[:-1]) == frozen(given)
 
 
 async def test_a_step_that_runs_again_writes_nothing_more(go: Drive) -> None:
@@ -159,10 +157,10 @@ async def test_an_undo_holds_what_had_left(go: Drive) -> None:
     model = looks(2, "done")
     graph = agent(model, tools=[looking(1)])
     await go.invoke(graph, said("go"))
-    undo(graph, CONFIG)
+    CompactionThread(graph, CONFIG).undo()
     await go.invoke(graph, said("and now?"))
     assert pages(model, 3) == ["page1-0", "page2-0"]
-    release(graph, CONFIG)
+    CompactionThread(graph, CONFIG).release()
     await go.invoke(graph, said("and now?"))
     assert pages(model, 4) == ["[an", "page2-0"]
 

@@ -19,13 +19,10 @@ from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, DatabaseError
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
+    CompactionThread,
     SettingsError,
     acompact_messages,
-    apin,
-    arecall,
     as_node,
-    atranscript,
-    aundo,
     create_compacting_agent,
     create_compaction_graph,
 )
@@ -106,12 +103,12 @@ async def test_what_is_asked_of_a_thread() -> None:
     offline_encoding.cache_clear()
     async with AsyncSQLAlchemySaver.from_url(url) as saver:
         graph = agent(checkpointer=saver)
-        assert "part 1 " in await arecall(graph, CONFIG, "part 1")
-        await atranscript(graph, CONFIG)
+        assert "part 1 " in await CompactionThread(graph, CONFIG).arecall("part 1")
+        await CompactionThread(graph, CONFIG).atranscript()
         offline_encoding.cache_clear()
-        await apin(agent(checkpointer=saver), CONFIG, text="aisle seats only")
+        await CompactionThread(agent(checkpointer=saver), CONFIG).apin(text="aisle seats only")
         offline_encoding.cache_clear()
-        await aundo(agent(checkpointer=saver), CONFIG, force=True)
+        await CompactionThread(agent(checkpointer=saver), CONFIG).aundo(force=True)
 
 
 async def test_a_list_by_itself() -> None:

@@ -14,13 +14,12 @@ from langgraph_compaction.graph import (
     CompactionError,
     CompactionSettings,
     CompactionState,
+    CompactionThread,
     ContextExhaustedError,
     as_node,
     create_compaction_graph,
-    handoff,
-    records_of,
-    transcript,
 )
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts, usage
 from tests.graph.harness import (
@@ -106,7 +105,7 @@ async def test_drop_oldest_asks_no_model_and_loses_nothing(go: Drive) -> None:
     assert model.received[-1][-1].id == "over"
     left = [message.id for message in values(graph)["messages"]]
     assert before[0].id not in left
-    assert frozen(transcript(graph, CONFIG))[: len(before)] == frozen(before)
+    assert frozen(CompactionThread(graph, CONFIG).transcript())[: len(before)] == frozen(before)
     assert (standing(graph)["level"], standing(graph)["declined_at"]) == (0, None)
 
 
@@ -120,7 +119,7 @@ async def test_a_new_thread_goes_on_where_this_one_ends(go: Drive) -> None:
     assert steps(chunks) == ["confirm", "selective_compaction", "summarize", "commit"]
     assert frozen(values(graph)["messages"]) == frozen(before)
     assert graph.get_state(CONFIG).next == ()
-    given = handoff(graph, CONFIG)
+    given = CompactionThread(graph, CONFIG).handoff()
     assert given == standing(graph)["handoff"]
     summary, newest = given["messages"]
     assert is_summary(summary)
@@ -134,7 +133,7 @@ async def test_a_new_thread_goes_on_where_this_one_ends(go: Drive) -> None:
     assert values(graph, NEW)["memory"]["goal"] == before[0].text[:300]
     await go.invoke(graph, said("and then?"), NEW)
     assert len(values(graph, NEW)["messages"]) == 5
-    assert transcript(graph, NEW)[0].id == "over"
+    assert CompactionThread(graph, NEW).transcript()[0].id == "over"
 
 
 @pytest.mark.requirement("S4.39")
@@ -147,7 +146,7 @@ async def test_what_is_handed_over_carries_pins_and_the_header(go: Drive) -> Non
     await go.invoke(graph, Command(resume=False))
     await go.invoke(graph, said(filler(150, "more"), "over"))
     await go.invoke(graph, Command(resume="new_thread"))
-    given = handoff(graph, CONFIG)
+    given = CompactionThread(graph, CONFIG).handoff()
     assert given["compaction_request"]["memory"]["pins"] == ["r-answer-3"]
     assert "r-answer-3" in {message.id for message in given["messages"]}
     assert "never on Sundays" in texts(given["messages"])
@@ -168,7 +167,7 @@ async def test_the_ledger_and_the_channel_know_of_the_handover(go: Drive) -> Non
     assert standing(graph)["handoff"] is None
     assert question(graph)["answers"] == WAYS
     with pytest.raises(CompactionError, match="new_thread"):
-        handoff(graph, CONFIG)
+        CompactionThread(graph, CONFIG).handoff()
 
 
 @pytest.mark.requirement("S4.39")
@@ -298,7 +297,7 @@ async def test_the_other_ways_serve_after_a_jump_too(go: Drive, build: Any) -> N
     await leapt(go, graph)
     before = values(graph)["messages"]
     await go.invoke(graph, Command(resume="new_thread"), CONFIG)
-    assert [message.id for message in handoff(graph, CONFIG)["messages"]][-1] == "over"
+    assert [message.id for message in CompactionThread(graph, CONFIG).handoff()["messages"]][-1] == "over"
     assert frozen(values(graph)["messages"][: len(before)]) == frozen(before)
 
 
@@ -377,7 +376,7 @@ async def test_a_handover_tries_the_next_rung_where_the_summarizer_fails(go: Dri
     graph = await declined(go, summarizer=ScriptedModel(replies=[ValueError("down")]))
     await go.invoke(graph, Command(resume="new_thread"))
     assert verdicts(graph) == ["declined", "failed_permanent", "declined"]
-    assert is_summary(handoff(graph, CONFIG)["messages"][0])
+    assert is_summary(CompactionThread(graph, CONFIG).handoff()["messages"][0])
 
 
 def parent_of(model: ScriptedModel, *, checkpointer: Any = None, **chosen: Any) -> Any:

@@ -7,7 +7,9 @@ from pydantic import ValidationError
 
 from langgraph_compaction.checkpoint import Database, SQLAlchemySaver, UnknownAttemptError
 from langgraph_compaction.checkpoint.db import tables
-from langgraph_compaction.graph import diff, forget, history, preview, records_of, show, undo
+from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.graph.history import diff
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, agent, filler, frozen, full, said, standing, tool_block, values
@@ -36,8 +38,8 @@ def test_a_compaction_is_shown_with_its_messages() -> None:
     graph = agent(tool_result_threshold=60, preview_tokens=20, tool_blocks_keep_unread=False)
     given = [HumanMessage("first", id="q0"), *tool_block(1, 400), *tool_block(2, 400), HumanMessage("go on", id="q1")]
     graph.invoke({"messages": given}, CONFIG)
-    (row,) = history(graph, CONFIG)
-    shown = show(graph, CONFIG, row.compaction_id)
+    (row,) = CompactionThread(graph, CONFIG).history()
+    shown = CompactionThread(graph, CONFIG).show(row.compaction_id)
     assert frozen(shown.began_with) == frozen(given)
     assert shown.row == row
     assert shown.on_this_branch
@@ -45,11 +47,14 @@ def test_a_compaction_is_shown_with_its_messages() -> None:
     assert [message.id for message in shown.dropped] == [message.id for message in given if message.id not in left]
     assert {message.id for message in shown.clipped} == {"result-1", "result-2"} & left
     assert all(message in given for message in [*shown.dropped, *shown.clipped])
-    undo(graph, CONFIG, force=True)
-    assert not show(graph, CONFIG, row.compaction_id).on_this_branch
-    assert show(graph, CONFIG, history(graph, CONFIG)[-1].compaction_id).row.verdict == "undone"
+    CompactionThread(graph, CONFIG).undo(force=True)
+    assert not CompactionThread(graph, CONFIG).show(row.compaction_id).on_this_branch
+    assert (
+        CompactionThread(graph, CONFIG).show(CompactionThread(graph, CONFIG).history()[-1].compaction_id).row.verdict
+        == "undone"
+    )
     with pytest.raises(UnknownAttemptError, match="see history"):
-        show(graph, CONFIG, "0" * 16)
+        CompactionThread(graph, CONFIG).show("0" * 16)
 
 
 def test_a_preview_writes_nothing_and_asks_nobody() -> None:
@@ -58,10 +63,10 @@ def test_a_preview_writes_nothing_and_asks_nobody() -> None:
     graph = agent(summarizer=summarizer, trigger_ratio=0.99)
     graph.invoke(full(), CONFIG)
     before = values(graph)
-    seen = preview(graph, CONFIG, settings={"trigger_ratio": 0.8})
+    seen = CompactionThread(graph, CONFIG).preview(settings={"trigger_ratio": 0.8})
     assert values(graph) == before
     assert summarizer.received == []
-    assert history(graph, CONFIG) == []
+    assert CompactionThread(graph, CONFIG).history() == []
     assert seen.summary
     assert seen.tokens_selected < seen.tokens_after_about <= seen.ceiling
     graph.invoke({"messages": [], "compaction_request": {"focus": None}}, CONFIG)
@@ -73,19 +78,19 @@ def test_a_preview_of_another_preset() -> None:
     """It keeps the application's own figures and takes the preset's for the rest."""
     graph = agent(trigger_ratio=0.99)
     graph.invoke(full(), CONFIG)
-    whole, recent = (preview(graph, CONFIG, name) for name in ("layered_defence", "selective"))
+    whole, recent = (CompactionThread(graph, CONFIG).preview(name) for name in ("layered_defence", "selective"))
     assert len(whole.dropped) > len(recent.dropped) > 0
     assert whole.strategy.startswith("layered_defence")
     with pytest.raises(ValidationError):
-        preview(graph, CONFIG, settings={"no_such": 1})
+        CompactionThread(graph, CONFIG).preview(settings={"no_such": 1})
 
 
 def test_a_preview_says_why_nothing_would_be_done() -> None:
     """A short conversation has nothing that could leave for something smaller."""
     graph = agent()
     graph.invoke(said("hello"), CONFIG)
-    assert preview(graph, CONFIG).reason == "no_selection_fits"
-    assert preview(graph, CONFIG).dropped == []
+    assert CompactionThread(graph, CONFIG).preview().reason == "no_selection_fits"
+    assert CompactionThread(graph, CONFIG).preview().dropped == []
 
 
 @pytest.mark.parametrize("of_ours", [True, False])
@@ -99,7 +104,7 @@ def test_forgetting_erases_every_row(of_ours: bool, tmp_path: Any) -> None:
     for config in (CONFIG, other):
         graph.invoke(full(f"SECRET {filler(5)}"), config)
         graph.invoke(said("next"), config)
-    forget(graph, CONFIG)
+    CompactionThread(graph, CONFIG).forget()
     assert graph.get_state(CONFIG).values == {}
     assert records_of(graph).threads() == ["other"]
     with database.engine.connect() as conn:

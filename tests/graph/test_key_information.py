@@ -19,14 +19,14 @@ from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
     GitDiff,
-    KeyContext,
     Memories,
     SettingsError,
     as_node,
     create_compacting_agent,
     create_compaction_graph,
-    records_of,
 )
+from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.nodes import KeyContext
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.types import Command, interrupt
 
-from langgraph_compaction.graph import CompactionError, acompact_now, compact_now
+from langgraph_compaction.graph import CompactionError, CompactionThread
 from tests.fakes import ScriptedModel, calls, texts
 from tests.graph.harness import (
     CONFIG,
@@ -29,8 +29,8 @@ from tests.graph.harness import (
 async def compact(go: Drive, graph: Any, **options: Any) -> dict[str, Any]:
     """Compact now, in the way of the drive."""
     if isinstance(go, Asynchronous):
-        return await acompact_now(graph, CONFIG, **options)
-    return compact_now(graph, CONFIG, **options)
+        return await CompactionThread(graph, CONFIG).acompact(**options)
+    return CompactionThread(graph, CONFIG).compact(**options)
 
 
 @pytest.mark.requirement("S2.56", "S2.5")

@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langgraph_compaction.graph import CompactionSettings, create_compacting_agent, preview
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.conversation.sizes import Sizes
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
@@ -110,7 +110,7 @@ async def test_it_is_said_once_where_ratios_are_taken_of_the_limit(
     assert "136000, and a compaction starts at 108800" in said
     for _ in range(3):
         await go.invoke(graph, {"messages": [HumanMessage("hello")]})
-    preview(graph, CONFIG)
+    CompactionThread(graph, CONFIG).preview()
     assert len(told(caplog)) == 1
     await to_thread(agent, sized_as(gpt("gpt-4o")), context_window=None, output_reserve=None)
     assert len(told(caplog)) == 1

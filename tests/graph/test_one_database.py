@@ -18,14 +18,8 @@ from langgraph_compaction.checkpoint import (
     KeyringError,
     SQLAlchemySaver,
 )
-from langgraph_compaction.graph import (
-    CompactionSettings,
-    SettingsError,
-    atranscript,
-    create_compaction_graph,
-    records_of,
-    transcript,
-)
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, SettingsError, create_compaction_graph
+from langgraph_compaction.graph.threads import records_of
 from tests.graph.harness import Drive, agent, frozen, full, said, values, verdicts
 
 SAVERS = (SQLAlchemySaver, AsyncSQLAlchemySaver)
@@ -58,14 +52,14 @@ async def test_without_a_database_the_savers_own_is_used(
         await go.invoke(graph, full(), config(thread_id))
         assert verdicts(graph, thread_id) == ["committed"]
         assert len(values(graph, config(thread_id))["messages"]) < len(full()["messages"])
-        whole = await atranscript(graph, config(thread_id))
+        whole = await CompactionThread(graph, config(thread_id)).atranscript()
         assert frozen(whole[:-1]) == frozen(full()["messages"])
         [stats] = saver.stats(thread_id)
         assert (stats.compactions, stats.snapshots) == (1, 1)
         assert stats.checkpoints > 3
         saver.delete_thread(thread_id)
         assert verdicts(graph, thread_id) == []
-        assert await atranscript(graph, config(thread_id)) == []
+        assert await CompactionThread(graph, config(thread_id)).atranscript() == []
 
 
 @pytest.mark.parametrize("kind", SAVERS)
@@ -85,7 +79,7 @@ def test_the_archive_outlives_the_process_with_its_thread(tmp_path: Path) -> Non
         agent(checkpointer=saver).invoke(full(), config("t"))
     with opened(SQLAlchemySaver, url) as saver:
         graph = agent(checkpointer=saver)
-        assert frozen(transcript(graph, config("t"))[:-1]) == frozen(full()["messages"])
+        assert frozen(CompactionThread(graph, config("t")).transcript()[:-1]) == frozen(full()["messages"])
         assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"one.db"}
 
 
@@ -95,7 +89,7 @@ def test_the_savers_keys_are_the_records_keys(tmp_path: Path) -> None:
     with opened(SQLAlchemySaver, url, keys=Keyring({"k": b"k" * 32}, current="k")) as saver:
         graph = agent(checkpointer=saver)
         graph.invoke(full(), config("t"))
-        assert frozen(transcript(graph, config("t"))[:-1]) == frozen(full()["messages"])
+        assert frozen(CompactionThread(graph, config("t")).transcript()[:-1]) == frozen(full()["messages"])
     with Database.open(url) as database:
         for read in (
             lambda records: records.history("t"),

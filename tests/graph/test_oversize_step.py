@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 
-from langgraph_compaction.graph import CompactionSettings, ContextExhaustedError, compact_messages, transcript
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, ContextExhaustedError, compact_messages
 from langgraph_compaction.nodes import render
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel
@@ -78,7 +78,7 @@ async def test_the_turn_is_answered_and_so_is_the_next(go: Drive, kind: str, bui
     await go.invoke(graph, said("and now?"))
     assert values(graph)["messages"][-1].text == "still here"
     _checked(model)
-    whole = transcript(graph, CONFIG)
+    whole = CompactionThread(graph, CONFIG).transcript()
     assert [m.id for m in whole[:2]] == ["question", "step"]
     assert whole[1].model_dump() == STEPS[kind]().model_dump()
 
@@ -153,7 +153,7 @@ async def test_an_answer_over_the_limit(go: Drive) -> None:
     await go.invoke(graph, said("and now?"))
     assert values(graph)["messages"][-1].text == "done"
     _checked(model)
-    assert "long" in {message.id for message in transcript(graph, CONFIG)}
+    assert "long" in {message.id for message in CompactionThread(graph, CONFIG).transcript()}
 
 
 def _conversation(kind: str) -> list[AnyMessage]:

@@ -1,20 +1,8 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langgraph_compaction.graph import (
-    CompactionError,
-    SettingsError,
-    apin,
-    apins,
-    atranscript,
-    aunpin,
-    compact_now,
-    pin,
-    pins,
-    records_of,
-    transcript,
-    unpin,
-)
+from langgraph_compaction.graph import CompactionError, CompactionThread, SettingsError
+from langgraph_compaction.graph.threads import records_of
 from tests.fakes import ScriptedModel, calls, texts
 from tests.graph.harness import CONFIG, Drive, agent, filler, full, rounds, said, tool_block, values
 
@@ -26,19 +14,19 @@ async def test_a_pinned_message_outlives_compactions(go: Drive) -> None:
     await go.invoke(
         graph, {"messages": [HumanMessage("never touch production", id="rule"), AIMessage("ok", id="ok")]}
     )
-    assert pin(graph, CONFIG, message_id="rule") == "rule"
+    assert CompactionThread(graph, CONFIG).pin(message_id="rule") == "rule"
     for turn in range(24):
         await go.invoke(graph, said(filler(100, f"turn{turn}-")))
         assert "never touch production" in texts(model.received[-1])
     assert values(graph)["compaction"]["epoch"] >= 2
-    assert [found.text for found in pins(graph, CONFIG)] == ["never touch production"]
+    assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == ["never touch production"]
 
 
 async def test_a_pinned_result_keeps_its_block(go: Drive) -> None:
     """The call stays with its result."""
     graph = agent()
     await go.invoke(graph, {"messages": [*tool_block(1, 30), AIMessage("read", id="read")]})
-    pin(graph, CONFIG, message_id="result-1")
+    CompactionThread(graph, CONFIG).pin(message_id="result-1")
     await go.invoke(graph, full())
     assert values(graph)["compaction"]["epoch"] == 1
     assert {"call-message-1", "result-1"} <= {message.id for message in values(graph)["messages"]}
@@ -49,11 +37,11 @@ async def test_a_text_is_pinned_as_a_message_of_its_own(go: Drive) -> None:
     model = ScriptedModel()
     graph = agent(model)
     await go.invoke(graph, said("hello"))
-    name = pin(graph, CONFIG, text="answer in French")
+    name = CompactionThread(graph, CONFIG).pin(text="answer in French")
     assert graph.get_state(CONFIG).next == ()
     await go.invoke(graph, full())
     assert "answer in French" in texts(model.received[-1])
-    assert [(found.text, found.message_id, found.whole) for found in pins(graph, CONFIG)] == [
+    assert [(found.text, found.message_id, found.whole) for found in CompactionThread(graph, CONFIG).pins()] == [
         ("answer in French", name, True)
     ]
 
@@ -63,14 +51,18 @@ async def test_what_is_released_may_leave(go: Drive, as_text: bool) -> None:
     """It is archived with what else leaves."""
     graph = agent()
     await go.invoke(graph, {"messages": [HumanMessage("a rule", id="rule"), AIMessage("ok", id="ok")]})
-    name = pin(graph, CONFIG, text="a rule of its own") if as_text else pin(graph, CONFIG, message_id="rule")
-    unpin(graph, CONFIG, name)
-    assert pins(graph, CONFIG) == []
+    name = (
+        CompactionThread(graph, CONFIG).pin(text="a rule of its own")
+        if as_text
+        else CompactionThread(graph, CONFIG).pin(message_id="rule")
+    )
+    CompactionThread(graph, CONFIG).unpin(name)
+    assert CompactionThread(graph, CONFIG).pins() == []
     await go.invoke(graph, full())
-    compact_now(graph, CONFIG)
+    CompactionThread(graph, CONFIG).compact()
     assert name not in {message.id for message in values(graph)["messages"]}
     with pytest.raises(SettingsError, match="is not pinned"):
-        unpin(graph, CONFIG, name)
+        CompactionThread(graph, CONFIG).unpin(name)
 
 
 async def test_texts_that_users_mark_are_listed_and_carried_on(go: Drive) -> None:
@@ -79,11 +71,11 @@ async def test_texts_that_users_mark_are_listed_and_carried_on(go: Drive) -> Non
     graph = agent(model, dialogue_rounds_keep_min=0)
     marked = HumanMessage(f"{filler(40)} <Pin>use tabs</Pin>", id="marked")
     await go.invoke(graph, {"messages": [marked, AIMessage("ok", id="ok")]})
-    assert [(found.text, found.whole) for found in pins(graph, CONFIG)] == [("use tabs", False)]
+    assert [(found.text, found.whole) for found in CompactionThread(graph, CONFIG).pins()] == [("use tabs", False)]
     await go.invoke(graph, full())
     assert "marked" not in {message.id for message in values(graph)["messages"]}
     assert "use tabs" in texts(model.received[-1])
-    assert [found.text for found in pins(graph, CONFIG)] == ["use tabs"]
+    assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == ["use tabs"]
 
 
 @pytest.mark.requirement("S2.36")
@@ -96,41 +88,45 @@ async def test_a_single_text_can_be_released(go: Drive, *, carried: bool) -> Non
     await go.invoke(graph, {"messages": [marked, AIMessage("ok", id="ok")]})
     if carried:
         await go.invoke(graph, full())
-    unpin(graph, CONFIG, text="use tabs")
-    assert [found.text for found in pins(graph, CONFIG)] == ["speak French"]
+    CompactionThread(graph, CONFIG).unpin(text="use tabs")
+    assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == ["speak French"]
     await go.invoke(graph, {"messages": rounds(8, tag="more")})
     assert values(graph)["compaction"]["epoch"] == 1 + carried
     assert "use tabs" not in texts(model.received[-1])
     assert "speak French" in texts(model.received[-1])
     with pytest.raises(SettingsError, match="the text 'use tabs' is not pinned"):
-        unpin(graph, CONFIG, text="use tabs")
+        CompactionThread(graph, CONFIG).unpin(text="use tabs")
 
 
 async def test_a_text_that_was_pinned_by_hand_is_released_by_its_words() -> None:
     """As by its id; and everything can be done on an event loop."""
     graph = agent()
     await graph.ainvoke(said("hello"), CONFIG)
-    name = await apin(graph, CONFIG, text="answer in French")
-    assert [found.message_id for found in await apins(graph, CONFIG)] == [name]
-    assert [message.text for message in await atranscript(graph, CONFIG)] == ["hello", "ok", "answer in French"]
-    await aunpin(graph, CONFIG, text="answer in French")
-    assert await apins(graph, CONFIG) == pins(graph, CONFIG) == []
-    assert await atranscript(graph, CONFIG) == transcript(graph, CONFIG)
+    name = await CompactionThread(graph, CONFIG).apin(text="answer in French")
+    assert [found.message_id for found in await CompactionThread(graph, CONFIG).apins()] == [name]
+    assert [message.text for message in await CompactionThread(graph, CONFIG).atranscript()] == [
+        "hello",
+        "ok",
+        "answer in French",
+    ]
+    await CompactionThread(graph, CONFIG).aunpin(text="answer in French")
+    assert await CompactionThread(graph, CONFIG).apins() == CompactionThread(graph, CONFIG).pins() == []
+    assert await CompactionThread(graph, CONFIG).atranscript() == CompactionThread(graph, CONFIG).transcript()
 
 
 def test_what_cannot_be_pinned_is_refused() -> None:
     """Neither and both, a message that is not there, and more than half of the room."""
     graph = agent()
     graph.invoke({"messages": rounds(1)}, CONFIG)
-    before = values(graph)
+    before, thread = values(graph), CompactionThread(graph, CONFIG)
     for wrong in ({}, {"message_id": "r-user-0", "text": "both"}):
-        for change in (pin, unpin):
+        for change in (thread.pin, thread.unpin):
             with pytest.raises(SettingsError, match="either message_id or text"):
-                change(graph, CONFIG, **wrong)
+                change(**wrong)
     with pytest.raises(SettingsError, match="no message 'elsewhere'"):
-        pin(graph, CONFIG, message_id="elsewhere")
+        CompactionThread(graph, CONFIG).pin(message_id="elsewhere")
     with pytest.raises(SettingsError, match="more than half of the room of 1000"):
-        pin(graph, CONFIG, text=filler(500))
+        CompactionThread(graph, CONFIG).pin(text=filler(500))
     assert values(graph) == before
     assert records_of(graph).history("thread") == []
 
@@ -146,4 +142,4 @@ def test_a_thread_at_work_is_left_alone() -> None:
     graph = agent(model, tools=[read])
     graph.invoke(said("go"), CONFIG, interrupt_before=["tools"])
     with pytest.raises(CompactionError, match="work to go on with"):
-        pin(graph, CONFIG, text="no")
+        CompactionThread(graph, CONFIG).pin(text="no")

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 
-from langgraph_compaction.graph import CompactionSettings, compact_messages, transcript
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, compact_messages
 from tests.fakes import ScriptedModel, calls, usage
 from tests.graph.harness import (
     CONFIG,
@@ -133,7 +133,7 @@ async def test_the_first_worked_example(go: Drive) -> None:
     (row,) = ledger(graph)
     assert row.tokens_before - (row.tokens_after or 0) == 9_000 + sizes["call-message-0"]
     assert (row.tokens_after or 0) < int(WINDOW * 0.8) <= (row.tokens_after or 0) + 1_000
-    assert frozen(transcript(graph, CONFIG)) == frozen([*EXAMPLE, ANSWER])
+    assert frozen(CompactionThread(graph, CONFIG).transcript()) == frozen([*EXAMPLE, ANSWER])
 
 
 LONG_SUMMARY = " ".join(first + second for first in "bcdfghjklmnpqrstvwxz" for second in "abcdefghijklmnopqrstuvwx")

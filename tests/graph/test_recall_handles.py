@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.types import Command
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.graph import recall
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes import compact_messages
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
@@ -112,9 +112,9 @@ def test_a_summary_names_the_compactions_before_it(form: Any) -> None:
     assert seen[0] == line[:2]
     assert seen[-1] == line[-EARLIER_HANDLES - 1 :]
     assert len(line) > EARLIER_HANDLES + 1
-    first = recall(graph, CONFIG, "booking", handle=line[0])
+    first = CompactionThread(graph, CONFIG).recall("booking", handle=line[0])
     assert "ZK-4471" in first
-    assert "ZK-4471" not in recall(graph, CONFIG, "booking", handle=line[1])
+    assert "ZK-4471" not in CompactionThread(graph, CONFIG).recall("booking", handle=line[1])
 
 
 def test_an_archived_summary_leads_to_the_compactions_that_are_named_no_more() -> None:
@@ -126,7 +126,7 @@ def test_an_archived_summary_leads_to_the_compactions_that_are_named_no_more() -
     line = committed(graph)
     named = handles(summary_of(graph).text)
     assert line[0] not in named
-    assert line[0] in handles(recall(graph, CONFIG, handle=named[0], max_tokens=5_000))
+    assert line[0] in handles(CompactionThread(graph, CONFIG).recall(handle=named[0], max_tokens=5_000))
 
 
 def test_a_summary_that_was_paid_for_is_written_with_the_same_handle() -> None:

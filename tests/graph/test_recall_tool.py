@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
-from langgraph_compaction.graph import SettingsError, arecall, recall
+from langgraph_compaction.graph import CompactionThread, SettingsError
 from langgraph_compaction.nodes import CompactionSettings, Redaction
 from langgraph_compaction.nodes.conversation.message_marks import MARK
 from langgraph_compaction.nodes.summary.recall_answer import NOTHING
@@ -39,8 +39,8 @@ def compacted(**options: Any) -> Any:
 async def asked(go: Drive, graph: Any, *words: str, **wanted: Any) -> str:
     """Recall, by the twin that belongs to the drive."""
     if isinstance(go, Asynchronous):
-        return await arecall(graph, CONFIG, *words, **wanted)
-    return recall(graph, CONFIG, *words, **wanted)
+        return await CompactionThread(graph, CONFIG).arecall(*words, **wanted)
+    return CompactionThread(graph, CONFIG).recall(*words, **wanted)
 
 
 async def test_what_left_the_view_comes_back_in_its_words(go: Drive) -> None:
@@ -79,9 +79,9 @@ async def test_a_compaction_is_recalled_whole_or_searched(go: Drive) -> None:
 def test_nothing_asked_is_an_error() -> None:
     """It says what to give."""
     with pytest.raises(SettingsError, match="give a query"):
-        recall(compacted(), CONFIG, "  ")
+        CompactionThread(compacted(), CONFIG).recall("  ")
     with pytest.raises(SettingsError, match="no room"):
-        recall(compacted(), CONFIG, "x", max_tokens=0)
+        CompactionThread(compacted(), CONFIG).recall("x", max_tokens=0)
 
 
 async def test_the_agent_recalls_by_itself(go: Drive) -> None:
@@ -121,7 +121,7 @@ def test_a_clipped_result_names_its_handle(redact: Any) -> None:
     (clipped,) = [m for m in values(graph)["messages"] if m.id == "result-1"]
     name = clipped.additional_kwargs[MARK]["handle"]
     assert clipped.text.endswith(f" tokens]\n[recall: {name}]")
-    assert "t1-699" in recall(graph, CONFIG, handle=name, max_tokens=2_000)
+    assert "t1-699" in CompactionThread(graph, CONFIG).recall(handle=name, max_tokens=2_000)
     plain = agent(**options)
     plain.invoke({"messages": given}, CONFIG)
     assert "recall" not in next(m.text for m in values(plain)["messages"] if m.id == "result-1")

@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import (
-    CompactionRecords,
-    Database,
-    Found,
-)
+from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.checkpoint.compaction.search import Found
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )

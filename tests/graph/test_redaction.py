@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import (
-    AttemptKey,
-)
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
-from langgraph_compaction.graph import records_of
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes import Redaction
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (

@@ -6,7 +6,8 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.types import Overwrite
 
-from langgraph_compaction.graph import ContextExhaustedError, MessageRefusedError, records_of, transcript
+from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError
+from langgraph_compaction.graph.threads import records_of
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,
@@ -69,7 +70,7 @@ async def test_the_transcript_keeps_what_was_said(go: Drive) -> None:
     await go.invoke(graph, said("hello", "first"))
     await go.invoke(graph, huge())
     await go.invoke(graph, said("again", "last"))
-    found = transcript(graph, CONFIG)
+    found = CompactionThread(graph, CONFIG).transcript()
     assert [m.id for m in found if m.type == "human"] == ["first", "huge", "last"]
     assert HUGE in found
 
@@ -127,13 +128,13 @@ async def test_a_message_is_refused_after_an_attempt_on_it_failed(go: Drive) -> 
     assert values(graph)["messages"][-1].additional_kwargs["compaction"]["refused"]
     assert verdicts(graph)[: len(failed) + 1] == [*failed, "refused"]
     assert verdicts(graph).count("refused") == 1
-    assert [m for m in transcript(graph, CONFIG) if m.id == "big"] == big["messages"]
+    assert [m for m in CompactionThread(graph, CONFIG).transcript() if m.id == "big"] == big["messages"]
 
 
 @pytest.mark.parametrize("on_refusal", ["message", "raise"])
 @pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
 async def test_a_wish_after_a_refusal_asks_no_model(go: Drive, build: Any, on_refusal: str) -> None:
-    """A refused message waits for no answer: `compact_now` compacts, and the agent says nothing to it."""
+    """A refused message waits for no answer: `compact` compacts, and the agent says nothing to it."""
     model = ScriptedModel()
     graph = build(model, "digest", on_refusal=on_refusal)
     await go.invoke(graph, {"messages": [*rounds(4), HumanMessage("hello", id="hello")]})
@@ -183,7 +184,7 @@ async def test_a_long_thread_with_defects_is_compacted_on_its_first_turn(go: Dri
     held = values(graph)["messages"]
     assert len({message.id for message in held}) == len(held)
     said_then = [m["content"] if isinstance(m, dict) else m.text for m in defective()]
-    assert [message.text for message in transcript(graph, CONFIG)[: len(said_then)]] == said_then
+    assert [message.text for message in CompactionThread(graph, CONFIG).transcript()[: len(said_then)]] == said_then
 
 
 async def test_defects_below_the_trigger_stay_as_they_are(go: Drive) -> None:

@@ -9,7 +9,8 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
-from langgraph_compaction.graph import CompactionState, RequestError, as_node, branch_from, history, pin, records_of
+from langgraph_compaction.graph import CompactionState, CompactionThread, RequestError, as_node
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph import harness
 from tests.graph.harness import CONFIG, THREAD, Drive, filler, full, rounds, said, standing, values, verdicts
@@ -170,12 +171,12 @@ async def test_a_parents_request_is_heard_by_an_agent_in_it(go: Drive, build: An
     parent = builder.compile(checkpointer=InMemorySaver())
     await go.invoke(parent, {"messages": [*rounds(5), HumanMessage("and now?")]})
     await go.invoke(parent, wish(focus="eggs"))
-    assert [row.verdict for row in history(parent, CONFIG)] == ["committed"]
+    assert [row.verdict for row in CompactionThread(parent, CONFIG).history()] == ["committed"]
     assert standing(parent)["epoch"] == 1
-    assert standing(parent)["head"] == history(parent, CONFIG)[0].compaction_id
+    assert standing(parent)["head"] == CompactionThread(parent, CONFIG).history()[0].compaction_id
     assert "compaction_request" not in values(parent)
     await go.invoke(parent, full("and then?"))
-    rows = history(parent, CONFIG)
+    rows = CompactionThread(parent, CONFIG).history()
     assert [row.parent_id for row in rows] == [None, *(row.compaction_id for row in rows[:-1])]
 
 
@@ -224,8 +225,8 @@ async def test_a_branch_has_the_goal_and_pins_of_its_thread(go: Drive, build: An
     """In LangChain's agent, too, where both are no part of an input."""
     graph = build(ScriptedModel(replies=[usage(AIMessage("ok"), 100)]))
     await go.invoke(graph, full())
-    pin(graph, CONFIG, message_id="question")
-    branch = branch_from(graph, CONFIG, history(graph, CONFIG)[0].compaction_id)
+    CompactionThread(graph, CONFIG).pin(message_id="question")
+    branch = CompactionThread(graph, CONFIG).branch_from(CompactionThread(graph, CONFIG).history()[0].compaction_id)
     state = graph.get_state(branch)
     assert state.values["memory"] == values(graph)["memory"]
     assert state.values["memory"]["pins"] == ["question"]

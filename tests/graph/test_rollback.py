@@ -5,7 +5,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Overwrite
 
-from langgraph_compaction.graph import records_of, transcript
+from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes import Reply
 from tests.fakes import ReplyingSummarizer, ScriptedModel, texts
 from tests.graph.harness import (
@@ -242,4 +243,4 @@ async def test_turns_with_a_dead_summarizer_are_answered_and_lose_nothing(go: Dr
     assert (set(found[::2]), set(found[1::2])) == ({"failed_transient"}, {"degraded_deterministic"})
     assert len(summarizer.received) == 3 * found.count("failed_transient") > 0
     assert len(model.received) == 12
-    assert len(transcript(graph, CONFIG)) == 24
+    assert len(CompactionThread(graph, CONFIG).transcript()) == 24

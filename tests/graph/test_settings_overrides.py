@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from langgraph_compaction.graph import CompactionSettings, CompactionState, as_node, create_compaction_graph
-from langgraph_compaction.nodes import CompactionOverrides
+from langgraph_compaction.nodes.config.settings import CompactionOverrides
 from tests.fakes import ScriptedModel
 from tests.graph.harness import SMALL, WORDS, Drive, agent, events, full, rounds, said, standing, steps, verdicts
 

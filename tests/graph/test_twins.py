@@ -1,4 +1,4 @@
-"""Each function on (graph, config) has an asynchronous twin, which does the same without blocking the event loop."""
+"""Each method of `CompactionThread` has an asynchronous twin, which does the same without blocking the event loop."""
 
 import asyncio
 import inspect
@@ -13,9 +13,8 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-import langgraph_compaction.graph as public
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
-from langgraph_compaction.graph import CompactionError
+from langgraph_compaction.graph import CompactionError, CompactionThread
 from langgraph_compaction.graph.threads import AS_NODE
 from tests.graph.harness import agent, full
 
@@ -44,7 +43,7 @@ async def _branched(graph: Any, _config: Any, new: Any) -> Any:
 
 
 async def _nothing(graph: Any, config: Any, _result: Any) -> Any:
-    return await _state(graph, config), await public.ahistory(graph, config)
+    return await _state(graph, config), await CompactionThread(graph, config).ahistory()
 
 
 async def _told(_graph: Any, _config: Any, result: Any) -> Any:
@@ -57,6 +56,10 @@ async def _shown(_graph: Any, _config: Any, result: Any) -> Any:
 
 async def _previewed(_graph: Any, _config: Any, result: Any) -> Any:
     return result.tokens_before, ids(result.dropped), result.reason
+
+
+async def _compared(_graph: Any, _config: Any, result: Any) -> Any:
+    return ids(result.dropped), ids(result.added), len(result.summaries), result.kept
 
 
 async def _same(_graph: Any, _config: Any, result: Any) -> Any:
@@ -74,7 +77,8 @@ async def _pinned(_graph: Any, _config: Any, result: Any) -> Any:
 Said = Callable[[Any, Any, Any], Any]
 CALLS: dict[str, tuple[Callable[[str], tuple[tuple[Any, ...], dict[str, Any]]], Said]] = {
     "branch_from": (lambda name: ((name,), {}), _branched),
-    "compact_now": (lambda _: ((), {"focus": "eggs"}), _kept),
+    "compact": (lambda _: ((), {"focus": "eggs"}), _kept),
+    "diff": (lambda name: ((name,), {}), _compared),
     "forget": (lambda _: ((), {}), _nothing),
     "handoff": (lambda _: ((), {}), _same),
     "history": (lambda _: ((), {}), _told),
@@ -88,32 +92,28 @@ CALLS: dict[str, tuple[Callable[[str], tuple[tuple[Any, ...], dict[str, Any]]], 
     "undo": (lambda _: ((), {"force": True}), _kept),
     "unpin": (lambda _: (("r-user-7",), {}), _kept),
 }
-"""By function: its arguments on a thread with this compaction, and what of its result and the thread is compared."""
+"""By method: its arguments on a thread with this compaction, and what of its result and the thread is compared."""
 OF_RECORDS_ALONE = {"history", "recall"}
-CHANGING = {"branch_from", "compact_now", "forget", "pin", "release", "undo", "unpin"}
+CHANGING = {"branch_from", "compact", "forget", "pin", "release", "undo", "unpin"}
 
 
 def synchronous() -> dict[str, Any]:
-    """The public functions that ask something of a graph about a thread, but for the twins."""
-    found = {name: getattr(public, name) for name in public.__all__ if inspect.isfunction(getattr(public, name))}
-    on_threads = {
-        name: one for name, one in found.items() if [*inspect.signature(one).parameters][:2] == ["graph", "config"]
-    }
-    return {name: one for name, one in on_threads.items() if not inspect.iscoroutinefunction(one)}
+    """The public methods, but for the twins."""
+    found = inspect.getmembers(CompactionThread, inspect.isfunction)
+    return {name: one for name, one in found if not (name.startswith("_") or inspect.iscoroutinefunction(one))}
 
 
 def test_the_table_is_complete() -> None:
-    """No public function on (graph, config) is left out of this test."""
+    """No public method is left out of this test."""
     assert sorted(CALLS) == sorted(synchronous())
 
 
 @pytest.mark.parametrize("name", sorted(synchronous()))
-def test_each_function_has_a_twin(name: str) -> None:
-    """Exported, a coroutine function of the same signature, and named in a guide."""
-    twin = getattr(public, f"a{name}", None)
+def test_each_method_has_a_twin(name: str) -> None:
+    """A coroutine function of the same signature, and named in a guide."""
+    twin = getattr(CompactionThread, f"a{name}", None)
     assert inspect.iscoroutinefunction(twin), f"{name} has no twin a{name}"
-    assert f"a{name}" in public.__all__
-    assert inspect.signature(twin) == inspect.signature(getattr(public, name))
+    assert inspect.signature(twin) == inspect.signature(getattr(CompactionThread, name))
     assert f"`a{name}`" in DOCS, f"a{name} stands in no guide"
 
 
@@ -140,7 +140,7 @@ async def compacted(graph: Any, thread: str) -> tuple[Any, str]:
     await graph.ainvoke(full(), config)
     update = {"compaction": {"handoff": HANDED}, "memory": {"pins": ["r-user-7"]}}
     await graph.aupdate_state(config, update, as_node=AS_NODE)
-    return config, (await public.ahistory(graph, config))[-1].compaction_id
+    return config, (await CompactionThread(graph, config).ahistory())[-1].compaction_id
 
 
 @pytest.mark.parametrize("kind", [InMemorySaver, SQLAlchemySaver, AsyncSQLAlchemySaver, AsyncSqliteSaver])
@@ -157,12 +157,13 @@ async def test_a_twin_does_the_same_and_leaves_the_loop_alone(
             places: list[int] = []
             monkeypatch.setattr(Database, "again", _noting(places))
             args, named = arguments(one[1])
-            by_twin = await getattr(public, f"a{name}")(graph, one[0], *args, **named)
+            by_twin = await getattr(CompactionThread(graph, one[0]), f"a{name}")(*args, **named)
             monkeypatch.undo()
             assert threading.get_ident() not in places, f"a{name} called the database on the event loop"
             args, named = arguments(two[1])
-            by_function = await asyncio.to_thread(partial(getattr(public, name), graph, two[0], *args, **named))
-            assert await said_of(graph, one[0], by_twin) == await said_of(graph, two[0], by_function), name
+            method = getattr(CompactionThread(graph, two[0]), name)
+            by_method = await asyncio.to_thread(partial(method, *args, **named))
+            assert await said_of(graph, one[0], by_twin) == await said_of(graph, two[0], by_method), name
 
 
 def _noting(places: list[int]) -> Any:
@@ -177,7 +178,7 @@ def _noting(places: list[int]) -> Any:
 
 @pytest.mark.parametrize("kind", [AsyncSQLAlchemySaver, AsyncSqliteSaver])
 async def test_on_a_loop_with_an_asynchronous_saver_the_error_names_the_twin(kind: Any, tmp_path: Path) -> None:
-    """The synchronous function changes nothing and says what to await."""
+    """The synchronous method changes nothing and says what to await."""
     async with opened(kind, tmp_path) as options:
         graph = agent(**options)
         config, compaction = await compacted(graph, "one")
@@ -186,8 +187,8 @@ async def test_on_a_loop_with_an_asynchronous_saver_the_error_names_the_twin(kin
             if kind is AsyncSqliteSaver and name in OF_RECORDS_ALONE:  # it needs no checkpointer
                 continue
             args, named = arguments(compaction)
-            with pytest.raises(CompactionError, match=rf"{kind.__name__} .*`await a{name}\(graph, config"):
-                getattr(public, name)(graph, config, *args, **named)
+            with pytest.raises(CompactionError, match=rf"{kind.__name__} .*`await thread\.a{name}\("):
+                getattr(CompactionThread(graph, config), name)(*args, **named)
         assert await _state(graph, config) == before
 
 
@@ -196,6 +197,7 @@ async def test_a_synchronous_saver_may_be_called_on_a_loop(tmp_path: Path) -> No
     async with opened(SQLAlchemySaver, tmp_path) as options:
         graph = agent(**options)
         config, compaction = await compacted(graph, "one")
-        assert public.show(graph, config, compaction).on_this_branch
-        public.forget(graph, config)
-        assert public.history(graph, config) == []
+        thread = CompactionThread(graph, config)
+        assert thread.show(compaction).on_this_branch
+        thread.forget()
+        assert thread.history() == []

@@ -6,19 +6,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.checkpoint import Database, UnknownAttemptError
-from langgraph_compaction.graph import (
-    CompactionError,
-    OverLimitError,
-    Undone,
-    abranch_from,
-    arelease,
-    aundo,
-    branch_from,
-    compact_now,
-    release,
-    transcript,
-    undo,
-)
+from langgraph_compaction.graph import CompactionError, CompactionThread, OverLimitError
+from langgraph_compaction.graph.undo import Undone
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
@@ -50,8 +39,8 @@ def shared() -> dict[str, Any]:
 async def take_back(go: Drive, graph: Any, *given: Any, **options: Any) -> Undone:
     """Undo, by the twin that belongs to the drive."""
     if isinstance(go, Asynchronous):
-        return await aundo(graph, CONFIG, *given, **options)
-    return undo(graph, CONFIG, *given, **options)
+        return await CompactionThread(graph, CONFIG).aundo(*given, **options)
+    return CompactionThread(graph, CONFIG).undo(*given, **options)
 
 
 async def grown(go: Drive, graph: Any, *, commits: int, config: RunnableConfig = CONFIG) -> None:
@@ -82,7 +71,7 @@ async def test_the_first_of_three_is_undone_twenty_turns_later(go: Drive, shared
         await go.invoke(graph, said(f"short {turn}", f"late-{turn}"))
     deleted = everything(graph)[-4].id
     graph.update_state(CONFIG, {"messages": [RemoveMessage(str(deleted))]}, as_node="commit")
-    spoken = transcript(graph, CONFIG)
+    spoken = CompactionThread(graph, CONFIG).transcript()
     assert deleted not in [message.id for message in spoken]
     commits = standing(graph)["epoch"]
 
@@ -101,16 +90,18 @@ async def test_the_first_of_three_is_undone_twenty_turns_later(go: Drive, shared
     assert values(big)["messages"][:-2] == spoken
     assert standing(big)["epoch"] == commits
 
-    await (arelease(big, CONFIG) if isinstance(go, Asynchronous) else release_off_loop(big))
+    await (CompactionThread(big, CONFIG).arelease() if isinstance(go, Asynchronous) else release_off_loop(big))
     await go.invoke(big, said("released", "released"))
     assert standing(big)["epoch"] == commits + 1
     assert any(map(is_summary, values(big)["messages"]))
-    assert [message.id for message in transcript(big, CONFIG)][: len(spoken)] == [message.id for message in spoken]
+    assert [message.id for message in CompactionThread(big, CONFIG).transcript()][: len(spoken)] == [
+        message.id for message in spoken
+    ]
 
 
 async def release_off_loop(graph: Any) -> None:
     """The synchronous twin."""
-    release(graph, CONFIG)
+    CompactionThread(graph, CONFIG).release()
 
 
 async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, Any]) -> None:
@@ -121,7 +112,7 @@ async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, An
     whole = values(graph)["messages"]
     while standing(graph)["epoch"] < 3:
         await go.invoke(graph, said(filler(WORDS_A_TURN, f"more{len(whole)}-")))
-        whole = transcript(graph, CONFIG)
+        whole = CompactionThread(graph, CONFIG).transcript()
     last, before = standing(graph)["head"], standing(graph)["epoch"]
     assert earlier not in values(graph)["messages"]
     done = await take_back(go, wide(graph, shared, 1_000), force=True)
@@ -130,7 +121,7 @@ async def test_the_last_of_three_is_undone_alone(go: Drive, shared: dict[str, An
     assert [message for message in held if is_summary(message)] == [earlier]
     assert held[0] == earlier
     assert standing(graph)["epoch"] == before
-    assert frozen(transcript(graph, CONFIG)) == frozen(whole)
+    assert frozen(CompactionThread(graph, CONFIG).transcript()) == frozen(whole)
 
 
 async def test_an_undo_on_a_fork_leaves_the_other_branch_alone(go: Drive, shared: dict[str, Any]) -> None:
@@ -185,9 +176,9 @@ async def test_a_person_may_compact_a_held_thread(shared: dict[str, Any]) -> Non
     summarizer = ScriptedModel(replies=["<summary>told once by both</summary>"])
     graph = agent(summarizer=summarizer, **shared)
     graph.invoke(full(), CONFIG)
-    answered = undo(graph, CONFIG)
+    answered = CompactionThread(graph, CONFIG).undo()
     assert standing(graph)["held"]
-    compact_now(graph, CONFIG)
+    CompactionThread(graph, CONFIG).compact()
     assert not standing(graph)["held"]
     assert standing(graph)["epoch"] == 2
     assert answered.tokens > standing(graph)["last"]["tokens_after"]
@@ -198,14 +189,14 @@ async def test_what_cannot_be_undone_says_so(shared: dict[str, Any]) -> None:
     graph = agent(**shared)
     graph.invoke(said("hello"), CONFIG)
     with pytest.raises(UnknownAttemptError, match="there is nothing to undo"):
-        undo(graph, CONFIG)
+        CompactionThread(graph, CONFIG).undo()
     graph.invoke(full(), CONFIG)
     known = standing(graph)["head"]
     with pytest.raises(UnknownAttemptError, match=f"it rests on {known}"):
-        undo(graph, CONFIG, "0123456789abcdef")
-    undo(graph, CONFIG)
+        CompactionThread(graph, CONFIG).undo("0123456789abcdef")
+    CompactionThread(graph, CONFIG).undo()
     with pytest.raises(UnknownAttemptError, match="nothing to undo"):
-        undo(graph, CONFIG)
+        CompactionThread(graph, CONFIG).undo()
 
 
 async def test_a_turn_under_way_is_not_undone(shared: dict[str, Any]) -> None:
@@ -214,7 +205,7 @@ async def test_a_turn_under_way_is_not_undone(shared: dict[str, Any]) -> None:
     graph.invoke(full(), CONFIG)
     graph.update_state(CONFIG, said("pending"), as_node="__start__")
     with pytest.raises(CompactionError, match="resume it first"):
-        undo(graph, CONFIG)
+        CompactionThread(graph, CONFIG).undo()
 
 
 async def test_a_branch_is_a_thread_of_its_own(go: Drive, shared: dict[str, Any]) -> None:
@@ -223,15 +214,15 @@ async def test_a_branch_is_a_thread_of_its_own(go: Drive, shared: dict[str, Any]
     await go.invoke(graph, full())
     before, head = values(graph), standing(graph)["head"]
     if isinstance(go, Asynchronous):
-        branch = await abranch_from(graph, CONFIG, head, thread_id="branch")
+        branch = await CompactionThread(graph, CONFIG).abranch_from(head, thread_id="branch")
     else:
-        branch = branch_from(graph, CONFIG, head, thread_id="branch")
+        branch = CompactionThread(graph, CONFIG).branch_from(head, thread_id="branch")
     assert [message.id for message in values(graph, branch)["messages"]][-1] == "question"
     assert not any(map(is_summary, values(graph, branch)["messages"]))
     await go.invoke(graph, said("again"), branch)
     assert values(graph) == before
     assert [row.thread_id for row in ledger(graph)] == [THREAD] * len(ledger(graph))
     with pytest.raises(CompactionError, match="already"):
-        branch_from(graph, CONFIG, head, thread_id="branch")
+        CompactionThread(graph, CONFIG).branch_from(head, thread_id="branch")
     with pytest.raises(UnknownAttemptError, match="no snapshot"):
-        branch_from(graph, CONFIG, "0" * 16)
+        CompactionThread(graph, CONFIG).branch_from("0" * 16)

@@ -6,11 +6,8 @@ import sqlalchemy as sa
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
-from langgraph_compaction.checkpoint import (
-    AttemptKey,
-    Database,
-    LedgerRow,
-)
+from langgraph_compaction.checkpoint import Database
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, LedgerRow
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint_all,
@@ -18,11 +15,11 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
+    CompactionThread,
     as_node,
     create_compaction_graph,
-    records_of,
-    undo,
 )
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.token_check import FORGOTTEN
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
@@ -62,7 +59,7 @@ async def test_a_run_takes_a_compaction_back(go: Drive, named: bool) -> None:
     by_hand, by_run = agent(calm(), now=clock), agent(model, now=clock)
     for graph in (by_hand, by_run):
         await go.invoke(graph, full())
-    undo(by_hand, CONFIG, force=True)
+    CompactionThread(by_hand, CONFIG).undo(force=True)
     head, calls = standing(by_run)["head"], len(model.received)
     chunks = await go.stream(
         by_run, wish(undo=head if named else "last", force=True), stream_mode=["updates", "custom"]

@@ -8,12 +8,9 @@ from langgraph.graph import START, StateGraph
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
+    CompactionThread,
     as_node,
     create_compaction_graph,
-    history,
-    recall,
-    transcript,
-    undo,
 )
 from tests.graph.harness import CONFIG, SMALL, WORDS, frozen, full, values
 
@@ -35,12 +32,12 @@ def test_a_parent_can_be_asked_and_its_compaction_undone(parent: Any) -> None:
     given = full()["messages"]
     parent.invoke({"messages": given}, CONFIG)
     view = values(parent)["messages"]
-    assert [row.verdict for row in history(parent, CONFIG)] == ["committed"]
+    assert [row.verdict for row in CompactionThread(parent, CONFIG).history()] == ["committed"]
     assert len(view) < len(given)
-    assert "ru0-7" in recall(parent, CONFIG, "ru0-7")
-    whole = transcript(parent, CONFIG, namespace="compact")
+    assert "ru0-7" in CompactionThread(parent, CONFIG).recall("ru0-7")
+    whole = CompactionThread(parent, CONFIG).transcript(namespace="compact")
     assert [message.id for message in whole[:-1]] == [message.id for message in given]
-    undone = undo(parent, CONFIG)
+    undone = CompactionThread(parent, CONFIG).undo()
     assert undone.messages == len(given) + 1
     assert frozen(values(parent)["messages"][:-1]) == frozen(given)
     parent.invoke({"messages": [("user", "and now?")]}, CONFIG)

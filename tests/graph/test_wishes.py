@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langgraph_compaction.graph import CompactionSettings, acompact_now, compact_now, create_compacting_agent, preview
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.nodes.config.triggers import Count
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, claude, gpt, sized_as
@@ -50,11 +50,11 @@ def talk(count: int = 40, words: int = 30) -> list[AnyMessage]:
 
 async def wished(go: Drive, graph: Any, wish: str) -> None:
     """Ask for a compaction in one of the ways that there are."""
-    if wish == "compact_now":
+    if wish == "compact":
         if isinstance(go, Asynchronous):
-            await acompact_now(graph, CONFIG)
+            await CompactionThread(graph, CONFIG).acompact()
         else:
-            compact_now(graph, CONFIG)
+            CompactionThread(graph, CONFIG).compact()
     elif wish == "turns":
         graph.update_state(CONFIG, {"compaction": {"turns": 199}}, as_node="model")
         await go.invoke(graph, said("and now?"))
@@ -66,18 +66,18 @@ async def wished(go: Drive, graph: Any, wish: str) -> None:
 @REAL
 @pytest.mark.parametrize(
     ("wish", "strategy"),
-    [("compact_now", "sliding_window"), ("command", "sliding_window"), ("marker", "full"), ("turns", "full")],
+    [("compact", "sliding_window"), ("command", "sliding_window"), ("marker", "full"), ("turns", "full")],
 )
 async def test_a_wish_compacts_in_a_large_window(go: Drive, real: Any, wish: str, strategy: str) -> None:
     """10,000 tokens of 128,000 and more: the goal beside the summary takes 20 tokens and not a tenth of the room."""
     replies = ["ok", "done !!!SUMMARY!!!"] if wish == "marker" else ["ok"]
     graph = progressive(real, *replies)
     await go.invoke(graph, {"messages": talk()})
-    before = preview(graph, CONFIG).tokens_before
+    before = CompactionThread(graph, CONFIG).preview().tokens_before
     assert 9_000 < before < 11_000
     await wished(go, graph, wish)
     (row,) = ledger(graph)
-    trigger = {"compact_now": "manual"}.get(wish, wish)
+    trigger = {"compact": "manual"}.get(wish, wish)
     assert (row.trigger, row.verdict, row.strategy) == (trigger, "committed", f"progressive/{strategy}+model")
     assert (row.tokens_after or 0) < before / 5
     summary = next(message for message in values(graph)["messages"] if is_summary(message))
@@ -92,7 +92,7 @@ def test_a_second_wish_for_all_of_it_compacts_too(preset: str) -> None:
     graph = progressive(gpt("gpt-4o"), preset=preset)
     graph.invoke({"messages": talk()}, CONFIG)
     for full in (False, True, True):
-        compact_now(graph, CONFIG, full=full)
+        CompactionThread(graph, CONFIG).compact(full=full)
     assert verdicts(graph) == ["committed", "committed", "noop"]
     assert standing(graph)["last"]["verdict"] == "noop"
     assert standing(graph)["last"]["reason"] in {"nothing_old", "no_selection_fits"}
@@ -131,7 +131,7 @@ async def test_turns_that_find_nothing_to_compact_are_counted_anew(go: Drive) ->
 
 
 @pytest.mark.requirement("S2.34")
-@pytest.mark.parametrize("wish", ["/compact", "compact_now", "marker"])
+@pytest.mark.parametrize("wish", ["/compact", "compact", "marker"])
 async def test_a_wish_that_finds_nothing_to_compact_has_turns_counted_anew(go: Drive, wish: str) -> None:
     """The next count of turns starts there, as after a compaction."""
     model = ScriptedModel(replies=["ok", "ok !!!SUMMARY!!!", "ok"] if wish == "marker" else ["ok"])

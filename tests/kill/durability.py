@@ -9,7 +9,7 @@ from typing import Any
 
 from langgraph.graph import MessagesState, StateGraph
 
-from langgraph_compaction.graph import transcript
+from langgraph_compaction.graph import CompactionThread
 from tests.kill.children import is_killed
 from tests.kill.fuse import Fuse
 from tests.kill.scenarios import SCENARIOS, TEMPLATES, act, play
@@ -100,7 +100,7 @@ def lost_ours(world: World, place: str, durability: str, pace: str) -> set[str]:
         with world.opened(fuse) as graph:
             act(graph, SCENARIO, durability)
 
-    return _lost(run, world, lambda graph: transcript(graph, CONFIG))
+    return _lost(run, world, lambda graph: CompactionThread(graph, CONFIG).transcript())
 
 
 def _lost(run: Callable[[], None], world: World | Bare, found: Callable[[Any], list[Any]]) -> set[str]:

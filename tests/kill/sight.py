@@ -8,9 +8,10 @@ import sqlalchemy as sa
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_compaction.checkpoint import LedgerRow
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.db import tables
-from langgraph_compaction.graph import records_of, transcript
+from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.kill.world import CONFIG, World
 
@@ -81,7 +82,7 @@ def sight(graph: Any, world: World, config: RunnableConfig = CONFIG) -> Sight:
         compaction=state.values.get("compaction") or {},
         following=state.next,
         acknowledged=ever_held(graph.checkpointer, config),
-        transcript=plain(transcript(graph, config)),
+        transcript=plain(CompactionThread(graph, config).transcript()),
         ledger=records.history(thread_of(config)),
         recorded=recorded,
         calls=world.calls,

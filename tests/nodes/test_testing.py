@@ -6,8 +6,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langgraph_compaction.checkpoint import AttemptKey
-from langgraph_compaction.graph import records_of
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
 from langgraph_compaction.nodes.summary.summarizers import summarizer_of
 from langgraph_compaction.nodes.summary.summary_message import extract

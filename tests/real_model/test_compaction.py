@@ -5,7 +5,8 @@ from typing import Any
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionSettings, create_compacting_agent, records_of, transcript
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 
 CONFIG: dict[str, Any] = {"configurable": {"thread_id": "real"}}
@@ -52,7 +53,7 @@ def test_a_real_model_summarizes_or_the_gate_says_why_not(llama_server: Any) -> 
         assert row.verdict == "committed" or (row.verdict or "").startswith(("rejected", "failed"))
         assert row.verdict == "committed" or row.reason
         assert row.summary_input_tokens or (row.verdict or "").startswith("failed")
-    kept = "\n".join(message.text for message in transcript(agent, CONFIG))
+    kept = "\n".join(message.text for message in CompactionThread(agent, CONFIG).transcript())
     assert all(text in kept for text in said)
 
 

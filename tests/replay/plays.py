@@ -10,10 +10,10 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage, SystemMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 from langgraph_compaction.graph.lab.replay.recorded_run import Options, Player
 from langgraph_compaction.graph.lab.replay.replay_report import Report
-from langgraph_compaction.graph.threads import transcript
 from langgraph_compaction.nodes.config.presets import Preset
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
@@ -121,7 +121,7 @@ def play(case: Case, database: Database, tamper: Callable[[State], State] = lamb
     watcher.overhead = tokens((), recording.tools)
     player.observe, wire.playback = (lambda state: watcher(tamper(state))), player.playback
     report = player.play()
-    whole = [_content(message) for message in transcript(player.graph, player.config)]
+    whole = [_content(message) for message in CompactionThread(player.graph, player.config).transcript()]
     said = [_content(message) for message in recording.messages]
     lost = (Counter(said) - Counter(whole)).elements(), (Counter(whole) - Counter(said)).elements()
     return Play(

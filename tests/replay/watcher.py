@@ -7,12 +7,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from langgraph_compaction.checkpoint import (
-    AttemptKey,
-    CompactionRecords,
-    LedgerRow,
-)
+from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction import archive
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, LedgerRow
 from langgraph_compaction.checkpoint.messages.message_codec import (
     dumps,
 )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from langgraph_compaction.graph.routing import AGENT_EDGES
-from langgraph_compaction.nodes import CompactionOverrides
+from langgraph_compaction.nodes.config.settings import CompactionOverrides
 from tests.server.dev_server import ids, ran, said_by_user, talk, wish
 
 SOFT = talk(800)

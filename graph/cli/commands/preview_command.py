@@ -17,8 +17,8 @@ from langgraph_compaction.nodes.state import with_ids
 from langgraph_compaction.nodes.summary.fallback_chain import fallback_chain_of
 from langgraph_compaction.nodes.summary.summarizers import summarizer_of
 
-from ...history import Preview, call_on, previewed
 from ...offline_edit import newest
+from ...preview import Preview, call_on, previewed
 from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
 from .presets_command import settings_of

@@ -9,7 +9,9 @@ import sqlalchemy as sa
 import typer
 from rich.filesize import decimal
 
-from langgraph_compaction.checkpoint import Database, LeaseError, SQLAlchemySaver, ThreadStats
+from langgraph_compaction.checkpoint import Database, SQLAlchemySaver
+from langgraph_compaction.checkpoint.errors import LeaseError
+from langgraph_compaction.checkpoint.maintenance.stats import ThreadStats
 
 from ..open_database import open_existing
 from ..output.printing import cells, complain, print_lines

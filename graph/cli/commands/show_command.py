@@ -9,11 +9,8 @@ import typer
 from langchain_core.messages import AnyMessage, BaseMessage
 from rich.text import Text
 
-from langgraph_compaction.checkpoint import (
-    CompactionRecords,
-    LedgerRow,
-    UnknownAttemptError,
-)
+from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )

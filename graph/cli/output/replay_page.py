@@ -5,7 +5,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from langgraph_compaction.checkpoint import LedgerRow
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 
 from ...lab.replay.replay_report import Report
 from ...visible_text import in_line

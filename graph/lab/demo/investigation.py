@@ -11,15 +11,16 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.runnables import RunnableConfig
 from langgraph.prebuilt import ToolNode
 
-from langgraph_compaction.checkpoint import LedgerRow, SQLAlchemySaver
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.nodes import CompactionSettings, Reply, Summarizer, SummaryRequest
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
 from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 from langgraph_compaction.nodes.testing import ScriptedModel, usage
 
 from ...builder import create_compacting_agent
-from ...threads import records_of, transcript
-from ...undo import undo
+from ...thread import CompactionThread
+from ...threads import records_of
 from ...window_usage import standing
 from ..replay.recorded_run import schema_tokens, schemas_of
 from ..replay.replay_report import compaction_figures
@@ -135,7 +136,7 @@ class Investigation:
 
     def transcript(self) -> list[BaseMessage]:
         """The whole conversation, joined from archive and state."""
-        return list(transcript(self.graph, self.config))
+        return list(CompactionThread(self.graph, self.config).transcript())
 
     def figures(self) -> dict[str, Any]:
         """Take the figures of the finished work, and undo the last compaction. Tokens are o200k tokens.
@@ -184,7 +185,7 @@ class Investigation:
         """Undo the last compaction; `missing` counts the `originals` it had taken that do not return unchanged."""
         before, last = self.messages(), self.graph.get_state(self.config).values["compaction"]["head"]
         originals = records_of(self.graph).taken_by(self.thread, last)
-        done = undo(self.graph, self.config, last, force=True)
+        done = CompactionThread(self.graph, self.config).undo(last, force=True)
         after = {message.id: message for message in self.messages()}
         missing = sum(after.get(message.id) != message for message in originals)
         sizes = {"messages_before": len(before), "messages_after": len(after), "tokens_after": done.tokens}

@@ -59,7 +59,9 @@ def _figure(title: str) -> "Figure":
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - only a chart needs it
     except ImportError as error:
-        raise SettingsError("a chart needs matplotlib: pip install matplotlib, or leave --chart out") from error
+        raise SettingsError(
+            "a chart needs matplotlib: pip install 'langgraph-compaction[lab]', or leave out --chart"
+        ) from error
     figure = Figure(figsize=(11, 5), layout="constrained")
     figure.suptitle(title)
     figure.text(0.5, -0.04, SAID, ha="center", fontsize=8)

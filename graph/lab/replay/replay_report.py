@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langgraph_compaction.checkpoint import LedgerRow
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 
 from ...visible_text import json_line

@@ -1,6 +1,7 @@
 import pytest
 
-from langgraph_compaction.checkpoint import CompactionRecords, Outcome, UnknownAttemptError
+from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
+from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from tests.checkpoint.samples import COMMITTED, begin, key_of, opening, talk
 
 

@@ -6,14 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import (
-    CompactionRecords,
-    Database,
-    Keyring,
-    Outcome,
-    SQLAlchemySaver,
-)
+from langgraph_compaction.checkpoint import CompactionRecords, Database, Keyring, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction import search
+from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.compaction.search import Finding, ranked
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,

@@ -3,8 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database, MessageError, Outcome
+from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.compaction.transcript import chain, join
+from langgraph_compaction.checkpoint.errors import MessageError
 from tests.checkpoint.samples import key_of, opening, talk
 
 NOW = Outcome(verdict="committed", now=2.0)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-from langgraph_compaction.checkpoint import KeyTextError
 from langgraph_compaction.checkpoint.db.columns import Ident, printable
+from langgraph_compaction.checkpoint.errors import KeyTextError
 
 DIALECTS = (sqlite.dialect(), postgresql.dialect(), mysql.dialect())
 IDENT = Ident(255)

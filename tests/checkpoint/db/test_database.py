@@ -6,16 +6,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from langgraph_compaction.checkpoint import (
-    CheckpointError,
-    CompactionRecords,
-    Database,
-    DatabaseError,
-    KeyTextError,
-    RowError,
-    SchemaError,
-)
+from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, Database, DatabaseError, SchemaError
 from langgraph_compaction.checkpoint.db import connections, tables, urls
+from langgraph_compaction.checkpoint.errors import KeyTextError, RowError
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
 )

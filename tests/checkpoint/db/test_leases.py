@@ -8,14 +8,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langgraph_compaction.checkpoint import (
-    AsyncSQLAlchemySaver,
-    CompactionRecords,
-    Database,
-    LeaseError,
-    SQLAlchemySaver,
-)
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords, Database, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.leases import Lease
+from langgraph_compaction.checkpoint.errors import LeaseError
 from tests.checkpoint.samples import Clock, key_of, opening, talk
 
 

@@ -6,8 +6,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_compaction.checkpoint import CompactionRecords, Database, Keyring, KeyringError, RowError
+from langgraph_compaction.checkpoint import CompactionRecords, Database, Keyring, KeyringError
 from langgraph_compaction.checkpoint.db.row_codec import RowCodec, new_salt
+from langgraph_compaction.checkpoint.errors import RowError
 from tests.checkpoint.samples import talk
 
 KEY, OTHER = b"k" * 32, b"o" * 32

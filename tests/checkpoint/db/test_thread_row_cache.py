@@ -5,16 +5,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import (
-    ConflictError,
-    Database,
-    Keyring,
-    KeyringError,
-    LeaseError,
-    RowError,
-    SQLAlchemySaver,
-)
+from langgraph_compaction.checkpoint import ConflictError, Database, Keyring, KeyringError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.thread_row_cache import leave, left
+from langgraph_compaction.checkpoint.errors import LeaseError, RowError
 from tests.checkpoint.contract.steps import Steps, ids, where
 from tests.checkpoint.listening import statements
 from tests.checkpoint.samples import talk

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Keyring, RowError, SQLAlchemySaver, ValueTypeError
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Keyring, SQLAlchemySaver, ValueTypeError
+from langgraph_compaction.checkpoint.errors import RowError
 from langgraph_compaction.checkpoint.messages.allowed_types import classes_in
 from langgraph_compaction.checkpoint.messages.strict_serde import StrictSerializer
 from langgraph_compaction.graph import CompactionState

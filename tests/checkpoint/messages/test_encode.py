@@ -7,12 +7,10 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.checkpoint.serde.types import _DeltaSnapshot as DeltaSnapshot
 from langgraph.types import Overwrite, Send
 
-from langgraph_compaction.checkpoint import (
-    Database,
-    RowError,
-)
+from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.db.thread_row import Thread
+from langgraph_compaction.checkpoint.errors import RowError
 from langgraph_compaction.checkpoint.messages.decode import Reading
 from langgraph_compaction.checkpoint.messages.encode import Plan
 from langgraph_compaction.checkpoint.messages.encoded_values import piece_numbers, seqs_and_blobs

@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from langgraph_compaction.checkpoint import (
-    Database,
-    DatabaseError,
-    LeaseError,
-)
+from langgraph_compaction.checkpoint import Database, DatabaseError
 from langgraph_compaction.checkpoint.db.leases import Lease, check, holding
 from langgraph_compaction.checkpoint.db.thread_row import Thread
+from langgraph_compaction.checkpoint.errors import LeaseError
 from langgraph_compaction.checkpoint.messages.group_commit import Together, _Job
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,

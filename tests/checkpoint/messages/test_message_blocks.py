@@ -5,13 +5,10 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langgraph_compaction.checkpoint import (
-    Database,
-    KeyringError,
-    RowError,
-)
+from langgraph_compaction.checkpoint import Database, KeyringError
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.db.thread_row import Thread
+from langgraph_compaction.checkpoint.errors import RowError
 from langgraph_compaction.checkpoint.maintenance.retention import sweep
 from langgraph_compaction.checkpoint.messages.message_blocks import BLOCK, due, everything, first_loose, read, write
 from langgraph_compaction.checkpoint.messages.message_store import (

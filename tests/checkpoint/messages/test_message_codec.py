@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import (
-    MessageError,
-    RowError,
-)
+from langgraph_compaction.checkpoint.errors import MessageError, RowError
 from langgraph_compaction.checkpoint.messages.message_codec import (
     dumps,
     fingerprint,

@@ -6,15 +6,12 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import (
-    Database,
-    MessageError,
-    RowError,
-)
+from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.db.row_codec import RowCodec
 from langgraph_compaction.checkpoint.db.statements import insert_if_absent
 from langgraph_compaction.checkpoint.db.thread_row import Thread
+from langgraph_compaction.checkpoint.errors import MessageError, RowError
 from langgraph_compaction.checkpoint.messages.message_codec import (
     dumps,
     fingerprint,

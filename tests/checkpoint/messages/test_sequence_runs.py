@@ -2,9 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_compaction.checkpoint import (
-    RowError,
-)
+from langgraph_compaction.checkpoint.errors import RowError
 from langgraph_compaction.checkpoint.messages.sequence_runs import (
     Runs,
     count,

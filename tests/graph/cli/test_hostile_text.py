@@ -11,7 +11,7 @@ from langchain_core.messages import HumanMessage
 from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.graph import CompactionSettings, create_compacting_agent, history
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.cli.output.printing import Output, run
 from langgraph_compaction.graph.visible_text import in_line, json_line, visible
@@ -40,7 +40,7 @@ class Hostile:
             for number in range(30):
                 said = HumanMessage(f"{number} {EVIL} {'words ' * 30}", name=EVIL, id=f"{number}{EVIL}")
                 agent.invoke({"messages": [said]}, config)
-            self.compaction = history(agent, config)[0].compaction_id
+            self.compaction = CompactionThread(agent, config).history()[0].compaction_id
         messages = rounds(6)
         for message in messages:
             message["content"] = f"{EVIL} {message['content'] or ''}"

@@ -5,7 +5,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.graph import compact_now, history, preview
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.config.presets import Preset
 from tests.fakes import ScriptedModel, usage
 from tests.graph.cli.commanding import call, lines
@@ -64,7 +64,7 @@ def graph(db: str) -> Any:
 def test_it_says_what_the_function_says(db: str, config: str, preset: Preset | None, prompt: str | None) -> None:
     """From the checkpoint alone: the prompt's size and the provider's own counting are in the thread's state."""
     graph = talked(db, prompt)
-    seen, named = preview(graph, CONFIG, preset), [] if preset is None else ["--preset", preset]
+    seen, named = CompactionThread(graph, CONFIG).preview(preset), [] if preset is None else ["--preset", preset]
     (told,) = lines("preview", THREAD, "--db", db, "--config", config, *named)
     assert not seen.reason
     for name in ("strategy", "summary", "ceiling", "floor", "reason", *TOKENS):
@@ -83,12 +83,12 @@ def test_it_writes_nothing_and_is_what_then_happens(graph: Any, db: str, config:
     (told,) = lines("preview", THREAD, "--db", db, "--config", config)
     shown = call("preview", THREAD, "--db", db, "--config", config).stdout
     assert values(graph) == before
-    assert history(graph, CONFIG) == []
+    assert CompactionThread(graph, CONFIG).history() == []
     assert f"{told['tokens_before']:,} -> about {told['tokens_after_about']:,} tokens" in shown
     assert "(trigger 3,920, limit 4,000)" in shown
     assert f"would leave the view: {len(told['dropped'])} messages" in shown
     assert "ru0-0" in shown
-    compact_now(graph, CONFIG)
+    CompactionThread(graph, CONFIG).compact()
     left = {message.id for message in values(graph)["messages"]}
     assert [one["id"] for one in told["dropped"]] == [m.id for m in before["messages"] if m.id not in left]
 
@@ -100,14 +100,16 @@ def test_a_window_is_all_it_needs(graph: Any, db: str) -> None:
     short: Any = {"configurable": {"thread_id": "short"}}
     graph.invoke(said("hello"), short)
     shown = call("preview", "short", "--db", db, "--window", "100000").stdout
-    assert shown.startswith(f"nothing would be done: {preview(graph, short).reason}; the request holds ")
+    assert shown.startswith(
+        f"nothing would be done: {CompactionThread(graph, short).preview().reason}; the request holds "
+    )
 
 
 def test_what_would_be_shortened_is_shown(graph: Any, db: str, config: str) -> None:
     """Under a heading of its own."""
     clips = "".join(f"  {name}: {str(value).lower()}\n" for name, value in CLIPS.items())
     Path(config).write_text(CONFIGURED + clips, encoding="utf-8")
-    seen = preview(graph, CONFIG, settings=CLIPS)
+    seen = CompactionThread(graph, CONFIG).preview(settings=CLIPS)
     assert seen.clipped
     assert (
         f"would be shortened: {len(seen.clipped)} messages"

@@ -10,7 +10,7 @@ from langgraph_compaction.checkpoint import (
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
-from langgraph_compaction.graph import recall
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.summary.recall_answer import NOTHING
 from tests.graph.cli.commanding import call, lines
@@ -38,7 +38,7 @@ def graph(db: str) -> Any:
 def test_what_left_the_view_is_found(graph: Any, db: str) -> None:
     """As the function in Python finds it; as JSON each message whole, with its place."""
     told = call("recall", THREAD, "booking", "ZK-4471", "--db", db).stdout
-    assert told.rstrip("\n") == recall(graph, CONFIG, "booking ZK-4471")
+    assert told.rstrip("\n") == CompactionThread(graph, CONFIG).recall("booking ZK-4471")
     assert FACT.text in told
     first = lines("recall", THREAD, "booking", "ZK-4471", "--db", db)[0]
     assert (first["id"], first["content"], first["handle"]) == ("fact", FACT.text, handle(FACT))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from langgraph_compaction.checkpoint import LedgerRow
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.graph.cli.output.replay_page import page
 from langgraph_compaction.graph.lab.replay.replay_report import Report
 

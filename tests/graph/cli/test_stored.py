@@ -11,12 +11,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from typer.testing import CliRunner, Result
 
-from langgraph_compaction.checkpoint import (
-    AttemptKey,
-    CompactionRecords,
-    Outcome,
-    SQLAlchemySaver,
-)
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint_all,
 )

@@ -7,7 +7,7 @@ from langgraph.graph import START, StateGraph
 from typer.testing import CliRunner
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.graph import CompactionState, as_node, create_compaction_graph, history, transcript
+from langgraph_compaction.graph import CompactionState, CompactionThread, as_node, create_compaction_graph
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
@@ -34,7 +34,7 @@ def graph(db: str) -> Any:
 
 def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str) -> None:
     """The originals stand again, the ledger tells, nothing is compacted until it is released."""
-    whole, head = transcript(graph, CONFIG), standing(graph)["head"]
+    whole, head = CompactionThread(graph, CONFIG).transcript(), standing(graph)["head"]
     shown = call("undo", THREAD, "--db", db, "--force").stdout
     assert f"undone: {head}" in shown
     assert "(trigger 800, limit 1,000)" in shown
@@ -92,7 +92,7 @@ def test_other_channels_of_a_graph_stay(db: str) -> None:
 
 def test_a_compaction_is_shown(graph: Any, db: str) -> None:
     """Its figures, its summary, what left; as JSON all of it."""
-    (row,) = history(graph, CONFIG)
+    (row,) = CompactionThread(graph, CONFIG).history()
     shown = call("show", THREAD, row.compaction_id, "--db", db).stdout
     assert "committed" in shown
     assert "what was said before" in shown
@@ -105,7 +105,7 @@ def test_a_compaction_is_shown(graph: Any, db: str) -> None:
 
 def test_a_diff_shows_what_went_and_what_came(graph: Any, db: str) -> None:
     """Removed lines of the snapshot, added ones of the state."""
-    (row,) = history(graph, CONFIG)
+    (row,) = CompactionThread(graph, CONFIG).history()
     (plain,) = lines("diff", THREAD, row.compaction_id, "--db", db)
     assert any(line.startswith("-human: ru0-0") for line in plain["lines"])
     assert "+<summary>" in "".join(plain["lines"]).replace("+human: <summary>", "+<summary>")
@@ -115,13 +115,15 @@ def test_a_diff_shows_what_went_and_what_came(graph: Any, db: str) -> None:
 def test_the_transcript_is_whole(graph: Any, db: str) -> None:
     """Archive and state in order."""
     found = lines("transcript", THREAD, "--db", db)
-    assert [message["id"] for message in found] == [message.id for message in transcript(graph, CONFIG)]
+    assert [message["id"] for message in found] == [
+        message.id for message in CompactionThread(graph, CONFIG).transcript()
+    ]
     assert "ru0-0" in call("transcript", THREAD, "--db", db).stdout
 
 
 def test_a_branch_is_a_thread_to_talk_to(graph: Any, db: str) -> None:
     """It stands where the compaction began."""
-    (row,) = history(graph, CONFIG)
+    (row,) = CompactionThread(graph, CONFIG).history()
     (told,) = lines("branch", THREAD, row.compaction_id, "--db", db, "--as", "second")
     config = {"configurable": {"thread_id": "second"}}
     assert told["messages"] == len(values(graph, config)["messages"]) == 17

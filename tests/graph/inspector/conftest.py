@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.graph import pin, undo
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.inspector.course import read, stamp
 from langgraph_compaction.graph.inspector.report import Report, report_of
 from tests.fakes import ScriptedModel, usage
@@ -55,11 +55,11 @@ def told(tmp_path: Path) -> Told:
 @pytest.fixture
 def every(told: Told) -> Told:
     """Return it with a compaction in force, one on another branch and one that was undone."""
-    pin(told.graph, CONFIG, message_id="seen")
+    CompactionThread(told.graph, CONFIG).pin(message_id="seen")
     told.say("again", "again")
     fork = told.graph.get_state(CONFIG).config
     told.grow("b")
     told.graph.invoke(said("from an older checkpoint", "fork"), fork)
     told.grow("c")
-    undo(told.graph, CONFIG, force=True)
+    CompactionThread(told.graph, CONFIG).undo(force=True)
     return told

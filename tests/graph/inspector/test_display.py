@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langgraph_compaction.graph import diff, history, preview, show, undo
+from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.graph.history import diff
 from langgraph_compaction.graph.notebook_display import SHOWN
 from tests.graph.harness import CONFIG, values
 from tests.graph.inspector.conftest import HOSTILE, Told
@@ -33,16 +34,16 @@ def shown(value: Any) -> str:
 def test_a_notebook_shows_what_a_compaction_did(told: Told) -> None:
     """Its verdict, its figures, its messages as text, its summary."""
     before = values(told.graph)["messages"]
-    assert "What a compaction would do" in shown(preview(told.graph, CONFIG))
+    assert "What a compaction would do" in shown(CompactionThread(told.graph, CONFIG).preview())
     told.grow("b")
-    failed, done = history(told.graph, CONFIG)
-    assert "rejected_empty" in shown(show(told.graph, CONFIG, failed.compaction_id))
-    text = shown(show(told.graph, CONFIG, done.compaction_id))
+    failed, done = CompactionThread(told.graph, CONFIG).history()
+    assert "rejected_empty" in shown(CompactionThread(told.graph, CONFIG).show(failed.compaction_id))
+    text = shown(CompactionThread(told.graph, CONFIG).show(done.compaction_id))
     assert f'<td style="text-align:left;padding:1px 0">{done.tokens_before:,}</td>' in text
     assert f"dropped: {len(done.dropped)} messages" in text
     assert "&lt;/script&gt;" in text
     assert "dropped: " in shown(diff(before, values(told.graph)["messages"]))
-    assert f"Undone: {done.compaction_id}" in shown(undo(told.graph, CONFIG, force=True))
+    assert f"Undone: {done.compaction_id}" in shown(CompactionThread(told.graph, CONFIG).undo(force=True))
 
 
 @pytest.mark.parametrize("count", [1, SHOWN + 7])

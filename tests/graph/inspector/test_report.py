@@ -2,7 +2,7 @@ import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
-from langgraph_compaction.graph import transcript
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.inspector.course import Course, read, stamp
 from langgraph_compaction.graph.inspector.report import Report, report_of
 from tests.graph.harness import CONFIG, THREAD, WORDS, agent, full, standing, tool_block, values
@@ -64,7 +64,7 @@ def test_what_left_and_what_came_are_the_messages(every: Told) -> None:
 def test_the_transcript_is_the_conversation(every: Told) -> None:
     """As `transcript` tells it; what is in view is the state's list."""
     report = every.report()
-    assert texts(report, report["transcript"]) == ids(list(transcript(every.graph, CONFIG)))
+    assert texts(report, report["transcript"]) == ids(list(CompactionThread(every.graph, CONFIG).transcript()))
     assert texts(report, report["in_view"]) == ids(values(every.graph)["messages"])
     assert report["tokens"] == sum(map(WORDS.message, values(every.graph)["messages"]))
 

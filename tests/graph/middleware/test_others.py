@@ -24,21 +24,8 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.graph import (
-    ContextExhaustedError,
-    MessageRefusedError,
-    SettingsError,
-    branch_from,
-    compact_now,
-    history,
-    pin,
-    preview,
-    records_of,
-    release,
-    show,
-    transcript,
-    undo,
-)
+from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError, SettingsError
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph.harness import (
     CONFIG,
@@ -302,24 +289,26 @@ async def test_a_message_over_the_limit_is_refused(go: Drive) -> None:
     assert isinstance(state["messages"][-1], AIMessage)
     assert model.received == []
     assert (await go.invoke(graph, said("hi")))["messages"][-1].text == "done"
-    assert transcript(graph, CONFIG)[0].text == filler(1_200)
+    assert CompactionThread(graph, CONFIG).transcript()[0].text == filler(1_200)
     with pytest.raises(MessageRefusedError):
         await go.invoke(agent(on_refusal="raise"), said(filler(1_200)))
 
 
 async def test_a_person_compacts_and_pins(go: Drive) -> None:
-    """`compact_now`, `pin`, `transcript` and `records_of` take the agent; the model is not called."""
+    """`CompactionThread` and `records_of` take the agent; the model is not called."""
     model = ScriptedModel(replies=[CALM])
     graph = agent(model)
     given = [*rounds(6, 20), HumanMessage("and now?", id="q")]
     await go.invoke(graph, {"messages": given})
-    pin(graph, CONFIG, message_id="r-user-1")
-    compact_now(graph, CONFIG, focus="seats")
+    CompactionThread(graph, CONFIG).pin(message_id="r-user-1")
+    CompactionThread(graph, CONFIG).compact(focus="seats")
     assert verdicts(graph) == ["committed"]
     assert len(model.received) == 1
     assert is_summary(values(graph)["messages"][0])
     assert "r-user-1" in {message.id for message in values(graph)["messages"]}
-    assert [message.id for message in transcript(graph, CONFIG)][: len(given)] == [message.id for message in given]
+    assert [message.id for message in CompactionThread(graph, CONFIG).transcript()][: len(given)] == [
+        message.id for message in given
+    ]
     await go.invoke(graph, said("go on"))
     assert len(model.received) == 2
 
@@ -329,19 +318,19 @@ async def test_a_compaction_is_shown_and_undone(go: Drive) -> None:
     graph = agent(ScriptedModel(profile_window=1_000), context_window=None)
     given = full()["messages"]
     await go.invoke(graph, {"messages": given})
-    (row,) = history(graph, CONFIG)
-    assert len(show(graph, CONFIG, row.compaction_id).began_with) == len(given)
-    undo(graph, CONFIG)
+    (row,) = CompactionThread(graph, CONFIG).history()
+    assert len(CompactionThread(graph, CONFIG).show(row.compaction_id).began_with) == len(given)
+    CompactionThread(graph, CONFIG).undo()
     assert values(graph)["messages"][:-1] == given
     await go.invoke(graph, said("go on"))
     assert verdicts(graph).count("committed") == 1
     assert values(graph)["messages"][: len(given)] == given
-    release(graph, CONFIG)
-    seen = preview(graph, CONFIG)
+    CompactionThread(graph, CONFIG).release()
+    seen = CompactionThread(graph, CONFIG).preview()
     assert seen.tokens_after_about < seen.tokens_before
     await go.invoke(graph, said("and on"))
     assert is_summary(values(graph)["messages"][0])
-    assert graph.get_state(branch_from(graph, CONFIG, row.compaction_id)).values["messages"] == given
+    assert graph.get_state(CompactionThread(graph, CONFIG).branch_from(row.compaction_id)).values["messages"] == given
 
 
 def test_snapshots_stand_beside_the_threads(tmp_path: Any) -> None:

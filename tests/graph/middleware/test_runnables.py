@@ -11,7 +11,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from langgraph_compaction.graph import CompactionState, as_node, records_of
+from langgraph_compaction.graph import CompactionState, as_node
+from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, StreamingModel, calls, copying, texts, usage
 from tests.graph import harness
 from tests.graph.harness import (

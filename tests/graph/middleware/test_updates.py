@@ -14,7 +14,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Overwrite
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.graph import as_node, pins, preview, transcript, undo
+from langgraph_compaction.graph import CompactionThread, as_node
 from langgraph_compaction.graph.offline_edit import newest
 from langgraph_compaction.graph.pending import in_view, pending
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
@@ -84,7 +84,11 @@ async def test_a_turn_of_several_calls_and_compactions(go: Drive) -> None:
     kept = values(graph)["messages"]
     assert kept[-1].text == "done"
     assert len({m.id for m in kept}) == len(kept)
-    said_once = [m.id for m in transcript(graph, CONFIG)] if isinstance(graph.checkpointer, InMemorySaver) else []
+    said_once = (
+        [m.id for m in CompactionThread(graph, CONFIG).transcript()]
+        if isinstance(graph.checkpointer, InMemorySaver)
+        else []
+    )
     assert said_once[:16] == [m.id for m in rounds(8)]
     assert len(set(said_once)) == len(said_once) == 16 + 1 + 4 * 2 + 1
 
@@ -97,16 +101,16 @@ async def test_while_a_tool_waits_each_message_is_seen_once(go: Drive) -> None:
     await go.invoke(graph, full())
     assert verdicts(graph) == ["committed"]
     given = [m.id for m in full()["messages"]]
-    assert [m.id for m in transcript(graph, CONFIG)][:-1] == given
-    assert len(transcript(graph, CONFIG)) == len(given) + 1
-    assert preview(graph, CONFIG).tokens_before < 800
-    assert pins(graph, CONFIG) == []
+    assert [m.id for m in CompactionThread(graph, CONFIG).transcript()][:-1] == given
+    assert len(CompactionThread(graph, CONFIG).transcript()) == len(given) + 1
+    assert CompactionThread(graph, CONFIG).preview().tokens_before < 800
+    assert CompactionThread(graph, CONFIG).pins() == []
     chunks = await go.stream(graph, Command(resume={"decisions": [{"type": "approve"}]}), stream_mode="updates")
     assert "done" in last_texts(chunks)
     assert "ru0-0 " not in texts(model.received[-1])
     assert "seen59" in texts(model.received[-1])
     assert sum(map(is_summary, values(graph)["messages"])) == 1
-    assert [m.id for m in transcript(graph, CONFIG)][: len(given)] == given
+    assert [m.id for m in CompactionThread(graph, CONFIG).transcript()][: len(given)] == given
 
 
 async def test_a_run_that_died_after_a_compaction(go: Drive) -> None:
@@ -133,7 +137,7 @@ async def test_an_undo_of_a_run_that_was_given_up(go: Drive) -> None:
         await go.invoke(graph, full())
     graph.update_state(CONFIG, {"jump_to": None}, as_node="CompactionMiddleware.after_agent")
     assert standing(graph)["pending"]
-    assert len(undo(graph, CONFIG).compactions) == 1
+    assert len(CompactionThread(graph, CONFIG).undo().compactions) == 1
     assert [m.id for m in values(graph)["messages"]][:17] == [m.id for m in full()["messages"]]
     assert len(values(graph)["messages"]) == 17 + 2
     await go.invoke(graph, said("once more", "again"))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langgraph_compaction.graph import compact_now
+from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary, pinned_texts, pins_in
 from langgraph_compaction.nodes.digest.digest import NO_FACTS, facts_of
 from langgraph_compaction.nodes.runtime import engine
@@ -154,7 +154,7 @@ def test_pins_and_facts_outlast_three_compactions(summarizer: str, *, facts_besi
     graph = agent(calm(), given, facts_beside_summary=facts_beside_summary, breaker_frequency_calls=0)
     for number in range(3):
         graph.invoke(pinning() if number == 0 else talk(number), CONFIG)
-        compact_now(graph, CONFIG)
+        CompactionThread(graph, CONFIG).compact()
     assert standing(graph)["epoch"] >= 3
     (summary,) = (message for message in values(graph)["messages"] if is_summary(message))
     assert summary.text.endswith("<pinned>\n- keep this\n</pinned>")

@@ -3,9 +3,7 @@
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint import (
-    Found,
-)
+from langgraph_compaction.checkpoint.compaction.search import Found
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )

@@ -1,0 +1,141 @@
+"""`Preview`: what a compaction would do to a thread now, without calling a model or writing anything."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+from langchain_core.runnables import RunnableConfig
+
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.config.presets import Preset
+from langgraph_compaction.nodes.config.settings import effective
+from langgraph_compaction.nodes.conversation.sizes import meter_of_thread, sizes_of
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, total
+from langgraph_compaction.nodes.effects import Effects, blocking
+from langgraph_compaction.nodes.gate.invariants import Finding
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of
+from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary
+from langgraph_compaction.nodes.runtime.key_information_room import foreseen
+from langgraph_compaction.nodes.selection.selector import Demand
+from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN, Strategy
+from langgraph_compaction.nodes.state import with_ids
+from langgraph_compaction.nodes.summary.fallback_chain import Level, strategy
+
+from .builder import Graph
+from .notebook_display import Parts, card
+from .threads import dependencies_of, state_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What a compaction would do now. Sizes are tokens of the whole request."""
+
+    strategy: str
+    tokens_before: int
+    tokens_selected: int
+    """Size without the messages that would leave, before a summary is added."""
+    summary: bool
+    """Whether a summary would be written."""
+    tokens_after_about: int
+    ceiling: int
+    """Largest size that the gate would accept."""
+    floor: int
+    """Size of the messages that must stay."""
+    dropped: list[AnyMessage]
+    clipped: list[tuple[AnyMessage, AnyMessage]]
+    reason: str = ""
+    """Why nothing would be done; empty where a compaction would run."""
+
+    def _repr_html_(self) -> str | None:
+        sizes = [("tokens before", self.tokens_before), ("tokens after, about", self.tokens_after_about)]
+        told = [("strategy", self.strategy), ("a summary", "yes" if self.summary else "no")]
+        why = [("nothing would be done", self.reason)]
+        parts: Parts = [("would be dropped", self.dropped), ("would be shortened", self.clipped)]
+        return card("What a compaction would do", [*told, *why, *sizes, ("ceiling", self.ceiling)], parts)
+
+
+def previewed_thread(
+    graph: Graph, config: RunnableConfig, preset: Preset | None, settings: dict[str, Any] | None
+) -> Effects[Preview]:
+    """Return what a compaction of a thread would do, with its own settings, another preset or changed settings."""
+    state = yield from state_of(graph, config)
+    # on a worker thread: counting the tokens of a long conversation would block an event loop
+    return (yield from blocking(lambda: _previewed(dependencies_of(graph), state.values, preset, settings)))
+
+
+def _previewed(
+    dependencies: Dependencies, values: Mapping[str, Any], preset: Preset | None, settings: dict[str, Any] | None
+) -> Preview:
+    model = dependencies.fixed_model
+    chosen = effective(dependencies.settings, {**({"preset": preset} if preset else {}), **(settings or {})})
+    counter = dependencies.counter_for(model, chosen)
+    call = call_on(
+        values,
+        chosen,
+        counter=counter,
+        overhead=dependencies.overhead(counter),
+        window=(window := window_of(chosen, model)),
+        max_tokens=answer_tokens(model, window),
+        strategies=dependencies.strategies,
+    )
+    return previewed(call, with_ids(values.get("messages") or []), dependencies.fallback_chain[0])
+
+
+def call_on(
+    values: Mapping[str, Any],
+    settings: CompactionSettings,
+    *,
+    counter: TokenCounter,
+    overhead: int,
+    window: int,
+    max_tokens: int | None = None,
+    strategies: Mapping[str, Strategy] = BUILT_IN,
+) -> Call:
+    """Return the engine's call for a thread's state; `overhead` is the size of prompt and tool schemas in tokens.
+
+    Raises `SettingsError` where no room is left for messages.
+    """
+    meter = meter_of_thread(values.get("compaction") or {}, counter, overhead)
+    system = [message for message in with_ids(values.get("messages") or []) if message.type == "system"]
+    fixed = meter.scaled(overhead + total(counter, system))
+    sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=max_tokens)
+    pins = frozenset((values.get("memory") or {}).get("pins") or ())
+    return Call(settings=settings, sizes=sizes, meter=meter, pins=pins, strategies=strategies)
+
+
+def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Preview:
+    """Return what a compaction of these messages would do with the summarizer of this level."""
+    chosen, before = call.settings, call.meter.request(messages)
+    pins = call.pinned_texts(messages)
+
+    def demanded(texts: Mapping[str, str]) -> Demand:
+        return demand(call, trigger="manual", before=before, last=False, pins=pins, key_information=texts)
+
+    proposal = foreseen(call, messages, level, demanded)
+    found, goal = proposal.chosen, proposal.goal
+    if isinstance(found, Finding):
+        return Preview(
+            strategy=strategy(chosen, level),
+            tokens_before=before,
+            tokens_selected=before,
+            summary=False,
+            tokens_after_about=before,
+            ceiling=goal.ceiling,
+            floor=0,
+            dropped=[],
+            clipped=[],
+            reason=found.reason,
+        )
+    summary = needs_summary(chosen, found, goal)
+    return Preview(
+        strategy=strategy(chosen, level, found.name, summary=summary),
+        tokens_before=before,
+        tokens_selected=found.tokens,
+        summary=summary,
+        tokens_after_about=found.tokens + goal.summary * summary,
+        ceiling=found.ceiling,
+        floor=found.floor,
+        dropped=[messages[index] for index in sorted(found.drop)],
+        clipped=[(messages[index], found.clip[index]) for index in sorted(found.clip)],
+    )
