@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import texts_of
 
-from .inspector.templates import environment
+from .inspector.page import environment
 
 SHOWN = 50
 """Most messages of a list that a notebook shows."""

@@ -1,1 +1,1 @@
-"""A report of one thread: what it held, each compaction, the whole conversation; as data and as a page."""
+"""A report of one thread, as data and as an HTML page: its requests, its compactions, the whole conversation."""

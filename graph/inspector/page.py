@@ -1,17 +1,23 @@
-"""A report as one HTML file that asks no network: data, style and script stand in it."""
+"""Renders a report as one HTML file that needs no network: it contains data, style and script."""
 
 from base64 import b64encode
+from functools import cache
 from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .report import Report
-from .templates import asset, environment
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_ASSETS = Path(__file__).parent / "assets"
 _SCRIPTS = ("1_core.js", "2_chart.js", "3_details.js", "4_page.js")
 
 
 def page(report: Report, *, follow: str = "") -> str:
-    """The page of a report; `follow` is the address at which it asks for a newer one, of its own server."""
-    from markupsafe import Markup  # noqa: PLC0415 - as Jinja, of which it is a part
+    """Return the HTML of a report; `follow` is the path on its own server from which it loads newer data."""
+    from markupsafe import Markup  # noqa: PLC0415 - a dependency of Jinja, of the extra `cli`
 
     style, script = asset("page.css"), "\n".join(map(asset, _SCRIPTS))
     allowed = {"default-src": "'none'", "style-src": _hash(style), "script-src": _hash(script)}
@@ -31,3 +37,23 @@ def page(report: Report, *, follow: str = "") -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def environment() -> "Environment":
+    """Return a Jinja environment that escapes every value, and raises for an undefined name."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # noqa: PLC0415 - of the extra `cli`, and slow to import
+
+    return Environment(
+        loader=FunctionLoader(asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of a file in `assets`."""
+    return _ASSETS.joinpath(name).read_text(encoding="utf-8")

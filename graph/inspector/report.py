@@ -1,4 +1,4 @@
-"""A thread's course as plain data: what the page shows and `--json` prints. Sizes are tokens."""
+"""The report of a thread as plain data, for the page and for `--json`. Sizes are tokens."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ from langgraph_compaction.nodes.conversation.message_marks import is_pinned, is_
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, media_blocks, texts_of
 from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 
-from .course import Course, Moment
+from .thread_data import CheckpointData, ThreadData
 
 PUT_OFF = frozenset({"noop", "declined", "deferred_cooldown", "stale", "recovered", "abandoned"})
-"""Verdicts that are no failures, though nothing was compacted."""
+"""Verdicts without a compaction that are not failures."""
 
 _NOT_SHOWN = frozenset({"thread_id", "seen", "base_fingerprint"})
 
@@ -36,19 +36,19 @@ class Request(TypedDict):
     turn: int
     """Counted from 1."""
     at: str
-    """When its answer was stored, or, without one, what it was made of; ISO 8601."""
+    """Time at which the answer was stored, or without an answer the messages of the request; ISO 8601."""
     answered: bool
     """False where the call of the model failed."""
     tokens: int
     real: bool
-    """Whether the provider reported the size; else the messages are counted, and what is known of the fixed part."""
+    """Whether the provider reported the size; else it is counted, with the fixed part as far as it is known."""
     trigger: int | None
-    """As the last compaction before it knew it; before the first, as that one did. `None` where there was none."""
+    """The trigger of the last compaction before the request, or of the first one; `None` without compactions."""
     limit: int | None
 
 
 class Shown(TypedDict):
-    """A message, in the words that a provider is sent."""
+    """A message, with the text that a provider receives."""
 
     id: str
     handle: str
@@ -64,36 +64,36 @@ class Attempt(TypedDict):
     """One attempt at a compaction; messages are named by their numbers in `Report.messages`."""
 
     row: dict[str, Any]
-    """Figures, verdict, reason and detail from the ledger, and the summary where no message of it is known."""
+    """Figures, verdict, reason and detail of the ledger; the summary too, if no message with it is known."""
     kind: str
     """`committed`, `failed`, `put off`, `undone`, `other branch` or `open`."""
     at: int
-    """How many of the thread's requests had been answered when it began."""
+    """Number of the thread's requests that were answered when it began."""
     before: Runs
-    """The messages that it began with."""
+    """The messages when it began."""
     after: Runs | None
-    """The messages that it left; `None` where nothing changed or the checkpoint is gone."""
+    """The messages after it; `None` if nothing changed or the checkpoint is gone."""
     left: list[int]
     clipped: list[tuple[int, int | None]]
-    """What was shortened: its original, and what stands for it where that is known."""
+    """Originals of the shortened messages, each with its short form, if that is known."""
     summary: int | None
     goal: str
     pins: list[int]
 
 
 class Report(TypedDict):
-    """All that the page shows."""
+    """All data of the page."""
 
     version: int
     thread: str
     stamp: str
-    """Changes whenever the thread does."""
+    """A text that changes whenever the thread changes."""
     counter: str
-    """What counts here."""
+    """The counter of this report."""
     counters: list[str]
-    """What the thread's graph counted with, by its ledger."""
+    """The counters of the thread's graph, according to its ledger."""
     tokens: int
-    """Of the messages in view."""
+    """Tokens of the messages in view."""
     held: bool
     requests: list[Request]
     attempts: list[Attempt]
@@ -104,7 +104,7 @@ class Report(TypedDict):
 
 @dataclass(frozen=True)
 class _Ruler:
-    """Measures lists of messages in a few additions, however long they are."""
+    """Prefix sums of tokens, which give the size of any list of messages in a few additions."""
 
     upto: Sequence[int]
 
@@ -117,24 +117,24 @@ class _Ruler:
         return sum(self.upto[start + length] - self.upto[start] for start, length in runs)
 
 
-def report_of(course: Course, counter: TokenCounter, *, stamp: str = "") -> Report:
-    """What there is to tell of a thread."""
-    shown = {seq: _shown(message, counter) for seq, message in course.messages.items()}
+def report_of(data: ThreadData, counter: TokenCounter, *, stamp: str = "") -> Report:
+    """Return the report of a thread."""
+    shown = {seq: _shown(message, counter) for seq, message in data.messages.items()}
     ruler = _Ruler.of(shown)
-    requests, answered = _requests(course, ruler)
+    requests, answered = _requests(data, ruler)
     return Report(
         version=1,
-        thread=course.thread_id,
+        thread=data.thread_id,
         stamp=stamp,
         counter=counter.name,
-        counters=sorted({row.counter for row in course.attempts} - {""}),
-        tokens=ruler.tokens(course.line[-1].messages) if course.line else 0,
-        held=bool(course.line and course.line[-1].compaction.get("held")),
+        counters=sorted({row.counter for row in data.attempts} - {""}),
+        tokens=ruler.tokens(data.line[-1].messages) if data.line else 0,
+        held=bool(data.line and data.line[-1].compaction.get("held")),
         requests=requests,
-        attempts=[_attempt(course, row, requests, answered) for row in course.attempts],
+        attempts=[_attempt(data, row, requests, answered) for row in data.attempts],
         messages=shown,
-        transcript=list(course.transcript),
-        in_view=list(course.in_view),
+        transcript=list(data.transcript),
+        in_view=list(data.in_view),
     )
 
 
@@ -152,33 +152,35 @@ def _shown(message: BaseMessage, counter: TokenCounter) -> Shown:
     )
 
 
-def _requests(course: Course, ruler: _Ruler) -> tuple[list[Request], dict[str, int]]:
-    """The requests of the line, and for each of its checkpoints how many had been answered by then.
+def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str, int]]:
+    """Return the requests of the line, and the number of them answered by each checkpoint.
 
-    A request is what stands before an answer that the graph added at the end of the messages, or what was in view
-    when a call of the model failed.
+    A request is the messages before an answer that the graph appended, or the messages in view when a call of the
+    model failed.
     """
     found: list[Request] = []
     answered: dict[str, int] = {}
     seen: set[int] = set()
     turn, fixed = 0, 0
-    sizes = _Sizes.before(course.line)
-    for moment in course.line:
-        turn += moment.source == "input"
-        sizes = sizes.after(moment)
-        usage: Mapping[str, Any] = moment.compaction.get("usage") or {}
+    sizes = _Sizes.before(data.line)
+    for checkpoint in data.line:
+        turn += checkpoint.source == "input"
+        sizes = sizes.after(checkpoint)
+        usage: Mapping[str, Any] = checkpoint.compaction.get("usage") or {}
         fixed = usage.get("fixed", fixed)
-        last = sum(moment.messages[-1]) - 1 if moment.messages else None
-        answer = course.messages[last] if last is not None else None
-        if moment.source == "loop" and isinstance(answer, AIMessage) and last is not None and last not in seen:
+        last = sum(checkpoint.messages[-1]) - 1 if checkpoint.messages else None
+        answer = data.messages[last] if last is not None else None
+        if checkpoint.source == "loop" and isinstance(answer, AIMessage) and last is not None and last not in seen:
             real = answer.usage_metadata["input_tokens"] if answer.usage_metadata else 0
-            counted = fixed + ruler.tokens(moment.messages) - ruler.tokens(((last, 1),))
-            found.append(sizes.request(moment, turn, tokens=real or counted, real=bool(real)))
-        if moment.failed:
-            found.append(sizes.request(moment, turn, tokens=fixed + ruler.tokens(moment.messages), answered=False))
+            counted = fixed + ruler.tokens(checkpoint.messages) - ruler.tokens(((last, 1),))
+            found.append(sizes.request(checkpoint, turn, tokens=real or counted, real=bool(real)))
+        if checkpoint.failed:
+            found.append(
+                sizes.request(checkpoint, turn, tokens=fixed + ruler.tokens(checkpoint.messages), answered=False)
+            )
         if last is not None:
             seen.add(last)
-        answered[moment.id] = len(found)
+        answered[checkpoint.id] = len(found)
     return found, answered
 
 
@@ -188,16 +190,18 @@ class _Sizes:
     limit: int | None
 
     @classmethod
-    def before(cls, line: Sequence[Moment]) -> "_Sizes":
-        """What the first compaction knew, which held before it too."""
-        return next((sizes for moment in line if (sizes := cls(None, None).after(moment)).trigger), cls(None, None))
+    def before(cls, line: Sequence[CheckpointData]) -> "_Sizes":
+        """Return the sizes of the first compaction, which also hold before it."""
+        return next(
+            (sizes for checkpoint in line if (sizes := cls(None, None).after(checkpoint)).trigger), cls(None, None)
+        )
 
     def request(
-        self, moment: Moment, turn: int, *, tokens: int, real: bool = False, answered: bool = True
+        self, checkpoint: CheckpointData, turn: int, *, tokens: int, real: bool = False, answered: bool = True
     ) -> Request:
         return Request(
             turn=max(1, turn),
-            at=moment.written_at,
+            at=checkpoint.written_at,
             answered=answered,
             tokens=tokens,
             real=real,
@@ -205,37 +209,37 @@ class _Sizes:
             limit=self.limit,
         )
 
-    def after(self, moment: Moment) -> "_Sizes":
-        last = moment.compaction.get("last") or {}
+    def after(self, checkpoint: CheckpointData) -> "_Sizes":
+        last = checkpoint.compaction.get("last") or {}
         return _Sizes(last.get("threshold", self.trigger), last.get("limit", self.limit))
 
 
-def _attempt(course: Course, row: LedgerRow, requests: Sequence[Request], answered: Mapping[str, int]) -> Attempt:
+def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answered: Mapping[str, int]) -> Attempt:
     name = row.compaction_id
-    commit = course.commits.get(name) if row.verdict in COMMITTED else None
+    commit = data.commits.get(name) if row.verdict in COMMITTED else None
     after = list(expand(commit.messages)) if commit else []
-    standing = {course.messages[seq].id: seq for seq in after}
-    summary = next((seq for seq in after if summarized_by(course.messages[seq]) == name), None)
-    gone, taken = set(row.dropped), list(expand(course.archived.get(name, ())))
-    left = [seq for seq in taken if course.messages[seq].id in gone or is_summary(course.messages[seq])]
+    standing = {data.messages[seq].id: seq for seq in after}
+    summary = next((seq for seq in after if summarized_by(data.messages[seq]) == name), None)
+    gone, taken = set(row.dropped), list(expand(data.archived.get(name, ())))
+    left = [seq for seq in taken if data.messages[seq].id in gone or is_summary(data.messages[seq])]
     memory: Mapping[str, Any] = commit.memory if commit else {}
     pins = memory.get("pins") or ()
     hidden = _NOT_SHOWN if summary is None else _NOT_SHOWN | {"summary"}
     return Attempt(
         row={key: value for key, value in asdict(row).items() if key not in hidden},
-        kind=_kind(course, row),
+        kind=_kind(data, row),
         at=_place(row, requests, answered),
-        before=course.snapshots.get(name, ()),
+        before=data.snapshots.get(name, ()),
         after=commit.messages if commit else None,
         left=left,
-        clipped=[(seq, standing.get(course.messages[seq].id)) for seq in taken if seq not in left],
+        clipped=[(seq, standing.get(data.messages[seq].id)) for seq in taken if seq not in left],
         summary=summary,
         goal=str(memory.get("goal") or ""),
-        pins=[seq for seq in after if is_pinned(course.messages[seq], pins)],
+        pins=[seq for seq in after if is_pinned(data.messages[seq], pins)],
     )
 
 
-def _kind(course: Course, row: LedgerRow) -> str:
+def _kind(data: ThreadData, row: LedgerRow) -> str:
     match row.verdict:
         case None:
             return "open"
@@ -243,15 +247,15 @@ def _kind(course: Course, row: LedgerRow) -> str:
             return "undone"
         case verdict if verdict not in COMMITTED:
             return "put off" if verdict in PUT_OFF else "failed"
-        case _ if row.compaction_id in course.in_force or not course.line:
+        case _ if row.compaction_id in data.in_force or not data.line:
             return "committed"
         case _:
-            undone = [one.detail.split(", ") for one in course.attempts if one.verdict == "undone"]
+            undone = [one.detail.split(", ") for one in data.attempts if one.verdict == "undone"]
             return "undone" if any(row.compaction_id in names for names in undone) else "other branch"
 
 
 def _place(row: LedgerRow, requests: Sequence[Request], answered: Mapping[str, int]) -> int:
-    """Where it began; one of another branch, or whose checkpoint is gone, by the clock."""
+    """Return the request at which it began: by its checkpoint, or by time if that is gone or on another branch."""
     if (known := answered.get(row.checkpoint_id or "")) is not None:
         return known
     return bisect_right(requests, row.started_at, key=lambda one: datetime.fromisoformat(one["at"]).timestamp())

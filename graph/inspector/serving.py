@@ -1,4 +1,4 @@
-"""The page of a thread that goes on, on this machine only: it may be read here, and changes nothing."""
+"""Serves the page of a running thread, read-only, on this machine only."""
 
 import json
 from collections.abc import Callable
@@ -17,10 +17,10 @@ DATA = "/report.json"
 
 
 class Server(ThreadingHTTPServer):
-    """A server on loopback that is not yet running; port 0 is any that is free.
+    """A server on the loopback address, not yet running; port 0 takes any free port.
 
-    `stamp` is asked at every poll, `report` only where it has changed. A request that names another host is
-    refused: a page of somebody else's cannot read a thread by pointing its own name here.
+    `stamp` is called at every poll, `report` only if the stamp has changed. A request with another `Host` header is
+    refused, so that no foreign page can read a thread by DNS rebinding.
     """
 
     def __init__(self, report: Callable[[], Report], stamp: Callable[[], str], port: int = 0) -> None:
@@ -30,13 +30,13 @@ class Server(ThreadingHTTPServer):
 
     @property
     def names(self) -> set[str]:
-        """What a request may call this server."""
+        """The `Host` headers that are accepted."""
         return {f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"}
 
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        """The page, or what is new in its data."""
+        """Answer with the page, or with new data."""
         asked = urlsplit(self.path)
         if self.headers.get("Host") not in self._own.names:
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server answers to 127.0.0.1 and localhost only")
@@ -73,4 +73,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in http.server
-        """Say nothing: the command has said where the page is."""
+        """Log nothing: the command has printed the address."""

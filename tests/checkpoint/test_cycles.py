@@ -12,7 +12,7 @@ from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.errors import RowError
-from langgraph_compaction.graph.inspector.course import read
+from langgraph_compaction.graph.inspector.thread_data import read
 
 CONFIG: Any = {"configurable": {"thread_id": "talk", "checkpoint_ns": ""}}
 CIRCLES = {"of two": ("a", "b", "a"), "of one": ("a", "a"), "behind a line": ("a", "b", "c", "a", "c", "d")}

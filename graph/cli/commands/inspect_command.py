@@ -11,10 +11,10 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter
 
-from ...inspector.course import Course, read, stamp
 from ...inspector.page import page
 from ...inspector.report import Report, report_of
 from ...inspector.serving import HOST, Server
+from ...inspector.thread_data import ThreadData, read, stamp
 from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
 from .threads_command import Db, Thread
@@ -55,14 +55,14 @@ def file_name(thread: str) -> str:
 
 def _report(saver: SQLAlchemySaver, thread: str) -> Report:
     known = stamp(saver, thread)  # read first, so that the next poll finds what is written meanwhile
-    course = read(saver, thread)
-    return report_of(course, _counter(course), stamp=known)
+    data = read(saver, thread)
+    return report_of(data, _counter(data), stamp=known)
 
 
-def _counter(course: Course) -> TokenCounter:
+def _counter(data: ThreadData) -> TokenCounter:
     """Return the approximate counter if the thread's graph counted with it alone, else the counter of tiktoken."""
     approximate = approximate_counter()
-    return approximate if {row.counter for row in course.attempts} == {approximate.name} else tiktoken_counter()
+    return approximate if {row.counter for row in data.attempts} == {approximate.name} else tiktoken_counter()
 
 
 def _write(report: Report, out: Path) -> None:

@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
-from langgraph_compaction.graph.inspector.course import read, stamp
 from langgraph_compaction.graph.inspector.report import Report, report_of
+from langgraph_compaction.graph.inspector.thread_data import read, stamp
 from tests.fakes import ScriptedModel, usage
 from tests.graph.harness import CONFIG, SUMMARY, THREAD, WORDS, agent, filler, full, rounds, said
 

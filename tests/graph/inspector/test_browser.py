@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_compaction.graph.inspector.course import stamp
 from langgraph_compaction.graph.inspector.page import page
 from langgraph_compaction.graph.inspector.serving import Server
+from langgraph_compaction.graph.inspector.thread_data import stamp
 from tests.graph.harness import THREAD
 from tests.graph.inspector.browser import Page, browser
 from tests.graph.inspector.conftest import HOSTILE, Told

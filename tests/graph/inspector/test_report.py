@@ -3,8 +3,8 @@ from langchain_core.messages import BaseMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
-from langgraph_compaction.graph.inspector.course import Course, read, stamp
 from langgraph_compaction.graph.inspector.report import Report, report_of
+from langgraph_compaction.graph.inspector.thread_data import ThreadData, read, stamp
 from tests.graph.harness import CONFIG, THREAD, WORDS, agent, full, standing, tool_block, values
 from tests.graph.inspector.conftest import Told
 
@@ -90,8 +90,8 @@ def test_it_reads_runs_and_no_list_of_messages_twice(every: Told) -> None:
     asked: list[str] = []
     engine = every.saver.database.engine
     sa.event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
-    course = read(every.saver, THREAD)
-    assert len(course.moments) > len(asked)
+    data = read(every.saver, THREAD)
+    assert len(data.checkpoints) > len(asked)
     assert sum("compaction_message" in statement for statement in asked) <= 2
 
 
@@ -117,8 +117,8 @@ def test_it_reads_from_every_database(empty_url: str) -> None:
 
 def test_without_checkpoints_the_ledger_is_still_told(told: Told) -> None:
     """As where they are kept by another saver, or were pruned; an unknown thread is empty."""
-    course = read(told.saver, THREAD)
-    bare = Course(thread_id=THREAD, attempts=course.attempts, snapshots=course.snapshots, messages=course.messages)
+    data = read(told.saver, THREAD)
+    bare = ThreadData(thread_id=THREAD, attempts=data.attempts, snapshots=data.snapshots, messages=data.messages)
     report = report_of(bare, WORDS)
     assert [attempt["kind"] for attempt in report["attempts"]] == ["failed"]
     assert report["requests"] == []

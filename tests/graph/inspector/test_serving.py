@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from langgraph_compaction.checkpoint import DatabaseError
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.graph.inspector.course import stamp
 from langgraph_compaction.graph.inspector.report import Report
 from langgraph_compaction.graph.inspector.serving import DATA, Server
+from langgraph_compaction.graph.inspector.thread_data import stamp
 from tests.graph.harness import THREAD
 from tests.graph.inspector.conftest import Told
 

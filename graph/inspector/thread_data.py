@@ -1,4 +1,4 @@
-"""A thread's course, read from SQL in one transaction: what each checkpoint holds as runs, each message once."""
+"""Reads a thread from SQL in one transaction: its checkpoints, its compactions, and each message once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,11 +32,11 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
 
 _CHANNELS = ("messages", "compaction", "memory")
 _MODEL = "~__pregel_pull, model"
-"""How LangGraph names the task of the node `model` in the writes beside a checkpoint."""
+"""LangGraph's path of the node `model` in the pending writes of a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class CheckpointData:
     """A checkpoint of the thread's own graph."""
 
     id: str
@@ -44,35 +44,35 @@ class Moment:
     written_at: str
     """ISO 8601."""
     source: str
-    """LangGraph's word for who wrote it: `input`, `loop`, `update` or `fork`."""
+    """LangGraph's word for the origin of the checkpoint: `input`, `loop`, `update` or `fork`."""
     messages: Runs
-    """Empty where the channel holds no list of messages."""
+    """Empty if the channel holds no list of messages."""
     compaction: Mapping[str, Any]
     memory: Mapping[str, Any]
     failed: bool = False
-    """Whether a call of the model failed here: a request that has no answer."""
+    """Whether a call of the model failed at this checkpoint, so that its request has no answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
-    """All that a database knows of a thread; messages are named by their sequence numbers."""
+class ThreadData:
+    """Everything that a database has of a thread; messages are named by their sequence numbers."""
 
     thread_id: str
-    moments: Sequence[Moment] = ()
-    """In the order in which they arrived, of all branches."""
+    checkpoints: Sequence[CheckpointData] = ()
+    """The checkpoints of all branches, in the order in which they were written."""
     attempts: Sequence[LedgerRow] = ()
     snapshots: Mapping[str, Runs] = field(default_factory=dict[str, Runs])
-    """What `messages` held when an attempt began, by its id."""
+    """The messages in the state when an attempt began, by the attempt's id."""
     archived: Mapping[str, Runs] = field(default_factory=dict[str, Runs])
-    """What an attempt took out of view or shortened, in its original form, by its id."""
+    """Originals of the messages that an attempt removed or shortened, by the attempt's id."""
     parents: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     messages: Mapping[int, BaseMessage] = field(default_factory=dict[int, BaseMessage])
 
     @cached_property
-    def line(self) -> Sequence[Moment]:
-        """The checkpoints on which the newest one rests, and it itself, oldest first."""
-        known = {moment.id: moment for moment in self.moments}
-        newest = self.moments[-1].id if self.moments else None
+    def line(self) -> Sequence[CheckpointData]:
+        """The newest checkpoint and its ancestors, oldest first."""
+        known = {checkpoint.id: checkpoint for checkpoint in self.checkpoints}
+        newest = self.checkpoints[-1].id if self.checkpoints else None
         named = follow_parents(
             newest,
             lambda name: known[name].parent if name in known else None,
@@ -87,16 +87,16 @@ class Course:
 
     @cached_property
     def in_force(self) -> Sequence[str]:
-        """The compactions on which the newest state rests, oldest first."""
+        """The compactions that led to the newest state, oldest first."""
         return joining.chain(self.parents, self.line[-1].compaction.get("head"), self.thread_id) if self.line else []
 
     @cached_property
-    def commits(self) -> Mapping[str, Moment]:
-        """The checkpoint that each compaction wrote, as far as they are kept."""
-        found: dict[str, Moment] = {}
-        for moment in self.moments:
-            if head := moment.compaction.get("head"):
-                found.setdefault(head, moment)
+    def commits(self) -> Mapping[str, CheckpointData]:
+        """The checkpoint that each compaction wrote, if it is kept."""
+        found: dict[str, CheckpointData] = {}
+        for checkpoint in self.checkpoints:
+            if head := checkpoint.compaction.get("head"):
+                found.setdefault(head, checkpoint)
         return found
 
     @cached_property
@@ -117,16 +117,16 @@ class Course:
         return [self.messages[seq] for seq in seqs]
 
 
-def read(saver: SQLAlchemySaver, thread_id: str) -> Course:
-    """Read a thread; an unknown one is an empty course. RowError names a row that is missing or damaged.
+def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
+    """Read a thread; an unknown one has no data. Raises `RowError`, which names a missing or damaged row.
 
-    Of a checkpoint only `messages`, `compaction` and `memory` are looked at: other channels may hold anything.
+    Only the channels `messages`, `compaction` and `memory` are read, because others may hold values of any type.
     """
 
-    def work(conn: sa.Connection) -> Course:
+    def work(conn: sa.Connection) -> ThreadData:
         thread = saver.store.find(conn, thread_id, lock=False)
         if thread is None:
-            return Course(thread_id=thread_id)
+            return ThreadData(thread_id=thread_id)
         reading = Reading(conn, thread, saver.store, saver.serde)
         stored = [one for one in all_of(conn, thread) if not one.namespace]
         for one in stored:
@@ -137,9 +137,9 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> Course:
         writes = written(conn, thread, stored)
         snapshots, archived = snapshots_of(conn, thread), archived_of(conn, thread)
         beside = [*snapshots.values(), *archived.values()]
-        return Course(
+        return ThreadData(
             thread_id=thread_id,
-            moments=[_moment(reading, one, writes[one.key]) for one in stored],
+            checkpoints=[_checkpoint(reading, one, writes[one.key]) for one in stored],
             attempts=rows(conn, thread, None),
             snapshots=snapshots,
             archived=archived,
@@ -151,7 +151,7 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> Course:
 
 
 def stamp(saver: SQLAlchemySaver, thread_id: str) -> str:
-    """What changes whenever a checkpoint or a row of the ledger is written: cheap to ask for, again and again."""
+    """Return a text that changes whenever a checkpoint or a ledger row is written, by one cheap query."""
     ledger, thread = tables.ledger.c, tables.thread.c
     own = ledger.thread == thread.id
     attempts = sa.select(sa.func.count(), sa.func.count(ledger.ended_at), sa.func.max(ledger.ended_at)).where(own)
@@ -164,7 +164,7 @@ def stamp(saver: SQLAlchemySaver, thread_id: str) -> str:
     return "-".join(map(str, found or ()))
 
 
-def _moment(reading: Reading, one: CheckpointRow, writes: Sequence[Write]) -> Moment:
+def _checkpoint(reading: Reading, one: CheckpointRow, writes: Sequence[Write]) -> CheckpointData:
     row = reading.thread.codec.describe(one.row)
 
     def built(channel: str) -> Mapping[str, Any]:
@@ -172,7 +172,7 @@ def _moment(reading: Reading, one: CheckpointRow, writes: Sequence[Write]) -> Mo
         return value if isinstance(value, dict) else {}
 
     about = reading.load(one.metadata, row)
-    return Moment(
+    return CheckpointData(
         id=one.id,
         parent=one.parent,
         written_at=one.ts,
