@@ -19,11 +19,11 @@ from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLA
 from langgraph_compaction.checkpoint.messages.allowed_types import classes_in
 from langgraph_compaction.nodes import CompactionSettings, CompactionState, Redaction, SettingsError, Summarizer
 from langgraph_compaction.nodes.config.settings import CompactionOverrides
-from langgraph_compaction.nodes.confirm import check_askable
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.inline.runner import NODES
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, ModelSource, counter_of, window_of
 from langgraph_compaction.nodes.runtime.node_context import CompactionNode
+from langgraph_compaction.nodes.runtime.trigger_check import check_askable
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import EmbeddedState

@@ -1,15 +1,13 @@
 """`commit`: prove the draft on the conversation as it stands now, then write it in one update."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage
 
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    fingerprint,
-    handle,
-)
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint, handle
 
-from .compaction_request import Memory
+from .compaction_request import REQUEST, Memory
 from .conversation.message_marks import is_summary
 from .conversation.transcript import Transcript, message_id
 from .effects import Effects
@@ -17,10 +15,8 @@ from .events import committed_events, emit, log, meta_event
 from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.engine import applied_to, counts_of, judge
-from .runtime.failure_description import failure
-from .runtime.finish_attempt import finish_attempt
-from .runtime.handoff import handed_over
-from .runtime.node_context import NEW_THREAD, NodeContext, Update, failed
+from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
+from .runtime.node_context import NEW_THREAD, NodeContext, Update
 from .selection.breaker import REMEMBERED_COMMITS
 from .state import Draft, EmbeddedState, replace
 from .summary.fallback_chain import verdict_of
@@ -51,9 +47,9 @@ def commit(context: NodeContext) -> Effects[Update]:
         summaries = {message_id(message) for message in context.messages if is_summary(message)}
         draft["seen"] = {"not_seen": [name for name in draft["drop"] if name not in summaries]}
     if draft["trigger"] == NEW_THREAD:
-        return (yield from handed_over(context, draft, after, _goal(context)))
+        return (yield from _handed_over(context, draft, after, _goal(context)))
     size, verdict = context.meter.request(after), verdict_of(context.fallback_chain, draft["level"])
-    outcome = ledger_io.outcome_of(context, draft, verdict, tokens_after=size)
+    outcome = outcome_of(context, draft, verdict, tokens_after=size)
     try:
         yield from ledger_io.commit(context, context.draft_key, outcome, _leaving(context, draft))
     except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
@@ -146,6 +142,33 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
     if goal := _goal(context):
         update["memory"] = goal
     return update
+
+
+def _handed_over(
+    context: NodeContext, draft: Draft, after: Sequence[AnyMessage], goal: Memory | None
+) -> Effects[Update]:
+    """End the run with a proved draft as `compaction["handoff"]`; the conversation here stays as it is.
+
+    `after` is what the new thread begins with: header, summary with pins, and the round that has no answer yet.
+    """
+    size, kept = context.meter.request(after), {message.id for message in after}
+    outcome = outcome_of(context, draft, "declined", reason=NEW_THREAD, tokens_after=size)
+    yield from ledger_io.close(context, context.draft_key, outcome)
+    pins = [name for name in context.memory.get("pins") or () if name in kept]
+    memory: dict[str, Any] = {**context.memory, **(goal or {}), "pins": pins}
+    last = finish_attempt(
+        context, "declined", reason=NEW_THREAD, before=draft["tokens_before"], after=size, draft=draft
+    )
+    return {
+        "compaction": {
+            "step": "end",
+            "route": "end",
+            "draft": None,
+            "focus": None,
+            "handoff": {"messages": list(after), REQUEST: {"memory": memory}},
+            "last": last,
+        }
+    }
 
 
 def _goal(context: NodeContext) -> Memory | None:

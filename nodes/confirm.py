@@ -5,12 +5,11 @@ from typing import Any, Literal, cast, get_args
 
 from langgraph.types import interrupt
 
-from .config.settings import CompactionSettings
 from .effects import Effects
-from .errors import ContextExhaustedError, SettingsError
+from .errors import ContextExhaustedError
 from .gate.invariants import Finding
 from .runtime.finish_attempt import finish_attempt
-from .runtime.key_information_room import foreseen
+from .runtime.key_information import foreseen
 from .runtime.ledger_io import note
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
 from .selection.selector import Demand
@@ -21,13 +20,6 @@ Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
 
 WAYS: tuple[Way, ...] = get_args(Way)
 """How a conversation over the limit can go on."""
-
-
-UNASKABLE = (
-    "require_confirmation asks by an interrupt, which only a checkpointer can resume: give checkpointer=..., or "
-    "checkpointer=True where LangGraph's server or a parent graph brings one, or say with "
-    "confirmation_unavailable='proceed' or 'refuse' what is done where nobody can be asked"
-)
 
 
 def confirm(context: NodeContext) -> Effects[Update]:
@@ -90,12 +82,6 @@ def by_hand(context: NodeContext) -> str:
 def ways(context: NodeContext) -> tuple[Way, ...]:
     """What can be chosen here: only an agent's own run ends where another thread takes over."""
     return tuple(way for way in WAYS if way != "new_thread" or not context.dependencies.embedded)
-
-
-def check_askable(settings: CompactionSettings, *, answerable: bool) -> None:
-    """Raise `SettingsError` where a person is to be asked, nobody could answer, and nothing says what then."""
-    if settings.require_confirmation and settings.confirmation_unavailable is None and not answerable:
-        raise SettingsError(UNASKABLE)
 
 
 def question(context: NodeContext) -> dict[str, Any]:

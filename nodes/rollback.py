@@ -10,8 +10,7 @@ from .events import emit, log, meta_event, replaced_event
 from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.engine import counts_of
-from .runtime.failure_description import failure
-from .runtime.finish_attempt import finish_attempt
+from .runtime.finish_attempt import failure, finish_attempt, outcome_of
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_check import check
 from .selective_compaction import urgent
@@ -42,7 +41,7 @@ def rollback(context: NodeContext) -> Effects[Update]:
         update["messages"] = replace(restored)
         emit(context.writer, replaced_event(len(restored)))
         context = context.with_state(messages=restored)
-    outcome = ledger_io.outcome_of(context, draft, verdict, reason=reason, detail=detail)
+    outcome = outcome_of(context, draft, verdict, reason=reason, detail=detail)
     log.warning("Rolled back a compaction (压缩失败，已回滚): %s: %s %s", verdict, reason, outcome.detail[:200])
     if verdict == "recovered":
         yield from ledger_io.recover(context, draft, outcome)
@@ -72,7 +71,7 @@ def _put_off(context: NodeContext, draft: Draft, found: Finding) -> Effects[Upda
         found.reason,
     )
     if draft["failure"]:
-        outcome = ledger_io.outcome_of(context, draft, found.verdict, reason=found.reason, detail=found.detail)
+        outcome = outcome_of(context, draft, found.verdict, reason=found.reason, detail=found.detail)
         yield from ledger_io.close(context, context.draft_key, outcome)
     last = _finished(context, draft, found, restored=False)
     left: Draft = {**draft, "unrestored": True}

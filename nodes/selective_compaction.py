@@ -12,12 +12,10 @@ from .errors import ContextExhaustedError
 from .events import Counts, log, meta_event
 from .gate.invariants import Finding
 from .runtime.engine import needs_summary
-from .runtime.failure_description import failure
-from .runtime.finish_attempt import finish_attempt
-from .runtime.key_information_collection import key_information
-from .runtime.key_information_room import Proposal, bare, wants_key_information, with_key_information
-from .runtime.ledger_io import begin, close, outcome_of, recallable
-from .runtime.node_context import NodeContext, Update, failed
+from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
+from .runtime.key_information import Proposal, bare, key_information, wants_key_information, with_key_information
+from .runtime.ledger_io import begin, close, recallable
+from .runtime.node_context import NodeContext, Update
 from .selection.selector import Demand, Selection
 from .selection.trigger_evaluation import counted
 from .state import Draft

@@ -3,18 +3,16 @@
 from dataclasses import replace
 from hashlib import blake2b
 
-from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
-from langgraph_compaction.checkpoint.messages.message_codec import (
-    fingerprint_all,
-)
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, SummaryRecord
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 
 from .conversation.transcript import message_id
 from .effects import Effects
 from .events import log, meta_event
 from .runtime.engine import Beside, applied_to, beside, counts_of, demand, summary_budget
-from .runtime.failure_description import failure
+from .runtime.finish_attempt import failed, failure
 from .runtime.ledger_io import keep_summary, known_summary, originals_of
-from .runtime.node_context import NodeContext, Update, failed
+from .runtime.node_context import NodeContext, Update
 from .runtime.sections import summarize_by_sections
 from .runtime.summarize_chunks import Work, WrittenSummary, seen_of
 from .state import Draft
@@ -101,7 +99,7 @@ def _written(context: NodeContext, draft: Draft, level: Level, extra: Beside) ->
         return replace(known, seen=seen_of(work.parts()))
     written = yield from summarize_by_sections(work)
     if written.finding is None:
-        yield from keep_summary(context, key, name, written)
+        yield from keep_summary(context, key, _record(name, written))
     return written
 
 
@@ -115,6 +113,17 @@ def _known(context: NodeContext, key: AttemptKey, name: str) -> Effects[WrittenS
         input_tokens=found.input_tokens,
         output_tokens=found.output_tokens,
         model=found.model,
+    )
+
+
+def _record(name: str, written: WrittenSummary) -> SummaryRecord:
+    return SummaryRecord(
+        input_digest=name,
+        text=written.body,
+        model=written.model,
+        input_tokens=written.input_tokens,
+        output_tokens=written.output_tokens,
+        calls=written.calls,
     )
 
 

@@ -12,7 +12,6 @@ from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 
 from .compaction_request import REQUEST, Memory, fault_of
 from .config.triggers import Command
-from .confirm import check_askable
 from .conversation.message_marks import MARK, first_inputs, marks
 from .conversation.tokens import total
 from .conversation.transcript import Transcript, message_id
@@ -21,11 +20,10 @@ from .errors import EmbeddingError, MessageRefusedError
 from .events import PreCompactEvent, TriggerSource, emit, log
 from .gate.invariants import Finding
 from .runtime.ephemeral_removal import expire
-from .runtime.failure_description import failure
-from .runtime.finish_attempt import finish_attempt
+from .runtime.finish_attempt import failure, finish_attempt
 from .runtime.ledger_io import REFUSAL, abandon, note, store
 from .runtime.node_context import NodeContext, Update
-from .runtime.trigger_check import check
+from .runtime.trigger_check import check, check_askable
 from .runtime.undo import is_undo, taken_back, unheard
 from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, merge, replace
 from .summarize import is_paid
@@ -74,10 +72,16 @@ def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Up
         return _update(context, {**common, "trigger": "precheck", **wish, "step": step, "route": route})
     if request is not None:
         return _update(context, {**common, **_manual(context, request), "route": route})
-    gone = yield from expire(context)
+    gone = (yield from expire(context)) if _may_expire(context) else {}
     common |= gone.pop("compaction", {})
     decided = yield from _checked(context.after(common, gone["messages"].value if gone else None))
     return {**_update(context, {**common, **decided}), **gone}
+
+
+def _may_expire(context: NodeContext) -> bool:
+    """Whether ephemeral messages may leave: some tool or setting names them, and no undone compaction is held."""
+    named = context.dependencies.ephemeral or context.settings.ephemeral_keep is not None
+    return bool(named) and not context.compaction.get("held")
 
 
 def _checked(context: NodeContext) -> Effects[dict[str, Any]]:

@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal, overload
 
 from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk
 from langgraph.runtime import Runtime
-
-from langgraph_compaction.checkpoint import CompactionRecords, Database
 
 from ..config.presets import Preset
 from ..config.settings import CompactionSettings, effective
@@ -18,7 +15,7 @@ from ..conversation.transcript import Transcript
 from ..effects import Effects, arun, blocking, run
 from ..errors import InvalidMessagesError, SettingsError
 from ..events import saved_ratio
-from ..runtime.dependencies import Dependencies, counter_of
+from ..runtime.dependencies import NO_RECORDS, Dependencies, counter_of
 from ..runtime.node_context import NodeContext
 from ..selection.strategies.registry import Strategy, with_own
 from ..state import CompactionState, with_ids
@@ -146,7 +143,7 @@ def _compact(
     dependencies = Dependencies(
         settings=_chosen(settings or CompactionSettings(), preset, max_tokens),
         summarizer=summarizer_of(summarizer),
-        records=_unused_records(),
+        records=NO_RECORDS,
         strategies=with_own(strategies),
         counter=counter_of(token_counter),
         fills_window=True,
@@ -174,12 +171,6 @@ def _state(messages: list[AnyMessage]) -> CompactionState:
         "memory": {},
         "compaction_request": None,
     }
-
-
-@cache
-def _unused_records() -> CompactionRecords:
-    """Records in memory: the nodes need some, and write nothing to them for a list without a thread."""
-    return CompactionRecords(Database.open("memory"))
 
 
 def _chosen(settings: CompactionSettings, preset: Preset | None, max_tokens: int) -> CompactionSettings:

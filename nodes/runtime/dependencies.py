@@ -60,6 +60,21 @@ def model_name(model: Model | None) -> str:
     return str(getattr(inner, "model_name", None) or getattr(inner, "model", None) or type(inner).__name__)
 
 
+class NoRecords(CompactionRecords):
+    """The records of a conversation without a thread: they keep nothing and find nothing."""
+
+    def __init__(self) -> None:
+        """Open no database."""
+
+    def _nothing(self, *_: Any, **__: Any) -> None: ...
+
+    begin = note = close = commit = archive = record_summary = abandon_open = _nothing  # type: ignore[assignment] # no count of rows
+    snapshot = find_summary = recall = _nothing
+
+
+NO_RECORDS = NoRecords()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dependencies:
     """Everything the nodes need that is no setting."""
@@ -149,6 +164,8 @@ class Dependencies:
         Raises as `sizes_of` does.
         """
         sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=answer_tokens(model, window))
+        if self.fills_window:  # a list is compacted once, whatever the trigger
+            return sizes
         if sizes.of_limit:
             self._warn_once("of_limit", model, sizes, _OF_LIMIT, sizes.reserve, window, sizes.limit, sizes.trigger)
         if sizes.raised:

@@ -140,15 +140,14 @@ def demand(
     told = {} if last or key_information is None else key_information
     shape = _shape(call.settings, 1, last=last)
     around = Beside(pins=tuple(pins), key_information=told, shape=shape, handles=named)
-    summary = frame(call, around) + _least(call)
-    if call.fills_window and extracted and not last:
-        summary = max(summary, int(sizes.room * DIGEST_SHARE))
+    least = frame(call, around) + _least(call)
+    spacious = call.fills_window and extracted and not last
     return Demand(
         before=before,
         ceiling=ceiling,
         aim=ceiling if call.fills_window else min(sizes.aim, ceiling),
-        summary=summary,
-        least=summary,
+        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else least,
+        least=least,
         messages=max_messages,
         summarize_all=summarize_all,
         must_fit=trigger == "overflow" or (before > sizes.limit and (not answered or trigger in WISHES)),

@@ -16,15 +16,11 @@ from ..selection.ephemeral_items import outdated
 from ..state import replace
 from . import ledger_io
 from .engine import applied_to, judge
-from .failure_description import failure
-from .finish_attempt import finish_attempt
+from .finish_attempt import failure, finish_attempt
 from .node_context import NodeContext, Update
 
 NAME = "ephemeral"
 """Trigger and strategy of these compactions, and the key by which a tool says how many of its results stay."""
-
-OTHER_ATTEMPT = 1
-"""A compaction that takes a level on the same conversation is attempt 0."""
 
 
 def ephemeral_tools(tools: Iterable[Any]) -> dict[str, int]:
@@ -48,11 +44,8 @@ def expire(context: NodeContext) -> Effects[Update]:
 
     It is archived and in the ledger before it leaves, and held to the gate; where that fails, all stays as it is.
     """
-    tools = context.dependencies.ephemeral
-    if (not tools and context.settings.ephemeral_keep is None) or context.compaction.get("held"):
-        return {}
     selector, before = context.call.selector(context.messages), context.messages
-    chosen = outdated(selector, tools)
+    chosen = outdated(selector, context.dependencies.ephemeral)
     if not chosen.drop and not chosen.clip:
         return {}
     applied: dict[str, Any] = {
@@ -62,7 +55,7 @@ def expire(context: NodeContext) -> Effects[Update]:
     }
     after = applied_to(before, drop=applied["drop"], clip=applied["clip"], summary=None)
     size, left = context.meter.request(before), context.meter.request(after)
-    key = context.key(context.base_fingerprint(), 0, OTHER_ATTEMPT)
+    key = context.key(context.base_fingerprint(), 0, ledger_io.EPHEMERAL)
     finding = judge(context.call, before, after, ceiling=size - 1, floor=0)
     if finding is None:
         leaving = [before[index] for index in sorted({*chosen.drop, *chosen.clip})]

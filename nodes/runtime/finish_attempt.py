@@ -1,10 +1,75 @@
-"""The end of an attempt: one event, and the same figures for the state."""
+"""How an attempt ends: from an exception or a finding to its verdict, ledger row, event and `compaction["last"]`."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from ..events import CompactionEvent, cost_of, emit
+from langgraph_compaction.checkpoint import Outcome
+
+from ..conversation.redaction import masked
+from ..events import CompactionEvent, cost_of, emit, log
+from ..gate.invariants import Finding
+from ..providers.overflow import classify
 from ..state import Draft
-from .node_context import NodeContext
+from .node_context import NodeContext, Update
+
+
+def failure(error: Exception, reason: str) -> Finding:
+    """The verdict of an attempt that this error ended; keys that the error quotes are masked."""
+    kind = classify(error)
+    verdict = "failed_transient" if kind == "transient" else "failed_permanent"
+    return Finding(verdict, f"{reason}:{type(error).__name__}", masked(str(error)), kind)
+
+
+def failed(draft: Draft, finding: Finding) -> Update:
+    """Hand a draft to `rollback`, with the finding that ends its attempt."""
+    found = [finding.verdict, finding.reason, finding.detail, finding.kind]
+    return {"compaction": {"step": "rollback", "draft": {**draft, "failure": found}}}
+
+
+def outcome_of(
+    context: NodeContext,
+    draft: Draft,
+    verdict: str,
+    *,
+    reason: str = "",
+    detail: str = "",
+    tokens_after: int | None = None,
+) -> Outcome:
+    """The closing fields of the ledger row of a draft's attempt."""
+    counts: Mapping[str, Any] = draft.get("counts") or {}
+    summary = draft.get("summary")
+    return Outcome(
+        verdict=verdict,
+        now=context.now(),
+        reason=reason,
+        detail=_told_text(context, detail) or "",
+        strategy=draft["strategy"],
+        tokens_after=tokens_after,
+        blocks_kept=counts.get("blocks_kept"),
+        blocks_dropped=counts.get("blocks_dropped"),
+        calls_clipped=counts.get("calls_clipped"),
+        results_clipped=counts.get("results_clipped"),
+        floor=draft.get("floor"),
+        seen=draft.get("seen"),
+        summary=_told_text(context, summary.text) if summary is not None else None,
+        model=draft.get("model"),
+        summary_input_tokens=draft.get("input_tokens"),
+        summary_output_tokens=draft.get("output_tokens"),
+        summary_calls=draft.get("calls"),
+        duration_s=max(0.0, context.now() - draft.get("opened_at", context.now())),
+    )
+
+
+def _told_text(context: NodeContext, text: str | None) -> str | None:
+    """The text, redacted, for ledger and log; a notice in its place where the redaction hook fails."""
+    redaction = context.dependencies.redaction
+    if redaction is None or not text:
+        return text
+    try:
+        return redaction.hook(text)
+    except Exception:  # noqa: BLE001 - the hook is the application's; a text that it did not pass stays secret
+        log.error("The redaction hook failed; the text is left out")  # a traceback might quote it
+        return "[left out: the redaction hook failed]"
 
 
 def finish_attempt(

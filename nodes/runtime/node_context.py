@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -10,6 +10,7 @@ from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import StreamWriter
 
+from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint,
@@ -22,9 +23,8 @@ from ..conversation.request import placeholder_results
 from ..conversation.sizes import Meter, Sizes
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
-from ..effects import Effects, arun, blocking, run
+from ..effects import Effects, arun, blocking, querying, run
 from ..events import CompactionMetaEvent, emit
-from ..gate.invariants import Finding
 from ..selection.selector import Demand
 from ..selection.strategies.registry import check_named
 from ..selection.trigger_evaluation import check_own_triggers
@@ -32,9 +32,10 @@ from ..state import CompactionChannel, CompactionState, Draft, merge, with_ids
 from ..summary.fallback_chain import FallbackChain, Level, strategy
 from ..summary.key_information_sources import check_known
 from ..transitions import check_step
-from .dependencies import Dependencies, Model, model_name, window_of
+from .dependencies import NO_RECORDS, Dependencies, Model, model_name, window_of
 from .engine import Call, demand
 
+T = TypeVar("T")
 Update = dict[str, Any]
 
 TRIED_CHARACTERS = 16
@@ -117,8 +118,10 @@ class NodeContext:
         """The builder's settings with this run's overrides; any other context is a parent graph's own."""
         if self._origin is not None:
             return self._origin.settings
-        context = self.runtime.context
-        found = effective(self.dependencies.settings, context if isinstance(context, CompactionOverrides) else None)
+        overrides = self.runtime.context
+        if not isinstance(overrides, CompactionOverrides):
+            return self.dependencies.settings
+        found = effective(self.dependencies.settings, overrides)
         check_named(found.strategies, self.dependencies.strategies)
         check_own_triggers(found, self.dependencies.triggers)
         check_known(found.key_information, self.dependencies.key_information)
@@ -248,9 +251,20 @@ class NodeContext:
 
     @property
     def thread_id(self) -> str | None:
-        """The thread; without one nothing is written to SQL."""
+        """The thread of this run; `None` where the run names none."""
         thread = self.config.get("configurable", {}).get("thread_id")
         return None if thread is None else str(thread)
+
+    @property
+    def records(self) -> CompactionRecords:
+        """Snapshots, ledger and archive; without a thread those that keep nothing."""
+        return NO_RECORDS if self.thread_id is None else self.dependencies.records
+
+    def query(self, call: Callable[[], T]) -> Effects[T]:
+        """Wait for a call that reads or writes `records`; under `arun` it runs on a thread of their database."""
+        if self.thread_id is None:
+            return call()
+        return (yield from querying(self.records, call))
 
     @property
     def namespace(self) -> str:
@@ -301,12 +315,6 @@ class NodeContext:
         """The key of the open draft's rows."""
         draft = self.draft
         return self.key(draft["base_fingerprint"], draft["level"], draft["attempt"])
-
-
-def failed(draft: Draft, finding: Finding) -> Update:
-    """Hand a draft to `rollback`, with what went wrong."""
-    failure = [finding.verdict, finding.reason, finding.detail, finding.kind]
-    return {"compaction": {"step": "rollback", "draft": {**draft, "failure": failure}}}
 
 
 Body = Callable[[NodeContext], Effects[Update]]

@@ -20,7 +20,7 @@ from ..summary.summarizer_call import Patience, Question, SummaryTimeoutError
 from ..summary.summarizers import SummaryRequest
 from ..summary.summary_message import Chunk, Reply, chunks, extract, old_part
 from .engine import Call
-from .failure_description import failure
+from .finish_attempt import failure
 
 STALLED = "summary_timeout"
 LEAST_PIECE = 500

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
+from ..config.settings import CompactionSettings
 from ..config.triggers import Hook, Unit, share
 from ..effects import Effects
-from ..errors import ContextExhaustedError
+from ..errors import ContextExhaustedError, SettingsError
 from ..events import PreCompactEvent, TriggerSource, emit, log, warning_event
 from ..selection.breaker import BreakerHistory, suspension_reason
 from ..selection.trigger_evaluation import Decision, Reading, TriggerHistory, decide, firing
@@ -17,6 +18,13 @@ ON: Mapping[str, str] = {"compact": "selective_compaction", "confirm": "confirm"
 
 HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_model", "check": "post_model"}
 """The hook at which each check asks the triggers."""
+
+
+UNASKABLE = (
+    "require_confirmation asks by an interrupt, which only a checkpointer can resume: give checkpointer=..., or "
+    "checkpointer=True where LangGraph's server or a parent graph brings one, or say with "
+    "confirmation_unavailable='proceed' or 'refuse' what is done where nobody can be asked"
+)
 
 
 def check(context: NodeContext, size: int, source: TriggerSource, route: Route) -> Effects[dict[str, Any]]:
@@ -117,3 +125,9 @@ def nobody_to_ask(context: NodeContext) -> str:
         "confirmation_unavailable='refuse' compacts nothing unasked: give checkpointer=..., set "
         "confirmation_unavailable='proceed', call CompactionThread.compact(), or send fewer messages"
     )
+
+
+def check_askable(settings: CompactionSettings, *, answerable: bool) -> None:
+    """Raise `SettingsError` where a person is to be asked, nobody could answer, and nothing says what then."""
+    if settings.require_confirmation and settings.confirmation_unavailable is None and not answerable:
+        raise SettingsError(UNASKABLE)

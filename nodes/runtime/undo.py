@@ -19,8 +19,7 @@ from ..events import emit, log, replaced_event
 from ..gate.invariants import Finding
 from ..state import FOCUS_CHARACTERS, STATE_VERSION, replace
 from ..text.quoting import clip
-from .failure_description import failure
-from .finish_attempt import finish_attempt
+from .finish_attempt import failure, finish_attempt
 from .ledger_io import abandon, write_ledger
 from .node_context import NodeContext, Update
 
