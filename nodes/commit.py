@@ -22,14 +22,14 @@ from .state import Draft, EmbeddedState, replace
 from .summary.fallback_chain import verdict_of
 
 GOAL_CHARACTERS = 300
-"""Keeps the channel small in any script; the whole message is in the archive."""
+"""Most characters of the goal in the state. The whole message is in the archive."""
 
 
 def commit(context: NodeContext) -> Effects[Update]:
-    """Apply the draft where the gate lets it pass, else hand it to `rollback` with the gate's finding.
+    """Apply the draft where the gate accepts it, else hand it to `rollback` with the gate's finding.
 
-    Messages that arrived since the snapshot stay behind the draft. What leaves the view is in the archive
-    before the state changes.
+    Messages that arrived since the snapshot follow the compacted ones. What leaves the view is in the archive before
+    the state changes.
     """
     draft = context.draft.copy()
     try:
@@ -62,7 +62,7 @@ def commit(context: NodeContext) -> Effects[Update]:
 
 
 def _tell(context: NodeContext, draft: Draft, size: int, count: int, summary: str | None) -> None:
-    """What became of the conversation; `summary` as the ledger may hold it."""
+    """Emit the events of a commit; `summary` is the redacted text that the ledger holds."""
     if draft.get("summary") is not None:
         counts = counts_of(draft.get("counts"))
         context.tell(meta_event("summary_done", draft["tokens_selected"], size, counts, "success"))
@@ -71,7 +71,7 @@ def _tell(context: NodeContext, draft: Draft, size: int, count: int, summary: st
 
 
 def _stale(context: NodeContext, draft: Draft) -> Effects[Finding | None]:
-    """A finding where a message that the draft names has changed or gone since the snapshot."""
+    """A finding where a message that the draft names was changed or removed since the snapshot."""
     if ledger_io.as_begun(context, draft):
         return None
     original = (yield from ledger_io.snapshot(context, context.draft_key)) or []
@@ -83,7 +83,10 @@ def _stale(context: NodeContext, draft: Draft) -> Effects[Finding | None]:
 
 
 def _overtaken(finding: Finding) -> Finding:
-    """A draft that would have passed another writer by is no failure of its level."""
+    """The verdict `stale` for a draft that the gate refused after another writer changed the conversation.
+
+    That is no failure of the draft's level.
+    """
     return Finding("stale", "messages_changed", f"{finding.reason} {finding.detail}".strip())
 
 
@@ -147,9 +150,9 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
 def _handed_over(
     context: NodeContext, draft: Draft, after: Sequence[AnyMessage], goal: Memory | None
 ) -> Effects[Update]:
-    """End the run with a proved draft as `compaction["handoff"]`; the conversation here stays as it is.
+    """End the run with a proved draft as `compaction["handoff"]`; the conversation of this thread is unchanged.
 
-    `after` is what the new thread begins with: header, summary with pins, and the round that has no answer yet.
+    `after` is the beginning of the new thread: system messages, the summary with pins, and the unanswered round.
     """
     size, kept = context.meter.request(after), {message.id for message in after}
     outcome = outcome_of(context, draft, "declined", reason=NEW_THREAD, tokens_after=size)
@@ -172,7 +175,7 @@ def _handed_over(
 
 
 def _goal(context: NodeContext) -> Memory | None:
-    """The first thing the user asked for, kept from the first commit on."""
+    """The beginning of the user's first input with its handle, stored at the first commit."""
     if context.memory.get("goal"):
         return None
     starts = Transcript(context.messages).round_starts

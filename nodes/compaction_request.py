@@ -1,4 +1,4 @@
-"""What a person asks for by a run's input: the channel `compaction_request`."""
+"""The channel `compaction_request`: a person's request to compact or to undo, given with a run's input."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -9,51 +9,51 @@ from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict  # below Python 3.12 pydantic makes schemas of no other
 
 REQUEST = "compaction_request"
-"""Name of the channel: the same in our graphs, in a parent of theirs, and in LangChain's agent."""
+"""Name of the channel in this package's graphs, in a parent graph, and in LangChain's agent."""
 
 NO_REQUEST = "no_request"
-"""The reason in `compaction["last"]` where a request was none."""
+"""The reason in `compaction["last"]` after an invalid request."""
 
 WISHES = frozenset({"manual", "command"})
-"""Triggers that are a person's wish: nothing is asked or deferred, and the levels run on until one commits."""
+"""Triggers that a person gave: nothing is asked or deferred, and level after level is tried until one commits."""
 
 _NEW_FORM = 'give {"messages": [], "compaction_request": {"focus": "the parcels"}}'
 
 
 class Memory(TypedDict, total=False):
-    """What outlives every compaction; changes only at a commit or by the user."""
+    """The channel `memory`: survives every compaction; changes only at a commit or by the user."""
 
     goal: str
-    """The beginning of the first thing that the user asked for."""
+    """The beginning of the user's first input."""
     goal_handle: str
-    """Its handle: where the archive has the whole of it."""
+    """The handle of the whole first input in the archive."""
     pins: list[str]
     """Ids of messages that are kept verbatim."""
 
 
 @with_config(ConfigDict(use_attribute_docstrings=True))
 class CompactionRequest(TypedDict, total=False):
-    """Compact now, take a compaction back, or release the thread after that. An empty request compacts now."""
+    """Compact now, undo a compaction, or release the thread after an undo. An empty request compacts now."""
 
     focus: str | None
-    """Compact now, and keep this above all."""
+    """Compact now; the summary keeps this above all."""
     full: bool
     """Compact now, and summarize the whole conversation."""
     undo: str | bool
-    """Take back the compaction with this id; "last" for the last one."""
+    """Undo the compaction with this id; "last" is the last one."""
     force: bool
-    """With `undo`: even where the result is over the limit."""
+    """Undo even where the result is over the limit."""
     release: bool
-    """After an undo: compact by itself again."""
+    """End the pause of automatic compactions that follows an undo."""
     memory: Memory
-    """Goal and pins of the thread that this one goes on from; see `handoff`. It asks for nothing by itself."""
+    """Goal and pins from the thread that this one continues; see `handoff`. It does not start a compaction."""
 
 
 KEYS = tuple(CompactionRequest.__annotations__)
 
 
 def fault_of(request: Any, channel: Mapping[str, Any]) -> str:
-    """What is wrong with a run's request, or with one inside the channel `compaction`; empty where nothing is."""
+    """The error text for an invalid request, or for one inside the channel `compaction`; empty for a valid one."""
     if channel.get("request") is not None:
         return f'a request is no part of "compaction": {_NEW_FORM}'
     if request is None:
@@ -74,9 +74,10 @@ def _named(names: Iterable[str]) -> str:
 
 
 class RequestChannel(LastValue[Any]):
-    """Holds a request until the first check that hears it writes `None`.
+    """A channel that holds a request until the check that reads it writes `None`.
 
-    LangGraph's ephemeral channel would lose it where other nodes run before that check, and a run that dies.
+    LangGraph's ephemeral channel would lose the request where other nodes run before that check, and where the run
+    dies.
     """
 
     __slots__ = ()
@@ -88,5 +89,5 @@ class RequestChannel(LastValue[Any]):
         return super().get()
 
     def is_available(self) -> bool:
-        """Say whether there is one."""
+        """Return whether there is a request."""
         return self.value is not None and super().is_available()

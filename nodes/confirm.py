@@ -1,4 +1,4 @@
-"""`confirm`: a person is asked before a compaction, by LangGraph's interrupt."""
+"""`confirm`: ask a person before a compaction, by LangGraph's interrupt."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, cast, get_args
@@ -19,14 +19,14 @@ from .text.quoting import clip
 Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
 
 WAYS: tuple[Way, ...] = get_args(Way)
-"""How a conversation over the limit can go on."""
+"""What a person can choose for a conversation over the limit."""
 
 
 def confirm(context: NodeContext) -> Effects[Update]:
-    """Ask; go on to the compaction, or along the stored route where it is declined.
+    """Ask; go on to the compaction, or along the stored route where the person declines.
 
-    The answer is `True`/"accept", `False`/"decline", or a mapping `{"accept": bool, "focus": text}`; anything else
-    declines. Over the limit it is one of `ways`; anything else is `raise`.
+    The answer is `True` or "accept", `False` or "decline", or a mapping `{"accept": bool, "focus": text}`; anything
+    else declines. Over the limit it is one of `ways`; anything else counts as "raise".
     """
     if context.compaction.get("awaiting_choice"):
         return (yield from _choose(context))
@@ -37,7 +37,7 @@ def confirm(context: NodeContext) -> Effects[Update]:
 
 
 def _choose(context: NodeContext) -> Effects[Update]:
-    """Ask how it goes on; nothing is asked any more where somebody has made room meanwhile."""
+    """Ask how a conversation over the limit goes on, unless messages were deleted meanwhile and it fits."""
     if room_made(context):
         return {"compaction": {"step": context.compaction.get("route", "model")}}
     way, focus = chosen(interrupt(last_question(context)), ways(context))
@@ -54,7 +54,7 @@ def _choose(context: NodeContext) -> Effects[Update]:
 
 
 def _declined(context: NodeContext, changed: dict[str, Any], reason: str = "") -> Effects[Update]:
-    """The stored route: to the model, which raises where the request is over the limit, or to the end."""
+    """Go on along the stored route: to the end, or to the model, which raises where the request is over the limit."""
     yield from note(context, context.compaction.get("trigger", "precheck"), "declined", context.size, reason=reason)
     route, size = context.compaction.get("route", "model"), context.size
     last = finish_attempt(context, "declined", reason=reason, before=size, after=size)
@@ -62,16 +62,16 @@ def _declined(context: NodeContext, changed: dict[str, Any], reason: str = "") -
 
 
 def room_made(context: NodeContext) -> bool:
-    """Whether messages were deleted since the question came up, so that the request fits.
+    """Whether messages were deleted since the question was asked, so that the request fits.
 
-    All of it is counted: the provider's figure for what it was sent does not know of what was deleted since.
+    The whole request is counted: the usage that the provider reported still includes the deleted messages.
     """
     size = context.meter.request(context.messages)
     return size <= context.sizes.limit and size < context.compaction.get("awaiting_choice", 0)
 
 
 def by_hand(context: NodeContext) -> str:
-    """The error of who chose to see to it themselves."""
+    """The text of the error for a person who chose "raise"."""
     return (
         f"the request holds {context.size} tokens and the limit is {context.sizes.limit}; it was not sent and "
         "nothing was compacted, as was chosen. Delete messages with update_state, then go on with invoke(None); or "
@@ -80,12 +80,12 @@ def by_hand(context: NodeContext) -> str:
 
 
 def ways(context: NodeContext) -> tuple[Way, ...]:
-    """What can be chosen here: only an agent's own run ends where another thread takes over."""
+    """The answers offered here. "new_thread" needs a graph whose own run can end, so not inside a parent."""
     return tuple(way for way in WAYS if way != "new_thread" or not context.dependencies.embedded)
 
 
 def question(context: NodeContext) -> dict[str, Any]:
-    """What the person is told: sizes now, what would go, and about how much would be left. Plain JSON."""
+    """The interrupt's value, as JSON: the sizes, the number of messages that would leave, and the size afterwards."""
     return {
         "question": "Compact the conversation?",
         "answers": ["accept", "decline", {"accept": True, "focus": "what to keep above all"}],
@@ -94,7 +94,7 @@ def question(context: NodeContext) -> dict[str, Any]:
 
 
 def last_question(context: NodeContext) -> dict[str, Any]:
-    """What the person is told over the limit. Plain JSON."""
+    """The interrupt's value over the limit, as JSON."""
     return {
         "question": "The conversation is over the limit. How shall it go on?",
         "answers": list(ways(context)),
@@ -128,7 +128,7 @@ def understood(answer: Any) -> tuple[bool, str | None]:
 
 
 def chosen(answer: Any, offered: tuple[Way, ...]) -> tuple[Way, str | None]:
-    """The answer as (way, focus): an acceptance compacts, what was not offered is left to the person's own hands."""
+    """The answer as (way, focus): an acceptance is "compact", an answer that was not offered is "raise"."""
     accepted, focus = understood(answer)
     said = "compact" if accepted else str(answer).strip().lower()
     way: Way = offered[offered.index(said)] if said in offered else "raise"

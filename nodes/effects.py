@@ -1,8 +1,8 @@
-"""One body for sync and async: a step yields what has to be waited for, a driver waits for it.
+"""One function body for sync and async: it yields the calls to wait for, and a driver makes them.
 
-A step is a generator. It yields `Effect` objects (a model's call, a database's transaction), receives their
-results and returns its own. `run` drives it with the sync side of each effect, `arun` with the async side;
-an effect's exception is raised inside the step, which decides what it means.
+The body is a generator. It yields `Effect` objects (a model's call, a database transaction), receives their results,
+and returns its own. `run` makes the synchronous call of each effect, `arun` awaits the asynchronous one. An exception
+of a call is raised inside the body, which handles it.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class Keeper(Protocol):
-    """What is kept in a database."""
+    """Records that are kept in a database."""
 
     database: Database
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Something to wait for, in its two forms."""
+    """A call to wait for, in its synchronous and its asynchronous form."""
 
     call: Callable[[], Any]
     acall: Callable[[], Awaitable[Any]]
@@ -52,7 +52,7 @@ def either(call: Callable[[], T], acall: Callable[[], Awaitable[T]]) -> Effects[
 
 
 def run(step: Effects[T]) -> T:
-    """Drive a step to its result, synchronously. Whatever goes upwards closes the step first."""
+    """Run a body to its result, synchronously. It is closed before any exception leaves this function."""
     with closing(step):
         try:
             effect = next(step)
@@ -68,7 +68,7 @@ def run(step: Effects[T]) -> T:
 
 
 async def arun(step: Effects[T]) -> T:
-    """Drive a step to its result, asynchronously. Whatever goes upwards, cancellation too, closes the step first."""
+    """Run a body to its result, asynchronously. It is closed before an exception or a cancellation goes on."""
     with closing(step):
         try:
             effect = next(step)

@@ -1,4 +1,4 @@
-"""`model`: render the request, call, anchor the size on the real usage, check again after the answer."""
+"""`model`: render the request, call the model, keep the reported usage, and check the size again."""
 
 from typing import Any, cast
 from uuid import uuid4
@@ -27,13 +27,14 @@ from .state import Usage
 
 
 def model(context: NodeContext) -> Effects[Update]:
-    """Call the model. Errors go through, but for the provider's "too long", where `on_overflow` is among the hooks.
+    """Call the model and check the size after its answer.
 
-    That is compacted, once, and retried.
+    Where the provider refuses the request as too long and the hook `on_overflow` is set, the conversation is
+    compacted once and the call is repeated. Other errors of the model are raised as they are.
 
-    Raises `RequestError` for a run's request that was none, `MessageRefusedError` for a refused input under
-    `on_refusal="raise"`, and `ContextExhaustedError` where the request is over the limit or the provider refuses it
-    a second time.
+    Raises `RequestError` for an invalid `compaction_request`, `MessageRefusedError` for a refused input under
+    `on_refusal="raise"`, and `ContextExhaustedError` where the request is over the limit or the provider refuses it a
+    second time.
     """
     last = (context.compaction.get("last") or {}) if context.compaction.get("route") == "end" else {}
     if last.get("verdict") == "refused":
@@ -56,7 +57,7 @@ def model(context: NodeContext) -> Effects[Update]:
 
 
 def rendered_request(context: NodeContext) -> list[AnyMessage]:
-    """What is sent: the system prompt, then the healed conversation."""
+    """The request: the system prompt, then the conversation with every tool call and result paired."""
     sent = render(context.messages, join_user_messages=context.settings.join_user_messages)
     return [context.dependencies.system_prompt, *sent] if context.dependencies.system_prompt else sent
 
@@ -81,7 +82,7 @@ def _hold_limit(context: NodeContext) -> None:
 
 
 def _own(context: NodeContext, answer: Any) -> AIMessage:
-    """The answer as a whole message under an id of its own: a repeated id would replace an older message."""
+    """The answer as a whole message with an unused id: a repeated id would replace an older message."""
     if isinstance(answer, AIMessageChunk):
         answer = message_chunk_to_message(answer)
     known = {message.id for message in context.messages}
@@ -114,7 +115,7 @@ def _answered(context: NodeContext, given: AIMessage) -> Effects[Update]:
 
 
 def _heard(context: NodeContext, answer: AIMessage) -> tuple[AIMessage, str | None]:
-    """The answer without the markers that the settings know, and the first one that it held."""
+    """The answer without the markers of the settings, and the first marker that it held."""
     marked: str | None = None
     for trigger in context.settings.triggers:
         if isinstance(trigger, Marker) and (said := remove_marker(answer, trigger.text)) is not None:
@@ -123,9 +124,9 @@ def _heard(context: NodeContext, answer: AIMessage) -> tuple[AIMessage, str | No
 
 
 def _marker_alone(context: NodeContext, given: AIMessage, compaction: dict[str, Any], marked: str) -> Effects[Update]:
-    """An answer that is nothing but a marker: it is not kept, and the model is asked again after the compaction.
+    """Handle an answer that is only a marker: drop it, compact, and ask the model again.
 
-    The second in a row, and one after which nothing is compacted, is kept as it is and ends the turn.
+    A second one in a row, or one after which nothing is compacted, is kept as the answer and ends the turn.
     """
     free = not context.compaction.get("draft")  # else another run is compacting this thread
     if context.compaction.get("marked_alone"):
@@ -140,7 +141,7 @@ def _marker_alone(context: NodeContext, given: AIMessage, compaction: dict[str, 
 
 
 def _measured(context: NodeContext, answer: AIMessage) -> dict[str, Any]:
-    """The usage anchor, and how the provider counts in comparison with us."""
+    """The reported usage as the anchor of later sizes, and the provider's tokens over our count."""
     reported = answer.usage_metadata
     if not reported or not reported["input_tokens"]:
         return {"usage": None}
@@ -163,9 +164,10 @@ def _measured(context: NodeContext, answer: AIMessage) -> dict[str, Any]:
 
 
 def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
-    """Whether the last compaction helped, by the provider's own count of the first request after it.
+    """Judge the last compaction by the provider's count of the first request after it.
 
-    One that did not makes the next attempt take another level; several in a row start the cool-down.
+    One that did not get below the trigger makes the next attempt take another level; several in a row start the
+    cool-down.
     """
     if not context.compaction.get("unproven"):
         return {}
@@ -185,7 +187,10 @@ def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
 
 
 def _overflow(context: NodeContext, error: Exception) -> Update:
-    """One emergency compaction, then one retry with the user's message verbatim."""
+    """Start one compaction after the provider's refusal; the same request is then sent again, smaller.
+
+    Raises `ContextExhaustedError` where the provider has refused it before.
+    """
     sent, allowed = overflow_sizes(error)
     if context.compaction.get("overflows", 0):
         raise ContextExhaustedError(

@@ -18,16 +18,16 @@ from .state import Draft, replace
 from .summary.fallback_chain import after_failure
 
 NO_FAILURE = frozenset({"recovered", "stale"})
-"""Verdicts that leave level and streak as they are."""
+"""Verdicts that change neither the level nor the number of failures."""
 
 REMEMBERED = 8
 
 
 def rollback(context: NodeContext) -> Effects[Update]:
-    """Close the attempt. Afterwards the conversation is the snapshot, byte for byte, plus what arrived since.
+    """Close the attempt. Afterwards the conversation is the snapshot, byte for byte, and what arrived since.
 
-    A draft without a failure is one that an earlier run left open: it died, and this run recovers. Where the
-    snapshot is needed and cannot be read, the draft stays open, the turn goes on, and the next check tries again.
+    A draft without a failure was left open by a run that died; its verdict is `recovered`. Where the snapshot is
+    needed and cannot be read, the draft stays open, the turn goes on, and the next check tries again.
     """
     draft = context.draft
     found = Finding(*(draft.get("failure") or ["recovered", "interrupted_run"]))
@@ -62,8 +62,8 @@ def rollback(context: NodeContext) -> Effects[Update]:
 def _put_off(context: NodeContext, draft: Draft, found: Finding) -> Effects[Update]:
     """Leave the draft open, marked as unrestored, and go on along the stored route.
 
-    Its own failure stays in it, and counts when it is closed. The row of a run that died stays open with it: what
-    became of it on another branch stands.
+    The failure stays in the draft and counts when it is closed. A dead run's ledger row stays open too, because the
+    attempt may have a verdict on another branch.
     """
     log.error(
         "The snapshot of attempt %s cannot be read (%s); the next check tries again",
@@ -80,9 +80,9 @@ def _put_off(context: NodeContext, draft: Draft, found: Finding) -> Effects[Upda
 
 
 def _restored(context: NodeContext, draft: Draft) -> Effects[list[AnyMessage] | None]:
-    """The snapshot followed by what arrived since, where the conversation is not just that already.
+    """The snapshot and what arrived since; `None` where the conversation is already just that.
 
-    Raises what reading the snapshot raises; the database has asked again by then, where that could help.
+    Raises the error of reading the snapshot, after the database's own retries.
     """
     if ledger_io.as_begun(context, draft):
         return None
@@ -96,7 +96,7 @@ def _restored(context: NodeContext, draft: Draft) -> Effects[list[AnyMessage] | 
 
 
 def _counted(context: NodeContext, draft: Draft, finding: Finding) -> dict[str, Any]:
-    """A failure changes the next attempt, and repeated ones start the cool-down."""
+    """Keys for a failed attempt: the next one takes another level, and repeated failures start the cool-down."""
     streak = context.compaction.get("streak", 0) + 1
     tried = [*(context.compaction.get("tried") or []), context.tried(draft["base_fingerprint"], draft["level"])]
     counted: dict[str, Any] = {
@@ -110,7 +110,7 @@ def _counted(context: NodeContext, draft: Draft, finding: Finding) -> dict[str, 
 
 
 def _decided_anew(context: NodeContext) -> Effects[dict[str, Any]]:
-    """What this turn does, now that the draft of a run that died is gone. Nobody is asked a second time."""
+    """The step of this turn after a dead run's draft is gone. A person who was asked is not asked again."""
     if context.compaction.get("trigger") in WISHES:
         return {"step": "selective_compaction"}
     decided = yield from check(context, context.size, "precheck", "model")
@@ -118,7 +118,7 @@ def _decided_anew(context: NodeContext) -> Effects[dict[str, Any]]:
 
 
 def _next(context: NodeContext, counted: dict[str, Any]) -> str:
-    """The hard zone and a person's wish go on to the next level; else one failed attempt is enough."""
+    """The step after a failure: the next level in the hard zone or for a person's request, else the stored route."""
     route = context.compaction.get("route", "model")
     if urgent(context):
         return "selective_compaction"
@@ -128,7 +128,7 @@ def _next(context: NodeContext, counted: dict[str, Any]) -> str:
 
 
 def _finished(context: NodeContext, draft: Draft, found: Finding, *, restored: bool) -> dict[str, Any]:
-    """Announce the rollback; `restored`: whether the snapshot took the place of the conversation."""
+    """Emit the rollback's events; `restored` says whether the snapshot replaced the conversation."""
     before = draft["tokens_before"]
     context.tell(meta_event("rollback", before, before, counts_of(draft.get("counts")), found.reason))
     return finish_attempt(

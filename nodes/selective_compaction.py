@@ -22,14 +22,14 @@ from .state import Draft
 from .summary.fallback_chain import strategy
 
 RESTARTING = WISHES | {"turns", "marker"}
-"""Triggers after which turns are counted anew, also where there was nothing to compact."""
+"""Triggers after which the count of turns starts again even where nothing could be compacted."""
 
 
 def selective_compaction(context: NodeContext) -> Effects[Update]:
     """Write the snapshot, then a draft; `messages` is not touched.
 
-    Takes the thread's level, or the next one whose strategy was not yet tried on this very conversation. Raises
-    `ContextExhaustedError` where none is left and the request is over the limit.
+    Takes the thread's current level, or the next one whose strategy was not yet tried on these messages. Raises
+    `ContextExhaustedError` where no level is left and the request is over the limit.
     """
     if context.compaction.get("draft") and context.draft.get("unrestored"):
         return {"compaction": {"step": "rollback"}}  # the provider refused what could not be restored before
@@ -60,7 +60,7 @@ def selective_compaction(context: NodeContext) -> Effects[Update]:
 
 
 def _proposal(context: NodeContext, level: int, before: int) -> Effects[Proposal]:
-    """What leaves, with room for the key information; that is collected only where something can leave."""
+    """Choose what leaves, with room for key information, which is collected only where something can leave."""
 
     def demanded(texts: Mapping[str, str]) -> Demand:
         return context.demand(before, context.fallback_chain[level], texts)
@@ -75,16 +75,16 @@ def _proposal(context: NodeContext, level: int, before: int) -> Effects[Proposal
 
 
 def urgent(context: NodeContext) -> bool:
-    """The hard zone: the model is to be called and the request is over the limit, or the provider said overflow.
+    """Whether the turn is in the hard zone: the next request is over the limit, or the provider refused one.
 
-    After the answer nothing is urgent: with the next input the answered round is old, and can be summarized.
+    After the answer nothing is urgent: with the next input the answered round is old and can be summarized.
     """
     called_next = context.compaction.get("route", "model") == "model"
     return (called_next and context.size > context.sizes.limit) or context.compaction.get("trigger") == "overflow"
 
 
 def _nothing_left(context: NodeContext) -> Update:
-    """On along the route, or the error where the request is too large by the anchor and by our own count of it."""
+    """Go on along the route; raise where the request is over the limit by reported usage and by a full count."""
     refused = context.compaction.get("trigger") == "overflow"
     if not urgent(context) or (not refused and context.meter.request(context.messages) <= context.sizes.limit):
         return {"compaction": {"step": context.compaction.get("route", "model"), "draft": None}}
@@ -139,7 +139,7 @@ def _proposed(context: NodeContext, draft: Draft, chosen: Selection, goal: Deman
 
 
 def _noop(context: NodeContext, draft: Draft, reason: str) -> Effects[Update]:
-    """Nothing can be gained now: no transaction, no failure."""
+    """End an attempt that can gain nothing now; it does not count as a failure."""
     before = draft["tokens_before"]
     context.tell(meta_event("selective_done", before, before, Counts(), reason))
     key = context.key(draft["base_fingerprint"], draft["level"], draft["attempt"])
@@ -150,9 +150,10 @@ def _noop(context: NodeContext, draft: Draft, reason: str) -> Effects[Update]:
 
 
 def _counted_anew(context: NodeContext) -> dict[str, Any]:
-    """After a count or a wish that found nothing to compact: it does not fire again at every turn.
+    """Keys that keep a trigger which found nothing to compact from firing again at the next turn.
 
-    Turns are counted from here, as after a commit; of what is counted in the view, the number now is kept.
+    The count of turns starts again, as after a commit. For a count of messages or rounds in view, the present number
+    is stored.
     """
     trigger = context.compaction.get("trigger", "")
     if trigger in RESTARTING:

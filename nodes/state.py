@@ -1,4 +1,4 @@
-"""What a thread carries between steps: the messages, and two small channels of ours."""
+"""The state of a thread: `messages` and two small channels, `compaction` and `memory`."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired, cast, get_args
@@ -21,27 +21,29 @@ from .errors import InvalidMessagesError
 STATE_VERSION = 1
 
 EMBEDDED = "langgraph_compaction_embedded"
-"""Key of a run's configuration by which `as_node` says that it stands around the compaction graph; its value is the
-parent's state, for providers of key information."""
+"""Key in a run's configuration that `as_node` sets: the parent's state, for providers of key information."""
 
 EMBEDDED_IN = "langgraph_compaction_embedded_in"
-"""Key of a run's configuration: the namespace of the node that `as_node` made. What runs deeper down inherits both
-keys, and is told by it."""
+"""Key in a run's configuration that `as_node` sets: the namespace of its node. Graphs deeper down inherit both keys;
+by this one they see that the state is not their parent's."""
 
 FOCUS_CHARACTERS = 500
-"""Most characters of a person's focus: it stands in the channel, which is small."""
+"""Most characters of a person's focus in the state."""
 
 Route = Literal["model", "end"]
-"""Where a turn goes on when its compaction is over: to the model (pre-check) or to its end (post-check)."""
+"""Where a turn goes after a compaction: to the model (checked before the call) or to its end (after the answer)."""
 
 Step = Literal["model", "tools", "confirm", "selective_compaction", "summarize", "commit", "rollback", "end"]
-"""The node that runs next; nodes decide it, routers only read it."""
+"""The node that runs next. Nodes decide it and store it; routers only read it."""
 
 STEPS = frozenset[str](get_args(Step))
 
 
 class Usage(TypedDict):
-    """The last answer's real usage: an anchor for what came before it, until anything there changes."""
+    """The usage that the provider reported for the last answer: the size of the conversation up to it.
+
+    It holds until anything before the answer changes.
+    """
 
     message_id: str
     fingerprint: str
@@ -50,18 +52,18 @@ class Usage(TypedDict):
     model: str
     epoch: int
     fixed: int
-    """Tokens of prompt and tool schemas at that call: another prompt voids the anchor."""
+    """Tokens of system prompt and tool schemas at that call; with other ones the usage no longer holds."""
 
 
 class Draft(TypedDict):
-    """A compaction under way. `messages` is untouched until `commit` has proved it."""
+    """A compaction under way. `messages` is untouched until `commit` has proved the draft."""
 
     snapshot_id: str
     base_fingerprint: str
     level: int
     attempt: int
     count: int
-    """Messages in the snapshot: what stands behind them has arrived since."""
+    """Number of messages in the snapshot; later ones have arrived since."""
     strategy: str
     trigger: str
     drop: list[str]
@@ -69,7 +71,7 @@ class Draft(TypedDict):
     clip: dict[str, AnyMessage]
     """Messages that stay in a shortened form, by id."""
     sections: NotRequired[list[list[str]]]
-    """Ids of the parts of what leaves that are summarized each by itself; none: all of it together."""
+    """Ids of the parts that are summarized separately; empty where all of it is summarized together."""
     summary: AnyMessage | None
     tokens_before: int
     tokens_selected: int
@@ -77,14 +79,14 @@ class Draft(TypedDict):
     opened_at: float
     owner: str
     failure: list[str]
-    """Verdict, reason, detail and kind of what went wrong; empty while nothing has."""
+    """Verdict, reason, detail and kind of the failure; empty without one."""
     floor: NotRequired[int]
     ceiling: NotRequired[int]
-    """Most tokens that the gate lets pass."""
+    """Most tokens of a result that the gate accepts."""
     needed: NotRequired[list[list[str]]]
     """For each required fact, the words that the next request must hold."""
     unrestored: NotRequired[bool]
-    """Whether its rollback could not read the snapshot: the next check tries again, whoever owns the draft."""
+    """Whether the rollback could not read the snapshot. The next check tries again, whoever owns the draft."""
     key_information: NotRequired[dict[str, str]]
     """Key information that the summary's message will carry, by name."""
     counts: NotRequired[dict[str, int]]
@@ -96,7 +98,7 @@ class Draft(TypedDict):
 
 
 class CompactionChannel(TypedDict, total=False):
-    """The small channel that every step may change."""
+    """The channel `compaction`: what the nodes know of a thread; every step may change it."""
 
     v: int
     epoch: int
@@ -108,24 +110,24 @@ class CompactionChannel(TypedDict, total=False):
     draft: Draft | None
     usage: Usage | None
     calibration: dict[str, float]
-    """Per model: the provider's tokens over our estimate, at least 1.0."""
+    """By model name: the provider's tokens over our count, at least 1.0."""
     streak: int
     """Failed attempts in a row."""
     level: int
     """The level that the next attempt takes."""
     tried: list[list[str]]
-    """The last eight `[base digest, strategy]` pairs; a pair is never tried again."""
+    """The last eight pairs `[fingerprint of the messages, strategy]`; a pair is never tried again."""
     cooldown_until: float
     turns: int
     """Inputs so far."""
     turns_at_commit: int
-    """The value of `turns` at the last commit, or when a wish or a count of turns last found nothing to compact."""
+    """The value of `turns` at the last commit, or where a request or a count of turns found nothing to compact."""
     in_vain: dict[str, int] | None
-    """By unit, how many the view held when a count of them last found nothing to compact; until the next commit."""
+    """By unit, the number in view when a count of this unit found nothing to compact; cleared at a commit."""
     summarize_all: bool
     """Whether this compaction summarizes the whole conversation."""
     max_messages: int | None
-    """Most messages in view, where their number fired."""
+    """Most messages in view after this compaction, where a count of messages started it."""
     calls: int
     """Calls of the model so far."""
     recent: list[int]
@@ -141,25 +143,26 @@ class CompactionChannel(TypedDict, total=False):
     warned: bool
     """Whether `warn_ratio` was reached since the last commit."""
     awaiting_choice: int
-    """Tokens of the request, all of it counted, when it was found over the limit and a person was to choose how to
-    go on; 0: there is no such question."""
+    """Tokens of the whole request when it was found over the limit and a person has to choose; 0 without such a
+    question."""
     handoff: dict[str, Any] | None
-    """The input for a thread that a person chose to open instead, `{"messages", "compaction_request"}`; until the
-    next input."""
+    """The input for a new thread that a person chose to open instead of compacting, `{"messages",
+    "compaction_request"}`; cleared at the next input."""
     marked: str | None
-    """The marker that the model wrote, until a check has heard it."""
+    """The marker that the model wrote, until a check reads it."""
     marked_alone: bool
     """Whether the turn's last answer was nothing but a marker, and was not kept."""
     last: dict[str, Any]
     """The last attempt's verdict, reason, strategy and figures."""
     learned: dict[str, int]
-    """Per model: tokens it accepts, as its own refusal told."""
+    """By model name: the tokens that it accepts, read from the provider's refusal."""
     pending: dict[str, Any] | None
-    """In LangChain's agent, what its calls have compacted and its end has still to write."""
+    """In LangChain's agent: a committed compaction that `after_agent` has still to write into `messages`."""
     held: bool
-    """Whether an undone compaction keeps automatic ones off in the soft zone, until `release` or a person's wish."""
+    """Whether automatic compactions are held off in the soft zone after an undo, until `release` or a request to
+    compact."""
     head: str | None
-    """Id of the last committed compaction: where this state's chain of compactions ends."""
+    """Id of the last committed compaction of this state."""
 
 
 def merge(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
@@ -181,9 +184,10 @@ def compaction_count(state: dict[str, Any]) -> int:
 
 
 def replace(messages: Sequence[Any]) -> Overwrite:
-    """The one way to replace the list of messages: checked, silent in streams, order and ids as given.
+    """Return an update that replaces the list of messages as a whole.
 
-    Raises `InvalidMessagesError` for anything that is no message, for a chunk, a missing or a repeated id.
+    It keeps order and ids and is not streamed as new messages. Raises `InvalidMessagesError` for an item that is no
+    message or a chunk, and for a missing or repeated id.
     """
     seen: set[str] = set()
     for position, message in enumerate(messages):
@@ -197,10 +201,10 @@ def replace(messages: Sequence[Any]) -> Overwrite:
 
 
 def with_ids(messages: Sequence[Any]) -> list[AnyMessage]:
-    """Whole messages with an id each of its own; the objects given are left alone.
+    """Return whole messages, each with a unique id; the given objects are not changed.
 
-    What another writer left in a state is mended: dicts and chunks become messages, and a missing id or one
-    that an earlier message has is replaced by a fresh one.
+    Dictionaries and chunks that another writer stored become messages. A missing id, or one that an earlier message
+    has, is replaced by a fresh one.
     """
     taken: set[str] = set()
     found: list[AnyMessage] = []
@@ -222,4 +226,4 @@ class EmbeddedState(CompactionState):
     """State of the compaction graph that runs inside a parent."""
 
     applied: dict[str, Any] | None
-    """What this run changed, for the parent's own list: `{drop, clip, summary}`; `None` while nothing."""
+    """What this run changed, to be applied to the parent's list: `{drop, clip, summary}`; `None` without a change."""

@@ -1,4 +1,4 @@
-"""`summarize`: have the old part summarized; the result waits in the draft for the gate."""
+"""`summarize`: write the summary of what leaves into the draft."""
 
 from dataclasses import replace
 from hashlib import blake2b
@@ -20,7 +20,7 @@ from .summary.fallback_chain import Level
 
 
 def summarize(context: NodeContext) -> Effects[Update]:
-    """Write the summary into the draft, or what went wrong; never raises for a summarizer's failure."""
+    """Write the summary into the draft, or hand the draft to `rollback`; a summarizer's failure never raises."""
     draft = context.draft.copy()
     level = context.fallback_chain[draft["level"]]
     if not level.is_deterministic:
@@ -140,7 +140,7 @@ def _sections(context: NodeContext, draft: Draft) -> tuple[frozenset[int], ...]:
 
 
 def _name(context: NodeContext, draft: Draft) -> str:
-    """The name under which a summary of these messages, asked for in these words, is recorded."""
+    """The name under which the summary is recorded: a hash of messages, strategy and the prompt's settings."""
     old = fingerprint_all([context.messages[index] for index in sorted(_drop(context, draft))])
     chosen, focus = context.settings, context.compaction.get("focus")
     asked = (draft["strategy"], focus, chosen.summary_prompts, chosen.language, chosen.summary_instructions)

@@ -30,11 +30,11 @@ from .summarize import is_paid
 from .text.quoting import clip
 
 FORGOTTEN = {"handoff": None, "awaiting_choice": 0, "marked_alone": False}
-"""What held until this check and does no longer; a check that asks again says so again."""
+"""Keys that hold until the next check. A check that asks the person again sets them again."""
 
 
 def token_check(context: NodeContext) -> Effects[Update]:
-    """Measure the next request and decide where the turn goes. What a person asks for is heard once."""
+    """Measure the next request and choose the next step. A `compaction_request` is read here and cleared."""
     if (step := context.compaction.get("step", "end")) not in STEPS:
         log.warning(
             "The state names the unknown step %r, which update_state has written; the check decides anew", step
@@ -85,7 +85,7 @@ def _may_expire(context: NodeContext) -> bool:
 
 
 def _checked(context: NodeContext) -> Effects[dict[str, Any]]:
-    """First what stood here before, then the whole request; what the first has decided is not asked again."""
+    """Check the sizes of `_before` first, then the whole request; stop at the first trigger that fires."""
     for earlier, source in _before(context):
         decided = yield from check(context, earlier, source, "model")
         if decided.get("trigger"):
@@ -94,7 +94,7 @@ def _checked(context: NodeContext) -> Effects[dict[str, Any]]:
 
 
 def _before(context: NodeContext) -> Iterator[tuple[int, TriggerSource]]:
-    """Tokens without a new input, or up to an answer that its own calls kept from being checked."""
+    """Sizes to check first: the request without the new input; the request up to an answer that called tools."""
     hooks, newest = context.settings.hooks, Transcript(context.messages).pending_user
     if "pre_input" in hooks and newest is not None and newest == len(context.messages) - 1:
         yield context.size - context.meter.scaled(context.counter.message(context.messages[newest])), "input"
@@ -104,7 +104,7 @@ def _before(context: NodeContext) -> Iterator[tuple[int, TriggerSource]]:
 
 
 def _adopted(context: NodeContext, request: dict[str, Any]) -> tuple[NodeContext, dict[str, Any] | None]:
-    """The turn with goal and pins of the thread that it goes on from, and what else is asked for."""
+    """The context with goal and pins from a handed-over thread, and the request without them."""
     if "memory" not in request:
         return context, request
     asked = {name: value for name, value in request.items() if name != "memory"}
@@ -113,7 +113,7 @@ def _adopted(context: NodeContext, request: dict[str, Any]) -> tuple[NodeContext
 
 
 def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) -> Route:
-    """Where the turn goes on: a wish to compact ends it, unless a message came with it or after it (a run died)."""
+    """The route after a compaction: a request to compact ends the turn unless a message waits for its answer."""
     newly = context.compaction.get("step", "end") == "end"
     if wish is not None and wish.get("command"):
         return "model" if context.dependencies.embedded else "end"
@@ -121,7 +121,7 @@ def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) 
 
 
 def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
-    """The update; messages that another writer left without ids of their own get them here."""
+    """The node's update. Messages that another writer stored without ids get ids here."""
     update: Update = {"compaction": compaction, "applied": None}
     if any(given is not kept for given, kept in zip(context.state["messages"], context.messages, strict=True)):
         update["messages"] = replace(context.messages)
@@ -131,7 +131,7 @@ def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
 
 
 def _first_pinned(context: NodeContext) -> Memory | None:
-    """The pins with what the user said first, once; none of it where it takes more than half of the room."""
+    """The pins with the user's first input added, once; without it where it takes more than half of the room."""
     known, later = context.memory.get("pins"), context.compaction.get("turns", 0)
     if (
         not context.settings.key_information_pin_first_input
@@ -157,18 +157,18 @@ def _refuse_bare_embedding(context: NodeContext) -> None:
 
 
 def _turns(context: NodeContext) -> int:
-    """Inputs so far: a check after tools belongs to the input before it."""
+    """Number of inputs so far. A check after tools belongs to the input before it."""
     last = context.messages[-1] if context.messages else None
     return context.compaction.get("turns", 0) + (not isinstance(last, ToolMessage))
 
 
 def _recovery(context: NodeContext, wish: dict[str, Any] | None) -> Effects[Literal["summarize", "rollback"]]:
-    """Where the draft of a run that died goes: on, where its summary is paid for; else it is dropped."""
+    """The next step for the draft of a dead run: on with it where its summary is recorded, else `rollback`."""
     return "summarize" if wish is None and (yield from is_paid(context)) else "rollback"
 
 
 def _someone_else_works(context: NodeContext) -> bool:
-    """Whether the draft's owner may still be at work, so that this input is answered without compacting."""
+    """Whether the draft's owner may still be running; then this input is answered without a compaction."""
     draft, now = context.draft, context.now()
     if draft.get("unrestored"):
         return False
@@ -178,7 +178,7 @@ def _someone_else_works(context: NodeContext) -> bool:
 
 
 def _alive(owner: str) -> bool:
-    """Whether the owner may live: another host cannot be asked, a process of this host can."""
+    """Whether the owner's process may exist. A process on another host cannot be checked and counts as alive."""
     host, _, process = owner.rpartition("/")
     if host != socket.gethostname() or not process.isdigit():
         return True
@@ -194,9 +194,10 @@ def _alive(owner: str) -> bool:
 def _commanded(
     context: NodeContext, view: Transcript, request: dict[str, Any] | None
 ) -> tuple[NodeContext, Transcript, dict[str, Any] | None]:
-    """A command at the very beginning of a person's newest message, as their wish.
+    """Read a command at the beginning of the user's newest message as a request to compact.
 
-    The message stays, marked, so that the model is never sent it; inside a parent, whose model it is, as it was.
+    The message stays and is marked, so that it is never sent to the model. Inside a parent graph, which has the
+    model, it stays unmarked.
     """
     newest = view.pending_user
     if newest is None or newest != len(context.messages) - 1 or request is not None:
@@ -215,7 +216,7 @@ def _commanded(
 
 
 def _after(text: str, command: str) -> str | None:
-    """What follows the command's word; `None` where the text does not begin with it."""
+    """The text behind the command; `None` where the text does not begin with the command."""
     rest = text.removeprefix(command)
     return rest.strip() if rest != text and (not rest or rest[0].isspace()) else None
 
@@ -228,7 +229,7 @@ def _manual(context: NodeContext, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def wished(request: dict[str, Any]) -> dict[str, Any]:
-    """A person's wish as the keys of the channel that a trigger writes."""
+    """A request to compact as the keys that a trigger writes into the `compaction` channel."""
     focus, name = request.get("focus"), "command" if request.get("command") else "manual"
     kept = clip(str(focus), FOCUS_CHARACTERS) if focus else None
     return {
@@ -241,7 +242,7 @@ def wished(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refused(context: NodeContext, view: Transcript) -> tuple[AnyMessage, int] | None:
-    """The newest user message and the least request that holds it, where that is over the limit."""
+    """The newest user message and the tokens of the smallest request with it, where these exceed the limit."""
     if view.pending_user is None:
         return None
     newest = context.messages[view.pending_user]
@@ -250,11 +251,11 @@ def _refused(context: NodeContext, view: Transcript) -> tuple[AnyMessage, int] |
 
 
 def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, least: int) -> Effects[Update]:
-    """Archive the message, leave one line in its place, and end the turn.
+    """Archive the message, put one line in its place, and end the turn.
 
-    Inside a parent under `on_refusal="raise"` raises `MessageRefusedError`: the parent's list stays as it is. So it
-    does everywhere where the archive cannot be written: the message stays (invariant 9), and once the database
-    works the same run can go on, and the next input is answered.
+    Raises `MessageRefusedError` inside a parent with `on_refusal="raise"`; the parent's list is unchanged. Raises it
+    also where the archive cannot be written: the message then stays in the conversation, and the same run can be
+    resumed once the database works.
     """
     if marks(message).get("refused"):
         return _update(context, {**common, "step": "end", "route": "end"})  # even its line is too long for this limit
@@ -289,7 +290,7 @@ def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, l
 
 
 def _tell(context: NodeContext, key: AttemptKey, found: Finding, least: int) -> Effects[dict[str, Any]]:
-    """What became of a message over the limit, in the ledger and as an event."""
+    """Report a refused message in the ledger and as an event; return `compaction["last"]`."""
     yield from note(context, "precheck", found.verdict, least, reason=found.reason, key=key)
     limit = context.sizes.limit
     return finish_attempt(context, found.verdict, reason=found.reason, before=least, after=limit, limit=limit)

@@ -1,7 +1,8 @@
-"""Which step may follow which node: the shape of a turn as one table.
+"""The transition table: which step may follow which node.
 
-A node names the step that runs next. The graph makes its edges of this table, and the wrapper of every node holds the
-node to it, so that a wrong name is an error of the node and not a turn that ends without an answer.
+A node stores the step that runs next. The graph's edges are made from this table, and the wrapper of every node
+checks the stored step against it, so that a misspelt step is an error of the node and not a turn that ends without an
+answer.
 """
 
 from collections.abc import Mapping
@@ -37,11 +38,11 @@ NEXT: Mapping[str, Mapping[Step, str]] = {
         "selective_compaction": "too large",
     },
 }
-"""By node, the steps that it may name, each with the word that its edge carries in a drawing of the graph."""
+"""By node: the steps that may follow, each with the label of its edge in a drawing of the graph."""
 
 
 def check_step(node: str, update: Mapping[str, Any]) -> None:
-    """Raise `StepError` where a node's update names no step, or one that may not follow this node."""
+    """Raise `StepError` where a node's update has no step, or one that may not follow this node."""
     step = (update.get("compaction") or {}).get("step")
     if step not in NEXT[node]:
         named = "no next step" if step is None else f"the next step {step!r}"

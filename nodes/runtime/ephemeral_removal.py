@@ -1,4 +1,4 @@
-"""Before each call older ephemeral messages leave the view: a compaction of its own, without a summary."""
+"""Take older ephemeral messages out of the view before each call: a compaction of its own, without a summary."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +16,7 @@ from ..selection.ephemeral_items import outdated
 from ..state import replace
 from . import ledger_io
 from .engine import applied_to, judge
-from .finish_attempt import failure, finish_attempt
+from .finish_attempt import failure, finish_attempt, outcome_of
 from .node_context import NodeContext, Update
 
 NAME = "ephemeral"
@@ -40,9 +40,10 @@ def ephemeral_tools(tools: Iterable[Any]) -> dict[str, int]:
 
 
 def expire(context: NodeContext) -> Effects[Update]:
-    """What older ephemeral messages leave behind, as an update; empty where none leave.
+    """Return the update by which older ephemeral messages leave the view; empty where none leave.
 
-    It is archived and in the ledger before it leaves, and held to the gate; where that fails, all stays as it is.
+    They are in the archive before they leave, and the gate has to accept the result; where either fails, nothing
+    changes.
     """
     selector, before = context.call.selector(context.messages), context.messages
     chosen = outdated(selector, context.dependencies.ephemeral)
@@ -69,28 +70,21 @@ def expire(context: NodeContext) -> Effects[Update]:
 
 
 def _done(context: NodeContext, after: int, counts: Counts) -> Outcome:
-    return Outcome(
-        verdict="committed",
-        now=context.now(),
-        tokens_after=after,
-        blocks_kept=counts.blocks_kept,
-        blocks_dropped=0,
-        calls_clipped=0,
-        results_clipped=counts.results_clipped,
-        floor=0,
-    )
+    known = {"blocks_kept": counts.blocks_kept, "results_clipped": counts.results_clipped}
+    draft = {"strategy": NAME, "counts": {**known, "blocks_dropped": 0, "calls_clipped": 0}, "floor": 0}
+    return outcome_of(context, draft, "committed", tokens_after=after)
 
 
 def _recorded(
     context: NodeContext, key: AttemptKey, before: int, done: Outcome, leaving: list[AnyMessage]
 ) -> Effects[Finding | None]:
-    """Snapshot, archive and verdict in SQL; a finding where they cannot be written."""
+    """Write snapshot, archive and verdict; return a finding where they cannot be written."""
     try:
         yield from ledger_io.begin(context, key, strategy=NAME, trigger=NAME, tokens_before=before)
         yield from ledger_io.commit(context, key, done, leaving)
     except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
         finding = failure(error, "archive")
-        lost = Outcome(verdict=finding.verdict, now=context.now(), reason=finding.reason)
+        lost = outcome_of(context, {"strategy": NAME}, finding.verdict, reason=finding.reason)
         yield from ledger_io.close(context, key, lost)
         return finding
     return None

@@ -28,7 +28,7 @@ def failed(draft: Draft, finding: Finding) -> Update:
 
 def outcome_of(
     context: NodeContext,
-    draft: Draft,
+    draft: Draft | Mapping[str, Any],
     verdict: str,
     *,
     reason: str = "",
@@ -100,5 +100,9 @@ def finish_attempt(
         **cost_of(draft or {}),
     }
     emit(context.writer, CompactionEvent(**known, blocks_dropped=blocks_dropped, compaction_id=compaction_id))
-    last = {**known, "id": compaction_id, **more}
-    return {name: value for name, value in last.items() if value not in (None, "")}  # the channel is small
+    return last_of(**known, id=compaction_id, **more)
+
+
+def last_of(**fields: Any) -> dict[str, Any]:
+    """Return `compaction["last"]` with these fields; empty ones are left out, because the channel is small."""
+    return {name: value for name, value in fields.items() if value not in (None, "")}

@@ -19,7 +19,7 @@ from ..events import emit, log, replaced_event
 from ..gate.invariants import Finding
 from ..state import FOCUS_CHARACTERS, STATE_VERSION, replace
 from ..text.quoting import clip
-from .finish_attempt import failure, finish_attempt
+from .finish_attempt import failure, finish_attempt, last_of
 from .ledger_io import abandon, write_ledger
 from .node_context import NodeContext, Update
 
@@ -44,7 +44,7 @@ def undone(before: Before) -> dict[str, Any]:
         "unproven": False,
         "held": True,
         "head": before.head,
-        "last": {"verdict": "undone", "id": before.undone[0]},
+        "last": last_of(verdict="undone", id=before.undone[0]),
     }
 
 
@@ -93,7 +93,7 @@ def is_undo(request: Mapping[str, Any]) -> bool:
 def unheard(context: NodeContext, fault: str) -> Update:
     """Drop what is no request, and end the run with the error, which the model's node raises: this update stays."""
     log.warning("%s", fault)
-    last = {"verdict": "noop", "reason": NO_REQUEST, "detail": clip(fault, FOCUS_CHARACTERS)}
+    last = last_of(verdict="noop", reason=NO_REQUEST, detail=clip(fault, FOCUS_CHARACTERS))
     step = "end" if context.dependencies.embedded else "model"
     return {"compaction": {"request": None, "step": step, "route": "end", "last": last}, REQUEST: None}
 
