@@ -1,11 +1,11 @@
-"""What `langgraph.json` names: the graph and the checkpointer of LangGraph's server, on one database.
+"""The graph and the checkpointer for LangGraph's server, which `langgraph.json` names.
 
-`LANGGRAPH_COMPACTION_DATABASE_URL` names it; without it checkpoints, snapshots, ledger and archive live in memory.
-`LANGGRAPH_COMPACTION_CONFIG` names a YAML file of settings, and `LANGGRAPH_COMPACTION_<SETTING>` sets one
+Both use the database of `LANGGRAPH_COMPACTION_DATABASE_URL`; without it everything is kept in memory.
+`LANGGRAPH_COMPACTION_CONFIG` names a YAML file of settings, and `LANGGRAPH_COMPACTION_<SETTING>` sets one setting
 (`load_settings`).
 
-Built once, when the server loads it: a graph made for each request would block the server's event loop and
-lose its snapshots with each one.
+Only the server imports this module. The graph is built once, at that import: a graph built for each request would
+block the server's event loop and lose its snapshots with each request.
 """
 
 import os
@@ -35,14 +35,14 @@ def _built() -> Graph:
 
 
 agent = _built()
-"""An agent with the model that OPENAI_API_KEY opens, else with one that only repeats what it hears."""
+"""The agent: with the model of OPENAI_API_KEY, else with a model that repeats the user's message."""
 
 
 @asynccontextmanager
 async def checkpointer() -> AsyncGenerator[AsyncSQLAlchemySaver]:
-    """The checkpointer of the server, which opens one in each of its event loops.
+    """The checkpointer; the server opens one in each of its event loops.
 
-    All of them share the graph's database, which stays open with the graph.
+    All of them share the graph's database, which stays open.
     """
     saver = AsyncSQLAlchemySaver(_database)
     await saver.setup()

@@ -1,4 +1,4 @@
-"""From what a builder or a middleware is given to the dependencies that the nodes work with."""
+"""Make the dependencies of the nodes from the arguments of a builder or a middleware."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -28,7 +28,7 @@ from langgraph_compaction.nodes.summary.summarizers import summarizer_of
 
 
 class Given(TypedDict, total=False):
-    """The arguments that every way to build shares, in the words of `create_compacting_agent`."""
+    """The arguments that both builders and the middleware share; see `create_compacting_agent`."""
 
     summarizer: Summarizer | Model | str | None
     fallback_summarizers: Sequence[Summarizer | Model]
@@ -50,9 +50,9 @@ def build_dependencies(
     embedded: bool = False,
     **given: Unpack[Given],
 ) -> Dependencies:
-    """The dependencies; raises `SettingsError` for an argument that is not what it should be.
+    """Return the dependencies; raises `SettingsError` for an argument of a wrong type.
 
-    What blocks is due: the caller settles it.
+    Blocking set-up is left pending; the caller runs it with `settle`.
     """
     counter = counter_of(given.get("token_counter"))
     return Dependencies(

@@ -1,4 +1,4 @@
-"""The shape of a turn: nodes and edges, on one screen."""
+"""The builders of the two graphs: the agent, and the compaction alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -36,7 +36,7 @@ from .recall_tool import recall_tool
 from .routing import AGENT_EDGES, COMPACTION_EDGES, TOOLS_EDGES, Edges, after_model, after_tools, by_step
 
 RECURSION_LIMIT = 1_000
-"""Steps of one run; LangGraph's own default would let a loop call the model thousands of times."""
+"""Most steps of one run; LangGraph's default would let a loop call the model thousands of times."""
 
 Checkpointer = BaseCheckpointSaver[Any] | bool | None
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -193,7 +193,7 @@ def _tool_node(tools: Sequence[BaseTool | Callable[..., Any]] | ToolNode, own: S
 
 
 def _source_of(model: Any) -> ModelSource:
-    """The model, or the function that chooses it, which a builder's `model` means."""
+    """The model, or the function that chooses one, from a builder's argument `model`."""
     if isinstance(model, str):
         return named_model(model)
     if not isinstance(model, Runnable) and not callable(model):
@@ -216,10 +216,10 @@ def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:
 
 
 def _checked(dependencies: Dependencies) -> None:
-    """Fail at build time for a window that is unknown or leaves no room; warn where the trigger is not as set.
+    """Raise at build time for an unknown window or one without room; warn where the trigger differs from its setting.
 
-    The second needs a count of prompt and tool schemas. On a running event loop it waits for the first turn, as all
-    that blocks does: a server's graph factories run there.
+    The sizes need a count of system prompt and tool schemas, which may load a tokenizer. On a running event loop,
+    where a server calls graph factories, that waits for the first turn.
     """
     if dependencies.has_known_window:
         window_of(dependencies.settings, dependencies.fixed_model)

@@ -1,4 +1,4 @@
-"""Chat models that are named instead of given: by a string, or by the environment."""
+"""Open chat models by a name, or from the environment's variables."""
 
 import os
 from typing import Any
@@ -15,10 +15,10 @@ ECHO_WINDOW = 4_000
 
 
 def named_model(name: str) -> BaseChatModel:
-    """The chat model that a string such as "openai:gpt-4o" names, as LangChain's `create_agent` reads it.
+    """Open the chat model of a name such as "openai:gpt-4o", as LangChain's `create_agent` does.
 
-    `init_chat_model` opens it. Without the package `langchain`, "openai:..." alone is understood. Raises
-    `SettingsError` for an unknown model or provider and for a package that is not installed.
+    `init_chat_model` opens it. Without the package `langchain` only "openai:..." can be opened. Raises
+    `SettingsError` for an unknown model or provider, and for a provider's package that is not installed.
     """
     try:
         from langchain.chat_models import init_chat_model  # noqa: PLC0415 - of the extra `langchain`

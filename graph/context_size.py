@@ -1,4 +1,4 @@
-"""What LangChain's `trigger` and `keep` mean in settings: ("fraction", 0.8), ("tokens", 4_000), ("messages", 50)."""
+"""Read LangChain's `trigger` and `keep` as settings: ("fraction", 0.8), ("tokens", 4_000), ("messages", 50)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,15 @@ ContextSize = tuple[str, float]
 
 KINDS = ("fraction", "tokens", "messages")
 AIM = 0.625
-"""Share of a trigger that a compaction works towards: the defaults' own, 0.5 of 0.8."""
+"""The aim of a compaction as a share of its trigger: that of the defaults, 0.5 / 0.8."""
 LEAST_AIM = 0.001
 
 
 def sizes_in(given: Any, name: str) -> tuple[ContextSize, ...]:
-    """An argument as its sizes: one, several of which any is enough, or none.
+    """Return the sizes of an argument: one, several of which any is enough, or none.
 
-    Raises `SettingsError` for what is no size, and where all of several have to be reached.
+    Raises `SettingsError` for a value that is no size, and for a mapping of several sizes, all of which must be
+    reached.
     """
     if given is None:
         return ()
@@ -56,9 +57,9 @@ def _checked(given: Any, name: str) -> ContextSize:
 def with_sizes(
     settings: CompactionSettings, trigger: Sequence[ContextSize], keep: Sequence[ContextSize], window: int
 ) -> CompactionSettings:
-    """The settings with these triggers and what is kept, for a model that accepts `window` tokens.
+    """Return the settings with these triggers and this `keep`, for a model that accepts `window` tokens.
 
-    Raises `SettingsError` where the settings themselves say otherwise.
+    Raises `SettingsError` where the settings contradict them.
     """
     changed: dict[str, Any] = {}
     if len(keep) > 1:

@@ -1,4 +1,4 @@
-"""Where a graph keeps snapshots, ledger and archive."""
+"""Choose the database for snapshots, ledger and archive."""
 
 import time
 from typing import Any
@@ -11,11 +11,11 @@ from langgraph_compaction.nodes import SettingsError
 
 
 def records_for(database: str | Engine | Database | None, checkpointer: Any) -> CompactionRecords:
-    """The records of a graph. Nothing is opened yet: tables that are missing are made at the first use.
+    """Return the records of a graph; missing tables are created at the first use.
 
-    Without `database` they go where a saver of this package keeps its checkpoints, else into memory. Raises
-    `SettingsError` where threads would outlive their snapshots, `DatabaseError` for a URL that cannot be used.
-    A database opened here from a URL lives as long as the graph.
+    Without `database` they are in the database of a saver of this package, else in memory. A database that is opened
+    here from a URL lives as long as the graph. Raises `SettingsError` for another package's durable checkpointer
+    without `database`, because threads would outlive their snapshots, and `DatabaseError` for an unusable URL.
     """
     now = time.time
     if database is None and isinstance(own := getattr(checkpointer, "database", None), Database):

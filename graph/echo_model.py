@@ -1,4 +1,4 @@
-"""A scripted chat model for those who have none: it repeats what it is told, and says so."""
+"""A chat model that needs no key: it repeats the user's message, and says so."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ class EchoModel(BaseChatModel):
         return "echo"
 
     def bind_tools(self, tools: Any, **_: Any) -> Runnable[Any, Any]:  # noqa: ARG002 - the base class's signature
-        """Tools are welcome and never called."""
+        """Accept tools; they are never called."""
         return self
 
     def _stream(
@@ -66,7 +66,7 @@ class EchoModel(BaseChatModel):
 
 
 def reply(messages: list[BaseMessage]) -> str:
-    """What the echo says to a request."""
+    """The echo's answer to a request."""
     spoken = [message.text for message in messages if is_real_user(message)]
     newest = spoken[-1] if spoken else ""
     cut = f"{newest[:MOST_REPEATED]} …" if len(newest) > MOST_REPEATED else newest

@@ -1,4 +1,4 @@
-"""`as_node`: the compaction graph, or an agent, as a node of any graph, shrinking its parent for good."""
+"""`as_node`: the compaction graph, or an agent, as a node of any graph, whose messages it shrinks."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -20,13 +20,13 @@ Persist = Literal["parent", "subgraph"]
 
 
 def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> RunnableLambda[Any, Any]:
-    """A node that runs the compaction graph, or a compacting agent, on the parent's messages and shrinks them.
+    """Return a node that runs the compaction graph, or a compacting agent, on the parent's messages and shrinks them.
 
-    The draft is applied to the messages as the parent holds them when the node ends its work, so that a
-    message that came with the answer to a confirmation stays. The node must be the only writer of `messages`
-    in its step. `persist="parent"` (the default) keeps the compaction's memory in the parent's state, which
-    inherits `CompactionState`; `persist="subgraph"` keeps it in the node's own namespace, for a parent that
-    has only `messages` and a checkpointer. An agent's other results go to the parent's channels of their names.
+    The draft is applied to the parent's messages at the end of the node, so that a message that came with the answer
+    to a confirmation stays. The node must be the only writer of `messages` in its step. `persist="parent"` (the
+    default) keeps the channels of the compaction in the parent's state, which inherits `CompactionState`.
+    `persist="subgraph"` keeps them in the node's own namespace, for a parent that has only `messages` and a
+    checkpointer. An agent's other results go to the parent's channels of the same names.
     """
     return _Node(compaction_graph, persist)
 
@@ -89,7 +89,7 @@ def _applied(messages: list[AnyMessage], applied: Mapping[str, Any]) -> list[Any
 
 
 def _merged(messages: list[AnyMessage], result: list[AnyMessage]) -> Overwrite | list[AnyMessage]:
-    """What an agent added; where it took something away, all that is left and what has arrived behind it since."""
+    """The messages that an agent added; where it removed some, the whole new list with what arrived since."""
     before, after = {message.id: message for message in messages}, {message.id: message for message in result}
     last = max((n for n, message in enumerate(messages) if message.id in after), default=-1)
     arrived = messages[last + 1 :]

@@ -1,4 +1,4 @@
-"""From the state that a hook of LangChain's agent is given to a node's context, and back to the hook's update."""
+"""Convert the state of an agent's hook to a node's context, and a node's context to the hook's update."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -19,7 +19,7 @@ from .pending import KEY, in_view, pending
 
 
 def begun(state: Any, runtime: Runtime[Any], dependencies: Dependencies) -> NodeContext:
-    """The turn that the node now running is in."""
+    """The context for the nodes at the beginning of a hook, with pending compactions applied to the messages."""
     config = get_config()
     missing = {key: value for key, value in _of_parent(config).items() if not state.get(key)}
     found = {**state, **missing}
@@ -28,7 +28,7 @@ def begun(state: Any, runtime: Runtime[Any], dependencies: Dependencies) -> Node
 
 
 def _of_parent(config: RunnableConfig) -> dict[str, Any]:
-    """What a parent keeps for an agent that `as_node` runs in it; an agent deeper down has nothing of it."""
+    """The channels that a parent keeps for the agent that `as_node` runs; empty for an agent deeper down."""
     configurable = config.get("configurable", {})
     above, _, _ = str(configurable.get("checkpoint_ns") or "").rpartition("|")
     if configurable.get(EMBEDDED_IN) != above:
@@ -38,7 +38,7 @@ def _of_parent(config: RunnableConfig) -> dict[str, Any]:
 
 
 def changed(context: NodeContext, given: Sequence[Any]) -> Update:
-    """The update of a hook that a turn was driven in: its channels, and the messages where they were replaced.
+    """The update of a hook after its nodes: the changed channels, and the messages where they were replaced.
 
     `given` are the messages of the state.
     """
@@ -51,10 +51,10 @@ def changed(context: NodeContext, given: Sequence[Any]) -> Update:
 
 
 def shown(update: Update) -> Effects[None]:
-    """Tell `stream_mode="messages"` that a replaced list holds nothing new.
+    """Keep `stream_mode="messages"` from streaming the messages of a replaced list again.
 
-    An agent that is a node of another graph returns all of its list, and LangGraph streams what no node was given
-    before. So a run by this node's name is given the list, and returns nothing.
+    An agent that is a node of another graph returns its whole list, and LangGraph streams each message that no node
+    had as input before. So a runnable with this node's name gets the list as input and returns nothing.
     """
     if "messages" not in update:
         return
@@ -71,11 +71,11 @@ def shown(update: Update) -> Effects[None]:
 def changed_beside_answer(
     context: NodeContext, given: Sequence[Any], view: Sequence[Any], beside: Sequence[Any]
 ) -> Update:
-    """The update of a model's call, of which `messages` is no part: its caller writes the answer there.
+    """The update of a model call without `messages`: the agent's model node writes the answer there.
 
-    `view` is what the turn began with, out of the messages of the state, `given`. Where it was replaced, that is
-    pending; only in a state that has messages without ids of their own is all of the list written at once, with the
-    messages of the response, which stand `beside` it.
+    `given` are the messages of the state, `view` those that the nodes began with. A replaced list becomes pending.
+    Only where messages of the state lack unique ids is the list written at once, followed by the messages of the
+    response, `beside`.
     """
     update, left = _heard(context), list(context.state["messages"])
     kept = left[:-1] if answer_of(context, view) else left

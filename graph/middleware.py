@@ -1,7 +1,7 @@
 """`CompactionMiddleware`: the same transaction in LangChain's `create_agent` (extra `langchain`).
 
-It runs the very nodes of the graph, in the order of its edges, inside the agent's model node: there prompt, tools and
-model of this call are known. What is due after the answer is done when the agent ends, so that nobody waits for it.
+It runs the graph's nodes, in the order of its edges, inside the agent's model node, where prompt, tools and model of
+the call are known. A compaction after the answer runs when the agent ends, so that nobody waits for it.
 """
 
 from collections import OrderedDict
@@ -60,18 +60,18 @@ from .model_request import Caller, Request, Response, schemas, with_answer
 from .pending import KEY
 
 USUAL_WINDOW = 128_000
-"""For a look at the sizes before the first call, where no window is known yet."""
+"""The window that sizes are checked against before the first call, where none is known yet."""
 REMEMBERED = 256
-"""Answers whose call is remembered, with its prompt, tools and model, for what is due when the agent ends."""
+"""Number of answers whose prompt, tools and model are remembered for the compaction at the agent's end."""
 
 Trigger = ContextSize | Mapping[str, float] | list[ContextSize | Mapping[str, float]]
 
 
 class CompactingState(AgentState[Any]):
-    """The agent's state with the two small channels of a compaction, which are private to this one agent.
+    """The agent's state with the two small channels of a compaction, which are private to this agent.
 
-    What forwards an agent's state to a sub-agent and back, as deepagents does, leaves private channels out. What a
-    person asks for comes in by a channel of its own, which is empty again before any tool runs.
+    Code that passes an agent's state to a sub-agent and back, as deepagents does, leaves private channels out.
+    `compaction_request` is public and is cleared before any tool runs.
     """
 
     compaction: NotRequired[Annotated[CompactionChannel, PrivateStateAttr, merge]]
@@ -162,7 +162,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             return next(reversed(self._calls.values()), known)
 
     def _dependencies_with(self, checkpointer: Any) -> Dependencies:
-        """What does not change from call to call; the checkpointer's database is shared where it can be."""
+        """The dependencies that are the same for every call, with the checkpointer's database where possible."""
         with self._lock:
             if checkpointer and self._saver is None and self._database is None:
                 self._dependencies = replaced(self._dependencies, records=records_for(None, checkpointer))
@@ -170,7 +170,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             return self._dependencies
 
     def wrap_model_call(self, request: Request, handler: Callable[[Request], Response]) -> ExtendedModelResponse[Any]:
-        """Compact where it is due, call the model with what fits, and measure its answer."""
+        """Check the size, compact where a trigger fires, call the model, and check the size again."""
         return run(self._called(request, Caller(request, handler)))
 
     async def awrap_model_call(
@@ -181,7 +181,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
-        """Compact where a person asked for that alone; the model is not called."""
+        """Handle an input that is only a `compaction_request`; the model is not called."""
         return run(self._wished(state, runtime))
 
     @hook_config(can_jump_to=["end"])
@@ -190,7 +190,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return await arun(self._wished(state, runtime))
 
     def after_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
-        """Write what the calls before have compacted, and compact what the check after the answer found too large."""
+        """Write the compactions of this run into `messages`; compact where the check after the answer asks for it."""
         return run(self._due(state, runtime))
 
     async def aafter_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
@@ -229,7 +229,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return update
 
     def _called_with(self, request: Request) -> Dependencies:
-        """Whom this call works with: its model, prompt and tools, and the settings for its window."""
+        """The dependencies of this call: its model, prompt and tools, and the settings for its window."""
         dependencies, model = self._dependencies_with(_saver()), request.model
         try:
             window = window_of(dependencies.settings, model)
@@ -258,7 +258,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
                 self._calls.popitem(last=False)
 
     def _remembered(self, state: CompactingState) -> Dependencies:
-        """Whom the call worked with that gave the newest answer; after a restart, what is known without one."""
+        """The dependencies of the call that gave the newest answer; after a restart, the defaults."""
         dependencies = self._dependencies_with(_saver())
         known, model = self._calls.get(newest_answer(state["messages"])), dependencies.fixed_model
         return known or replaced(
@@ -285,7 +285,10 @@ class AgentHook:
 
 
 def _hold_alone(state: Mapping[str, Any]) -> None:
-    """Refuse to cut a conversation that deepagents' own summarizer cuts, too, at a place counted in messages."""
+    """Raise `SettingsError` where deepagents' own summarizer works on this thread, too.
+
+    It stores the position of its cut in `messages`, which a compaction would move.
+    """
     if state.get("_summarization_event") is not None:
         raise SettingsError(
             "deepagents' own summarizer has summarized this thread, and beside it CompactionMiddleware would leave "
@@ -296,7 +299,7 @@ def _hold_alone(state: Mapping[str, Any]) -> None:
 
 
 def _unknown(_state: Any, _runtime: Any) -> Model:
-    """The model of an agent that has made no call yet."""
+    """The model before an agent's first call: it raises `UnknownWindowError`."""
     raise UnknownWindowError(
         "the agent's model is known at its first call: give CompactionMiddleware its model=, too"
     )
@@ -308,7 +311,7 @@ def _saver() -> Any:
 
 
 def _response(context: NodeContext, caller: Caller, given: Sequence[Any]) -> Response:
-    """The handler's response with the answer as it is kept; where the model was not to be asked, what happened."""
+    """The handler's response with the stored answer; where the model was not called, a message that says why."""
     if answer := answer_of(context, given):
         return with_answer(caller.response, answer)
     last: Mapping[str, Any] = context.compaction.get("last") or {}

@@ -1,4 +1,4 @@
-"""LangChain's request to a model as our `model` node calls it: what was asked goes out, healed and compacted."""
+"""A model for the node `model` that calls LangChain's handler with the compacted request."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -15,16 +15,16 @@ Response = ModelResponse[Any]
 
 
 class Caller(Runnable[Any, Any]):
-    """The model of a request with all that other middleware does around it; `response` is the last one."""
+    """The model of a request, called through the other middleware's handler; `response` is the newest response."""
 
     def __init__(self, request: Request, handler: Callable[[Request], Any]) -> None:
         self.bound = request.model
-        """Says name, window and output limit, as any binding does."""
+        """The chat model, for its name, window and output limit, as in any binding."""
         self.request, self.handler = request, handler
         self.response = Response(result=[])
 
     def invoke(self, input: Sequence[AnyMessage], config: RunnableConfig | None = None, **_: Any) -> AIMessage:  # noqa: A002, ARG002 - as `Runnable` has it
-        """Call the handler; the answer, which may stand among other messages of the response."""
+        """Call the handler; return the answer, which may be one of several messages of the response."""
         self.response = self.handler(self._sent(input))
         return self._answer()
 
@@ -34,7 +34,7 @@ class Caller(Runnable[Any, Any]):
         return self._answer()
 
     def _answer(self) -> AIMessage:
-        """The answer; without its id where a message of the state has that, in view or not: it would replace it."""
+        """The answer; without its id where a message of the state has the same one, which it would replace."""
         answer = next(message for message in reversed(self.response.result) if isinstance(message, AIMessage))
         taken = any(message.id == answer.id for message in self.request.state["messages"])
         return answer.model_copy(update={"id": None}) if taken else answer
@@ -45,9 +45,9 @@ class Caller(Runnable[Any, Any]):
 
 
 def as_shown(rendered: Sequence[AnyMessage], request: Request) -> list[AnyMessage]:
-    """What is sent, with what other middleware changed for this call alone: edited, left out, put before or behind.
+    """The messages to send, with the changes of other middleware for this call: edited, left out, added.
 
-    What the compaction or the rendering made of a message stands as it is.
+    Messages that the compaction or the rendering changed are sent in that form.
     """
     known = {message.id: message for message in request.state["messages"]}
     shown = {message.id: message for message in request.messages}
@@ -61,19 +61,19 @@ def as_shown(rendered: Sequence[AnyMessage], request: Request) -> list[AnyMessag
 
 
 def _added(messages: Sequence[AnyMessage], known: dict[str | None, AnyMessage]) -> list[AnyMessage]:
-    """Messages of this request alone; results that stand in for malformed calls are ours to render."""
+    """Messages that only this request has, except tool results, which the rendering makes itself."""
     return [message for message in messages if message.id not in known and not isinstance(message, ToolMessage)]
 
 
 def with_answer(response: Response, answer: AIMessage) -> Response:
-    """The response with its answer as it was measured, and with an id for what stands beside it."""
+    """The response with this answer in place of its own, and with an id for every message."""
     old = [message for message in response.result if isinstance(message, AIMessage)][-1]
     result = with_ids([answer if message is old else message for message in response.result])
     return Response(result=list(result), structured_response=response.structured_response)
 
 
 def schemas(request: Request) -> list[dict[str, Any]]:
-    """Tools and structured output as the model is told of them, to be counted."""
+    """The schemas of tools and structured output as they are sent to the model, for counting."""
     return [convert_to_openai_tool(tool) for tool in [*request.tools, *_formats(request.response_format)]]
 
 

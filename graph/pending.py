@@ -14,7 +14,7 @@ KEY = "pending"
 
 
 def pending(given: Sequence[AnyMessage], view: Sequence[AnyMessage]) -> dict[str, Any]:
-    """What makes the view out of the state's messages, which have an id each of their own."""
+    """The changes that turn the state's messages into the view. Every message has a unique id."""
     held, order = {message.id: message for message in given}, [message.id for message in view]
     placed = set(order)
     return {
@@ -26,10 +26,10 @@ def pending(given: Sequence[AnyMessage], view: Sequence[AnyMessage]) -> dict[str
 
 
 def in_view(messages: Sequence[AnyMessage], compaction: Mapping[str, Any]) -> list[AnyMessage]:
-    """The state's messages with what is pending in the channel applied; the same list where nothing is.
+    """The state's messages with the pending changes applied; an equal list where none are pending.
 
-    What arrived since stays where it stands: behind all that was there, or behind its neighbor in the view. What was
-    removed since stays removed. Applying it twice changes nothing.
+    Messages that arrived since keep their place: at the end, or after the same neighbor. Messages that were removed
+    since stay removed. Applying the changes twice has no further effect.
     """
     change = compaction.get(KEY)
     if not change:

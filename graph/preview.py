@@ -16,7 +16,7 @@ from langgraph_compaction.nodes.effects import Effects, blocking
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of
 from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary
-from langgraph_compaction.nodes.runtime.key_information_room import foreseen
+from langgraph_compaction.nodes.runtime.key_information import foreseen
 from langgraph_compaction.nodes.selection.selector import Demand
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN, Strategy
 from langgraph_compaction.nodes.state import with_ids

@@ -13,7 +13,7 @@ from .builder import Graph
 
 @dataclass(frozen=True, kw_only=True)
 class WindowUsage:
-    """Tokens of a thread's next request, and the sizes that bind it."""
+    """Tokens of a thread's next request, beside trigger, limit and window."""
 
     tokens: int
     trigger: int
@@ -22,12 +22,12 @@ class WindowUsage:
 
     @property
     def left(self) -> int:
-        """Tokens up to the limit; 0 where there are none."""
+        """Tokens left up to the limit; 0 over the limit."""
         return max(0, self.limit - self.tokens)
 
 
 def standing(graph: Graph, config: RunnableConfig) -> WindowUsage:
-    """Measure a thread as its next turn would; `TypeError` for a graph of another make."""
+    """Measure a thread as its next turn would; raises `TypeError` for a graph of another package."""
     spec = graph.builder.nodes["token_check"]
     if not isinstance(spec.runnable, CompactionNode):
         raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")

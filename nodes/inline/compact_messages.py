@@ -1,4 +1,4 @@
-"""`compact_messages`: the same engine, once, on a plain list: the sibling of `trim_messages`."""
+"""`compact_messages`: one compaction of a plain list, by the graph's own nodes; compare `trim_messages`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from ..summary.summarizers import summarizer_of
 from .runner import run_nodes
 
 SUMMARY_INPUT = 4_000
-"""Tokens that any summarizer reads at once, however little the list itself may hold."""
+"""The least input limit of a summarizer, in tokens, however small `max_tokens` is."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionResult:
-    """A compacted list and what became of it."""
+    """A compacted list, with its sizes and its verdict."""
 
     new_messages: list[AnyMessage]
     summary: str | None
@@ -79,13 +79,13 @@ def compact_messages(
     strategies: Mapping[str, Strategy] | None = None,
     return_result: bool = False,
 ) -> list[AnyMessage] | CompactionResult:
-    """Compact a list to at most `max_tokens`; a list that fits comes back as it is.
+    """Compact a list to at most `max_tokens`; a list that fits is returned unchanged.
 
-    The messages given are not changed; those without an id get one in the result. System messages count and
-    stay. `strategies` are your own, by the names under which the settings choose them.
+    The given messages are not changed; those without an id get one in the result. System messages count and stay.
+    `strategies` are functions of the application, by the names that the settings use.
 
-    Raises `InvalidMessagesError` for what is no conversation, `SettingsError` where the system messages
-    alone fill `max_tokens`, `ContextExhaustedError` where what must stay does not fit.
+    Raises `InvalidMessagesError` for items that are no messages or repeat an id, `SettingsError` where the system
+    messages alone fill `max_tokens`, and `ContextExhaustedError` where the messages that must stay do not fit.
     """
     result = run(
         _compact(
@@ -174,7 +174,7 @@ def _state(messages: list[AnyMessage]) -> CompactionState:
 
 
 def _chosen(settings: CompactionSettings, preset: Preset | None, max_tokens: int) -> CompactionSettings:
-    """The settings for a list of its own: no answer follows it, so that nothing is kept free."""
+    """The settings for a plain list: no answer follows it, so no room is reserved."""
     changed = {
         "preset": preset,
         "context_window": max_tokens,

@@ -1,4 +1,4 @@
-"""Whom the nodes work with: models, counters, the database. Made once by a builder, never part of a state."""
+"""The dependencies of the nodes: models, counters, the database. A builder makes them once; no state holds them."""
 
 import json
 import os
@@ -40,7 +40,7 @@ _LOADING = Lock()
 
 
 def owner() -> str:
-    """Who holds an open draft: this host and process."""
+    """The owner of an open draft: the name of this host and the number of this process."""
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
@@ -77,14 +77,14 @@ NO_RECORDS = NoRecords()
 
 @dataclass(frozen=True, kw_only=True)
 class Dependencies:
-    """Everything the nodes need that is no setting."""
+    """All objects that the nodes work with; what is plain data is in the settings."""
 
     settings: CompactionSettings
     summarizer: Summarizer
     records: CompactionRecords
     model: ModelSource = None
     tools: Sequence[dict[str, Any]] = ()
-    """Tool schemas as the model is sent them."""
+    """Tool schemas as they are sent to the model."""
     system_prompt: SystemMessage | None = None
     counter: TokenCounter | None = None
     """Counts for every model; `None` chooses the encoding by the model's name."""
@@ -95,9 +95,9 @@ class Dependencies:
     now: Callable[[], float] = time
     """Wall clock in seconds."""
     owner: Callable[[], str] = owner
-    """Who opens a draft; asked each time, because a server may fork after the graph is built."""
+    """Returns the owner of a new draft; called each time, because a server may fork after the graph is built."""
     fallbacks: tuple[Summarizer, ...] = ()
-    """Summarizers that are asked where the first one fails, in order."""
+    """Summarizers to call where the first one fails, in order."""
     redaction: Redaction | None = None
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
     """Selective strategies that the settings may name."""
@@ -109,11 +109,11 @@ class Dependencies:
     """Providers of key information that the settings may name."""
     counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
     warned: set[tuple[str, str, int]] = field(default_factory=set[tuple[str, str, int]])
-    """What was said of a model's sizes already, so that it is said once."""
+    """Warnings about a model's sizes that were logged already, so that each is logged once."""
     due: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
-    """Blocking work to be done before a node runs: making tables, reading a vocabulary, checking sizes."""
+    """Blocking set-up to do before a node runs: creating tables, loading a tokenizer, checking sizes."""
     settling: Any = field(default_factory=Lock)
-    """Held while that work is done."""
+    """The lock that is held during that set-up."""
 
     def __post_init__(self) -> None:
         check_named(self.settings.strategies, self.strategies)
@@ -121,14 +121,14 @@ class Dependencies:
         check_known(self.settings.key_information, self.key_information)
 
     def settle(self) -> None:
-        """Do the blocking work that is due. What fails stays due, so that the next turn fails the same way."""
+        """Do the pending blocking set-up. A part that fails stays pending, so the next turn fails the same way."""
         with self.settling:
             while self.due:
                 self.due[0]()
                 del self.due[0]
 
     def settle_off_loop(self) -> None:
-        """`settle`, unless an event loop runs in this thread: then the first turn does it, on a worker thread."""
+        """Call `settle`, unless an event loop runs in this thread: then the first turn does, on a worker thread."""
         if not on_event_loop():
             self.settle()
 
@@ -139,18 +139,18 @@ class Dependencies:
 
     @property
     def fixed_model(self) -> Model | None:
-        """The model, where it is not chosen at each call."""
+        """The model; `None` where a function chooses it at each call."""
         return self.model if isinstance(self.model, Runnable) else None
 
     @property
     def has_known_window(self) -> bool:
-        """Whether the window is known before a call; a function that chooses the model chooses the window with it."""
+        """Whether the window is known before a call; a function that chooses the model also determines the window."""
         return self.model is None or self.fixed_model is not None or self.settings.context_window is not None
 
     def sizes(self) -> Sizes | None:
-        """The sizes of every call, system messages aside; `None` where the window is known only at each call.
+        """The sizes of every call, without system messages; `None` where the window is known only at each call.
 
-        Raises as `window_of` and `sizes_of` do.
+        Raises what `window_of` and `sizes_of` raise.
         """
         model, settings = self.fixed_model, self.settings
         if not self.has_known_window:
@@ -159,9 +159,9 @@ class Dependencies:
         return self.sizes_for(model, settings, window=window_of(settings, model), fixed=fixed)
 
     def sizes_for(self, model: Model | None, settings: CompactionSettings, *, window: int, fixed: int) -> Sizes:
-        """The sizes of a call of this model; warns once where they are others than the ratios alone would give.
+        """The sizes of a call of this model; warns once where they differ from what the ratios alone would give.
 
-        Raises as `sizes_of` does.
+        Raises what `sizes_of` raises.
         """
         sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=answer_tokens(model, window))
         if self.fills_window:  # a list is compacted once, whatever the trigger
@@ -185,9 +185,9 @@ class Dependencies:
         return self.model(state, runtime)
 
     def counter_for(self, model: Model | None, settings: CompactionSettings | None = None) -> TokenCounter:
-        """The counter for a model, under these settings or the builder's; kept, because it remembers its counts.
+        """The counter for a model under these settings, by default the builder's; one per model, for its cache.
 
-        For a new one, reading its vocabulary is due.
+        For a new one, loading its vocabulary becomes pending set-up.
         """
         if self.counter is not None:
             return self.counter
@@ -199,7 +199,7 @@ class Dependencies:
         return self.counters[key]
 
     def is_anchored(self, settings: CompactionSettings) -> bool:
-        """Whether the provider's own figures stand for what it has been sent."""
+        """Whether the usage that the provider reports takes the place of a count."""
         return self.counter is not None or settings.token_counter == ANCHORED
 
     def overhead(self, counter: TokenCounter) -> int:
@@ -249,18 +249,17 @@ def window_of(settings: CompactionSettings, model: Model | None) -> int:
 
 
 def _told_window(model: Model | None) -> int | None:
-    """What the model's profile says that it accepts."""
+    """The `max_input_tokens` of the model's profile."""
     profile = getattr(core(model), "profile", None) if model is not None else None
     return profile.get("max_input_tokens") if profile else None
 
 
 INPUT_LIMITS: Mapping[str, int] = {"gpt-5": 272_000}
-"""By the beginning of a model's name: the `max_input_tokens` of its profile that is a limit of the input alone.
+"""By the beginning of a model's name: the `max_input_tokens` of its profile that limits the input alone.
 
-A profile has no field that says whether `max_input_tokens` is the whole window (gpt-4o: 128,000, the answer among
-them) or stands beside the answer (gpt-5: 272,000, and 128,000 more for the answer), and its figures do not tell it
-either. So the models are named here. The rule holds only while name and figure both agree: a profile that gives
-another figure, such as the whole window of 400,000, is read as a window.
+A profile does not say whether `max_input_tokens` is the whole window (gpt-4o: 128,000 with the answer) or the input
+alone (gpt-5: 272,000, and 128,000 more for the answer). So these models are named here. The rule holds only where
+name and figure both match: a profile with another figure, such as the whole window of 400,000, is read as a window.
 """
 
 
@@ -279,7 +278,7 @@ def answer_tokens(model: Model | None, window: int) -> int | None:
 
 
 def loaded(counter: TokenCounter) -> None:
-    """Have a counter read what it needs from disk, by its first count."""
+    """Make a counter load its vocabulary from disk, by a first count."""
     with _LOADING:
         counter.text("")
 

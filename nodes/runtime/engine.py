@@ -1,7 +1,6 @@
-"""One compaction: propose -> apply -> prove; what is asked of the summarizer between them is in `summarizing`. Pure.
+"""The pure parts of one compaction: propose what leaves, size the summary, apply the draft, judge the result.
 
-The graph's nodes, the middleware and `compact_messages` all drive these functions; only what stands around
-them differs (snapshots, state, retries over turns).
+The nodes call these functions in every way of running them; the summarizer's calls are in `summarize_chunks.py`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,18 +30,18 @@ from ..summary.summary_message import EARLIER_HANDLES, handles_of, summary_messa
 LEAST_SUMMARY = (12, 40)
 """Tokens of the shortest summary worth planning for: a notice, and a line of facts in a larger room."""
 STEP = (99_999, 99_999)
-"""Calls, and results, of no step is the line longer that tells of it."""
+"""More calls and results than any step has: the sentence about a step is never longer than with these."""
 LEAST_FACTS = 12
 """Tokens under which no fact is worth its place."""
 SMALL_SUMMARY = 1_024
 DECISIVE = 0.8
 BEYOND_AIM = 5
-"""Part of the room that a summary may always want."""
+"""A divisor: a fifth of the room is what a summary may always want."""
 DIGEST_SHARE = 0.5
 """Share of the room that is kept free for an extracted summary that may fill the window: what it extracts is worth
 more than what it displaces (benchmarks/what_survives.py)."""
 ANY_ID = "a0" * 8
-"""Stands for an id that is not known yet: no other has more tokens."""
+"""Stands for an id that is not known yet; no other id has more tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +56,12 @@ class Call:
     redaction: Redaction | None = None
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
     names_handles: bool = False
-    """Whether a summary says how what it stands for is recalled: where somebody can, from an archive."""
+    """Whether a summary names the handles by which its messages can be recalled from the archive."""
     fills_window: bool = False
     """Whether the result may fill the window: no answer and no further input follow it."""
 
     def redacted(self, message: AnyMessage) -> AnyMessage:
-        """A message as summarizer, facts and ledger may know it."""
+        """The message, redacted for summarizer, facts and ledger."""
         return self.redaction.message(message) if self.redaction else message
 
     def pinned_texts(self, messages: Sequence[AnyMessage]) -> tuple[str, ...]:
@@ -70,13 +69,13 @@ class Call:
         return pinned_texts(messages, self.meter.unscaled(self.sizes.room // 2), self.meter.counter)
 
     def selector(self, messages: Sequence[AnyMessage]) -> Selector:
-        """The policies' view of a conversation."""
+        """The view of a conversation that strategies work on."""
         return Selector(Transcript(messages), self.settings, self.meter, self.pins)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
-    """What stands beside a summary's text in its message, whatever the summarizer writes."""
+    """The parts of a summary's message that do not come from the summarizer."""
 
     pins: tuple[str, ...] = ()
     facts: Facts = NO_FACTS
@@ -85,12 +84,12 @@ class Beside:
     shape: Shape = USUAL
     """The form of the message."""
     handles: tuple[str, ...] | None = None
-    """Earlier compactions that the message names for `recall`, beside its own; `None` names none at all."""
+    """Ids of earlier compactions that the message names for `recall`, after its own; `None` names no compaction."""
     step: tuple[int, int] | None = None
-    """Calls, and those with a result, of a step that leaves before the model could go on from it."""
+    """Number of calls, and of calls with a result, of a step that leaves before the model has answered to it."""
 
     def message(self, body: str, compaction_id: str, record: Mapping[str, Any] | None = None) -> HumanMessage:
-        """The message that carries a summary, with this beside it."""
+        """The message with this summary and these parts."""
         return summary_message(
             body,
             compaction_id,
@@ -108,7 +107,7 @@ NOTHING = Beside()
 
 
 TOKEN_TRIGGERS = frozenset({"input", "precheck", "check"})
-"""Triggers below whose threshold a result must come; the limit is the ceiling of all others."""
+"""Triggers that count tokens: a result must get below their threshold. For all others the ceiling is the limit."""
 
 
 def demand(
@@ -124,12 +123,13 @@ def demand(
     answered: bool = False,
     extracted: bool = False,
 ) -> Demand:
-    """What a result must reach: below the trigger, or the limit for other triggers and the last level.
+    """Return what a result must reach: below the trigger, or the limit for other triggers and the last level.
 
     `pins` and `key_information` are the texts that a summary has to carry; `max_messages` and `summarize_all` come
-    from the trigger. After the provider's own refusal our count is known to be too low, so a decisive step down is
-    asked for. Where the turn is `answered`, no request has to fit: with the next input the answered round is old.
-    `extracted`: the summary is extracted without a model; where it may fill the window, half of the room is for it.
+    from the trigger. After the provider's refusal our count is known to be too low, so the result must be a fifth
+    smaller. Where the turn is `answered`, no request has to fit: with the next input the answered round is old.
+    `extracted` says that the summary is made without a model; where it may fill the window, half of the room is kept
+    for it.
     """
     sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
@@ -156,7 +156,7 @@ def demand(
 
 
 def _shape(settings: CompactionSettings, rounds: int, *, last: bool) -> Shape:
-    """The form that the settings want, with so many whole rounds behind it; on the last level the shortest."""
+    """The form of the summary's message, with `rounds` whole rounds after it; the shortest on the last level."""
     return Shape("record" if last else settings.summary_form, settings.language, rounds)
 
 
@@ -166,16 +166,15 @@ def _least(call: Call) -> int:
 
 
 def frame(call: Call, beside: Beside) -> int:
-    """Tokens of a summary's message without the summary, and where it is put in: white space alone counts less."""
+    """Tokens of a summary's message without the summary. A dot stands in for it, because white space counts less."""
     return call.meter.scaled(call.meter.counter.message(beside.message(".", ANY_ID)))
 
 
 def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Demand) -> Selection | Finding:
-    """Choose what leaves and what is clipped; a `Finding` where no choice fits or nothing can leave.
+    """Choose what leaves and what is shortened; a `Finding` where no choice fits or nothing can leave.
 
-    Where what must stay reaches the trigger by itself, the limit is the ceiling: a full summary at the limit
-    is worth more than the last level's notice. Where even that does not fit and the request must, the model's own
-    last step leaves too.
+    Where no choice gets below the trigger, the limit is the ceiling: a full summary at the limit is better than the
+    last level's notice. Where even that does not fit and the request must, the model's own last step leaves too.
     """
     selector = call.selector(messages)
     if level.hides:
@@ -200,7 +199,7 @@ def _widened(call: Call, goal: Demand) -> Demand:
 
 
 def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand) -> bool:
-    """Whether a summary is due: something left, and it is always wanted, owed, or the aim was missed."""
+    """Whether to write a summary: the settings always want one, the choice needs one, or the aim is missed."""
     if not chosen.drop or chosen.summarize is False:
         return bool(chosen.drop) and chosen.owes_summary
     wanted = settings.summary_mode != "if_needed" or bool(chosen.summarize) or chosen.owes_summary
@@ -217,9 +216,11 @@ def beside(
     ceiling: int,
     key_information: Mapping[str, str] | None = None,
 ) -> Beside:
-    """Pins that leave with their messages, and facts within `facts_share` of the room, or half of what is left.
+    """Return the parts of the summary's message that the summarizer does not write: pins, facts, key information.
 
-    `tokens` is what the request holds without a summary. A digest has its facts in its own text.
+    Pinned texts are those of the leaving messages. Facts take at most `facts_share` of the room, and half of what is
+    left under the ceiling; a digest has its facts in its own text. `tokens` is the size of the request without a
+    summary.
     """
     leaving = [messages[index] for index in sorted(drop)]
     gone = set(call.pinned_texts(leaving))
@@ -249,11 +250,11 @@ def beside(
 def summary_budget(
     call: Call, level: Level, goal: Demand, *, tokens: int, ceiling: int, extra: Beside = NOTHING
 ) -> int:
-    """Most tokens of the summary's text, in the counter's tokens, beside `tokens` of a request under `ceiling`.
+    """Most tokens of the summary's text, in the counter's tokens, where the request without it has `tokens`.
 
-    It ends at the aim; where what stays leaves less than a fifth of the room for it there, it may pass the aim by
-    half of what is left under the ceiling, up to that fifth. It never passes its cap (`summary_max_tokens`). What
-    stands beside the text in its message is counted with the request.
+    The result should end at the aim. Where that leaves less than a fifth of the room for the summary, it may pass the
+    aim by half of the space under the ceiling, up to that fifth. It never exceeds `summary_max_tokens`. The other
+    parts of the message (`extra`) are counted with the request.
     """
     taken, cap = tokens + frame(call, extra), call.settings.summary_max_tokens or _usual(call, level)
     space = ceiling - taken

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from langgraph_compaction.checkpoint import Outcome
+from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 
 from ..conversation.redaction import masked
 from ..events import CompactionEvent, cost_of, emit, log

@@ -1,4 +1,4 @@
-"""Key information beside a summary: the room that it gets, and the providers that tell it."""
+"""Key information in a summary's message: how much room it gets, and how it is collected from its providers."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -30,12 +30,12 @@ Texts = Mapping[str, str]
 
 
 Demanded = Callable[[Texts], Demand]
-"""What a compaction has to reach that carries these texts."""
+"""Returns the demand on a compaction whose summary carries these texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What leaves, the demand that it meets, and the key information that will stand beside the summary."""
+    """What leaves, the demand that it meets, and the key information for the summary's message."""
 
     chosen: Selection | Finding
     goal: Demand
@@ -43,13 +43,13 @@ class Proposal:
 
 
 def bare(call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded) -> Proposal:
-    """The choice as it is without key information."""
+    """The choice without key information."""
     goal = demanded({})
     return Proposal(chosen=propose(call, messages, level, goal), goal=goal, key_information={})
 
 
 def wants_key_information(settings: CompactionSettings, level: Level, first: Proposal) -> bool:
-    """Whether key information will stand beside a summary of what this choice drops."""
+    """Whether a summary of what this choice drops will carry key information."""
     if isinstance(first.chosen, Finding) or level.hides or not settings.key_information:
         return False
     return needs_summary(settings, first.chosen, first.goal)
@@ -83,7 +83,7 @@ def _budget(call: Call, goal: Demand, left: int) -> int:
 
 
 def foreseen(call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded) -> Proposal:
-    """What a compaction would choose, as far as the messages themselves tell the key information: goal and pins."""
+    """What a compaction would choose, with the key information that is in the messages: goal and pins."""
     first = bare(call, messages, level, demanded)
     if not wants_key_information(call.settings, level, first):
         return first
@@ -93,7 +93,7 @@ def foreseen(call: Call, messages: Sequence[AnyMessage], level: Level, demanded:
 
 
 def key_information(context: NodeContext) -> Effects[dict[str, str]]:
-    """What the providers tell for the next summary: texts by name, in their order, however long."""
+    """Collect the providers' texts for the next summary: by name, in their order, of any length."""
     names = ordered(context.settings.key_information)
     if not names:
         return {}
@@ -139,7 +139,7 @@ def _goal(context: NodeContext) -> Effects[str]:
 
 
 def _collected(context: NodeContext, provider: KeyInformation, given: KeyContext) -> Effects[str]:
-    """What one provider tells, as a summarizer may know it; empty where it fails or stalls."""
+    """The text of one provider, redacted; empty where the provider fails or exceeds its time."""
     seconds = context.settings.key_information_timeout_s
 
     def call() -> Any:

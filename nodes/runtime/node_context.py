@@ -1,4 +1,4 @@
-"""What a node sees: the state, the sizes of this call, where the turn stands in SQL, and who to ask."""
+"""The context of a node: state, sizes of this call, keys of its rows in SQL, and dependencies."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -42,13 +42,13 @@ TRIED_CHARACTERS = 16
 """Characters of a conversation's fingerprint that the channel keeps of each attempt: the channel is small."""
 
 NEW_THREAD = "new_thread"
-"""The trigger of an attempt whose result is for another thread."""
+"""The trigger of an attempt whose result is the beginning of a new thread."""
 
 
 class NodeContext:
-    """One execution of one node. Everything here is read; a node answers with an update.
+    """The context of one execution of a node: read-only; the node returns an update.
 
-    What is costly to find is found once: `messages`, `settings` and `model` go on to the contexts made of this one.
+    Costly values are computed once: contexts derived from this one share `messages`, `settings` and `model`.
     """
 
     def __init__(
@@ -70,21 +70,21 @@ class NodeContext:
 
     @cached_property
     def messages(self) -> list[AnyMessage]:
-        """The conversation as the model sees it; `token_check` writes down what had to be mended here."""
+        """The conversation with whole messages and unique ids; `token_check` stores what had to be repaired."""
         return with_ids(self.state["messages"]) if self._messages is None else self._messages
 
     @property
     def compaction(self) -> CompactionChannel:
-        """The small channel; empty on a thread's first turn."""
+        """The channel `compaction`; empty on a thread's first turn."""
         return self.state.get("compaction") or {}
 
     def after(self, changed: dict[str, Any], messages: list[AnyMessage] | None = None) -> "NodeContext":
-        """The context once these keys of the small channel, and these messages, are written."""
+        """The context with these keys of the channel `compaction`, and these messages, changed."""
         compaction = merge(dict(self.compaction), changed)
         return self._with({"compaction": compaction}, self.messages if messages is None else messages)
 
     def with_state(self, **changed: Any) -> "NodeContext":
-        """The context with these channels of the state in another form."""
+        """The context with these channels of the state replaced."""
         return self._with(changed, None if "messages" in changed else self.messages)
 
     def _with(self, changed: dict[str, Any], messages: list[AnyMessage] | None) -> "NodeContext":
@@ -93,29 +93,29 @@ class NodeContext:
 
     @property
     def memory(self) -> Memory:
-        """Goal and pins."""
+        """The channel `memory`: goal and pins."""
         return self.state.get("memory") or {}
 
     @property
     def request(self) -> dict[str, Any] | None:
-        """What a person asks for by this run's input."""
+        """The `compaction_request` of this run's input."""
         return cast("dict[str, Any] | None", self.state.get(REQUEST))
 
     @property
     def draft(self) -> Draft:
-        """The open draft; a node that runs with none open is wired wrongly."""
+        """The open draft; raises `RuntimeError` without one."""
         if (draft := self.compaction.get("draft")) is None:
             raise RuntimeError("no draft is open")
         return draft
 
     @property
     def writer(self) -> StreamWriter:
-        """Where events go."""
+        """The writer of the custom stream, which takes events."""
         return self.runtime.stream_writer
 
     @cached_property
     def settings(self) -> CompactionSettings:
-        """The builder's settings with this run's overrides; any other context is a parent graph's own."""
+        """The builder's settings with this run's overrides; a context of another type is a parent graph's."""
         if self._origin is not None:
             return self._origin.settings
         overrides = self.runtime.context
@@ -141,23 +141,23 @@ class NodeContext:
 
     @property
     def model_name(self) -> str:
-        """Its name."""
+        """The name of the model of this call."""
         return model_name(self.model)
 
     @property
     def must_settle(self) -> bool:
-        """Whether blocking work is due before this node, such as reading the vocabulary of a counter that is new."""
+        """Whether blocking set-up is pending, such as loading the vocabulary of a new counter."""
         self.dependencies.counter_for(self.model, self.settings)
         return bool(self.dependencies.due)
 
     @property
     def counter(self) -> TokenCounter:
-        """Its counter."""
+        """The token counter of the model of this call."""
         return self.dependencies.counter_for(self.model, self.settings)
 
     @cached_property
     def meter(self) -> Meter:
-        """Measures requests in the provider's tokens, as far as real usage has told them."""
+        """Measures requests: our count times the factor learned from reported usage."""
         scale = (self.compaction.get("calibration") or {}).get(self.model_name, 1.0)
         return Meter(self.counter, self.dependencies.overhead(self.counter), scale)
 
@@ -185,7 +185,7 @@ class NodeContext:
         )
 
     def demand(self, before: int, level: Level, key_information: Mapping[str, str] | None = None) -> Demand:
-        """What this compaction has to reach from `before` tokens at this level, beside these texts."""
+        """The demand on this compaction at this level, from `before` tokens and with this key information."""
         return demand(
             self.call,
             trigger=self.compaction.get("trigger", "precheck"),
@@ -200,24 +200,24 @@ class NodeContext:
         )
 
     def _just_said(self) -> list[str]:
-        """The answer of a turn that is over: the caller is about to read it."""
+        """The id of the answer where the turn is over: it stays in view, because the caller is about to read it."""
         last = self.messages[-1] if self.messages else None
         return [str(last.id)] if isinstance(last, AIMessage) and self.compaction.get("route") == "end" else []
 
     @property
     def _can_recall(self) -> bool:
-        """Whether what leaves can be recalled by handles: not without a thread, nor from another thread."""
+        """Whether leaving messages can be recalled by handles: with a thread, and in this one."""
         here = self.thread_id is not None and self.compaction.get("trigger") != NEW_THREAD
         return here and self.settings.recall
 
     @property
     def fallback_chain(self) -> FallbackChain:
-        """The levels that a compaction climbs."""
+        """The levels that compactions take, one after another."""
         return self.dependencies.fallback_chain
 
     @cached_property
     def size(self) -> int:
-        """Tokens of the next request: the last real usage and what came after it, else a count of all."""
+        """Tokens of the next request: the last reported usage and a count of what came after it; else all counted."""
         return self._anchored() or self.meter.request(self.messages)
 
     def _anchored(self) -> int | None:
@@ -234,7 +234,7 @@ class NodeContext:
         return None
 
     def _since(self, index: int) -> int:
-        """Tokens after the anchor, with the stand-ins for results that have not come."""
+        """Tokens of the messages after `index`, with the placeholders for missing tool results."""
         since = self.messages[index:]
         waiting = (stand_in for block in Transcript(since).blocks for stand_in in placeholder_results(since, block))
         return total(self.counter, [*since[1:], *waiting])
@@ -246,7 +246,7 @@ class NodeContext:
 
     @property
     def turns_since_commit(self) -> int:
-        """Inputs since the last compaction, or since a wish or a count of turns found nothing to compact."""
+        """Inputs since the last compaction, or since a request or a count of turns found nothing to compact."""
         return self.compaction.get("turns", 0) - self.compaction.get("turns_at_commit", 0)
 
     @property
@@ -257,7 +257,7 @@ class NodeContext:
 
     @property
     def records(self) -> CompactionRecords:
-        """Snapshots, ledger and archive; without a thread those that keep nothing."""
+        """Snapshots, ledger and archive; without a thread `NO_RECORDS`, which keep nothing."""
         return NO_RECORDS if self.thread_id is None else self.dependencies.records
 
     def query(self, call: Callable[[], T]) -> Effects[T]:
@@ -268,7 +268,7 @@ class NodeContext:
 
     @property
     def namespace(self) -> str:
-        """The graph's place among its parents, without task ids, which change each turn."""
+        """The namespace of the graph in its parents, without task ids, which change each turn."""
         path = str(self.config.get("configurable", {}).get("checkpoint_ns") or "").split("|")[:-1]
         return "|".join(part.split(":")[0] for part in path)
 
@@ -284,7 +284,7 @@ class NodeContext:
         return self.config.get("callbacks")
 
     def tell(self, event: CompactionMetaEvent) -> None:
-        """Write a phase's event, where they are switched on."""
+        """Emit the event of a phase, where `emit_compaction_meta_events` is set."""
         if self.settings.emit_compaction_meta_events:
             emit(self.writer, event)
 
@@ -293,7 +293,7 @@ class NodeContext:
         return self.dependencies.now()
 
     def base_fingerprint(self) -> str:
-        """Digest of the conversation as it stands."""
+        """The fingerprint of the present conversation."""
         return fingerprint_all(cast("list[BaseMessage]", self.messages))
 
     def tried(self, base_fingerprint: str, level: int) -> list[str]:
@@ -318,13 +318,13 @@ class NodeContext:
 
 
 Body = Callable[[NodeContext], Effects[Update]]
-"""A node: it reads a turn and answers with an update."""
+"""The function of a node: it reads a context and returns an update."""
 
 
 def executed(name: str, body: Body, context: NodeContext) -> Effects[Update]:
-    """Run a node: first the blocking work that is due, on a worker thread where an event loop runs.
+    """Run a node after pending blocking set-up, which an event loop hands to a worker thread.
 
-    Raises where the node names a next step that may not follow it.
+    Raises `StepError` where the node stores a step that may not follow it.
     """
     if context.must_settle:
         yield from blocking(context.dependencies.settle)

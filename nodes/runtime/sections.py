@@ -14,18 +14,18 @@ LEAST_SECTION = 40
 """Tokens of a section's summary under which one summary of the whole says more."""
 
 HEADINGS: Mapping[Language, str] = {"en": "[Summary of the history - Chunk {}]", "zh": "[历史摘要 - Chunk {}]"}
-"""What stands over a section, with its number."""
+"""The heading of a section, with its number."""
 
 EXCERPTS: Mapping[Language, str] = {"en": "[Excerpt]", "zh": "[部分摘要]"}
-"""What stands before an excerpt."""
+"""The text before an excerpt."""
 EXCERPT_MESSAGES, EXCERPT_CHARS, EXCERPT_MOST = 3, 200, 500
-"""What an excerpt shows: so many messages, characters of each, and characters in all."""
+"""Size of an excerpt: number of messages, characters of each, and characters in all."""
 
 
 def summarize_by_sections(work: Work) -> Effects[WrittenSummary]:
-    """Summarize the old part: by sections, where it has such, else as a whole.
+    """Summarize what leaves: by sections where the strategy made some, else as a whole.
 
-    Where the summary of a section is empty an excerpt stands in for it; where all are, the attempt has failed.
+    An excerpt takes the place of a section's empty summary; where all summaries are empty, the attempt fails.
     """
     sections, done = _divided(work), list[WrittenSummary]()
     if not sections:
@@ -44,9 +44,9 @@ def summarize_by_sections(work: Work) -> Effects[WrittenSummary]:
 
 
 def _divided(work: Work) -> list[Work]:
-    """The work on each section; none where one summary says it all, as a digest does.
+    """The work on each section; empty where one summary is made of all, as by a digest.
 
-    The section that holds an earlier summary absorbs it, and has two shares of the budget for that.
+    The section with an earlier summary absorbs it, and gets two shares of the budget for that.
     """
     if not work.sections or work.level.is_deterministic:
         return []
@@ -61,14 +61,14 @@ def _divided(work: Work) -> list[Work]:
 
 
 def _excerpted(work: Work, written: WrittenSummary) -> WrittenSummary:
-    """An earlier summary as it is, and the beginnings of the messages, within the budget."""
+    """A summary made of the earlier summary, unchanged, and of the beginnings of the messages, within the budget."""
     counter, part = work.call.meter.counter, _excerpt(work)
     body = "\n".join(text for text in (work.earlier().body, part.text) if text)
     return replace(written, body=counter.head(body, work.budget), finding=None, seen=seen_of([part]))
 
 
 def _excerpt(work: Work) -> Chunk:
-    """The beginnings of the first messages; of the others nothing is shown."""
+    """The beginnings of the first messages of a section."""
     counter, old = work.call.meter.counter, work.old()
     shown = {message_id(message): one_line(message.text, EXCERPT_CHARS) for message in old[:EXCERPT_MESSAGES]}
     text = clip(" ".join([EXCERPTS[work.call.settings.language], *filter(None, shown.values())]), EXCERPT_MOST)

@@ -1,4 +1,4 @@
-"""Have the old part summarized: all of it shown, chunk by chunk, each failure a finding."""
+"""Summarize what leaves, chunk by chunk, so that the summarizer reads all of it; failures become findings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,9 +26,9 @@ STALLED = "summary_timeout"
 LEAST_PIECE = 500
 """Tokens of the smallest piece that is worth a call of its own."""
 MOST = 2
-"""How many times longer than asked for a summary may be that only the next request holds."""
+"""A factor: an intermediate summary may be this many times longer than the budget."""
 PIECES = 4
-"""How many times smaller a piece is than what the summarizer was shown at once before."""
+"""A divisor: a piece is this many times smaller than the chunks of the level before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class WrittenSummary:
     model: str | None = None
     seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
     finding: Finding | None = None
-    """What was wrong with the last reply, where no summary came about."""
+    """What was wrong with the last reply, where there is no summary."""
 
     def booked(self, reply: Reply) -> "WrittenSummary":
         """With this reply's usage added."""
@@ -57,7 +57,7 @@ class WrittenSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """One old part that one level summarizes."""
+    """What one level summarizes: the leaving messages and the limits of the summary."""
 
     call: Call
     level: Level
@@ -66,16 +66,16 @@ class Work:
     budget: int
     """Most tokens of the summary's text."""
     originals: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
-    """By id, what an earlier compaction clipped: the summarizer is shown the whole."""
+    """By id, the originals of messages that an earlier compaction shortened: the summarizer reads the originals."""
     focus: str | None = None
     callbacks: Any = None
     sections: tuple[frozenset[int], ...] = ()
     """Parts of what leaves that are summarized each by itself, in order."""
     clip: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
-    """By id, what stays shortened."""
+    """By id, the shortened form of messages that stay."""
 
     def earlier(self) -> EarlierSummary:
-        """What the earlier summary hands on."""
+        """The text and record of the earlier summary among the leaving messages."""
         return earlier_summary([self.messages[index] for index in sorted(self.drop)])
 
     def old(self) -> list[AnyMessage]:
@@ -85,12 +85,12 @@ class Work:
 
     @cached_property
     def stays(self) -> tuple[AnyMessage, ...]:
-        """What stays in view, as it will stand there, redacted."""
+        """The messages that stay in view, in their new form, redacted."""
         left = (message for index, message in enumerate(self.messages) if index not in self.drop)
         return tuple(self.call.redacted(self.clip.get(message_id(message), message)) for message in left)
 
     def parts(self) -> list[Chunk]:
-        """What the summarizer is shown, call by call."""
+        """The chunks that the summarizer reads, one a call."""
         old, counter = self.old(), self.call.meter.counter
         if self.level.is_deterministic:
             return [Chunk(tuple(old), "")]
@@ -124,7 +124,7 @@ class Work:
         )
 
     def joined(self, texts: Sequence[str]) -> list[Chunk]:
-        """Summaries of the pieces as quoted parts, as few chunks as the input holds."""
+        """The summaries of the pieces as quoted parts, in as few chunks as the input limit allows."""
         counter, groups, size = self.call.meter.counter, list[list[str]](), 0
         for place, text in enumerate(texts, 1):
             part = f'<part number="{place}">\n{escape(text, quote=False)}\n</part>'
@@ -138,10 +138,10 @@ class Work:
 
 
 def summarize(work: Work) -> Effects[WrittenSummary]:
-    """Summarize the old part, chunk by chunk, each chunk updating the summary so far.
+    """Summarize what leaves, chunk by chunk; each chunk updates the summary so far.
 
-    A level in pieces has each piece summarized by itself, and then all together. A reply that is no summary is
-    asked for again with the defect named, `summary_retries` times.
+    A level in pieces summarizes each piece separately, and then the pieces' summaries together. A reply that is no
+    summary is requested again, with the defect named, `summary_retries` times.
     """
     earlier, parts = work.earlier(), work.parts()
     written = WrittenSummary(body=earlier.body, record=earlier.record)
@@ -177,16 +177,16 @@ def limited(work: Work, written: WrittenSummary) -> WrittenSummary:
 
 
 def seen_of(parts: Sequence[Chunk]) -> dict[str, Any]:
-    """What a summarizer saw: ids shown in full, and `[shown, of]` tokens of those that were cut."""
+    """What a summarizer read: ids of whole messages, and by id `[tokens shown, tokens]` of messages that were cut."""
     cut = {key: list(value) for part in parts for key, value in part.cut.items()}
     full = [message_id(m) for part in parts for m in part.messages if message_id(m) not in cut]
     return {"full": full, "cut": cut}
 
 
 def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: int | None) -> Effects[WrittenSummary]:
-    """One request, again where the error passes or the reply is no summary; all calls count.
+    """Make one request; repeat it after a transient error or a reply that is no summary.
 
-    A reply that the next request is to hold has at most `most` tokens; the last one is the gate's to judge.
+    An intermediate summary has at most `most` tokens; the size of the last one is judged by the gate.
     """
     finding: Finding | None = None
     defect: str | None = None
@@ -210,7 +210,7 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
 
 
 def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
-    """The summary in a reply, or what is wrong with it. A digest or a notice is not asked how much it says."""
+    """The summary in a reply, or what is wrong with it. The content of a digest or a notice is not judged."""
     text = extract(reply)
     if isinstance(text, Finding) or work.level.is_deterministic:
         return text

@@ -1,4 +1,4 @@
-"""The one place where a check's figures become a route: used by `token_check` and by `model`."""
+"""Decide the next step from a request's size: used by `token_check` before the call and by `model` after it."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -17,7 +17,7 @@ from .node_context import NodeContext
 ON: Mapping[str, str] = {"compact": "selective_compaction", "confirm": "confirm", "choose": "confirm"}
 
 HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_model", "check": "post_model"}
-"""The hook at which each check asks the triggers."""
+"""The hook that each check evaluates the triggers for."""
 
 
 UNASKABLE = (
@@ -28,11 +28,10 @@ UNASKABLE = (
 
 
 def check(context: NodeContext, size: int, source: TriggerSource, route: Route) -> Effects[dict[str, Any]]:
-    """Ask the triggers about a request of `size` tokens; the keys of the `compaction` channel that follow.
+    """Evaluate the triggers for a request of `size` tokens; return the keys to write into the channel `compaction`.
 
-    `size` may leave out what came last; a request that is to be sent counts as over the limit where all of it is.
-    Raises `ContextExhaustedError` over the limit where nobody can be asked and the settings refuse to compact
-    unasked.
+    `size` may leave out the newest messages; whether a request exceeds the limit is judged by all of it. Raises
+    `ContextExhaustedError` over the limit where nobody can be asked and `on_no_handler="refuse"`.
     """
     marked = context.compaction.get("marked")
     reading = Reading(
@@ -82,9 +81,9 @@ def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str,
 
 
 def _unasked(context: NodeContext, trigger: str, size: int, due: Decision) -> Effects[Decision]:
-    """What is done where a person should be asked and nobody can answer: `proceed` compacts, `refuse` does not.
+    """The decision where a person should be asked and nobody can answer: "proceed" compacts, "refuse" does not.
 
-    Over the limit a refusal is an error: the request cannot be sent as it is.
+    Over the limit "refuse" raises `ContextExhaustedError`, because the request cannot be sent.
     """
     if context.settings.confirmation_unavailable == "proceed":
         return "compact"
@@ -95,7 +94,7 @@ def _unasked(context: NodeContext, trigger: str, size: int, due: Decision) -> Ef
 
 
 def standing(context: NodeContext) -> TriggerHistory:
-    """What the thread's past says."""
+    """The past of the thread, for the decision."""
     return TriggerHistory(
         suspension_reason=suspension_reason(past(context), context.settings),
         declined_at=context.compaction.get("declined_at"),
@@ -105,7 +104,7 @@ def standing(context: NodeContext) -> TriggerHistory:
 
 
 def past(context: NodeContext) -> BreakerHistory:
-    """What the breaker judges."""
+    """The figures that the breaker judges."""
     compaction = context.compaction
     return BreakerHistory(
         now=context.now(),
@@ -128,6 +127,6 @@ def nobody_to_ask(context: NodeContext) -> str:
 
 
 def check_askable(settings: CompactionSettings, *, answerable: bool) -> None:
-    """Raise `SettingsError` where a person is to be asked, nobody could answer, and nothing says what then."""
+    """Raise `SettingsError` where `require_confirmation` has neither a checkpointer nor `on_no_handler`."""
     if settings.require_confirmation and settings.confirmation_unavailable is None and not answerable:
         raise SettingsError(UNASKABLE)

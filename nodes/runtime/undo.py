@@ -1,4 +1,4 @@
-"""Taking compactions back: what the state is then, and a person's wish for it as a run's input."""
+"""Undo compactions: the state afterwards, and an undo that is requested by a run's input."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -24,13 +24,13 @@ from .ledger_io import abandon, write_ledger
 from .node_context import NodeContext, Update
 
 LAST = "last"
-"""The compaction that a wish to undo means where it names none."""
+"""The name for the last compaction in a request to undo."""
 
 _ENDED = {"step": "end", "route": "end"}
 
 
 def undone(before: Before) -> dict[str, Any]:
-    """The keys of the `compaction` channel once compactions are taken back."""
+    """The keys of the channel `compaction` after an undo."""
     return {
         "v": STATE_VERSION,
         **_ENDED,
@@ -49,7 +49,7 @@ def undone(before: Before) -> dict[str, Any]:
 
 
 def over_limit(before: Before, tokens: int, limit: int) -> str:
-    """Why an undo wants to be forced; sizes are tokens of the request."""
+    """The text that says why an undo needs force; sizes are tokens of the request."""
     return (
         f"with compaction {before.undone[0]} undone the request would hold {tokens} tokens and the limit is {limit}: "
         "the next turn would compact again at once"
@@ -66,7 +66,7 @@ def tell_ledger(
     now: float,
     namespace: str = "",
 ) -> None:
-    """Write down that compactions were undone; their own rows stay as they are, because a fork may rest on them."""
+    """Write a ledger row for an undo. The rows of the undone compactions stay, because a fork may rest on them."""
     compaction, messages = state["compaction"], state["messages"]
     key = AttemptKey(thread, namespace, f"undo {compaction.get('head')} {fingerprint_all(messages)}", 0, 0)
     outcome = Outcome(
@@ -86,12 +86,12 @@ def tell_ledger(
 
 
 def is_undo(request: Mapping[str, Any]) -> bool:
-    """Whether a person's wish is to take a compaction back, or to release what was held since."""
+    """Whether the request is to undo a compaction, or to release the thread after an undo."""
     return "undo" in request or "release" in request
 
 
 def unheard(context: NodeContext, fault: str) -> Update:
-    """Drop what is no request, and end the run with the error, which the model's node raises: this update stays."""
+    """Clear an invalid request and end the run; `model` raises the error, so that this update is kept."""
     log.warning("%s", fault)
     last = last_of(verdict="noop", reason=NO_REQUEST, detail=clip(fault, FOCUS_CHARACTERS))
     step = "end" if context.dependencies.embedded else "model"
@@ -99,9 +99,9 @@ def unheard(context: NodeContext, fault: str) -> Update:
 
 
 def taken_back(context: NodeContext, request: Mapping[str, Any]) -> Effects[Update]:
-    """The update by which an undo or a release is done; the turn ends with it and the model is not called.
+    """The update of an undo or a release; the turn ends with it and the model is not called.
 
-    What cannot be undone changes nothing: `compaction["last"]` and an event say why.
+    Where nothing can be undone, the conversation stays, and `compaction["last"]` and an event say why.
     """
     if request.get("release"):
         return {"compaction": {**_ENDED, "held": False}}
@@ -118,7 +118,7 @@ def taken_back(context: NodeContext, request: Mapping[str, Any]) -> Effects[Upda
 
 
 def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
-    """Announce a request that changed nothing; the state keeps the beginning of the reason's detail."""
+    """Report a request that changed nothing; the state keeps the beginning of the detail."""
     size, detail = context.size, clip(found.detail, FOCUS_CHARACTERS)
     return finish_attempt(
         context, found.verdict, reason=found.reason, strategy="undo", before=size, after=size, detail=detail
@@ -126,7 +126,7 @@ def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
 
 
 def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Before | Finding]:
-    """What would stand again, or why nothing is undone."""
+    """The messages and compactions of the undo, or why nothing is undone."""
     if (hindrance := _hindrance(context)) is not None:
         return hindrance
     wanted, thread, head = request["undo"], str(context.thread_id), context.compaction.get("head")
