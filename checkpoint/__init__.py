@@ -1,4 +1,4 @@
-"""Storage in SQL: each message once; checkpoints, snapshots, summaries, ledger and archive that refer to messages."""
+"""Storage in SQL: LangGraph's checkpointer, which stores each message once, and the records of compactions."""
 
 from .db.database import Database
 from .db.row_codec import Keyring

@@ -1,27 +1,36 @@
-"""All that the compaction graph keeps: snapshots, summaries, the ledger and the archive, behind one door."""
+"""Everything that the compaction graph stores: snapshots, paid summaries, the ledger and the archive."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Unpack
 
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
-from .compaction import archive, ledger, snapshots, summary_cache, transcript
-from .compaction.archive_search import Searching
-from .compaction.attempt import AttemptKey, LedgerRow, Outcome, SummaryRecord
+from .checkpoints.write_guards import ErasureGuard, current_run
+from .compaction import archive, ledger, search, snapshots, summary_cache, transcript
+from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
 from .compaction.ledger import Opening
-from .compaction.undo_queries import Undoing
-from .db import leases
-from .db.database import reads, writes
+from .compaction.search import Found
+from .db.database import Database, reads, writes
+from .db.thread_row import Thread, check_lease
+from .errors import UnknownAttemptError
 from .maintenance import retention
+from .messages.message_store import MessageStore
 from .messages.sequence_runs import expand
 
 
-class CompactionRecords(Undoing, Searching):
-    """One transaction a method, from any thread; every write may be repeated without changing anything more.
+class CompactionRecords:
+    """The records of compactions in one database. Each method is one transaction and may be called from any thread.
 
-    Synchronous: asynchronous callers use `asyncio.to_thread`. The thread's row is locked first, always.
+    The methods are synchronous; asynchronous callers use `asyncio.to_thread`. A writing method may run twice with the
+    same effect. It locks the thread's row first.
     """
+
+    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
+        self.database = database
+        self.store = MessageStore(database.keys, now)
+        self.erasures = ErasureGuard(database, now)
 
     @writes
     def begin(
@@ -35,12 +44,11 @@ class CompactionRecords(Undoing, Searching):
     ) -> None:
         """Write the snapshot, then the open ledger row; LeaseError where the thread is leased to another writer.
 
-        A key that was begun before stays as it is, its snapshot too, except that an abandoned row is opened
-        again. `Opening` names the rest: parent_id, checkpoint_id, epoch, trigger, strategy, tokens_before and
-        counter.
+        An attempt that was begun before stays as it is, its snapshot too, except that an abandoned row is opened
+        again. `Opening` declares the other arguments.
         """
-        thread = self.open_thread(conn, key.thread_id)
-        leases.check(thread, self.store.threads.now())
+        thread = self._lock(conn, key.thread_id)
+        check_lease(thread, self.store.threads.now())
         fresh = snapshots.read(conn, thread, key.compaction_id) is None
         if fresh:
             runs = self.store.put(conn, thread, messages)
@@ -49,19 +57,19 @@ class CompactionRecords(Undoing, Searching):
 
     @reads
     def snapshot(self, conn: sa.Connection, key: AttemptKey) -> list[BaseMessage] | None:
-        """Return the messages an attempt began with, byte for byte, or None where it was never begun."""
+        """Return the messages at the begin of an attempt, byte for byte; None where it was never begun."""
         thread = self.store.find(conn, key.thread_id, lock=False)
         runs = None if thread is None else snapshots.read(conn, thread, key.compaction_id)
         return None if thread is None or runs is None else self.store.get(conn, thread, runs)
 
     @writes
     def record_summary(self, conn: sa.Connection, key: AttemptKey, record: SummaryRecord) -> None:
-        """Keep a summary that was paid for, before it is used."""
-        summary_cache.write(conn, self.open_thread(conn, key.thread_id), key.compaction_id, record)
+        """Store a paid summary, before it is used."""
+        summary_cache.write(conn, self._lock(conn, key.thread_id), key.compaction_id, record)
 
     @reads
     def find_summary(self, conn: sa.Connection, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
-        """Return the summary recorded for the same input and level, unless the gate rejected it; or None."""
+        """Return the stored summary of the same input and level, unless the gate rejected it; or None."""
         thread = self.store.find(conn, key.thread_id, lock=False)
         return None if thread is None else summary_cache.read(conn, thread, key, input_digest)
 
@@ -69,16 +77,16 @@ class CompactionRecords(Undoing, Searching):
     def commit(
         self, conn: sa.Connection, key: AttemptKey, outcome: Outcome, *, archived: Sequence[BaseMessage]
     ) -> None:
-        """Archive what leaves the view and write the verdict, both or neither."""
-        thread = self.open_thread(conn, key.thread_id)
+        """Archive the messages that leave the view and write the verdict, both or neither."""
+        thread = self._lock(conn, key.thread_id)
         runs = self.store.put(conn, thread, archived)
         archive.write(conn, thread, key.namespace, key.compaction_id, runs, now=outcome.now)
         ledger.close(conn, thread, key, outcome)
 
     @writes
     def close(self, conn: sa.Connection, key: AttemptKey, outcome: Outcome) -> None:
-        """Write the verdict, over an earlier one too; UnknownAttemptError where there was no attempt."""
-        ledger.close(conn, self.open_thread(conn, key.thread_id), key, outcome)
+        """Write the verdict, also over an earlier one; UnknownAttemptError where there was no attempt."""
+        ledger.close(conn, self._lock(conn, key.thread_id), key, outcome)
 
     @writes
     def note(
@@ -88,11 +96,11 @@ class CompactionRecords(Undoing, Searching):
         outcome: Outcome,
         **opening: Unpack[Opening],
     ) -> None:
-        """Write a ledger row for what never began (refused, declined, deferred_cooldown, noop).
+        """Write a ledger row for an attempt that never began (refused, declined, deferred_cooldown, noop).
 
-        A closed attempt with a snapshot under the same key is not touched; `begin` opens a noted row.
+        A closed attempt with a snapshot and the same key is not changed; `begin` opens a noted row.
         """
-        ledger.note(conn, self.open_thread(conn, key.thread_id), key, opening, outcome)
+        ledger.note(conn, self._lock(conn, key.thread_id), key, opening, outcome)
 
     @writes
     def archive(
@@ -105,8 +113,8 @@ class CompactionRecords(Undoing, Searching):
         *,
         now: float,
     ) -> None:
-        """Archive messages without a snapshot, as a refused one."""
-        thread = self.open_thread(conn, thread_id)
+        """Archive messages without a snapshot, for example a refused message."""
+        thread = self._lock(conn, thread_id)
         runs = self.store.put(conn, thread, messages)
         archive.write(conn, thread, namespace, compaction_id, runs, now=now)
 
@@ -114,7 +122,7 @@ class CompactionRecords(Undoing, Searching):
     def abandon_open(
         self, conn: sa.Connection, thread_id: str, namespace: str, *, keep: AttemptKey | None, now: float
     ) -> int:
-        """Give every open row, but `keep`, the verdict "abandoned"; return how many there were."""
+        """Give every open ledger row except `keep` the verdict "abandoned"; return how many rows changed."""
         thread = self.store.find(conn, thread_id)
         return 0 if thread is None else ledger.abandon(conn, thread.id, namespace, keep=keep, now=now)
 
@@ -124,8 +132,43 @@ class CompactionRecords(Undoing, Searching):
         thread = self.store.find(conn, thread_id, lock=False)
         return [] if thread is None else ledger.rows(conn, thread, namespace)
 
+    @reads
+    def search(
+        self,
+        conn: sa.Connection,
+        thread_id: str,
+        query: str,
+        *,
+        limit: int = 5,
+        compaction_id: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> list[Found]:
+        """Return the archived messages of a thread that contain words of a query, the best first.
+
+        Restricted to one compaction, or to the time between `since` and `until` (Unix seconds), where given. Every
+        archived message of that scope is read, so the time grows with the archive.
+        """
+        thread = self.store.find(conn, thread_id, lock=False)
+        scope = search.Scope(compaction_id, since, until)
+        if thread is None:
+            return []
+        return search.search_archive(conn, self.store, thread, query, limit=limit, scope=scope)
+
+    @reads
+    def by_handle(self, conn: sa.Connection, thread_id: str, handle: str, *, compactions: bool = True) -> list[Found]:
+        """Return the archived message with this handle (12 to 32 hexadecimal characters); [] for any other text.
+
+        With `compactions`, a handle may also be the id of a compaction, or at least its first 12 characters: then all
+        messages that it archived are returned, in their order.
+        """
+        thread = self.store.find(conn, thread_id, lock=False)
+        if thread is None:
+            return []
+        return search.find_by_handle(conn, self.store, thread, handle, compactions=compactions)
+
     def recall(self, thread_id: str, handle: str) -> BaseMessage | None:
-        """Return the message of this thread's archive with this handle (12 to 32 hex characters), or None."""
+        """Return the archived message of a thread with this handle (12 to 32 hex characters), or None."""
         found = self.by_handle(thread_id, handle, compactions=False)
         return found[0].message if found else None
 
@@ -139,19 +182,19 @@ class CompactionRecords(Undoing, Searching):
         *,
         head: str | None,
     ) -> list[BaseMessage]:
-        """Return the whole conversation that `messages`, the state now, is the view of.
+        """Return the whole conversation whose current view is `messages`; see `transcript.join`.
 
-        `head` is the compaction_id of the state's last commit. See `transcript.join` for what is in it.
+        `head` is the compaction_id of the state's last commit.
         """
         thread = self.store.find(conn, thread_id, lock=False)
         if thread is None:
             return transcript.join(messages, (), (), ())
         line = transcript.chain(ledger.parents(conn, thread.id), head, thread_id)
-        taken = snapshots.of_thread(conn, thread)
-        left = archive.of_thread(conn, thread, namespace)
-        before = [taken[name] for name in line if name in taken]
-        archived = [left[name] for name in line if name in left]
-        refused = [runs for name, runs in left.items() if name not in taken]
+        snapshot_runs = snapshots.of_thread(conn, thread)
+        archive_runs = archive.of_thread(conn, thread, namespace)
+        before = [snapshot_runs[name] for name in line if name in snapshot_runs]
+        archived = [archive_runs[name] for name in line if name in archive_runs]
+        refused = [runs for name, runs in archive_runs.items() if name not in snapshot_runs]
         found = self.store.get_many(conn, thread, [*before, *archived, *refused])
         return transcript.join(
             messages,
@@ -159,6 +202,61 @@ class CompactionRecords(Undoing, Searching):
             [found[seq] for runs in archived for seq in expand(runs)],
             [found[seq] for runs in refused for seq in expand(runs)],
         )
+
+    @reads
+    def before(
+        self,
+        conn: sa.Connection,
+        thread_id: str,
+        messages: Sequence[BaseMessage],
+        *,
+        head: str | None,
+        compaction_id: str | None = None,
+    ) -> Before:
+        """Return the conversation without a compaction (by default the last) and those that build on it.
+
+        `messages` and `head` are those of the state. UnknownAttemptError where the state does not contain the
+        compaction.
+        """
+        thread = self.store.find(conn, thread_id, lock=False)
+        line = [] if thread is None else transcript.chain(ledger.parents(conn, thread.id), head, thread_id)
+        wanted = compaction_id or (line[-1] if line else None)
+        if thread is None or wanted not in line:
+            raise UnknownAttemptError(_nothing_to_undo(thread_id, compaction_id, line))
+        undone = line[line.index(wanted) :]
+        snapshot_runs, archive_runs = snapshots.of_thread(conn, thread), archive.of_thread(conn, thread)
+        rows = {row.compaction_id: row for row in ledger.rows(conn, thread, None)}
+        found = self.store.get_many(
+            conn, thread, [runs[name] for runs in (snapshot_runs, archive_runs) for name in undone]
+        )
+        archived = [found[seq] for name in undone for seq in expand(archive_runs[name])]
+        dropped = {name for one in undone for name in rows[one].dropped}
+        clipped = {str(message.id) for message in archived if not transcript.is_summary(message)} - dropped
+        began = [[found[seq] for seq in expand(snapshot_runs[name])] for name in undone]
+        after = transcript.restored(messages, began, archived, clipped, undone)
+        return Before(messages=after, undone=tuple(undone), head=rows[undone[0]].parent_id)
+
+    @reads
+    def line(self, conn: sa.Connection, thread_id: str, head: str | None) -> list[str]:
+        """Return the compaction_ids of the commits that a state with this head contains, oldest first."""
+        thread = self.store.find(conn, thread_id, lock=False)
+        return [] if thread is None else transcript.chain(ledger.parents(conn, thread.id), head, thread_id)
+
+    @reads
+    def began_with(self, conn: sa.Connection, thread_id: str, compaction_id: str) -> list[BaseMessage]:
+        """Return the messages at the begin of a compaction; UnknownAttemptError where there is no such compaction."""
+        thread = self.store.find(conn, thread_id, lock=False)
+        runs = None if thread is None else snapshots.read(conn, thread, compaction_id)
+        if thread is None or runs is None:
+            raise UnknownAttemptError(f"thread {thread_id!r} has no snapshot of a compaction {compaction_id!r}")
+        return self.store.get(conn, thread, runs)
+
+    @reads
+    def taken_by(self, conn: sa.Connection, thread_id: str, compaction_id: str) -> list[BaseMessage]:
+        """Return the messages that a compaction removed from the view or clipped, in their original form."""
+        thread = self.store.find(conn, thread_id, lock=False)
+        runs = None if thread is None else archive.of_thread(conn, thread).get(compaction_id)
+        return [] if thread is None or runs is None else self.store.get(conn, thread, runs)
 
     @writes
     def forget(self, conn: sa.Connection, thread_id: str) -> None:
@@ -169,5 +267,22 @@ class CompactionRecords(Undoing, Searching):
 
     @reads
     def threads(self, conn: sa.Connection) -> list[str]:
-        """Return the ids of all threads, in the order in which they were first seen."""
+        """Return the ids of all threads, in the order in which they were created."""
         return retention.names(conn)
+
+    def _lock(self, conn: sa.Connection, thread_id: str) -> Thread:
+        """Return the thread, created if needed, and lock it; ErasedThreadError for a late write of a run."""
+        thread, run = self.store.thread(conn, thread_id), current_run()
+        self.erasures.check(conn, thread, run)
+        if thread.next_seq or thread.next_checkpoint:  # the thread existed before this transaction
+            self.erasures.note_run_write(run, thread_id, thread.id)
+        return thread
+
+
+def _nothing_to_undo(thread_id: str, compaction_id: str | None, line: Sequence[str]) -> str:
+    if compaction_id is None or not line:
+        return f"thread {thread_id!r} rests on no compaction: there is nothing to undo"
+    return (
+        f"the state of thread {thread_id!r} does not rest on compaction {compaction_id!r}: it rests on "
+        f"{', '.join(line)}"
+    )

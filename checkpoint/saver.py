@@ -1,35 +1,124 @@
-"""LangGraph's checkpointer on SQL: a thread grows with what was said in it, not with its square.
+"""LangGraph's checkpointer on SQL. A thread grows with its messages, not with the square of their number.
 
-One synchronous core. The asynchronous methods do the same on worker threads of the database's own (`workers`): for
-SQLite that is twice as fast as an asynchronous driver, which changes threads at each statement.
+The synchronous methods do the work. The asynchronous ones run them on worker threads of the database. For SQLite that
+is twice as fast as an asynchronous driver, which changes threads for each statement.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal, Self
 
+import sqlalchemy as sa
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
     DeltaChannelHistory,
 )
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
-from .db import leases
-from .maintenance.maintenance import PAUSE_S, Upkeep, held_by_another, new_lease
+from .checkpoints.checkpoint_store import CheckpointStore, next_version
+from .checkpoints.write_guards import ErasureGuard
+from .db.database import Database
+from .db.row_codec import Keyring
+from .db.thread_row import holding_lease
+from .db.urls import MEMORY
+from .maintenance.maintenance import ThreadMaintenance, held_by_another, new_lease
 from .maintenance.stats import ThreadStats
+from .messages.change_detection import ContentTracker, IdentityTracker
+from .messages.group_commit import GroupCommit
+from .messages.message_store import MessageStore
+from .messages.strict_serde import StrictSerializer
+from .messages.write_cache import DEFAULT_BYTES, DEFAULT_THREADS, WriteCache
+
+_LEASE_PAUSE_S = 0.05
+# inside the class, `list` is a method
+_Names = list[str]
+_Stats = list[ThreadStats]
 
 
-class _Saver(Upkeep):
-    """The core, and each of its methods for asynchronous code too."""
+class _Saver(BaseCheckpointSaver[Any]):
+    """What both savers have in common. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        database: str | sa.Engine | Database = MEMORY,
+        *,
+        serde: SerializerProtocol | None = None,
+        allow: Iterable[Any] = (),
+        on_conflict: Literal["fork", "raise"] = "fork",
+        cache: int = DEFAULT_THREADS,
+        cache_bytes: int = DEFAULT_BYTES,
+        keys: Keyring | None = None,
+        detect_mutation: bool = True,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if isinstance(serde, EncryptedSerializer):
+            raise ValueError(  # noqa: TRY004 - the type is right, but messages would not be encrypted
+                "an EncryptedSerializer would leave messages in plain text; encrypt everything with keys=Keyring(...)"
+            )
+        super().__init__(serde=serde or StrictSerializer(allow=allow))
+        if on_conflict not in {"fork", "raise"}:
+            raise ValueError(f"on_conflict is 'fork' or 'raise', not {on_conflict!r}")
+        if isinstance(database, Database) and keys is not None:
+            raise ValueError("this Database has its keys already; give them to Database.open")
+        self._owns_database = not isinstance(database, Database)
+        self.database = database if isinstance(database, Database) else Database.open(database, keys=keys)
+        self.now = now
+        self.store = MessageStore(self.database.keys, now)
+        self.cache = WriteCache(cache, ContentTracker if detect_mutation else IdentityTracker, max_bytes=cache_bytes)
+        self.checkpoints = CheckpointStore(
+            database=self.database,
+            store=self.store,
+            cache=self.cache,
+            group_commit=GroupCommit(self.database, self.store),
+            erasures=ErasureGuard(self.database, now),
+            on_conflict=on_conflict,
+            now=now,
+        )
+        self.maintenance = ThreadMaintenance(self.database, self.store, self.cache, now)
+
+    def close(self) -> None:
+        """Close the connections, unless the database was given as a `Database`."""
+        if self._owns_database:
+            self.database.close()
+
+    def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002 - LangGraph's signature
+        """Return the channel version after `current`: a number after a number, a text after another saver's text."""
+        return next_version(current)
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that the config names, or the newest of its thread and namespace, or None.
+
+        RowError names a row that is missing or damaged.
+        """
+        return self.checkpoints.get(self.serde, config)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Do `get_tuple` on a worker thread."""
+        """Run `get_tuple` on a worker thread."""
         return await self.database.workers.run(self.get_tuple, config)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's signature
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, newest first: of a thread and namespace, of all namespaces, or of all threads.
+
+        `filter` holds metadata keys and the values they must equal. No lock and no transaction is held between two
+        items. A message that several of the checkpoints hold is one object in all of them.
+        """
+        for page in self.checkpoints.pages(self.serde, config, filter or {}, before, limit):
+            yield from page
 
     async def alist(
         self,
@@ -39,11 +128,26 @@ class _Saver(Upkeep):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Do `list` on a worker thread, a page at a time."""
-        pages = self.pages(config, filter or {}, before, limit)
+        """Run `list` on a worker thread, a page at a time."""
+        pages = self.checkpoints.pages(self.serde, config, filter or {}, before, limit)
         while page := await self.database.workers.run(next, pages, None):
             for found in page:
                 yield found
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,  # noqa: ARG002 - changed values are found by comparing them
+    ) -> RunnableConfig:
+        """Store a checkpoint and return its config. A checkpoint with the same id is replaced.
+
+        ConflictError (with `on_conflict="raise"`) where a run builds on a checkpoint that is no longer the newest;
+        LeaseError where the thread is leased to another writer; ErasedThreadError where it was erased since the run
+        began; ValueTypeError for a value that may not be stored. In all of these cases nothing is written.
+        """
+        return self.checkpoints.put(self.serde, config, checkpoint, metadata)
 
     async def aput(
         self,
@@ -52,34 +156,80 @@ class _Saver(Upkeep):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Do `put` on a worker thread."""
+        """Run `put` on a worker thread."""
         return await self.database.workers.run(self.put, config, checkpoint, metadata, new_versions)
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store a task's pending writes at a checkpoint: all of them or, with an error, none.
+
+        The checkpoint itself may be stored later. The errors are those of `put`.
+        """
+        self.checkpoints.put_writes(self.serde, config, writes, task_id, task_path)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Do `put_writes` on a worker thread."""
+        """Run `put_writes` on a worker thread."""
         await self.database.workers.run(self.put_writes, config, writes, task_id, task_path)
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return for each delta channel its first value, and the later writes of a checkpoint's ancestors."""
+        return self.checkpoints.delta_history(self.serde, config, channels)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Do `get_delta_channel_history` on a worker thread."""
-        return await self.database.workers.run(
-            lambda: self.get_delta_channel_history(config=config, channels=channels)
-        )
+        """Run `get_delta_channel_history` on a worker thread."""
+        return await self.database.workers.run(self.get_delta_channel_history, config=config, channels=channels)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Erase everything about a thread, also snapshots, ledger and archive, in one transaction."""
+        self.maintenance.erase([thread_id])
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Do `delete_thread` on a worker thread."""
+        """Run `delete_thread` on a worker thread."""
         await self.database.workers.run(self.delete_thread, thread_id)
 
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Erase the checkpoints of these runs and their pending writes, with everything that only they refer to."""
+        self.maintenance.delete_for_runs(run_ids)
+
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Do `delete_for_runs` on a worker thread."""
+        """Run `delete_for_runs` on a worker thread."""
         await self.database.workers.run(self.delete_for_runs, run_ids)
 
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy everything about a thread; ValueError where the target holds anything already."""
+        self.maintenance.copy_thread(self.serde, source_thread_id, target_thread_id)
+
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Do `copy_thread` on a worker thread."""
+        """Run `copy_thread` on a worker thread."""
         await self.database.workers.run(self.copy_thread, source_thread_id, target_thread_id)
+
+    def prune(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        strategy: str = "keep_latest",
+        keep_last: int | None = None,
+        older_than: float | None = None,
+        archive: Literal["keep", "drop"] = "keep",
+    ) -> None:
+        """Erase old checkpoints of threads, each thread in a transaction of its own, while writers may go on.
+
+        "keep_latest" keeps the newest checkpoint of each namespace (with `keep_last`, that many of them; with
+        `older_than`, also those of the last `older_than` seconds), their pending writes, and the ancestors from which
+        delta channels are rebuilt. Checkpoints of a finished subgraph call go with the checkpoint that called it.
+        "delete" (LangGraph's server says "delete_all") erases the threads. Snapshots and archive keep their messages,
+        unless `archive="drop"`.
+        """
+        self.maintenance.prune(
+            self.serde, thread_ids, strategy=strategy, keep_last=keep_last, older_than=older_than, archive=archive
+        )
 
     async def aprune(
         self,
@@ -90,41 +240,86 @@ class _Saver(Upkeep):
         older_than: float | None = None,
         archive: Literal["keep", "drop"] = "keep",
     ) -> None:
-        """Do `prune` on a worker thread."""
+        """Run `prune` on a worker thread."""
         await self.database.workers.run(
             self.prune, thread_ids, strategy=strategy, keep_last=keep_last, older_than=older_than, archive=archive
         )
 
-    async def asweep(self, older_than: float) -> list[str]:
-        """Do `sweep` on a worker thread."""
+    def sweep(self, older_than: float) -> _Names:
+        """Erase every thread that was not written to for `older_than` seconds, and return their ids."""
+        return self.maintenance.sweep(older_than)
+
+    async def asweep(self, older_than: float) -> _Names:
+        """Run `sweep` on a worker thread."""
         return await self.database.workers.run(self.sweep, older_than)
 
+    def reclaim(self) -> None:
+        """Rewrite the tables, so that erased data leaves neither bytes nor free space behind.
+
+        Erasing makes data unreadable through the database, but until then its bytes stay in free pages and in the
+        write-ahead log. Writers wait meanwhile, on PostgreSQL readers too, and SQLite needs free disk space for a
+        copy of the file. DatabaseError where another connection reads an old state for too long, on SQLite and
+        PostgreSQL: call it again. A server's own logs, replicas and backups are not changed.
+        """
+        self.database.reclaim()
+
     async def areclaim(self) -> None:
-        """Do `reclaim` on a worker thread."""
+        """Run `reclaim` on a worker thread."""
         await self.database.workers.run(self.reclaim)
 
-    async def astats(self, thread_id: str | None = None) -> list[ThreadStats]:
-        """Do `stats` on a worker thread."""
+    def stats(self, thread_id: str | None = None) -> _Stats:
+        """Return what each thread, or one thread, holds. Bytes are those of the rows' bodies."""
+        return self.maintenance.stats(thread_id)
+
+    async def astats(self, thread_id: str | None = None) -> _Stats:
+        """Run `stats` on a worker thread."""
         return await self.database.workers.run(self.stats, thread_id)
 
+    def threads(self) -> _Names:
+        """Return the ids of all threads, in the order in which they were created."""
+        return self.maintenance.threads()
+
+    def rotate(self) -> int:
+        """Encrypt everything that another key encrypted with the current key; return how many rows changed."""
+        return self.maintenance.rotate()
+
     async def arotate(self) -> int:
-        """Do `rotate` on a worker thread."""
+        """Run `rotate` on a worker thread."""
         return await self.database.workers.run(self.rotate)
 
-    @asynccontextmanager
-    async def alease(self, thread_id: str, ttl: float = 60.0, *, wait: float = 0.0) -> AsyncGenerator[None]:
-        """Hold a thread as `lease` does."""
+    @contextmanager
+    def lease(self, thread_id: str, ttl: float = 60.0, *, wait: float = 0.0) -> Generator[None]:
+        """Hold a thread: inside the `with`, no other writer can write to it.
+
+        Each write prolongs the lease to `ttl` seconds (at most a day) from then; without writes it ends by itself.
+        LeaseError where another writer holds the thread for more than `wait` seconds.
+        """
         lease = new_lease(ttl)
         deadline = time.monotonic() + wait
-        while not await self.database.workers.run(self.take, thread_id, lease):
+        while not self.maintenance.take_lease(thread_id, lease):
             if time.monotonic() >= deadline:
                 raise held_by_another(thread_id)
-            await asyncio.sleep(PAUSE_S)
-        with leases.holding(thread_id, lease):
+            time.sleep(_LEASE_PAUSE_S)
+        with holding_lease(thread_id, lease):
             try:
                 yield
             finally:
-                await self.database.workers.run(self.release, thread_id, lease)
+                self.maintenance.release_lease(thread_id, lease)
+
+    @asynccontextmanager
+    async def alease(self, thread_id: str, ttl: float = 60.0, *, wait: float = 0.0) -> AsyncGenerator[None]:
+        """Hold a thread like `lease`."""
+        lease, run = new_lease(ttl), self.database.workers.run
+        deadline = time.monotonic() + wait
+        while not await run(self.maintenance.take_lease, thread_id, lease):
+            if time.monotonic() >= deadline:
+                raise held_by_another(thread_id)
+            await asyncio.sleep(_LEASE_PAUSE_S)
+        with holding_lease(thread_id, lease):
+            try:
+                yield
+            finally:
+                await run(self.maintenance.release_lease, thread_id, lease)
 
 
 class SQLAlchemySaver(_Saver):
@@ -134,24 +329,23 @@ class SQLAlchemySaver(_Saver):
             saver.setup()
             graph = builder.compile(checkpointer=saver)
 
-    Messages are stored once per thread, whatever checkpoint, write or fork holds them. `database` is a URL, an
-    `Engine`, a `Database` or "memory". All methods may be called from any thread, and their asynchronous twins
-    from any event loop. `setup()` must have been called once on the database.
+    Messages are stored once per thread, whatever checkpoint, pending write or fork refers to them. `database` is a
+    URL, an `Engine`, a `Database` or "memory". All methods may be called from any thread, and their asynchronous
+    twins from any event loop. `setup()` must have been called once on the database.
 
-    - `serde`: how values that are not messages are written (messages are stored apart); by default LangGraph's
-      format, for LangGraph's safe types and the classes in `allow` only. ValueTypeError names any other type.
-    - `on_conflict`: what happens to a run that goes on from a checkpoint which is no longer the newest of its
-      thread: "fork", as with every checkpointer, leaves the other run's checkpoints on a branch that nobody
-      sees; "raise" refuses with ConflictError.
-    - `cache`, `cache_bytes`: of how many threads (1,024), and in how many bytes (256 MB), the newest message lists
-      are remembered, so that what is known is not serialized again; whichever is reached first. The threads used
-      least recently are forgotten first, and none while its turn is running: where running turns alone need more,
-      they get it. With `cache=0` nothing is remembered.
-    - `detect_mutation`: whether a stored message that was changed in place is noticed, and stored again. It costs
-      a look at every message of the state at each put. With False you promise that nobody, node, reducer,
-      middleware or caller, changes a message that was put or read (`model_copy(update=...)` makes a new one): a
-      change in place is then not stored.
-    - `keys`: encrypts all that was said and stored. See `Keyring`.
+    - `serde`: serializer of values that are not messages; by default LangGraph's format, for LangGraph's safe types
+      and the classes in `allow` only. ValueTypeError names any other type.
+    - `on_conflict`: what happens to a run that builds on a checkpoint which is no longer the newest of its thread:
+      "fork", as with every checkpointer, leaves the other run's checkpoints on a branch that nobody sees; "raise"
+      refuses with ConflictError.
+    - `cache`, `cache_bytes`: how many threads (1,024), and how many bytes (256 MB), of the newest message lists are
+      remembered, so that known messages are not serialized again. The least recently used threads are forgotten
+      first, but none while its turn is running: then the limits are exceeded. With `cache=0` nothing is remembered.
+    - `detect_mutation`: whether a stored message that was changed in place is noticed, and stored again. For that
+      each put compares every message of the state. With False you promise that no node, reducer, middleware or
+      caller changes a message that was put or read (`model_copy(update=...)` makes a new one): a change in place is
+      then not stored.
+    - `keys`: encrypts everything that was said and stored. See `Keyring`.
     """
 
     @classmethod
@@ -165,7 +359,7 @@ class SQLAlchemySaver(_Saver):
             saver.close()
 
     def setup(self) -> None:
-        """Create the tables, or bring them up to date; safe when several do it at once."""
+        """Create the tables where they are missing; several processes may do it at once."""
         self.database.setup()
 
 
@@ -183,5 +377,5 @@ class AsyncSQLAlchemySaver(_Saver):
             await saver.database.workers.run(saver.close)
 
     async def setup(self) -> None:
-        """Create the tables, or bring them up to date; safe when several do it at once."""
+        """Create the tables where they are missing; several processes may do it at once."""
         await self.database.workers.run(self.database.setup)

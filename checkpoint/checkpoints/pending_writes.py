@@ -1,4 +1,4 @@
-"""Pending writes: what the tasks at a checkpoint wrote, a row for each task."""
+"""Pending writes: the values that tasks wrote at a checkpoint, one row for each task."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,21 +20,22 @@ _write = tables.write.c
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One pending write; `path` and `task` and `index` are its place among the others."""
+    """One pending write. `path`, `task` and `index` order the pending writes of a checkpoint."""
 
     path: str
     task: str
     index: int
     channel: str
-    node: Any
+    value: Any
+    """Encoded value."""
     row: str
-    """Name of the row it stands in, within its thread."""
+    """Name of its row within the thread."""
 
 
 def merged(held: Iterable[Write], writes: Sequence[Write]) -> Iterable[Write]:
-    """Return what stands of one task's writes once it wrote again: the first write of an index stays.
+    """Return one task's writes after it wrote again: the first write of an index stays.
 
-    Where all of the new ones are special (an error, an interrupt, a resume), they take the place of earlier ones.
+    Where all new writes are special (an error, an interrupt, a resume), they replace earlier ones.
     """
     special = all(one.channel in WRITES_IDX_MAP for one in writes)
     new = {one.index: one for one in (writes if special else reversed(writes))}
@@ -43,20 +44,20 @@ def merged(held: Iterable[Write], writes: Sequence[Write]) -> Iterable[Write]:
 
 
 def put(conn: sa.Connection, thread: Thread, place: tuple[str, str], task: str, writes: Sequence[Write]) -> None:
-    """Add one task's writes to what stands there under its name."""
+    """Add one task's writes to those that it has stored at this checkpoint."""
     namespace, checkpoint_id = place
     key = {"thread": thread.id, "namespace": namespace, "checkpoint": checkpoint_id, "task": task}
     row = row_name(namespace, checkpoint_id, task)
-    body = thread.codec.encode(row, ormsgpack.packb(grouped(merged((), writes)), option=_OPTION))
+    body = thread.codec.encode(row, ormsgpack.packb(_grouped(merged((), writes)), option=_OPTION))
     if insert_new(conn, tables.write, {**key, "body": body}):
         return
     held = _writes(thread, row, task, bytes(conn.execute(_WRITE, key).scalar_one()))
-    body = thread.codec.encode(row, ormsgpack.packb(grouped(merged(held, writes)), option=_OPTION))
+    body = thread.codec.encode(row, ormsgpack.packb(_grouped(merged(held, writes)), option=_OPTION))
     conn.execute(_UPDATE_WRITE, {**{f"key_{name}": value for name, value in key.items()}, "body": body})
 
 
 def of(conn: sa.Connection, thread: Thread, namespace: str, ids: Iterable[str]) -> dict[str, list[Write]]:
-    """Return the writes beside these checkpoints, in the order in which LangGraph applies them."""
+    """Return the writes at these checkpoints, in the order in which LangGraph applies them."""
     wanted = list(ids)
     found: dict[str, list[Write]] = {}
     for size, group in in_groups(wanted):
@@ -65,7 +66,7 @@ def of(conn: sa.Connection, thread: Thread, namespace: str, ids: Iterable[str]) 
             held = _writes(thread, row_name(namespace, checkpoint_id, task), task, bytes(body))
             found.setdefault(checkpoint_id, []).extend(held)
     for writes in found.values():
-        writes.sort(key=place)
+        writes.sort(key=_order)
     return found
 
 
@@ -77,34 +78,34 @@ def all_of(conn: sa.Connection, thread: Thread) -> Iterator[tuple[str, str, list
         yield namespace, checkpoint_id, _writes(thread, row, task, bytes(body))
 
 
-def place(write: Write) -> tuple[str, str, int]:
-    """Return what the writes beside a checkpoint are sorted by: the order in which LangGraph applies them."""
+def _order(write: Write) -> tuple[str, str, int]:
+    """Return the sort key of a checkpoint's writes: the order in which LangGraph applies them."""
     return write.path, write.task, write.index
 
 
-def grouped(writes: Iterable[Write]) -> list[Any]:
-    """Return one task's writes for msgpack."""
+def _grouped(writes: Iterable[Write]) -> list[Any]:
+    """Return one task's writes, grouped by path, for msgpack."""
     groups: dict[str, list[Any]] = {}
     for one in writes:
-        groups.setdefault(one.path, []).append([one.index, one.channel, one.node])
+        groups.setdefault(one.path, []).append([one.index, one.channel, one.value])
     return [[path, items] for path, items in groups.items()]
 
 
-def ungrouped(groups: Any, task: str, row: str) -> Iterator[Write]:
-    """Yield what `grouped` was given; TypeError or ValueError for anything else."""
+def _ungrouped(groups: Any, task: str, row: str) -> Iterator[Write]:
+    """Yield the writes that `_grouped` was given; TypeError or ValueError for another form."""
     for path, items in groups:
-        for index, channel, node in items:
+        for index, channel, value in items:
             expect_types((path, str), (index, int), (channel, str))
-            yield Write(path, task, index, channel, node, row)
+            yield Write(path, task, index, channel, value, row)
 
 
-def _writes(thread: Thread, row: str, task: str, sealed: bytes) -> list[Write]:
+def _writes(thread: Thread, row: str, task: str, body: bytes) -> list[Write]:
     with intact(thread.codec.describe(row)):
-        return list(ungrouped(thread.codec.unpack(row, sealed), task, row))
+        return list(_ungrouped(thread.codec.unpack(row, body), task, row))
 
 
 def row_name(namespace: str, checkpoint_id: str, task: str) -> str:
-    """Return the row's name within its thread."""
+    """Return the name of a row of pending writes within its thread."""
     return f"write of task {task} at checkpoint {checkpoint_id} in {namespace!r}"
 
 

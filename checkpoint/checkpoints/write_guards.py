@@ -1,8 +1,9 @@
-"""What a run may no longer write: anything to a thread that was erased meanwhile, or that has gone on without it.
+"""Refuses writes of a run whose thread was erased since the run began, or has newer checkpoints from another run.
 
-A run of LangGraph is known by the `RunControl` that all its calls carry, and the thread that it began on by the key
-of the thread's row, which is never given twice. A call that belongs to no run is late where it names a checkpoint
-that is not there and the thread was erased within the last day.
+All calls of a LangGraph run carry the same `RunControl` object, which identifies the run. The key of a thread's row
+is never reused, so a run whose thread has another key than at its start writes to a new thread of the same id. A call
+outside of runs is refused where it names a checkpoint that does not exist and the thread was erased within the last
+day.
 """
 
 import threading
@@ -24,59 +25,59 @@ from ..db.thread_row import Thread
 from ..errors import ConflictError, ErasedThreadError
 from . import checkpoint_rows
 
-KEPT_S = 86_400.0
-"""Seconds for which it is known that a thread was erased."""
+ERASURE_KNOWN_S = 86_400.0
+"""Seconds for which the erasure of a thread is remembered."""
 
-_RUNS = 4_096
+_MAX_RUNS = 4_096
 _RUNTIME, _TASK = "__pregel_runtime", "__pregel_task_id"  # LangGraph's names
 _erased = tables.erased.c
-_ANEW: ContextVar[bool] = ContextVar("compaction_anew", default=False)
+_ALLOW_RECREATION: ContextVar[bool] = ContextVar("compaction_allow_recreation", default=False)
 
 
 class _Runs:
-    """Which row each of the newest runs knows as its thread. Safe for use by several threads at once."""
+    """The key of the thread row that each of the newest runs works on. Safe for use by several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # the run itself is kept, or another one could get its id
+        # keeps the run alive, because another object could get its id
         self._known: OrderedDict[tuple[int, str], tuple[object, int]] = OrderedDict()
 
     def set(self, run: object, thread_id: str, key: int | None, *, anew: bool = False) -> None:
-        """Note the row of a run's thread; one that is known stays, unless the run begins `anew`."""
+        """Remember the row of a run's thread; a known row is replaced only where the run starts `anew`."""
         place = id(run), thread_id
         with self._lock:
             if anew:
                 self._known.pop(place, None)
             if key is not None:
                 self._known.setdefault(place, (run, key))
-            while len(self._known) > _RUNS:
+            while len(self._known) > _MAX_RUNS:
                 self._known.popitem(last=False)
 
     def get(self, run: object, thread_id: str) -> int | None:
-        """Return the key of the row of a run's thread."""
+        """Return the key of the thread row that a run works on."""
         with self._lock:
             return self._known.get((id(run), thread_id), (None, None))[1]
 
 
-_OF_DATABASES: WeakKeyDictionary[Database, _Runs] = WeakKeyDictionary()
-"""Savers and records of one database know the same runs."""
+_RUNS_BY_DATABASE: WeakKeyDictionary[Database, _Runs] = WeakKeyDictionary()
+"""The runs of each database, which its savers and records share."""
 
 
-class Erasures:
-    """Refuses what belongs to a thread that was erased meanwhile."""
+class ErasureGuard:
+    """Refuses late writes to threads that were erased."""
 
     def __init__(self, database: Database, now: Callable[[], float]) -> None:
-        self._runs = _OF_DATABASES.setdefault(database, _Runs())
+        self._runs = _RUNS_BY_DATABASE.setdefault(database, _Runs())
         self._now = now
 
-    def begin(self, config: RunnableConfig, thread_id: str, key: int | None) -> None:
-        """Note the row of the thread that a run begins on, if this is the call by which it loads its state."""
+    def note_run_start(self, config: RunnableConfig, thread_id: str, key: int | None) -> None:
+        """Remember the thread row that a run starts on, if this is the call that loads the run's state."""
         run = run_of(config)
         if run is not None and _TASK not in config.get("configurable", {}):
             self._runs.set(run, thread_id, key, anew=True)
 
-    def wrote(self, run: object | None, thread_id: str, key: int) -> None:
-        """Note the row that a run has written to; it must be committed."""
+    def note_run_write(self, run: object | None, thread_id: str, key: int) -> None:
+        """Remember the thread row that a run has written to; call it after the commit."""
         if run is not None:
             self._runs.set(run, thread_id, key)
 
@@ -85,11 +86,11 @@ class Erasures:
     ) -> None:
         """Raise ErasedThreadError for a late write to the locked thread.
 
-        `named` is the checkpoint (namespace, id) that it builds on. What a run names is not looked for: LangGraph
-        stores the checkpoints of a run in the background, so they may follow.
+        `named` is the checkpoint (namespace, id) that the write builds on. For a call of a run it is not looked up:
+        LangGraph stores a run's checkpoints in the background, so the checkpoint may be stored later.
         """
         if run is None:
-            late = named is not None and not _ANEW.get() and self._is_gone(conn, thread, named)
+            late = named is not None and not _ALLOW_RECREATION.get() and self._is_gone(conn, thread, named)
         else:
             known = self._runs.get(run, thread.thread_id)
             late = known is not None and known != thread.id
@@ -103,17 +104,17 @@ class Erasures:
         if checkpoint_rows.number(conn, thread, *named) is not None:
             return False
         at = conn.execute(sa.select(_erased.at).where(_erased.name == _name(thread.thread_id))).scalar_one_or_none()
-        return at is not None and abs(self._now() - at) < KEPT_S
+        return at is not None and abs(self._now() - at) < ERASURE_KNOWN_S
 
 
 def run_of(config: RunnableConfig) -> object | None:
-    """Return what tells the run apart to which a call of a checkpointer belongs, or None."""
+    """Return the object that identifies the run of a checkpointer's call, or None outside of runs."""
     held: Mapping[str, Any] = config.get("configurable", {})
     return getattr(held.get(_RUNTIME), "control", None)
 
 
 def current_run() -> object | None:
-    """Return the run in whose node this is called, or None."""
+    """Return the object that identifies the run whose node is being executed, or None outside of runs."""
     try:
         return getattr(get_runtime(), "control", None)
     except (RuntimeError, KeyError):  # not within a run
@@ -121,38 +122,38 @@ def current_run() -> object | None:
 
 
 @contextmanager
-def anew() -> Generator[None]:
-    """Let what is written inside begin an erased thread anew, whatever it names."""
-    before = _ANEW.set(True)
+def allow_recreation() -> Generator[None]:
+    """Allow writes in the block to recreate an erased thread, whatever checkpoint they name."""
+    before = _ALLOW_RECREATION.set(True)
     try:
         yield
     finally:
-        _ANEW.reset(before)
+        _ALLOW_RECREATION.reset(before)
 
 
 def note_erased(conn: sa.Connection, thread_id: str, now: float) -> None:
-    """Note that a thread is erased, and forget those of which that was noted long ago."""
+    """Record that a thread is erased, and delete records that are older than a day."""
     name = _name(thread_id)
-    conn.execute(sa.delete(tables.erased).where(_erased.at < now - KEPT_S))
+    conn.execute(sa.delete(tables.erased).where(_erased.at < now - ERASURE_KNOWN_S))
     conn.execute(sa.delete(tables.erased).where(_erased.name == name))
     conn.execute(sa.insert(tables.erased).values(name=name, at=now))
 
 
 def _name(thread_id: str) -> str:
-    """Return what an erased thread is found by: its id itself may say whose it was."""
+    """Return the hash by which an erased thread is found: the id itself may be personal data."""
     return blake2b(thread_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def refuse_fork(
     conn: sa.Connection, thread: Thread, place: tuple[str, str], parent: str | None, source: object
 ) -> None:
-    """Raise ConflictError where a run goes on from a checkpoint that is no longer the newest."""
+    """Raise ConflictError where a run builds on a checkpoint that is no longer the newest."""
     namespace, name = place
-    head = checkpoint_rows.newest_id(conn, thread, namespace)
-    if source not in {"input", "loop"} or head in {parent, name}:
+    newest = checkpoint_rows.newest_id(conn, thread, namespace)
+    if source not in {"input", "loop"} or newest in {parent, name}:
         return
     if checkpoint_rows.number(conn, thread, namespace, name) is None:
         raise ConflictError(
-            f"thread {thread.thread_id!r} has gone on since checkpoint {parent}: its newest is {head}; "
+            f"thread {thread.thread_id!r} has gone on since checkpoint {parent}: its newest is {newest}; "
             "load it again and retry"
         )

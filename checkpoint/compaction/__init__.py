@@ -1,1 +1,1 @@
-"""Snapshots, ledger, archive and search."""
+"""Snapshots, paid summaries, the ledger, the archive and its search."""

@@ -1,4 +1,4 @@
-"""The archive: what left the view, in the words it had, as runs per compaction."""
+"""The archive: the messages that left the view, in their original form, as runs of sequence numbers."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ _archive = tables.archive.c
 
 
 class Entry(NamedTuple):
-    """What one compaction archived, and when (wall clock, seconds)."""
+    """The messages that one compaction archived, and the time in Unix seconds."""
 
     compaction_id: str
     runs: Runs
@@ -20,20 +20,20 @@ class Entry(NamedTuple):
 
 
 def write(conn: sa.Connection, thread: Thread, namespace: str, compaction_id: str, runs: Runs, *, now: float) -> None:
-    """Archive for a compaction, beside what stands there: a fork may commit the same attempt otherwise."""
+    """Add to the archive of a compaction: a fork may commit the same attempt with other messages."""
     row, held = row_name(compaction_id), _read(conn, thread, compaction_id)
     if held is None:
         key = {"thread": thread.id, "compaction_id": compaction_id, "namespace": namespace}
-        sealed = runs_to_body(thread.codec, row, runs)
-        conn.execute(sa.insert(tables.archive).values(**key, runs=sealed, created_at=now))
+        body = runs_to_body(thread.codec, row, runs)
+        conn.execute(sa.insert(tables.archive).values(**key, runs=body, created_at=now))
     else:
-        sealed = runs_to_body(thread.codec, row, runs_of(dict.fromkeys([*expand(held), *expand(runs)])))
+        body = runs_to_body(thread.codec, row, runs_of(dict.fromkeys([*expand(held), *expand(runs)])))
         mine = sa.and_(_archive.thread == thread.id, _archive.compaction_id == compaction_id)
-        conn.execute(sa.update(tables.archive).where(mine).values(runs=sealed))
+        conn.execute(sa.update(tables.archive).where(mine).values(runs=body))
 
 
 def of_thread(conn: sa.Connection, thread: Thread, namespace: str | None = None) -> dict[str, Runs]:
-    """Return what each compaction of a thread, of one namespace or of all, archived."""
+    """Return the archived runs by compaction_id, of one namespace of a thread or of all."""
     query = sa.select(_archive.compaction_id, _archive.runs).where(_archive.thread == thread.id)
     if namespace is not None:
         query = query.where(_archive.namespace == namespace)
@@ -41,7 +41,7 @@ def of_thread(conn: sa.Connection, thread: Thread, namespace: str | None = None)
 
 
 def entries(conn: sa.Connection, thread: Thread) -> list[Entry]:
-    """Return what each compaction of a thread archived, the oldest first."""
+    """Return the archive entries of a thread, oldest first."""
     query = sa.select(_archive.compaction_id, _archive.runs, _archive.created_at).where(_archive.thread == thread.id)
     rows = conn.execute(query.order_by(_archive.created_at, _archive.compaction_id))
     return [Entry(name, runs_from_body(thread.codec, row_name(name), data), moment) for name, data, moment in rows]

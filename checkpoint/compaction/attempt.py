@@ -1,4 +1,4 @@
-"""What is known of one attempt at a compaction, as frozen values."""
+"""One attempt at a compaction: its key, its outcome, its paid summary and its ledger row."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 
 @dataclass(frozen=True, slots=True)
 class AttemptKey:
-    """The key of all writes of an attempt: never a fresh id, never the epoch, so that a repetition is found.
+    """The key of an attempt's writes. It contains no random id and no epoch, so a repeated attempt has the same key.
 
     `base_fingerprint` is `fingerprint_all` of the messages the attempt began with.
     """
@@ -23,17 +23,17 @@ class AttemptKey:
 
     @property
     def compaction_id(self) -> str:
-        """Sixteen hexadecimal characters that follow from the whole key."""
+        """Sixteen hexadecimal characters of a hash of the whole key."""
         whole = json.dumps([self.thread_id, self.namespace, self.base_fingerprint, self.level, self.attempt])
         return blake2b(whole.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How an attempt ended. A field that is None leaves what an earlier outcome of the same attempt said.
+    """How an attempt ended. A field that is None keeps the value of an earlier outcome of the same attempt.
 
-    Token counts are in the units of the attempt's counter; `seen` says per message id what the summarizer
-    saw (JSON); `now` is the wall clock in seconds.
+    Token counts are in the units of the attempt's counter. `seen` lists the ids of the messages that the summarizer
+    saw in full, cut, or not at all. `now` is in Unix seconds.
     """
 
     verdict: str
@@ -41,7 +41,7 @@ class Outcome:
     reason: str = ""
     detail: str = ""
     strategy: str | None = None
-    """What the attempt was found to do, where its name at the beginning did not say all of it."""
+    """The strategy that was used, where it was not known completely when the attempt began."""
     tokens_after: int | None = None
     blocks_kept: int | None = None
     blocks_dropped: int | None = None
@@ -59,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRecord:
-    """A summary that was paid for, found again only for the same attempt and the same input."""
+    """A paid summary, which is used again only for the same input at the same level."""
 
     input_digest: str
     text: str
@@ -71,7 +71,7 @@ class SummaryRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """One attempt as the ledger holds it; `verdict` and `ended_at` are None while it is open."""
+    """A row of the ledger: one attempt. `verdict` and `ended_at` are None while it is open."""
 
     id: int
     thread_id: str
@@ -108,17 +108,17 @@ class LedgerRow:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Ids of the messages that left the view, but for earlier summaries; what else was archived was clipped."""
+        """Ids of the messages that left the view, without earlier summaries. Other archived messages were clipped."""
         seen = self.seen or {}
         return tuple(name for key in ("full", "cut", "not_seen") for name in seen.get(key, ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """A conversation as it would stand if some compactions had never been."""
+    """A conversation as it would be without some compactions."""
 
     messages: list[BaseMessage]
     undone: tuple[str, ...]
-    """Those compactions, oldest first."""
+    """The compaction_ids of these compactions, oldest first."""
     head: str | None
-    """The compaction on which the conversation then rests."""
+    """The compaction_id of the last commit that the conversation then contains, or None."""

@@ -1,4 +1,4 @@
-"""The ledger: one row per attempt, from begin to verdict. Every writer holds the thread row's lock."""
+"""The ledger: one row for each compaction attempt. Every writer holds the lock of the thread's row."""
 
 import json
 from dataclasses import asdict
@@ -17,7 +17,7 @@ ABANDONED = "abandoned"
 
 
 class Opening(TypedDict):
-    """What is known of an attempt before it begins."""
+    """The facts about an attempt when it begins."""
 
     parent_id: str | None
     """compaction_id of the commit that the attempt builds on."""
@@ -30,7 +30,7 @@ class Opening(TypedDict):
 
 
 def begin(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, *, now: float, fresh: bool) -> None:
-    """Open the attempt's row; one that is there is opened again if abandoned or, with `fresh`, only noted."""
+    """Open the attempt's row. An existing row is opened again if it is abandoned or, with `fresh`, was only noted."""
     found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         _insert(conn, thread, key, opening, started_at=now)
@@ -40,7 +40,7 @@ def begin(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening
 
 
 def close(conn: sa.Connection, thread: Thread, key: AttemptKey, outcome: Outcome) -> None:
-    """Write the verdict over whatever stood there; UnknownAttemptError where the attempt was never begun."""
+    """Write the verdict, also over an earlier one; UnknownAttemptError where the attempt was never begun."""
     found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         raise UnknownAttemptError(
@@ -50,7 +50,7 @@ def close(conn: sa.Connection, thread: Thread, key: AttemptKey, outcome: Outcome
 
 
 def note(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, outcome: Outcome) -> None:
-    """Write a row that was never open. What a real attempt of the same key came to is left as it is."""
+    """Write the row of an attempt that never began. The row of a real attempt with the same key is not changed."""
     found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         _insert(conn, thread, key, opening, started_at=outcome.now, **_ending(outcome))
@@ -59,7 +59,7 @@ def note(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening,
 
 
 def abandon(conn: sa.Connection, thread: int, namespace: str, *, keep: AttemptKey | None, now: float) -> int:
-    """Close every open row of the namespace but `keep`; return how many there were."""
+    """Close every open row of the namespace except `keep`; return how many rows changed."""
     still_open = sa.and_(_ledger.thread == thread, _ledger.namespace == namespace, _ledger.verdict.is_(None))
     if keep is not None:
         still_open &= _ledger.compaction_id != keep.compaction_id
@@ -106,8 +106,8 @@ def _has_snapshot(conn: sa.Connection, thread: int, compaction_id: str) -> bool:
 def _insert(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, **rest: Any) -> None:
     own = {field: value for field, value in asdict(key).items() if field != "thread_id"}
     values = {"reason": "", **own, **opening, **rest}
-    content = closed(
-        thread, key.compaction_id, _said(values, {"base_fingerprint": "", "detail": "", "summary": None})
+    content = encode_content(
+        thread, key.compaction_id, _take_content(values, {"base_fingerprint": "", "detail": "", "summary": None})
     )
     row = {"thread": thread.id, "compaction_id": key.compaction_id, **values, "content": content}
     conn.execute(sa.insert(tables.ledger).values(row))
@@ -116,25 +116,25 @@ def _insert(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Openi
 def _update(
     conn: sa.Connection, thread: Thread, name: str, found: sa.Row[int, str | None, bytes], values: dict[str, Any]
 ) -> None:
-    said = _said(values, _opened(thread, name, found.content))
-    row = {**values, "content": closed(thread, name, said)}
+    content = _take_content(values, _decode_content(thread, name, found.content))
+    row = {**values, "content": encode_content(thread, name, content)}
     conn.execute(sa.update(tables.ledger).where(_ledger.id == found.id).values(row))
 
 
-def _said(values: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Take what may quote the conversation, or tells it from others, out of `values`: it is sealed."""
+def _take_content(values: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Remove from `values` the texts that may quote the conversation, and return them: they are stored encoded."""
     taken = {field: values.pop(field, held) for field, held in before.items()}
     return {field: None if text is None else printable(text) for field, text in taken.items()}
 
 
-def closed(thread: Thread, compaction_id: str, said: dict[str, Any]) -> bytes:
-    """Return what `content` holds of a row's detail and summary."""
-    return thread.codec.encode(row_name(compaction_id), json.dumps(said).encode())
+def encode_content(thread: Thread, compaction_id: str, content: dict[str, Any]) -> bytes:
+    """Return the column `content` of a row, which holds its detail and its summary."""
+    return thread.codec.encode(row_name(compaction_id), json.dumps(content).encode())
 
 
-def _opened(thread: Thread, compaction_id: str, sealed: bytes) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(thread.codec.decode(row_name(compaction_id), bytes(sealed)))
-    return said
+def _decode_content(thread: Thread, compaction_id: str, body: bytes) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(thread.codec.decode(row_name(compaction_id), bytes(body)))
+    return content
 
 
 def _ending(outcome: Outcome) -> dict[str, Any]:
@@ -148,5 +148,7 @@ def _ending(outcome: Outcome) -> dict[str, Any]:
 def _row(thread: Thread, columns: dict[str, Any]) -> LedgerRow:
     del columns["thread"]
     seen = columns.pop("seen")
-    said = _opened(thread, columns["compaction_id"], columns.pop("content"))
-    return LedgerRow(**columns, **said, thread_id=thread.thread_id, seen=None if seen is None else json.loads(seen))
+    content = _decode_content(thread, columns["compaction_id"], columns.pop("content"))
+    return LedgerRow(
+        **columns, **content, thread_id=thread.thread_id, seen=None if seen is None else json.loads(seen)
+    )

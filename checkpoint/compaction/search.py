@@ -1,24 +1,44 @@
-"""Full-text search over a thread's archive: every archived message is read, those with a word are ranked.
+"""Full-text search in a thread's archive: every archived message is read, and those with a word are ranked.
 
-There is no index: it would keep the words of a thread in plain text, beside a body that may be encrypted, and
-SQLite's keeps them after the thread is erased. The scan is the same on every database.
+There is no index. An index would hold the words of a thread in plain text beside encrypted rows, and SQLite keeps
+deleted words in it. The scan is the same on every database.
+
+Words are compared in lower case. Identifiers count as a whole and by their parts. Chinese, Japanese and Korean have
+no spaces between words, so pairs of neighboring characters count as words.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import hexdigits
 from typing import NamedTuple
+from unicodedata import normalize
 
+import sqlalchemy as sa
 from langchain_core.messages import AIMessage, BaseMessage
 
-from ..messages.message_codec import handle
+from ..db.thread_row import Thread
+from ..messages.message_codec import HANDLE_CHARS, HASH_BYTES
+from ..messages.message_codec import handle as handle_of
+from ..messages.message_store import MessageStore
+from ..messages.sequence_runs import covering, expand, runs_of
+from . import archive
+from .archive import Entry
 from .transcript import clipped_from, is_original, retells
-from .words import folded, singular, stretches, words, words_in
 
+_WIDE = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_TOKEN = re.compile(rf"[{_WIDE}]+|[^\W{_WIDE}]+(?:[-./@:#+'’]+[^\W{_WIDE}]+)*")
+_IS_WIDE = re.compile(f"[{_WIDE}]")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_SHORTEST_PLURAL = 4
+_MAX_TOKENS = 20_000
+"""Tokens of one text that are compared, from its start."""
 _SATURATION, _LENGTH = 1.2, 0.75
+"""The parameters k1 and b of BM25."""
 _QUERY_WORDS = 64
-_STRETCHES = 50_000
+_REMEMBERED_TOKENS = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,100 +47,159 @@ class Found:
 
     message: BaseMessage
     handle: str
-    """By which `recall` gives it back."""
+    """The handle by which `recall` returns the message."""
     compaction_id: str
-    """The compaction that took it out of view first."""
+    """The compaction that first removed the message from the view."""
     archived_at: float
-    """When, in seconds of the wall clock."""
+    """Time of the archiving, in Unix seconds."""
     score: float
     """Higher is better; comparable within one search only."""
 
 
 class Match(NamedTuple):
-    """What a text holds of a query."""
+    """The words of a query that a text contains."""
 
     counts: Mapping[str, int]
-    """How often it holds each word of the query that it holds at all."""
+    """Occurrences of each word of the query that the text contains."""
     length: int
-    """How many words the text has."""
+    """Number of words in the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The texts with a word of a query, by their numbers."""
+    """The texts that contain a word of a query, by their numbers."""
 
     scores: Mapping[int, float] = field(default_factory=dict[int, float])
     words: Mapping[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
-    """Which of the query's words each holds."""
+    """The words of the query that each text contains."""
+
+
+class Scope(NamedTuple):
+    """The part of an archive that is searched; times are Unix seconds."""
+
+    compaction_id: str | None
+    since: float | None
+    until: float | None
+
+    def contains(self, entry: Entry) -> bool:
+        """Return whether the scope includes the messages of an archive entry."""
+        begin = -math.inf if self.since is None else self.since
+        end = math.inf if self.until is None else self.until
+        return self.compaction_id in (None, entry.compaction_id) and begin <= entry.created_at <= end
+
+
+def search_archive(
+    conn: sa.Connection, store: MessageStore, thread: Thread, query: str, *, limit: int, scope: Scope
+) -> list[Found]:
+    """Return the archived messages that contain words of a query, the best first; [] for a query without words."""
+    entries = archive.entries(conn, thread)
+    places = {seq: one for one in reversed(entries) for seq in expand(one.runs)}
+    wanted = covering(one.runs for one in entries if scope.contains(one))
+    hits = scan(query, ((seq, message) for seq, _, message in store.each(conn, thread, wanted)))
+    order = sorted(hits.scores, key=lambda seq: (-hits.scores[seq], -seq))
+    held: dict[int, BaseMessage] = {}
+    size = max(1, limit)
+    while len(held) < len(order) and sum(map(is_original, held.values())) < limit:
+        part = order[len(held) : len(held) + size]
+        held = store.get_many(conn, thread, [runs_of(sorted(part))], known=held)
+        size *= 2
+    best = originals_first([seq for seq in order if seq in held], held, hits.words)[:limit]
+    return [_found(held[seq], places[seq], hits.scores[seq]) for seq in best]
+
+
+def find_by_handle(
+    conn: sa.Connection, store: MessageStore, thread: Thread, handle: str, *, compactions: bool
+) -> list[Found]:
+    """Return the archived message with a handle; [] for text that is not a handle.
+
+    With `compactions`, a handle may also be the id of a compaction, or at least its first 12 characters: then all
+    messages that it archived are returned, in their order.
+    """
+    entries = archive.entries(conn, thread)
+    named = [one for one in entries if compactions and _is_named(one, handle.lower())]
+    places = {seq: one for one in reversed(named or entries) for seq in expand(one.runs)}
+    prefix = hash_prefix(handle)
+    seqs = [] if prefix is None else [s for s in store.find_by_hash(conn, thread, prefix) if s in places][:1]
+    if not seqs and named:
+        seqs = sorted(places)
+    held = store.get_many(conn, thread, [runs_of(sorted(seqs))])
+    return [_found(held[seq], places[seq], 0.0) for seq in seqs]
+
+
+def hash_prefix(handle: str) -> bytes | None:
+    """Return the bytes of a handle, or None for text that is not a handle: a model may ask for anything."""
+    if not HANDLE_CHARS <= len(handle) <= 2 * HASH_BYTES or len(handle) % 2 or not set(handle) <= set(hexdigits):
+        return None
+    return bytes.fromhex(handle)
+
+
+def scan(query: str, messages: Iterable[tuple[int, BaseMessage]]) -> Hits:
+    """Return the messages that contain a word of the query, in singular or plural. A query has no syntax errors.
+
+    A query without a word reads no message.
+    """
+    asked = list(dict.fromkeys(map(singular, words(query)[:_QUERY_WORDS])))
+    matcher = WordMatcher(asked)
+    found = ((seq, matcher.match(text_of(message))) for seq, message in (messages if asked else ()))
+    matches = {seq: match for seq, match in found if match is not None}
+    scores = ranked(asked, matches)
+    return Hits(scores, {seq: frozenset(matches[seq].counts) for seq in scores})
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return what is searched of a message: its text, its name, and its calls."""
+    """Return the searchable text of a message: its text, its name, and its tool calls."""
     calls = (
         [f"{call['name']} {call['args']}" for call in message.tool_calls] if isinstance(message, AIMessage) else []
     )
     return "\n".join([message.text, message.name or "", *calls])
 
 
-def scan(query: str, messages: Iterable[tuple[int, BaseMessage]]) -> Hits:
-    """Return the messages with a word of the query, in singular or plural; nothing is a syntax error.
-
-    A query without a word reads no message.
-    """
-    asked = list(dict.fromkeys(map(singular, words(query)[:_QUERY_WORDS])))
-    find = Finding(asked)
-    found = ((seq, find.match(text_of(message))) for seq, message in (messages if asked else ()))
-    matches = {seq: match for seq, match in found if match is not None}
-    scores = ranked(asked, matches)
-    return Hits(scores, {seq: frozenset(matches[seq].counts) for seq in scores})
-
-
-class Finding:
-    """Finds words in many texts. What a stretch of a text comes to is kept for the next text."""
+class WordMatcher:
+    """Counts words in many texts. The words of each token are remembered for the next text."""
 
     def __init__(self, asked: Sequence[str]) -> None:
         self._asked = frozenset(asked)
         self._known: set[str] = set()
         self._special: dict[str, tuple[int, Sequence[str]]] = {}
-        """(how many words, which of them are asked for) of the known stretches that are not just another word."""
+        """(number of words, those that are asked for) of known tokens with several words or an asked one."""
 
     def match(self, text: str) -> Match | None:
-        """Return what a text holds of the words that are asked for; None where it holds none of them."""
+        """Count the words that are asked for in a text; None where it contains none of them."""
         whole = folded(text)
-        if not any(word in whole for word in self._asked):  # to take a text apart costs ten times as much
+        if not any(word in whole for word in self._asked):  # splitting a text takes ten times as long
             return None
-        found = Counter(stretches(text))
+        found = Counter(tokens(text))
         self._learn(found.keys() - self._known)
         length, counts = found.total(), dict[str, int]()
-        for stretch in found.keys() & self._special.keys():
-            size, held = self._special[stretch]
-            length += (size - 1) * found[stretch]
+        for token in found.keys() & self._special.keys():
+            size, held = self._special[token]
+            length += (size - 1) * found[token]
             for word in held:
-                counts[word] = counts.get(word, 0) + found[stretch]
-        if len(self._known) > _STRETCHES:
+                counts[word] = counts.get(word, 0) + found[token]
+        if len(self._known) > _REMEMBERED_TOKENS:
             self._known.clear()
             self._special.clear()
         return Match(counts, length) if counts else None
 
     def _learn(self, new: Iterable[str]) -> None:
-        for stretch in new:
-            found = list(map(singular, words_in(stretch)))
+        for token in new:
+            found = list(map(singular, words_in(token)))
             held = [word for word in found if word in self._asked]
-            self._known.add(stretch)
+            self._known.add(token)
             if held or len(found) > 1:
-                self._special[stretch] = len(found), held
+                self._special[token] = len(found), held
 
 
 def ranked(asked: Sequence[str], matches: Mapping[int, Match]) -> dict[int, float]:
-    """Score texts by BM25 over these texts alone (Robertson & Zaragoza 2009); those without any word are left out."""
-    usual = sum(match.length for match in matches.values()) / max(1, len(matches)) or 1.0
+    """Score texts by BM25 among each other (Robertson & Zaragoza 2009); texts without any word are left out."""
+    average = sum(match.length for match in matches.values()) / max(1, len(matches)) or 1.0
     scores: dict[int, float] = {}
     for word in asked:
         having = [(seq, match) for seq, match in matches.items() if word in match.counts]
         rarity = math.log(1 + (len(matches) - len(having) + 0.5) / (len(having) + 0.5))
         for seq, match in having:
-            often, long = match.counts[word], match.length / usual
-            weight = often * (_SATURATION + 1) / (often + _SATURATION * (1 - _LENGTH + _LENGTH * long))
+            count, relative_length = match.counts[word], match.length / average
+            weight = count * (_SATURATION + 1) / (count + _SATURATION * (1 - _LENGTH + _LENGTH * relative_length))
             scores[seq] = scores.get(seq, 0.0) + rarity * weight
     return scores
 
@@ -128,13 +207,58 @@ def ranked(asked: Sequence[str], matches: Mapping[int, Match]) -> dict[int, floa
 def originals_first(
     order: Sequence[int], held: Mapping[int, BaseMessage], words: Mapping[int, frozenset[str]]
 ) -> list[int]:
-    """Put what stands for other messages behind them, or leave it out where it adds nothing.
+    """Put messages that repeat others behind them, or leave them out where they add nothing.
 
-    A clipped message adds nothing where its original is among those held; what retells adds nothing where originals
-    have its words.
+    A clipped message adds nothing where its original is among those held. A summary or a recalled message adds
+    nothing where originals contain its words.
     """
     whole = [seq for seq in order if is_original(held[seq])]
-    names = {handle(held[seq]) for seq in whole}
+    names = {handle_of(held[seq]) for seq in whole}
     said = frozenset[str]().union(*(words[seq] for seq in whole))
     clipped = [seq for seq in order if (name := clipped_from(held[seq])) is not None and name not in names]
     return [*whole, *clipped, *(seq for seq in order if retells(held[seq]) and not words[seq] <= said)]
+
+
+def words(text: str) -> list[str]:
+    """Return every word of a text in order, with repetitions."""
+    return [word for token in tokens(text) for word in words_in(token)]
+
+
+def tokens(text: str) -> list[str]:
+    """Return the tokens between spaces and punctuation, in order: words, identifiers, runs of wide characters."""
+    return _TOKEN.findall(normalize("NFKC", text))[:_MAX_TOKENS]
+
+
+def folded(text: str) -> str:
+    """Return a text that contains each of its `words` letter for letter."""
+    return normalize("NFKC", text).casefold()
+
+
+def singular(word: str) -> str:
+    """Return a word without the s of a plural, so that `flights` matches `flight`; short words stay as they are."""
+    return word[:-1] if len(word) >= _SHORTEST_PLURAL and word.endswith("s") and not word.endswith("ss") else word
+
+
+def words_in(token: str) -> list[str]:
+    """Return the words of one of a text's `tokens`."""
+    if _IS_WIDE.match(token):
+        return [token[at : at + 2] for at in range(max(1, len(token) - 1))]
+    whole = token.casefold()
+    parts = [part.casefold() for part in _PART.findall(token)]
+    return [whole] if parts == [whole] else [whole, *parts]
+
+
+def _is_named(entry: Entry, handle: str) -> bool:
+    """Return whether a handle is a compaction's id, or at least its first 12 characters."""
+    name = entry.compaction_id
+    return name == handle or (len(handle) >= HANDLE_CHARS and name.startswith(handle))
+
+
+def _found(message: BaseMessage, entry: Entry, score: float) -> Found:
+    return Found(
+        message=message,
+        handle=handle_of(message),
+        compaction_id=entry.compaction_id,
+        archived_at=entry.created_at,
+        score=score,
+    )

@@ -1,4 +1,4 @@
-"""Snapshots: what `messages` held when an attempt began, as a few bytes of runs."""
+"""Snapshots: the messages at the begin of a compaction attempt, as a few bytes of runs."""
 
 import sqlalchemy as sa
 
@@ -21,14 +21,14 @@ def write(conn: sa.Connection, thread: Thread, compaction_id: str, runs: Runs, *
 
 
 def read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Runs | None:
-    """Return the snapshot of an attempt, or None."""
+    """Return the runs of an attempt's snapshot, or None where it has none."""
     query = sa.select(_snapshot.runs).where(_snapshot.thread == thread.id, _snapshot.compaction_id == compaction_id)
     data = conn.execute(query).scalar_one_or_none()
     return None if data is None else runs_from_body(thread.codec, row_name(compaction_id), data)
 
 
 def of_thread(conn: sa.Connection, thread: Thread) -> dict[str, Runs]:
-    """Return every snapshot of a thread by its compaction_id."""
+    """Return the runs of every snapshot of a thread, by compaction_id."""
     query = sa.select(_snapshot.compaction_id, _snapshot.runs).where(_snapshot.thread == thread.id)
     return {name: runs_from_body(thread.codec, row_name(name), data) for name, data in conn.execute(query)}
 

@@ -1,4 +1,4 @@
-"""Summaries that were paid for, kept before they are used."""
+"""Paid summaries: each is stored before it is used, so that a crash does not lose it."""
 
 import sqlalchemy as sa
 
@@ -10,16 +10,16 @@ _summary, _ledger = tables.summary.c, tables.ledger.c
 
 
 def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: SummaryRecord) -> None:
-    """Record a summary of one input; a later one of the same input takes its place."""
-    found_by = thread.codec.lookup_text(record.input_digest)
-    conn.execute(sa.delete(tables.summary).where(_same(thread.id, compaction_id, found_by)))
+    """Store the summary of one input; a later summary of the same input replaces it."""
+    lookup = thread.codec.lookup_text(record.input_digest)
+    conn.execute(sa.delete(tables.summary).where(_same(thread.id, compaction_id, lookup)))
     text = record.text.encode("utf-8", "surrogatepass")
     conn.execute(
         sa.insert(tables.summary).values(
             thread=thread.id,
             compaction_id=compaction_id,
-            input_digest=found_by,
-            text=thread.codec.encode(row_name(compaction_id, found_by), text),
+            input_digest=lookup,
+            text=thread.codec.encode(row_name(compaction_id, lookup), text),
             model=record.model,
             input_tokens=record.input_tokens,
             output_tokens=record.output_tokens,
@@ -31,16 +31,16 @@ def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: Summa
 def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str) -> SummaryRecord | None:
     """Return the newest summary of this input by an attempt of the same namespace and level, or None.
 
-    The attempt may have begun with other messages: one that died is made again with what arrived since, and a
-    fork with what was said there. What the gate rejected is not found.
+    The attempt may have begun with other messages: an attempt that crashed is repeated with messages that arrived
+    since, and a fork has messages of its own. A summary that the gate rejected is not returned.
     """
     rejected = sa.func.coalesce(_ledger.verdict, "").like("rejected%")
     attempt = sa.and_(_ledger.thread == _summary.thread, _ledger.compaction_id == _summary.compaction_id)
-    found_by = thread.codec.lookup_text(input_digest)
+    lookup = thread.codec.lookup_text(input_digest)
     query = (
         sa.select(tables.summary)
         .join(tables.ledger, attempt)
-        .where(_summary.thread == thread.id, _summary.input_digest == found_by)
+        .where(_summary.thread == thread.id, _summary.input_digest == lookup)
         .where(_ledger.namespace == key.namespace, _ledger.level == key.level, ~rejected)
         .order_by(_ledger.id.desc())
         .limit(1)
@@ -48,8 +48,8 @@ def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str
     row = conn.execute(query).mappings().one_or_none()
     if row is None:
         return None
-    sealed = bytes(row["text"])
-    text = thread.codec.decode(row_name(row["compaction_id"], found_by), sealed).decode("utf-8", "surrogatepass")
+    body = bytes(row["text"])
+    text = thread.codec.decode(row_name(row["compaction_id"], lookup), body).decode("utf-8", "surrogatepass")
     return SummaryRecord(input_digest, text, row["model"], row["input_tokens"], row["output_tokens"], row["calls"])
 
 

@@ -1,4 +1,4 @@
-"""The whole conversation, from what is in the view now and what compactions took out of it. Pure."""
+"""Rebuilds the whole conversation from the current view and from the messages that compactions removed."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,12 +11,12 @@ from ..errors import MessageError
 
 SUMMARY_KIND = "compaction_summary"
 RECALL = "recall"
-"""The tool of that name gives back archived messages, each under a line with its handle."""
+"""Name of the tool that returns archived messages, each after a line with its handle."""
 _HEADLINE = re.compile(r"\[[0-9a-f]{12} \w")
 
 
 def chain(parents: Mapping[str, str | None], head: str | None, thread_id: str) -> list[str]:
-    """Return the compactions that `head` builds on and `head` itself, oldest first; one that is gone ends it.
+    """Return `head` and the compactions that it builds on, oldest first; the chain ends at one without a ledger row.
 
     RowError where the parents of the thread's ledger rows lead in a circle.
     """
@@ -32,11 +32,11 @@ def join(
 ) -> list[BaseMessage]:
     """Return every message once, in the order of the conversation, in its original form.
 
-    `snapshots` and `archived` are those of the compactions `messages` rests on, oldest first; `refused` holds
-    the originals that were archived without a compaction. A message is there if it is in `messages` or was
-    archived; one that is only in an old snapshot was deleted by the application and stays out. Where the
-    archive holds an id, its oldest form stands (a clipped or refused message), else the form it has now.
-    Summaries stand for others and are left out.
+    `snapshots` and `archived` belong to the compactions that `messages` contains, oldest first; `refused` holds
+    messages that were archived without a compaction. The result holds the messages that are in `messages` or were
+    archived. A message that is only in a snapshot was deleted by the application and is left out. Where the archive
+    holds a message, its oldest archived form is returned (it was clipped or refused later), else its current form.
+    Summaries are left out, because they replace other messages.
     """
     left = list(archived)
     now = {_id(message): message for message in messages}
@@ -58,11 +58,12 @@ def restored(
     clipped: Collection[str],
     undone: Collection[str],
 ) -> list[BaseMessage]:
-    """Return the conversation as it would stand now if these compactions had never been.
+    """Return the conversation as it would be now without some compactions.
 
-    `snapshots` and `archived` are what they began with and took out of view, oldest first; `clipped` names the
-    messages that they only shortened. What they dropped stands again in its place and form; what the application
-    deleted since, a clipped message too, stays deleted; what was said or changed since stays as it is.
+    `snapshots` holds the messages at the begin of these compactions, `archived` those that they removed, oldest
+    first; `clipped` holds the ids of messages that they only clipped; `undone` holds their compaction_ids. Removed
+    messages return to their places in their original form. Messages that the application deleted since, also clipped
+    ones, stay deleted. Messages that were added or changed since stay as they are.
     """
     now = {_id(message): message for message in messages}
     left: dict[str, BaseMessage] = {}
@@ -76,25 +77,25 @@ def restored(
 
 
 def summarized_by(message: BaseMessage) -> str | None:
-    """Return the compaction whose summary a message carries, or None where it carries none."""
+    """Return the compaction_id of a summary message, or None for another message."""
     marks = message.additional_kwargs.get("compaction")
     return str(marks.get("compaction")) if isinstance(marks, Mapping) and is_summary(message) else None
 
 
 def is_summary(message: BaseMessage) -> bool:
-    """Say whether a message stands for others that were taken out of the view."""
+    """Return whether a message is a summary of messages that were removed from the view."""
     marks = message.additional_kwargs.get("compaction")
     return isinstance(marks, Mapping) and marks.get("kind") == SUMMARY_KIND
 
 
 def clipped_from(message: BaseMessage) -> str | None:
-    """Return the handle of the longer message that a clipped one was; None where it is not clipped."""
+    """Return the handle of the original of a clipped message; None for a message that is not clipped."""
     marks = message.additional_kwargs.get("compaction")
     return str(marks.get("handle")) if isinstance(marks, Mapping) and marks.get("clipped") else None
 
 
 def retells(message: BaseMessage) -> bool:
-    """Say whether a message holds what others said: a summary, what `recall` gave back, or a call of it."""
+    """Return whether a message repeats others: a summary, a result of the `recall` tool, or a call of that tool."""
     given_back = message.name == RECALL and bool(_HEADLINE.match(message.text))
     calls = getattr(message, "tool_calls", ())
     asks = bool(calls) and not message.text and all(call["name"] == RECALL for call in calls)
@@ -102,12 +103,12 @@ def retells(message: BaseMessage) -> bool:
 
 
 def is_original(message: BaseMessage) -> bool:
-    """Say whether a message is as somebody said it: it retells nothing, and is not clipped."""
+    """Return whether a message is an original: it repeats no other message and is not clipped."""
     return not retells(message) and clipped_from(message) is None
 
 
 def _merge(order: list[str], later: Sequence[str]) -> list[str]:
-    """Join two orders: what is new in `later` comes before the next id that both have, else at the end."""
+    """Merge two orders: new ids of `later` come before the next id that both contain, or at the end."""
     known = set(order)
     before: dict[str, list[str]] = {}
     new: list[str] = []

@@ -1,1 +1,1 @@
-"""The database: engines, connections, transactions, tables, the row of a thread and the encryption of rows."""
+"""The database: engines, connections, transactions, tables, the thread's row and the encoding of row bodies."""

@@ -1,4 +1,4 @@
-"""Column types that mean the same on SQLite, PostgreSQL, MariaDB and MySQL."""
+"""Column types that behave alike on SQLite, PostgreSQL, MariaDB and MySQL."""
 
 import re
 from typing import Any
@@ -14,15 +14,15 @@ _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID_BYTES = 16
 _NO_TEXT = b"\xff"
 
-Long = BigInteger().with_variant(Integer(), "sqlite")  # only INTEGER numbers itself on SQLite
-Body = LargeBinary().with_variant(mysql.LONGBLOB(), *_MYSQL)  # a plain BLOB ends at 64 kB there
-Hash = LargeBinary(16).with_variant(mysql.BINARY(16), *_MYSQL)  # a BLOB cannot be indexed whole there
+Long = BigInteger().with_variant(Integer(), "sqlite")  # SQLite generates keys only for columns of type INTEGER
+Body = LargeBinary().with_variant(mysql.LONGBLOB(), *_MYSQL)  # a plain BLOB holds 64 kB at most on MySQL
+Hash = LargeBinary(16).with_variant(mysql.BINARY(16), *_MYSQL)  # MySQL cannot index a whole BLOB
 
 
 class Key(TypeDecorator[str]):
-    """An id: compared byte by byte, at most `length` bytes of UTF-8, never empty unless `empty` allows it.
+    """An id: compared byte by byte, at most `length` bytes of UTF-8, and not empty unless `empty` is set.
 
-    MariaDB and MySQL get VARBINARY: their text collations fold case or ignore trailing blanks.
+    On MariaDB and MySQL the column is VARBINARY, because their text collations ignore case or trailing blanks.
     """
 
     impl = String
@@ -34,12 +34,12 @@ class Key(TypeDecorator[str]):
         self.empty = empty
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose the column's own type for one database."""
+        """Return the column type for one database."""
         binary = dialect.name in _MYSQL
         return dialect.type_descriptor(mysql.VARBINARY(self.length) if binary else String(self.length))
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> Any:
-        """Check the id; KeyTextError says what is wrong with it."""
+        """Return the id as the database stores it; KeyTextError for an id that cannot be stored."""
         if value is None:
             return None
         data = checked_key(value, self.length, empty=self.empty)
@@ -51,7 +51,7 @@ class Key(TypeDecorator[str]):
 
 
 class Ident(TypeDecorator[str]):
-    """An id that usually is a UUID: 16 bytes then, the text of any other after a byte that no text holds."""
+    """An id that usually is a UUID, stored as 16 bytes; any other id is stored as UTF-8 after a 0xFF byte."""
 
     impl = LargeBinary
     cache_ok = True
@@ -61,12 +61,12 @@ class Ident(TypeDecorator[str]):
         self.length = length
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose the column's own type for one database."""
+        """Return the column type for one database."""
         binary = dialect.name in _MYSQL
         return dialect.type_descriptor(mysql.VARBINARY(self.length) if binary else LargeBinary(self.length))
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002 - SQLAlchemy's signature
-        """Check the id, as `Key` does, and shorten it."""
+        """Return the id as the database stores it; KeyTextError for an id that cannot be stored."""
         return None if value is None else ident(value, self.length)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
@@ -75,22 +75,22 @@ class Ident(TypeDecorator[str]):
 
 
 class Prose(TypeDecorator[str]):
-    """Text of any length for people to read; a NUL or an unpaired surrogate in it is replaced."""
+    """Text of any length that people read; NUL characters and unpaired surrogates in it are replaced."""
 
     impl = Text
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose the column's own type for one database."""
+        """Return the column type for one database."""
         return dialect.type_descriptor(mysql.LONGTEXT() if dialect.name in _MYSQL else Text())
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
-        """Replace what PostgreSQL or UTF-8 cannot hold."""
+        """Replace characters that PostgreSQL or UTF-8 cannot hold."""
         return None if value is None else printable(value)
 
 
 def ident(value: str, length: int = 255) -> bytes:
-    """Return an id as an `Ident` stands in a column, in whose order a database compares; KeyTextError as `Key`."""
+    """Return an id as an `Ident` column stores it, which is also how the database orders ids; else KeyTextError."""
     if _UUID.fullmatch(value):
         return bytes.fromhex(value.replace("-", ""))
     data = checked_key(value, length - 2)
@@ -98,20 +98,20 @@ def ident(value: str, length: int = 255) -> bytes:
 
 
 def ident_text(data: bytes) -> str:
-    """Return the id that `ident` shortened."""
+    """Return the id that `ident` was given."""
     if len(data) != _UUID_BYTES:
         return data.lstrip(_NO_TEXT).decode()
-    text = data.hex()  # not UUID, which takes ten times as long
+    text = data.hex()  # the class UUID takes ten times as long
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def printable(text: str) -> str:
-    """Return the text with U+FFFD for a NUL and a question mark for an unpaired surrogate."""
+    """Replace each NUL character by U+FFFD and each unpaired surrogate by a question mark."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def checked_key(value: str, length: int, *, empty: bool = False) -> bytes:
-    """Return an id's UTF-8; KeyTextError says what is wrong with it."""
+    """Return an id's UTF-8; KeyTextError where it is empty, too long or holds a character that cannot be stored."""
     shown = repr(value if len(value) <= 40 else value[:40] + "…")  # noqa: PLR2004 - enough to recognize it
     try:
         data = value.encode()
@@ -122,5 +122,5 @@ def checked_key(value: str, length: int, *, empty: bool = False) -> bytes:
     if "\0" in value:
         raise KeyTextError(f"the id {shown} holds a NUL character, which databases refuse")
     if len(data) > length:
-        raise KeyTextError(f"the id {shown} has {len(data)} bytes; at most {length} are kept")
+        raise KeyTextError(f"the id {shown} has {len(data)} bytes; at most {length} can be stored")
     return data

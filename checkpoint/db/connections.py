@@ -1,4 +1,4 @@
-"""What every connection of our own engines gets and is asked, what it is spared, and who waits for one."""
+"""Engines of this package: how they are made, how their connections are configured, and how transactions begin."""
 
 import os
 import sqlite3
@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -14,35 +15,51 @@ from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
 from ..errors import DatabaseError
-from .statements import IN_BINARY
-from .urls import BUSY_TIMEOUT_S, is_memory
+from .statements import BINARY_RESULTS
+from .urls import BUSY_TIMEOUT_S, create_engine, is_memory
 
-READS, WRITES = "DEFERRED", "IMMEDIATE"  # as SQLite calls them
+READS, WRITES = "DEFERRED", "IMMEDIATE"  # SQLite's names of the two kinds of transactions
 _PAUSE_S = 0.01
-_BINARY = 1  # psycopg.pq.Format.BINARY
-_PRIMARY = 0xFF  # the rest of an error code says which kind of busy it is
+_PSYCOPG_BINARY = 1  # psycopg.pq.Format.BINARY
+_PRIMARY_CODE = 0xFF  # mask of SQLite's primary error code; the other bits say which kind of busy it is
 _ENGINES: WeakSet[sa.Engine] = WeakSet()
 _INHERITED: list[Pool] = []
 _QUEUES: WeakKeyDictionary[Pool, threading.Semaphore] = WeakKeyDictionary()
 _QUEUES_LOCK = threading.Lock()
 
 
-def prepare(engine: sa.Engine) -> None:
-    """Make SQLite files write ahead and psycopg read bytes as bytes; keep connections out of forked children."""
-    if is_memory(engine.url):
-        return
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _write_ahead)
-    if engine.dialect.driver == "psycopg":
-        event.listen(engine, "before_cursor_execute", _in_binary)
-    _ENGINES.add(engine)
+class OwnEngine:
+    """An engine that this package makes, once, in the thread that needs it first."""
+
+    def __init__(self, url: sa.URL) -> None:
+        self.url = url
+        self._engine: sa.Engine | None = None
+        self._lock = threading.Lock()
+
+    def get(self) -> sa.Engine:
+        """Return the engine; DatabaseError where its driver is missing or unknown."""
+        if self._engine is None:
+            with self._lock:
+                if self._engine is None:
+                    engine = create_engine(self.url)
+                    _configure(engine)
+                    self._engine = engine
+        return self._engine
+
+    def close(self, write_connections: dict[Pool, sa.Connection]) -> None:
+        """Close its connections and the open write connection of its pool, if the engine was made at all."""
+        if self._engine is not None:
+            if (conn := write_connections.pop(self._engine.pool, None)) is not None:
+                conn.close()
+            self._engine.dispose()
 
 
 def begin(conn: sa.Connection, mode: str) -> None:
-    """Begin where the driver would do it too late or otherwise.
+    """Begin a transaction on databases whose driver would begin it too late or with the wrong isolation.
 
-    SQLite's waits for the first change and then fails instead of waiting. MariaDB's default would read from
-    before the thread row was locked, and a read is to see one moment.
+    SQLite's driver begins with the first change and fails at once where another connection writes, instead of
+    waiting. MariaDB's default isolation would let a writer read rows as they were before it locked the thread's row;
+    a reader needs one consistent snapshot.
     """
     name = conn.dialect.name
     driver: Any = conn.connection.driver_connection
@@ -55,7 +72,7 @@ def begin(conn: sa.Connection, mode: str) -> None:
 
 @contextmanager
 def in_turn(engine: sa.Engine, place: str) -> Generator[None]:
-    """Queue with all who use this engine (after a fork: with all of this process); DatabaseError after a while."""
+    """Let one user of this engine's pool in at a time; DatabaseError after `BUSY_TIMEOUT_S` seconds of waiting."""
     with _QUEUES_LOCK:
         queue = _QUEUES.setdefault(engine.pool, threading.Semaphore())
     if not queue.acquire(timeout=BUSY_TIMEOUT_S):
@@ -66,23 +83,37 @@ def in_turn(engine: sa.Engine, place: str) -> Generator[None]:
         queue.release()
 
 
-def _in_binary(_conn: sa.Connection, cursor: Any, _text: str, _values: object, context: Any, _many: bool) -> None:
-    """Ask for bytes as they are where a statement says so."""
-    if context is not None and context.execution_options.get(IN_BINARY):
-        cursor.format = _BINARY
+def _configure(engine: sa.Engine) -> None:
+    """Turn on SQLite's write-ahead log and psycopg's binary results; keep connections out of forked children."""
+    if is_memory(engine.url):
+        return
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _use_write_ahead_log)
+    if engine.dialect.driver == "psycopg":
+        event.listen(engine, "before_cursor_execute", _request_binary_results)
+    _ENGINES.add(engine)
+    _register_fork_hook()
 
 
-def _write_ahead(connection: Any, _record: Any) -> None:
-    """Let readers go on while one writes; the mode stays with the file.
+def _request_binary_results(
+    _conn: sa.Connection, cursor: Any, _text: str, _values: object, context: Any, _many: bool
+) -> None:
+    if context is not None and context.execution_options.get(BINARY_RESULTS):
+        cursor.format = _PSYCOPG_BINARY
 
-    SQLite does not wait for others when it changes the mode, as two that open a new file at once find out.
+
+def _use_write_ahead_log(connection: Any, _record: Any) -> None:
+    """Turn on the write-ahead log, so that readers need not wait for a writer; the file keeps this mode.
+
+    SQLite's busy timeout does not apply to the change of mode, and two processes that open a new file at once both
+    try it. So this function retries.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL").close()
         except sqlite3.OperationalError as error:
-            busy = error.sqlite_errorcode & _PRIMARY == sqlite3.SQLITE_BUSY
+            busy = error.sqlite_errorcode & _PRIMARY_CODE == sqlite3.SQLITE_BUSY
             if not busy or time.monotonic() > deadline:
                 raise
             time.sleep(_PAUSE_S)
@@ -90,15 +121,19 @@ def _write_ahead(connection: Any, _record: Any) -> None:
             return
 
 
-def _leave_to_parent() -> None:
+@cache
+def _register_fork_hook() -> None:
+    """Register `_leave_connections_to_parent` once, when the first engine is made."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_leave_connections_to_parent)
+
+
+def _leave_connections_to_parent() -> None:
     """Give every engine of a forked child an empty pool.
 
-    The old one is kept: to close its connections would speak to the server, or touch the file, for the parent.
+    The inherited pool is kept alive: closing its connections would send messages to the server, or change the file,
+    on behalf of the parent.
     """
     for engine in _ENGINES:
         _INHERITED.append(engine.pool)
         engine.dispose(close=False)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_to_parent)

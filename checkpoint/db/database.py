@@ -1,4 +1,4 @@
-"""One engine, and transactions on it that mean the same on every database."""
+"""One engine, and transactions on it that behave alike on every database."""
 
 import random
 import time
@@ -15,11 +15,9 @@ from sqlalchemy.pool import Pool, StaticPool
 
 from ..errors import CheckpointError, DatabaseError
 from . import reclaim, schema, urls
-from .connections import READS, WRITES, begin, in_turn, prepare
-from .event_loop import off_loop, on_event_loop
-from .retries import may_pass
+from .connections import READS, WRITES, OwnEngine, begin, in_turn
 from .row_codec import Keyring
-from .workers import Workers, threads_for
+from .workers import Workers, off_event_loop, on_event_loop, threads_for
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -27,66 +25,77 @@ S = TypeVar("S", bound="UsesDatabase")
 _ATTEMPTS = 8
 _FIRST_PAUSE_S = 0.02
 
+_TRANSIENT_SQLSTATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "08006", "53300"})
+"""PostgreSQL: serialization failure, deadlock, shutdown, crash, start-up, connection lost, too many connections."""
+_TRANSIENT_CODES = frozenset({1020, 1205, 1213, 2006, 2013})
+"""MariaDB: row changed since it was read, lock wait timeout, deadlock, server gone, connection lost."""
+
 
 class Database:
-    """An engine and how to use it: `write()` and `read()` are one transaction each, from any thread.
+    """An engine and how to use it: `write()` and `read()` open one transaction each, from any thread.
 
-    Every SQL error leaves as DatabaseError, without the password and without parameters. Transactions of one
-    thread are not nested.
+    Every SQL error leaves as DatabaseError, without the password and without parameters. A thread must not open a
+    transaction inside another one.
     """
 
-    def __init__(self, engine: sa.Engine | urls.OwnEngine, *, keys: Keyring | None = None) -> None:
-        self._own = engine if isinstance(engine, urls.OwnEngine) else None
+    def __init__(self, engine: sa.Engine | OwnEngine, *, keys: Keyring | None = None) -> None:
+        self._own = engine if isinstance(engine, OwnEngine) else None
         self._given = engine if isinstance(engine, sa.Engine) else None
         self.keys = keys
         self.durable = not urls.is_memory(engine.url)
         self._place = urls.place(engine.url)
         self._checked = self._setup_put_off = False
         self.is_sqlite = engine.url.get_backend_name() == "sqlite"
-        # where one writes at a time; a forked child has another pool, and leaves the parent's connection alone
-        self.keeps = self._own is not None and self.is_sqlite and self.durable
-        self._kept: dict[Pool, sa.Connection] = {}
-        if self._own is not None:  # one that nobody uses any more may be collected on an event loop
-            finalize(self, off_loop, partial(self._own.close, self._kept)).atexit = False
-        self._postgresql = engine.url.get_backend_name() == "postgresql"  # elsewhere `begin` says how isolated it is
+        self._is_postgresql = engine.url.get_backend_name() == "postgresql"
+        self.caches_thread_rows = self._own is not None and self.is_sqlite and self.durable
+        """Whether writers of an SQLite file share one connection, which keeps the rows of threads in memory.
+
+        Only on connections that this object owns: another user of a connection could have other keys.
+        """
+        # by pool: a forked child has another pool, and so leaves the parent's connection alone
+        self._write_connections: dict[Pool, sa.Connection] = {}
+        if self._own is not None:  # the garbage collector may run on an event loop, where closing must not block
+            finalize(self, off_event_loop, partial(self._own.close, self._write_connections)).atexit = False
         self.workers = Workers(partial(threads_for, engine))
         """Threads for asynchronous callers: `await database.workers.run(call)`."""
 
     @classmethod
     def open(cls, target: str | sa.Engine = urls.MEMORY, *, keys: Keyring | None = None) -> Self:
-        """Open a URL (synchronous or asynchronous driver names), an `Engine`, or "memory".
+        """Open a URL (with the name of a synchronous or an asynchronous driver), an `Engine`, or "memory".
 
-        "memory" ends with this object. An engine that is passed in stays the caller's to configure and close.
-        With `keys` all that is said and stored is encrypted, and what is not is refused.
-        DatabaseError for an unknown kind of database, an unreadable URL or a missing driver (on an event loop, at
-        the first use); whether the database answers is seen at the first use, which `setup()` usually is.
+        "memory" ends with this object. A given engine stays the caller's to configure and close. With `keys`
+        everything that was said or stored is encrypted, and rows that are not encrypted are refused.
+        DatabaseError for an unknown kind of database, an unreadable URL or a missing driver (on an event loop only at
+        the first use). Nothing connects before the first use, which usually is `setup()`.
         """
         if isinstance(target, sa.Engine):
             urls.accept(target)
             return cls(target, keys=keys)
-        own = urls.OwnEngine(urls.sync_url(target), prepare)
-        if not on_event_loop():  # to make one looks at the working directory and imports the driver
-            own.made()
+        own = OwnEngine(urls.sync_url(target))
+        if not on_event_loop():  # making an engine blocks: it reads the working directory and imports the driver
+            own.get()
         return cls(own, keys=keys)
 
     @property
     def engine(self) -> sa.Engine:
         """The engine; one that was opened on an event loop is made at its first use."""
-        return self._given or cast("urls.OwnEngine", self._own).made()
+        return self._given or cast("OwnEngine", self._own).get()
 
     @cached_property
     def _driver_error(self) -> type[Exception]:
-        """What comes where a driver is spoken to directly, and where MariaDB is told an isolation."""
+        """The driver's own base error, which statements raise that bypass SQLAlchemy."""
         return getattr(self.engine.dialect.dbapi, "Error", exc.DBAPIError)
 
     @cached_property
     def _writer(self) -> sa.Engine:
-        leveled = self._postgresql and self._own is None
-        return self.engine.execution_options(isolation_level="READ COMMITTED") if leveled else self.engine
+        needs_level = self._is_postgresql and self._own is None
+        return self.engine.execution_options(isolation_level="READ COMMITTED") if needs_level else self.engine
 
     @cached_property
     def _reader(self) -> sa.Engine:
-        return self.engine.execution_options(isolation_level="REPEATABLE READ") if self._postgresql else self.engine
+        # on other databases `begin` sets the isolation
+        level = "REPEATABLE READ"
+        return self.engine.execution_options(isolation_level=level) if self._is_postgresql else self.engine
 
     def setup(self) -> None:
         """Create the tables where they are missing; SchemaError where they are of another version."""
@@ -95,74 +104,74 @@ class Database:
         self._checked, self._setup_put_off = True, False
 
     def put_off_setup(self) -> None:
-        """Have the first transaction do `setup()`, in the thread that runs it: nothing is opened before."""
+        """Let the first transaction run `setup()`, in its own thread; nothing is opened before."""
         self._setup_put_off = not self._checked
 
     def finish_setup(self) -> None:
-        """Do the `setup()` that was put off; nothing where none was, or where it is done."""
+        """Run the `setup()` that was put off, if there is one."""
         if self._setup_put_off:
             self.setup()
 
-    def run(self, work: Callable[[sa.Connection], T]) -> T:
-        """Do `work` in a transaction that writes, again after a deadlock or a lost connection.
+    def run_write(self, work: Callable[[sa.Connection], T]) -> T:
+        """Run `work` in a writing transaction; run both again after a deadlock or a lost connection.
 
-        `work` must come to the same when it is done twice: a connection may be lost after the commit.
+        `work` must have the same effect when it runs twice: a connection may be lost after the commit.
         """
-        return self.again(partial(_done, self.write, work))
+        return self.retry(partial(_run, self.write, work))
 
-    def look(self, work: Callable[[sa.Connection], T]) -> T:
-        """Do `work` in a transaction that reads, again after a lost connection."""
-        return self.again(partial(_done, self.read, work))
+    def run_read(self, work: Callable[[sa.Connection], T]) -> T:
+        """Run `work` in a reading transaction; run both again after a lost connection."""
+        return self.retry(partial(_run, self.read, work))
 
-    def again(self, transaction: Callable[[], T]) -> T:
-        """Do a whole transaction, again after a deadlock or a lost connection."""
+    def retry(self, transaction: Callable[[], T]) -> T:
+        """Run a whole transaction, again after a deadlock or a lost connection, up to 8 times."""
         for attempt in range(_ATTEMPTS):
             try:
                 return transaction()
             except DatabaseError as error:
-                if attempt + 1 == _ATTEMPTS or not may_pass(error.__cause__):
+                if attempt + 1 == _ATTEMPTS or not _is_transient(error.__cause__):
                     raise
-                # several that met once should not meet again
-                time.sleep(_FIRST_PAUSE_S * 2**attempt * random.random())  # noqa: S311 - nobody's secret
+                # random: transactions that met once should not meet again
+                time.sleep(_FIRST_PAUSE_S * 2**attempt * random.random())  # noqa: S311 - not a secret
         raise AssertionError("unreachable")
 
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
-        """Open a transaction that writes: committed at the end, undone as a whole by any exception."""
+        """Open a writing transaction: committed at the end, rolled back by any exception."""
         self.finish_setup()
         with self._transaction(self._writer, WRITES) as conn:
-            self._check(conn)
+            self._check_schema(conn)
             yield conn
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
-        """Open a transaction that sees one moment of the database and writes nothing."""
+        """Open a reading transaction on one consistent snapshot of the database."""
         self.finish_setup()
         with self._transaction(self._reader, READS) as conn:
-            self._check(conn)
+            self._check_schema(conn)
             yield conn
 
-    def stamp(self, conn: sa.Connection) -> tuple[int, int]:
-        """Return, within a transaction that writes, what is another once anybody has changed a row of the file."""
+    def change_stamp(self, conn: sa.Connection) -> tuple[int, int]:
+        """Return a value, inside a writing transaction on SQLite, that differs once anybody has changed the file."""
         driver: Any = conn.connection.driver_connection
         with self._translated(self._driver_error):
             [version] = driver.execute("PRAGMA data_version").fetchone()
             return version, driver.total_changes
 
     def reclaim(self) -> None:
-        """Write the tables anew, so that erased rows leave neither bytes nor space behind; see `rewriting`.
+        """Rewrite the tables, so that deleted rows leave neither bytes nor free space behind; see `reclaim.rewrite`.
 
-        DatabaseError where another connection reads an old state for too long, on SQLite and PostgreSQL.
+        DatabaseError where another connection keeps reading an old snapshot, on SQLite and PostgreSQL.
         """
         self.finish_setup()
-        with self._alone(WRITES), self._connected(self._autocommit()) as conn, self._translated(self._driver_error):
+        with self._exclusive(WRITES), self._connect(self._autocommit()) as conn, self._translated(self._driver_error):
             reclaim.rewrite(conn, self._place)
 
     def close(self) -> None:
-        """Close the connections of an engine that `open` made; leave another's engine alone. End the threads."""
+        """End the worker threads, and close the connections of an engine that `open` made."""
         self.workers.close()
         if self._own is not None:
-            self._own.close(self._kept)
+            self._own.close(self._write_connections)
 
     def __enter__(self) -> Self:
         return self
@@ -172,7 +181,7 @@ class Database:
     ) -> None:
         self.close()
 
-    def _check(self, conn: sa.Connection) -> None:
+    def _check_schema(self, conn: sa.Connection) -> None:
         if not self._checked:
             schema.check(conn)
             self._checked = True
@@ -182,20 +191,20 @@ class Database:
 
     @contextmanager
     def _transaction(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
-        with self._alone(mode), self._taken(engine, mode) as conn, self._translated(), conn.begin():
+        with self._exclusive(mode), self._connection(engine, mode) as conn, self._translated(), conn.begin():
             with self._translated(self._driver_error):
                 begin(conn, mode)
             yield conn
 
     @contextmanager
-    def _taken(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
-        """Take a connection from the pool or, to write to an SQLite file, the one that did so without an error.
+    def _connection(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
+        """Take a connection from the pool, or the one that all writers of an SQLite file share.
 
-        The error of a transaction may keep a query that is not read to its end, as long as somebody has the error.
-        On an SQLite file the connection would go on seeing that moment of it, so it is not used again.
+        A traceback can keep an unfinished cursor alive, and on SQLite that pins an old read snapshot; so after an
+        error the connection is discarded.
         """
-        pool, keeps = engine.pool, self.keeps and mode == WRITES
-        conn = (self._kept.pop(pool, None) if keeps else None) or self._connected(engine)
+        pool, shared = engine.pool, self.caches_thread_rows and mode == WRITES
+        conn = (self._write_connections.pop(pool, None) if shared else None) or self._connect(engine)
         try:
             yield conn
         except BaseException:
@@ -203,23 +212,23 @@ class Database:
                 conn.invalidate()
             conn.close()
             raise
-        if keeps and engine.pool is pool:
-            self._kept[pool] = conn
+        if shared and engine.pool is pool:
+            self._write_connections[pool] = conn
         else:
-            if keeps:  # the database was closed meanwhile
+            if shared:  # the database was closed in between
                 conn.detach()
             conn.close()
 
-    def _alone(self, mode: str) -> AbstractContextManager[object]:
-        """Queue for an engine's only connection, and for writing to an SQLite file.
+    def _exclusive(self, mode: str) -> AbstractContextManager[object]:
+        """Queue for the only connection of an engine, and for writing to an SQLite file.
 
-        SQLite itself would have those who wait sleep and try again, the last to come as likely as the first.
+        SQLite's own waiting is unfair: waiters sleep and retry, and the last to come may be served first.
         """
         if isinstance(self.engine.pool, StaticPool) or (self.is_sqlite and mode == WRITES):
             return in_turn(self.engine, self._place)
         return nullcontext()
 
-    def _connected(self, engine: sa.Engine) -> sa.Connection:
+    def _connect(self, engine: sa.Engine) -> sa.Connection:
         try:
             return engine.connect()
         except (exc.SQLAlchemyError, self._driver_error) as error:
@@ -230,6 +239,7 @@ class Database:
 
     @contextmanager
     def _translated(self, *others: type[Exception]) -> Generator[None]:
+        """Raise DatabaseError for SQLAlchemy's errors and `others`."""
         kinds: tuple[type[Exception], ...] = (exc.SQLAlchemyError, *others)
         try:
             yield
@@ -237,7 +247,7 @@ class Database:
             cause = getattr(error, "orig", None)
             if isinstance(cause, CheckpointError):
                 raise cause from None
-            # further lines of PostgreSQL's show the row
+            # only the first line: further lines of PostgreSQL's messages show the row
             raise DatabaseError(f"{self._place}: {self._text(error, lines=1)}") from error
 
     def _text(self, error: Exception, *, lines: int | None = None) -> str:
@@ -254,25 +264,39 @@ class UsesDatabase(Protocol):
 
 
 def writes(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Give a method a transaction that writes, done again after a deadlock or a lost connection."""
+    """Run a method in a writing transaction, again after a deadlock or a lost connection."""
 
     @wraps(method)
     def transaction(self: S, /, *args: P.args, **options: P.kwargs) -> T:
-        return self.database.run(lambda conn: method(self, conn, *args, **options))
+        return self.database.run_write(lambda conn: method(self, conn, *args, **options))
 
     return transaction
 
 
 def reads(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Give a method a transaction that reads, done again after a lost connection."""
+    """Run a method in a reading transaction, again after a lost connection."""
 
     @wraps(method)
     def transaction(self: S, /, *args: P.args, **options: P.kwargs) -> T:
-        return self.database.look(lambda conn: method(self, conn, *args, **options))
+        return self.database.run_read(lambda conn: method(self, conn, *args, **options))
 
     return transaction
 
 
-def _done(opened: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], T]) -> T:
+def _run(opened: Callable[[], AbstractContextManager[sa.Connection]], work: Callable[[sa.Connection], T]) -> T:
     with opened() as conn:
         return work(conn)
+
+
+def _is_transient(cause: BaseException | None) -> bool:
+    """Return whether the same transaction may succeed when it is tried again."""
+    error = cause
+    if isinstance(cause, exc.DBAPIError):
+        if cause.connection_invalidated:
+            return True
+        error = cause.orig
+    arguments: tuple[object, ...] = getattr(error, "args", ())
+    if isinstance(cause, exc.OperationalError) and getattr(error, "sqlstate", "") is None:
+        return True  # raised by psycopg itself, not by the server: the connection broke within a pipeline
+    sqlstate = getattr(error, "sqlstate", None)
+    return sqlstate in _TRANSIENT_SQLSTATES or not _TRANSIENT_CODES.isdisjoint(arguments[:1])

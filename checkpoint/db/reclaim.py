@@ -1,6 +1,6 @@
-"""Writing the tables' files anew, so that nothing of erased rows stands in them.
+"""Rewrites the tables' files, so that they hold no bytes of deleted rows.
 
-A database only marks erased rows as free: their bytes stay in its files until something else is written there.
+A database only marks deleted rows as free: their bytes stay in its files until other rows overwrite them.
 """
 
 import time
@@ -16,13 +16,13 @@ _OLDEST_READER = (
     "SELECT txid_snapshot_xmax(txid_current_snapshot()), (SELECT max(age(backend_xmin)) FROM pg_stat_activity "
     "WHERE datname = current_database() AND pid <> pg_backend_pid())"
 )
-"""PostgreSQL: the number of the next transaction, and how many began since the oldest state that somebody reads."""
+"""PostgreSQL: the next transaction number, and how many transactions began since the oldest open snapshot."""
 
 
 def rewrite(conn: sa.Connection, place: str) -> None:
-    """Write every table anew, outside of a transaction; DatabaseError, naming `place`, where that is not finished.
+    """Rewrite every table, outside of a transaction; DatabaseError, naming `place`, where old bytes remain.
 
-    PostgreSQL and MariaDB copy a table at a time. Their own logs, replicas and backups are not touched.
+    PostgreSQL and MariaDB copy one table at a time. Their logs, replicas and backups are not changed.
     """
     if conn.dialect.name == "sqlite":
         _rewrite_file(conn.connection.driver_connection, place)
@@ -36,7 +36,7 @@ def rewrite(conn: sa.Connection, place: str) -> None:
 
 
 def _wait_for_readers(conn: sa.Connection, place: str) -> None:
-    """Wait until nobody reads a state of before: VACUUM copies rows that somebody may still see."""
+    """Wait until every snapshot of before is closed: VACUUM copies deleted rows that an open snapshot still sees."""
     deadline = time.monotonic() + urls.BUSY_TIMEOUT_S
     first: int | None = None
     while True:
@@ -51,18 +51,18 @@ def _wait_for_readers(conn: sa.Connection, place: str) -> None:
 
 def _still_read(place: str, where: str) -> DatabaseError:
     return DatabaseError(
-        f"{place}: what was erased is still in {where}, as another connection reads an old state of the database; "
+        f"{place}: erased data is still in {where}, because another connection reads an old state of the database; "
         "end that read and call reclaim() again"
     )
 
 
 def _rewrite_file(driver: Any, place: str) -> None:
-    # PRAGMA incremental_vacuum and secure_delete would leave copies of rows within pages that stay in use
+    # PRAGMA incremental_vacuum and secure_delete leave copies of deleted rows inside pages that stay in use
     driver.execute("VACUUM").close()
     busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
         raise _still_read(place, "the write-ahead log")
     [mode] = driver.execute("PRAGMA journal_mode").fetchone()
-    if mode == "persist":  # this journal stays beside the file with the old pages in it; changing the mode deletes it
+    if mode == "persist":  # the journal file keeps old pages; changing the mode deletes it
         driver.execute("PRAGMA journal_mode=DELETE").close()
         driver.execute("PRAGMA journal_mode=PERSIST").close()

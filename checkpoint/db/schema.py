@@ -1,4 +1,4 @@
-"""Making the tables, once, whoever comes first."""
+"""Creates the tables and checks their version."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from . import tables
 from .statements import insert_if_absent
 
 VERSION = 1
-"""Version of the tables this code reads and writes."""
+"""Version of the tables that this code reads and writes."""
 
 _LOCK_NAME = "langgraph_compaction.setup"
 _LOCK_NUMBER = 0x6C67_636F_6D70
@@ -22,18 +22,18 @@ def create(conn: sa.Connection) -> None:
 
     SchemaError for a database whose tables are of another version.
     """
-    with _alone(conn):
+    with _exclusive(conn):
         found = stored_version(conn)
         if found is None:
             tables.METADATA.create_all(conn)
-            # MariaDB lets the lock go before the row is committed: the next one may find it there
+            # MariaDB releases the lock before the row is committed, so another process may insert the same row
             insert_if_absent(conn, tables.schema, {"id": 1, "version": VERSION})
         else:
             _accept(found)
 
 
 def check(conn: sa.Connection) -> None:
-    """SchemaError unless the tables are there and of a version this code knows."""
+    """Raise SchemaError unless the tables exist and have the version that this code knows."""
     found = stored_version(conn)
     if found is None:
         raise SchemaError("the tables are missing; call setup() once before the database is used")
@@ -41,7 +41,7 @@ def check(conn: sa.Connection) -> None:
 
 
 def stored_version(conn: sa.Connection) -> int | None:
-    """Return the version written in the database, or None where there is none."""
+    """Return the version of the tables in the database, or None where there are no tables."""
     if not sa.inspect(conn).has_table(tables.schema.name):
         return None
     return conn.execute(sa.select(tables.schema.c.version)).scalar_one_or_none()
@@ -50,8 +50,8 @@ def stored_version(conn: sa.Connection) -> int | None:
 def _accept(found: int) -> None:
     if found < VERSION:
         raise SchemaError(
-            f"the database has version {found} of the tables, from before the first release, and this code reads "
-            f"version {VERSION}: use a new database"
+            f"the database has version {found} of the tables and this code reads version {VERSION} only; "
+            "use a new database"
         )
     if found > VERSION:
         raise SchemaError(
@@ -61,8 +61,8 @@ def _accept(found: int) -> None:
 
 
 @contextmanager
-def _alone(conn: sa.Connection) -> Generator[None]:
-    """Hold a lock against other processes in set-up (SQLite: the transaction itself is one)."""
+def _exclusive(conn: sa.Connection) -> Generator[None]:
+    """Keep other processes from creating tables at the same time; on SQLite the transaction does that."""
     if conn.dialect.name == "postgresql":
         conn.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK_NUMBER)))
         yield

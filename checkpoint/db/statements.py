@@ -1,4 +1,4 @@
-"""The few statements that databases spell differently."""
+"""Statements that databases spell differently, and lists of values in a `WHERE ... IN`."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -7,28 +7,28 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-IN_BINARY = "compaction_in_binary"
-"""Execution option of what reads many bodies: else PostgreSQL sends two digits for each of their bytes."""
+BINARY_RESULTS = "compaction_binary_results"
+"""Execution option of queries that read many row bodies: without it PostgreSQL sends each byte as two digits."""
 
 T = TypeVar("T")
 _NEW = "new_"
 
 
 def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
-    """Insert a row unless its key is there; waits for another transaction that is inserting the same."""
+    """Insert a row unless its key exists; wait for another transaction that is inserting the same key."""
     if conn.dialect.name in {"postgresql", "sqlite"}:
         conn.execute(ignoring(conn.dialect.name, table), values)
     else:
-        # not INSERT IGNORE: it leaves a shared lock behind, and two that wait would then deadlock
+        # not INSERT IGNORE: it leaves a shared lock behind, and two waiting transactions would then deadlock
         same = {key.name: key for key in table.primary_key}
         conn.execute(mysql.insert(table).values(values).on_duplicate_key_update(same))
 
 
 def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any], unless: sa.Exists | None = None) -> bool:
-    """Insert a row unless one with its key, or with the same value of a unique column, is there; True for inserted.
+    """Insert a row unless its key or a unique value of it exists, or `unless` holds; return whether it was inserted.
 
-    Nor is it inserted where `unless` is true: a constant of a module, which says so of `new_value`. For tables whose
-    writers hold the thread row's lock: nobody else is inserting the same at this moment.
+    `unless` is a condition on `new_value(column)`; pass the same object each time, because statements are cached by
+    it. Only for tables whose writers hold the thread row's lock, so that nobody inserts the same row concurrently.
     """
     if unless is not None:
         values = {_NEW + name: value for name, value in values.items()}
@@ -36,7 +36,7 @@ def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any], unl
 
 
 def new_value(column: sa.Column[T]) -> sa.BindParameter[T]:
-    """Return what `insert_new` is to put into a column."""
+    """Return the parameter that stands for the new row's value of a column in the `unless` of `insert_new`."""
     return sa.bindparam(_NEW + column.name, type_=column.type)
 
 
@@ -45,13 +45,13 @@ def _counted(dialect: str, table: sa.Table, unless: sa.Exists | None) -> sa.Inse
     insert = ignoring(dialect, table)
     if unless is not None:
         insert = insert.from_select(list(table.c), sa.select(*map(new_value, table.c)).where(~unless))
-    # drivers know the count of an INSERT, but SQLAlchemy keeps it only where it is asked to
+    # SQLAlchemy keeps the row count of an INSERT only with this option
     return insert.execution_options(preserve_rowcount=True)
 
 
 @cache
 def ignoring(dialect: str, table: sa.Table) -> sa.Insert:
-    """Return an INSERT that leaves alone what is there."""
+    """Return an INSERT that skips rows whose key exists."""
     match dialect:
         case "postgresql":
             return postgresql.insert(table).on_conflict_do_nothing()
@@ -65,21 +65,21 @@ _SIZES = (1, 2, 4, 8, 32, 128, 512)
 
 
 def chunks(items: Sequence[T], size: int = 300) -> Iterator[Sequence[T]]:
-    """Yield the items, as many at a time as a query can name."""
+    """Yield the items in chunks small enough for the parameters of one query."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 def any_of(column: sa.Column[Any], size: int) -> sa.ColumnElement[bool]:
-    """Return that the column is one of `size` values, to be given as `in_groups` gives them.
+    """Return the condition that a column has one of `size` values; `in_groups` yields the parameters.
 
-    A list of any length would have SQLAlchemy write the statement anew each time it is used.
+    SQLAlchemy compiles a statement again for each length of a list, so only a few lengths are used.
     """
     return column.in_([sa.bindparam(f"value_{place}", type_=column.type) for place in range(size)])
 
 
 def in_groups(values: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (size, parameters) for `any_of`, so that every value is in one group; the last one is repeated."""
+    """Yield (size, parameters) for `any_of` until every value was in one group; the last value fills up a group."""
     for group in chunks(values, _SIZES[-1]):
         size = next(size for size in _SIZES if size >= len(group))
         yield size, {f"value_{place}": group[min(place, len(group) - 1)] for place in range(size)}

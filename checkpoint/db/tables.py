@@ -1,21 +1,21 @@
-"""The tables, as SQLAlchemy Core sees them.
+"""The tables, in SQLAlchemy Core.
 
     compaction_schema     one row: the version of these tables
-    compaction_thread     a thread's id and its counters; every writer locks this row first
-    compaction_message    the newest messages of a thread, each once, under its sequence number and its hash
-    compaction_pack       older messages, 96 to a row, under sequence number / 96
-    compaction_hash       the sequence number of a packed message by the hash of its bytes
+    compaction_thread     a thread's id, counters and lease; every writer locks this row first
+    compaction_message    the newest messages of a thread, each once, by sequence number and by hash
+    compaction_block      older messages, 96 to a row, by sequence number / 96
+    compaction_hash       the sequence number of a message in a block, by the hash of its bytes
     compaction_blob       large values that are not messages, each once per thread
-    compaction_checkpoint a checkpoint: small values in line, the rest as runs and blob numbers
-    compaction_write      what one task wrote before the next checkpoint
-    compaction_snapshot   what `messages` held when an attempt began, as runs
-    compaction_summary    a summary that was paid for, under the attempt and the digest of its input
-    compaction_erased     which threads were erased within the last day, by the hash of their ids
-    compaction_ledger     a row per attempt, with its verdict (NULL while it is open)
-    compaction_archive    what a compaction took out of the view, as runs
+    compaction_checkpoint a checkpoint: small values, and the numbers of messages and blobs
+    compaction_write      the pending writes of one task at a checkpoint
+    compaction_snapshot   the messages at the begin of a compaction attempt, as runs of sequence numbers
+    compaction_summary    a paid summary, by attempt and digest of its input
+    compaction_erased     the threads that were erased within the last day, by the hash of their ids
+    compaction_ledger     one row for each attempt, with its verdict (NULL while it is open)
+    compaction_archive    the messages that a compaction removed from the view, as runs of sequence numbers
 
-All that a thread holds hangs on its integer key by a column `thread`, so that forgetting a thread is one rule.
-There are no foreign keys: rows of one thread may be written in any order.
+Every row of a thread names the thread's integer key in a column `thread`, so erasing a thread is one rule for all
+tables. There are no foreign keys: the rows of a thread may be written in any order.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from .columns import Body, Hash, Ident, Key, Long, Prose
 
 METADATA = MetaData()
 _WITH_RUN: dict[str, Any] = {f"{dialect}_where": text("run IS NOT NULL") for dialect in ("sqlite", "postgresql")}
-"""What leaves rows without a run out of an index, where a database can do that."""
+"""Options that leave rows without a run out of an index, on databases that support it."""
 _TEXT: dict[str, Any] = {
     f"{dialect}_{option}": value
     for dialect in ("mysql", "mariadb")
@@ -40,8 +40,8 @@ def _table(
     autoincrement: bool = False,
     without_rowid: bool = False,
 ) -> Table:
-    # on SQLite, AUTOINCREMENT never gives the number of a deleted row to another one; tables whose rows are
-    # small stand in their key's own tree (with large ones that would cost space instead)
+    # SQLite: AUTOINCREMENT never reuses the key of a deleted row; WITHOUT ROWID saves an index for tables with small
+    # rows, but costs space for large ones
     return Table(
         f"compaction_{name}",
         METADATA,
@@ -63,12 +63,12 @@ thread = _table(
     Column("id", Integer, primary_key=True),
     Column("thread_id", Key(512), nullable=False, unique=True),
     Column("next_seq", Long, nullable=False),
-    Column("generation", Integer, nullable=False),  # raised by whatever removes message rows
+    Column("generation", Integer, nullable=False),  # raised when message rows are deleted
     Column("next_blob", Long, nullable=False),
     Column("next_checkpoint", Long, nullable=False),
-    Column("packed", Long, nullable=False),  # how many blocks of 96 messages are packed
-    Column("nameless", Long, nullable=False),  # at most so many messages with rows of their own have no id
-    Column("salt", Body),  # sealed; NULL where nothing is encrypted
+    Column("packed", Long, nullable=False),  # number of blocks of 96 messages
+    Column("nameless", Long, nullable=False),  # upper bound of the message rows without an id
+    Column("salt", Body),  # encrypted; NULL where nothing is encrypted
     Column("updated_at", Double, nullable=False),
     Column("lease", Key(64)),
     Column("lease_until", Double),
@@ -82,11 +82,11 @@ message = _table(
     Column("hash", Hash, nullable=False),
     Column("body", Body, nullable=False),
     Index("compaction_message_by_hash", "thread", "hash", unique=True),
-    without_rowid=True,  # compressed, and few at a time
+    without_rowid=True,  # rows are small, and few at a time
 )
 
-pack = _table(
-    "pack",
+block = _table(
+    "block",
     Column("thread", Integer, primary_key=True, autoincrement=False),
     Column("block", Long, primary_key=True, autoincrement=False),
     Column("body", Body, nullable=False),
@@ -113,7 +113,7 @@ checkpoint = _table(
     "checkpoint",
     Column("thread", Integer, primary_key=True, autoincrement=False),
     Column("namespace", Key(2048, empty=True), primary_key=True),
-    Column("number", Long, primary_key=True, autoincrement=False),  # in the order of arrival within the thread
+    Column("number", Long, primary_key=True, autoincrement=False),  # order of arrival within the thread
     Column("id", Ident(255), nullable=False),
     Column("parent", Ident(255)),
     Column("run", Ident(255)),
@@ -153,7 +153,7 @@ summary = _table(
     Column("thread", Integer, primary_key=True, autoincrement=False),
     Column("compaction_id", Key(64), primary_key=True),
     Column("input_digest", Key(64), primary_key=True),
-    Column("text", Body, nullable=False),  # bytes: it is used again and must not differ
+    Column("text", Body, nullable=False),  # bytes, so that the same text comes back
     Column("model", Prose),
     Column("input_tokens", Long, nullable=False),
     Column("output_tokens", Long, nullable=False),
@@ -191,7 +191,7 @@ ledger = _table(
     Column("duration_s", Double),
     Column("started_at", Double, nullable=False),
     Column("ended_at", Double),
-    Column("content", Body, nullable=False),  # sealed JSON: what may quote the conversation or tells it from others
+    Column("content", Body, nullable=False),  # encoded JSON: texts that may quote the conversation
     UniqueConstraint("thread", "compaction_id", name="compaction_ledger_attempt"),
     autoincrement=True,
 )

@@ -1,25 +1,33 @@
-"""The thread's row: its lock, its counters and its seal. Every writer takes it first."""
+"""The thread's row: its lock, its counters, its codec and its lease. Every writer locks this row first."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from ..errors import KeyringError, RowError
+from ..errors import KeyringError, LeaseError, RowError
 from . import tables
 from .row_codec import Keyring, RowCodec, new_salt
 from .statements import insert_if_absent
 
-_ZERO = ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "generation")
-_SAVED = (*_ZERO, "lease", "lease_until", "updated_at")
+LONGEST_LEASE_S = 86_400.0
+"""Longest lease, in seconds. One that ends later from now was written with a wrong clock and counts as ended."""
+
+_COUNTERS = ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "generation")
+_SAVED = (*_COUNTERS, "lease", "lease_until", "updated_at")
 _SALT = "salt"
+_CACHE_KEY = "compaction_threads"
+_CACHED_THREADS = 64
 
 
 @dataclass(slots=True)
 class Thread:
-    """What a transaction knows of a thread. The counters are changed in place and written by `Threads.save`."""
+    """A thread as one transaction sees it. The counters are changed in place and written by `Threads.save`."""
 
     id: int
     thread_id: str
@@ -34,15 +42,15 @@ class Thread:
     updated_at: float
     codec: RowCodec
     added: dict[bytes, int] = field(default_factory=dict[bytes, int])
-    """Numbers of the messages that this transaction has stored, by their hash."""
+    """Sequence numbers of the messages that this transaction stored, by their lookup hash."""
 
     @property
-    def age(self) -> tuple[int, int]:
-        """What changes where rows of the thread may have gone."""
+    def generation_key(self) -> tuple[int, int]:
+        """A value that changes when message rows of the thread are deleted; caches compare it."""
         return self.id, self.generation
 
-    def lose_rows(self) -> None:
-        """Note that rows of messages have gone."""
+    def note_deleted_messages(self) -> None:
+        """Note that message rows were deleted."""
         self.generation += 1
         self.added.clear()
 
@@ -55,18 +63,18 @@ class Threads:
         self.now = now
 
     def lock(self, conn: sa.Connection, thread_id: str) -> Thread:
-        """Return the thread, created if needed, and hold its lock to the end of the transaction."""
+        """Return the thread, created if needed, and lock its row until the transaction ends."""
         if (found := self.find(conn, thread_id)) is not None:
             return found
-        fresh = {"thread_id": thread_id, "updated_at": self.now(), **dict.fromkeys(_ZERO, 0)}
+        fresh = {"thread_id": thread_id, "updated_at": self.now(), **dict.fromkeys(_COUNTERS, 0)}
         insert_if_absent(conn, tables.thread, fresh)
         created = self.find(conn, thread_id)
         if created is None:
-            raise RowError(f"the row of thread {thread_id!r} went while it was being written")
+            raise RowError(f"the row of thread {thread_id!r} was deleted while it was being written")
         return created
 
     def find(self, conn: sa.Connection, thread_id: str, *, lock: bool = True) -> Thread | None:
-        """Return the thread or None; with `lock` hold its row to the end of the transaction."""
+        """Return the thread or None; with `lock`, lock its row until the transaction ends."""
         query = _LOCKED if lock else _FOUND
         row = conn.execute(query, {"name": thread_id}).one_or_none()
         if row is None:
@@ -75,40 +83,123 @@ class Threads:
         salt, values[-1] = values[-1], RowCodec(values[0])
         thread = Thread(*values)
         if self.keys is not None or salt is not None:
-            thread.codec = self._seal(conn, thread, salt, fresh=lock)
+            thread.codec = self._codec(conn, thread, salt, may_create=lock)
         return thread
 
     def save(self, conn: sa.Connection, thread: Thread) -> None:
-        """Write the counters and the time."""
+        """Write the counters, the lease and the time of this write."""
         thread.updated_at = self.now()
         values = {name: getattr(thread, name) for name in _SAVED}
         if not conn.execute(_SAVE, {"key": thread.id, **values}).rowcount:
             raise RowError(f"the row of thread {thread.thread_id!r} is missing")
 
-    def _seal(self, conn: sa.Connection, thread: Thread, salt: Any, *, fresh: bool) -> RowCodec:
-        if self.keys is None:
-            raise KeyringError(f"thread {thread.thread_id!r} is encrypted; open the database with its keys")
-        plain = RowCodec(thread.id, self.keys)
-        if salt is not None:
-            return RowCodec(thread.id, self.keys, plain.decode(_SALT, bytes(salt)))
-        if not fresh or thread.next_seq or thread.next_checkpoint or thread.next_blob:
-            raise RowError(f"thread {thread.thread_id!r} is not encrypted, and a key is set")
-        made = new_salt()
-        _store_salt(conn, thread.id, plain.encode(_SALT, made))
-        return RowCodec(thread.id, self.keys, made)
-
     def rotate(self, conn: sa.Connection, thread: Thread) -> int:
-        """Encrypt the thread's salt with the current key; return 1 where another key had encrypted it."""
-        sealed = conn.execute(sa.select(tables.thread.c.salt).where(tables.thread.c.id == thread.id)).scalar_one()
-        if self.keys is None or sealed is None or self.keys.is_current(bytes(sealed)):
+        """Encrypt the thread's salt with the current key; return 1 where another key had encrypted it, else 0."""
+        body = conn.execute(sa.select(tables.thread.c.salt).where(tables.thread.c.id == thread.id)).scalar_one()
+        if self.keys is None or body is None or self.keys.is_current(bytes(body)):
             return 0
-        plain = RowCodec(thread.id, self.keys)
-        _store_salt(conn, thread.id, plain.encode(_SALT, plain.decode(_SALT, bytes(sealed))))
+        without_salt = RowCodec(thread.id, self.keys)
+        _store_salt(conn, thread.id, without_salt.encode(_SALT, without_salt.decode(_SALT, bytes(body))))
         return 1
 
+    def _codec(self, conn: sa.Connection, thread: Thread, salt: Any, *, may_create: bool) -> RowCodec:
+        if self.keys is None:
+            raise KeyringError(f"thread {thread.thread_id!r} is encrypted; open the database with its keys")
+        without_salt = RowCodec(thread.id, self.keys)
+        if salt is not None:
+            return RowCodec(thread.id, self.keys, without_salt.decode(_SALT, bytes(salt)))
+        if not may_create or thread.next_seq or thread.next_checkpoint or thread.next_blob:
+            raise RowError(f"thread {thread.thread_id!r} is not encrypted, and a key is set")
+        new = new_salt()
+        _store_salt(conn, thread.id, without_salt.encode(_SALT, new))
+        return RowCodec(thread.id, self.keys, new)
 
-def _store_salt(conn: sa.Connection, thread: int, sealed: bytes) -> None:
-    conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread).values(salt=sealed))
+
+class Lease(NamedTuple):
+    """What the holder of a lease carries: its secret, and the seconds by which each write prolongs the lease."""
+
+    token: str
+    ttl: float
+
+
+_HELD_LEASES: ContextVar[Mapping[str, Lease] | None] = ContextVar("compaction_leases", default=None)
+"""The leases of the current context, by thread id: those of the `with saver.lease(...)` around the current code.
+
+LangGraph's background tasks inherit the context.
+"""
+
+
+@contextmanager
+def holding_lease(thread_id: str, lease: Lease) -> Generator[None]:
+    """Make the current context the holder of a lease."""
+    before = _HELD_LEASES.set({**(_HELD_LEASES.get() or {}), thread_id: lease})
+    try:
+        yield
+    finally:
+        _HELD_LEASES.reset(before)
+
+
+def check_lease(thread: Thread, now: float) -> None:
+    """Raise LeaseError unless this context may write to the locked thread; prolong the lease it holds."""
+    mine = (_HELD_LEASES.get() or {}).get(thread.thread_id)
+    if mine is None:
+        if _is_leased(thread, now):
+            raise LeaseError(
+                f"thread {thread.thread_id!r} is leased to another writer: write inside a lease of your own"
+            )
+    elif thread.lease != mine.token:
+        raise LeaseError(f"the lease of thread {thread.thread_id!r} has ended and others may have written since")
+    else:
+        thread.lease_until = now + mine.ttl
+
+
+def take_lease(thread: Thread, lease: Lease, now: float) -> bool:
+    """Take the locked thread's lease; False where another writer holds it."""
+    if thread.lease != lease.token:
+        if _is_leased(thread, now):
+            return False
+        thread.lease, thread.lease_until = lease.token, now + lease.ttl
+    return True
+
+
+def release_lease(thread: Thread, lease: Lease) -> None:
+    """Give the locked thread's lease back, unless another writer holds it."""
+    if thread.lease == lease.token:
+        thread.lease = thread.lease_until = None
+
+
+def _is_leased(thread: Thread, now: float) -> bool:
+    ends = thread.lease_until
+    return thread.lease is not None and ends is not None and now < ends <= now + LONGEST_LEASE_S
+
+
+@dataclass(slots=True)
+class CachedThreads:
+    """Threads by id as a transaction saved them; valid once the transaction is `committed`."""
+
+    stamp: tuple[int, int]
+    """`Database.change_stamp` after the threads were saved."""
+    threads: dict[str, Thread]
+    committed: bool = False
+
+
+def take_cached_threads(conn: sa.Connection, stamp: tuple[int, int]) -> dict[str, Thread]:
+    """Take the threads that this connection's last transaction cached; none where the file was changed since."""
+    last: CachedThreads | None = conn.info.pop(_CACHE_KEY, None)
+    return last.threads if last is not None and last.committed and last.stamp == stamp else {}
+
+
+def cache_threads(conn: sa.Connection, stamp: tuple[int, int], threads: Mapping[str, Thread]) -> CachedThreads:
+    """Cache threads whose rows are about to be committed, the last 64 at most."""
+    newest = dict(islice(threads.items(), max(len(threads) - _CACHED_THREADS, 0), None))
+    for thread in newest.values():
+        thread.added.clear()
+    conn.info[_CACHE_KEY] = last = CachedThreads(stamp, newest)
+    return last
+
+
+def _store_salt(conn: sa.Connection, thread: int, body: bytes) -> None:
+    conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread).values(salt=body))
 
 
 _COLUMNS = tuple(tables.thread.c[one.name] for one in fields(Thread) if one.name in tables.thread.c)

@@ -1,11 +1,8 @@
-"""From what a user writes to the URL of a synchronous driver, and an engine for it."""
-
-from collections.abc import Callable
-from threading import Lock
+"""Turns the URL that a user gives into one with a synchronous driver, and makes an engine for it."""
 
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.pool import Pool, SingletonThreadPool, StaticPool
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from ..errors import DatabaseError
 
@@ -25,13 +22,13 @@ _EXAMPLES = "sqlite:///agent.db, postgresql://user@host/name or mariadb://user@h
 
 
 def sync_url(target: str) -> sa.URL:
-    """Parse a database URL and name a synchronous driver in it; DatabaseError says what is wrong with it."""
+    """Parse a database URL and put a synchronous driver into it; DatabaseError for a URL that cannot be used."""
     if target == MEMORY:
         return sa.URL.create("sqlite+pysqlite")
     try:
         url = _parsed(target)
     except (exc.ArgumentError, ValueError):
-        # neither the text nor the cause: either may hold the password
+        # the text and the cause may hold the password, so the error shows neither
         raise DatabaseError(
             f"this is no database URL; one looks like {_EXAMPLES}, with the special characters of a password "
             "percent-encoded ('memory' and a synchronous SQLAlchemy Engine are accepted too)"
@@ -45,19 +42,19 @@ def sync_url(target: str) -> sa.URL:
 
 
 def is_memory(url: sa.URL) -> bool:
-    """Say whether the URL names an SQLite database that ends with its connection."""
+    """Return whether the URL names an SQLite database in memory, which ends with its connection."""
     in_memory = url.database in {None, "", ":memory:"} or url.query.get("mode") == MEMORY
     return url.get_backend_name() == "sqlite" and in_memory
 
 
 def place(url: sa.URL) -> str:
-    """Return the URL without user, password and options, fit for an error message."""
+    """Return the URL without user, password and options, for an error message."""
     port = f":{url.port}" if url.port else ""
     return f"{url.get_backend_name()}://{url.host or ''}{port}/{url.database or ''}"
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
-    """Make an engine as this package wants it; DatabaseError where the driver is missing or unknown."""
+    """Make an engine with this package's options; DatabaseError where the driver is missing or unknown."""
     try:
         return sa.create_engine(url, hide_parameters=True, **_options(url))
     except ModuleNotFoundError as error:
@@ -69,7 +66,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
 
 
 def accept(engine: sa.Engine) -> None:
-    """DatabaseError for an engine that cannot be used: its database, its driver or its pool."""
+    """Raise DatabaseError for a given engine whose database, driver or pool cannot be used."""
     if engine.dialect.name not in {"sqlite", "postgresql", "mysql", "mariadb"}:
         raise DatabaseError(f"there is no support for {engine.dialect.name!r} databases")
     if engine.dialect.is_async:
@@ -81,33 +78,6 @@ def accept(engine: sa.Engine) -> None:
         )
 
 
-class OwnEngine:
-    """An engine of our own, made once, by the thread that needs it first."""
-
-    def __init__(self, url: sa.URL, prepare: Callable[[sa.Engine], None]) -> None:
-        self.url = url
-        self._prepare = prepare
-        self._engine: sa.Engine | None = None
-        self._making = Lock()
-
-    def made(self) -> sa.Engine:
-        """The engine; DatabaseError where its driver is missing or unknown."""
-        if self._engine is None:
-            with self._making:
-                if self._engine is None:
-                    engine = create_engine(self.url)
-                    self._prepare(engine)
-                    self._engine = engine
-        return self._engine
-
-    def close(self, kept: dict[Pool, sa.Connection]) -> None:
-        """Close its connections, the one that is kept for its pool too; nothing where it was never made."""
-        if self._engine is not None:
-            if (conn := kept.pop(self._engine.pool, None)) is not None:
-                conn.close()
-            self._engine.dispose()
-
-
 def _parsed(target: str) -> sa.URL:
     url = sa.make_url(target)
     if url.host and "@" in f"{url.host}{url.database}":
@@ -117,16 +87,16 @@ def _parsed(target: str) -> sa.URL:
 
 def _options(url: sa.URL) -> dict[str, object]:
     if is_memory(url):
-        # one connection, so that every thread sees one database; Database puts them in a queue
+        # one connection, so that every thread sees the same database; `Database` lets one thread use it at a time
         return {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     if url.get_backend_name() == "sqlite":
         return {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
-    # PostgreSQL is not asked whether a connection still lives: a transaction that was lost is done again
+    # no ping on PostgreSQL: a transaction whose connection was lost is retried anyway
     return {"pool_pre_ping": url.get_backend_name() != "postgresql", "isolation_level": "READ COMMITTED"}
 
 
 def _libpq_options(url: sa.URL, driver: str) -> sa.URL:
-    """Rename the one option that asyncpg calls otherwise than libpq."""
+    """Rename the option `ssl` of asyncpg to `sslmode`, its name in libpq."""
     if driver != "asyncpg" or "ssl" not in url.query:
         return url
     return url.difference_update_query(["ssl"]).update_query_dict({"sslmode": url.query["ssl"]})

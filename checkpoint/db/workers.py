@@ -1,7 +1,7 @@
-"""Worker threads of a database's own, on which asynchronous callers wait for it.
+"""Worker threads on which asynchronous callers wait for a database, and the question whether a thread may block.
 
-On the executor of the event loop they would queue behind the application's own work, with few threads (six on two
-cores), and a database that does not answer would hold up all that the application runs there.
+The event loop's own executor has few threads (six on two cores). There, calls would queue behind the application's
+work, and a database that does not answer would block that work.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import Context, copy_context
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -21,40 +21,62 @@ from weakref import WeakSet, finalize
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool, QueuePool
 
-from .urls import OwnEngine, is_memory
+from .connections import OwnEngine
+from .urls import is_memory
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 EXIT_S = 5.0
-"""Seconds for which a process that ends waits for what is under way, and no longer: a database may hang."""
+"""Longest time in seconds that a process waits at its exit for running calls: a database may hang."""
 
-_MOST = 64
-"""Threads where the engine would open any number of connections."""
-_BESIDE = 4
-"""Threads for each connection: those of one conversation wait for each other and are written together."""
+_MAX_THREADS = 64
+_THREADS_PER_CONNECTION = 4
+"""More than one, because writers of one conversation wait for each other and share a transaction."""
 _numbers = count(1)
 
 
 def threads_for(engine: sa.Engine | OwnEngine) -> int:
-    """Return how many threads an engine can use: several for each connection that its pool opens at once.
+    """Return how many threads an engine can use: 4 for each connection that its pool opens at once, 64 at most.
 
-    An engine of our own is not made for this, as the caller may be on an event loop: its URL says what its pool is.
+    The URL of an `OwnEngine` says what its pool will be; the engine is not made here, as the caller may be on an
+    event loop.
     """
     if isinstance(engine, OwnEngine):
-        return _BESIDE if is_memory(engine.url) else _MOST
+        return _THREADS_PER_CONNECTION if is_memory(engine.url) else _MAX_THREADS
     pool = engine.pool
     if isinstance(pool, QueuePool):
         overflow: int = pool._max_overflow  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it has no other name
-        return min(_BESIDE * (pool.size() + overflow), _MOST) if pool.size() and overflow >= 0 else _MOST
-    return _MOST if isinstance(pool, NullPool) else _BESIDE
+        return (
+            min(_THREADS_PER_CONNECTION * (pool.size() + overflow), _MAX_THREADS)
+            if pool.size() and overflow >= 0
+            else _MAX_THREADS
+        )
+    return _MAX_THREADS if isinstance(pool, NullPool) else _THREADS_PER_CONNECTION
+
+
+def on_event_loop() -> bool:
+    """Return whether an event loop runs in this thread, so that nothing here may block."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def off_event_loop(call: Callable[[], None]) -> None:
+    """Run a blocking call: at once, or in a new thread where an event loop runs in this one."""
+    if on_event_loop():
+        Thread(target=call, daemon=True).start()
+    else:
+        call()
 
 
 class Workers:
-    """Runs blocking calls on at most so many daemon threads, which start when they are needed.
+    """Runs blocking calls on at most `size()` daemon threads, which start when they are needed.
 
-    For every event loop of the process, and after a fork anew in the child. `close` lets what was asked for be
-    done and then ends the threads; a later call starts others.
+    All event loops of a process share them; a forked child starts its own. `close` ends the threads once they have
+    done the submitted calls; a later call starts new threads.
     """
 
     def __init__(self, size: Callable[[], int]) -> None:
@@ -63,9 +85,9 @@ class Workers:
         finalize(self, _stop_all, self._pools).atexit = False
 
     async def run(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Wait for a call, which sees the caller's context variables.
+        """Run a call, which sees the caller's context variables, and return its result.
 
-        Where the waiting task is cancelled, a call that has begun goes on to its end, one that has not is left out.
+        Where the waiting task is cancelled, a running call goes on to its end, and a queued call does not start.
         """
         job = _Job(Future(), copy_context(), partial(call, *args, **options))
         self._pool().submit(job)
@@ -73,14 +95,14 @@ class Workers:
         return result
 
     def close(self) -> None:
-        """End the threads, each when it has nothing more to do."""
+        """End each thread when the submitted calls are done."""
         if (pool := self._pools.pop(os.getpid(), None)) is not None:
             pool.stop()
 
     def _pool(self) -> "_Pool":
         process = os.getpid()
         if (pool := self._pools.get(process)) is None:
-            # without a lock, which a fork could leave locked: of two that are made at once one is kept
+            # no lock, because a fork could leave it locked; of two pools made at the same time, one is kept
             pool = self._pools.setdefault(process, _Pool(self._size()))
         return pool
 
@@ -91,43 +113,44 @@ class _Job(NamedTuple):
     call: Callable[[], Any]
 
     def do(self) -> None:
-        """Do it, unless nobody waits for it any more."""
+        """Run the call, unless its caller no longer waits."""
         if not self.future.set_running_or_notify_cancel():
             return
         try:
             result = self.context.run(self.call)
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised again in the waiting caller
             self.future.set_exception(error)
         else:
             self.future.set_result(result)
 
 
 class _Pool:
-    """The threads of one process. No method waits for a lock: they are called on the event loop."""
+    """The threads of one process. The methods are called on the event loop, so none waits for a lock."""
 
     def __init__(self, size: int) -> None:
         self.threads: list[Thread] = []
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._idle: SimpleQueue[None] = SimpleQueue()
-        """An item for each thread that waits for a job."""
+        """Holds one item for each thread that waits for a job."""
         self._startable: SimpleQueue[None] = SimpleQueue()
-        """An item for each thread that may still be started."""
+        """Holds one item for each thread that may still be started."""
         for _ in range(size):
             self._startable.put(None)
 
     def submit(self, job: _Job) -> None:
-        """Have a thread do it, a new one where all are busy and there may be more."""
+        """Queue a job, and start a thread where all are busy and the limit is not reached."""
         self._jobs.put(job)
         if not _taken(self._idle) and _taken(self._startable):
             thread = Thread(
                 target=_work, args=(self._jobs, self._idle), name=f"compaction-database-{next(_numbers)}", daemon=True
             )
             _POOLS.add(self)
+            _register_exit_hook()
             self.threads.append(thread)
             thread.start()
 
     def stop(self) -> None:
-        """Let every thread end after the jobs that are there."""
+        """End every thread after the queued jobs."""
         for _ in self.threads:
             self._jobs.put(None)
 
@@ -150,7 +173,7 @@ def _work(jobs: SimpleQueue[_Job | None], idle: SimpleQueue[None]) -> None:
         if job is None:
             return
         job.do()
-        del job  # with what its caller gave it, while the thread waits for the next
+        del job  # so that a waiting thread keeps nothing of its last caller alive
 
 
 def _stop_all(pools: dict[int, _Pool]) -> None:
@@ -161,9 +184,14 @@ def _stop_all(pools: dict[int, _Pool]) -> None:
 _POOLS: WeakSet[_Pool] = WeakSet()
 
 
-@atexit.register
+@cache
+def _register_exit_hook() -> None:
+    """Register `_finish` once, when the first thread starts."""
+    atexit.register(_finish)
+
+
 def _finish() -> None:
-    """Give what is under way a moment to end: killed in between, it would be undone as a whole."""
+    """Wait up to `EXIT_S` seconds for running calls: a transaction that is killed is rolled back as a whole."""
     ends = time.monotonic() + EXIT_S
     started = list(_POOLS)
     for pool in started:

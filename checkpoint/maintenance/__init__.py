@@ -1,1 +1,1 @@
-"""Retention, copies, figures and the import from LangGraph's own savers."""
+"""Retention, copies, statistics and the import from LangGraph's own savers."""

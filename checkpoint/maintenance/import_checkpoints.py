@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Checkpoint, CheckpointTuple
 
-from ..checkpoints.write_guards import anew
+from ..checkpoints.write_guards import allow_recreation
 from ..errors import CheckpointError, DatabaseError
 from .import_sources import PendingWrite, Source, SourceCheckpoint, SourceError, configurable, open_source
 from .import_values import Comparison
@@ -151,7 +151,7 @@ class _Thread:
     def _write(self, namespace: str, checkpoint_id: str) -> None:
         stored = self._source.read(self._thread_id, namespace, checkpoint_id)
         before = self._config(namespace, stored.parent_id)
-        with anew():  # the thread may have been erased in the target to import it again
+        with allow_recreation():  # the thread may have been erased in the target to import it again
             self._write_pending(namespace, checkpoint_id, stored.writes)  # first: a checkpoint that is there is whole
             self._target.put(before, stored.checkpoint, stored.metadata, stored.checkpoint["channel_versions"])
 

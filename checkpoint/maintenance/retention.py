@@ -1,4 +1,4 @@
-"""What is erased: threads, runs, old checkpoints, and what nothing refers to any more."""
+"""Erases threads, runs, old checkpoints, and the messages and blobs that nothing refers to any more."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,7 +18,7 @@ from ..db.statements import chunks
 from ..db.thread_row import Thread
 from ..errors import RowError
 from ..messages import blobs, message_blocks
-from ..messages.encoded_values import piece_numbers, seqs_and_blobs
+from ..messages.decode import references, run_blob_numbers
 from ..messages.message_store import MessageStore
 from ..messages.sequence_runs import Runs, covering, expand
 
@@ -27,7 +27,7 @@ _DELTA = "counters_since_delta_snapshot"
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """What a pruning keeps of each namespace: the `last` so many, and what is younger than `since` (seconds)."""
+    """What pruning keeps in each namespace: the `last` checkpoints, and those since a time (Unix seconds)."""
 
     last: int
     since: float | None
@@ -35,12 +35,12 @@ class Keep:
 
 
 def names(conn: sa.Connection) -> list[str]:
-    """Return the ids of all threads, in the order in which they were first seen."""
+    """Return the ids of all threads, in the order in which they were created."""
     return list(conn.execute(sa.select(tables.thread.c.thread_id).order_by(tables.thread.c.id)).scalars())
 
 
 def threads_of_runs(conn: sa.Connection, runs: Sequence[str]) -> list[str]:
-    """Return the ids of the threads in which these runs left checkpoints."""
+    """Return the ids of the threads that have checkpoints of these runs."""
     found: dict[str, None] = {}
     for chunk in chunks(runs):
         joined = sa.select(tables.thread.c.thread_id).distinct()
@@ -50,13 +50,13 @@ def threads_of_runs(conn: sa.Connection, runs: Sequence[str]) -> list[str]:
 
 
 def idle(conn: sa.Connection, until: float) -> list[str]:
-    """Return the ids of the threads that were last written to before `until` (seconds)."""
+    """Return the ids of the threads that were last written to before `until` (Unix seconds)."""
     query = sa.select(tables.thread.c.thread_id).where(tables.thread.c.updated_at < until)
     return list(conn.execute(query.order_by(tables.thread.c.id)).scalars())
 
 
 def erase(conn: sa.Connection, thread: Thread, now: float) -> None:
-    """Erase every row of a thread, and note that it was erased."""
+    """Erase every row of a thread, and record that it was erased."""
     for table in tables.METADATA.sorted_tables:
         if "thread" in table.c:
             conn.execute(sa.delete(table).where(table.c.thread == thread.id))
@@ -65,7 +65,7 @@ def erase(conn: sa.Connection, thread: Thread, now: float) -> None:
 
 
 def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, until: float) -> bool:
-    """Erase a thread unless somebody wrote to it in the meantime; say whether it was erased."""
+    """Erase a thread unless it was written to since `until`; return whether it was erased."""
     thread = store.find(conn, thread_id)
     if thread is None or thread.updated_at >= until:
         return False
@@ -74,14 +74,14 @@ def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, unti
 
 
 def delete_runs(conn: sa.Connection, thread: Thread, runs: Sequence[str]) -> None:
-    """Erase the checkpoints of these runs; what built on them now builds on what stood before them."""
+    """Erase the checkpoints of these runs; their children get the nearest ancestor that is left as parent."""
     stored = list(checkpoint_rows.all_of(conn, thread))
     _remove(conn, thread, stored, gone={one.key for one in stored if one.run in set(runs)})
     sweep(conn, thread)
 
 
 def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: Keep) -> None:
-    """Erase the checkpoints that `keep` does not keep, and what they alone held."""
+    """Erase the checkpoints that `keep` does not keep, with everything that only they refer to."""
     stored = list(checkpoint_rows.all_of(conn, thread))
     about = {one.key: serde.loads_typed(one.metadata) for one in stored}
     written: set[tuple[str, str, str]] = set()
@@ -105,11 +105,11 @@ def _kept(
     for one in stored:
         by_namespace.setdefault(one.namespace, []).append(one)
     kept: set[tuple[str, str]] = set()
-    for namespace in sorted(by_namespace):  # the root first
+    for namespace in sorted(by_namespace):  # the root namespace comes first
         line = by_namespace[namespace]
         root = ("", about[namespace, line[-1].id].get("parents", {}).get(""))
         if ":" in namespace and root in about and root not in kept:
-            continue  # left by a call of a subgraph, whose checkpoint goes
+            continue  # checkpoints of a subgraph call whose calling checkpoint is erased
         young = [one for one in line if keep.since is not None and _time(one) >= keep.since]
         for one in [*line[max(len(line) - keep.last, 0) :], *young]:
             kept.update((namespace, name) for name in _with_delta(thread, one, line, about, written))
@@ -123,7 +123,7 @@ def _with_delta(
     about: Mapping[tuple[str, str], Mapping[str, Any]],
     written: AbstractSet[tuple[str, str, str]],
 ) -> Iterator[str]:
-    """Yield a checkpoint's id and those of the ancestors from which its delta channels are rebuilt."""
+    """Yield the ids of a checkpoint and of the ancestors from which its delta channels are rebuilt."""
     yield one.id
     missing = set(about[one.namespace, one.id].get(_DELTA) or ()) - one.values.keys()
     by_id = {held.id: held for held in line} if missing else {}
@@ -143,7 +143,7 @@ def _with_delta(
 def _remove(
     conn: sa.Connection, thread: Thread, stored: Sequence[CheckpointRow], *, gone: set[tuple[str, str]]
 ) -> None:
-    """Erase checkpoints; what built on them now builds on what stood before them."""
+    """Erase checkpoints; their children get the nearest ancestor that is left as parent."""
     parents = {one.key: one.parent for one in stored}
 
     def change(one: CheckpointRow) -> CheckpointRow | None:
@@ -168,51 +168,51 @@ def _drop_archive(conn: sa.Connection, thread: Thread) -> None:
 def _time(one: CheckpointRow) -> float:
     try:
         return datetime.fromisoformat(one.ts).timestamp()
-    except ValueError:  # not a time: nothing says that it is old
+    except ValueError:  # unknown age, so it does not count as old
         return float("inf")
 
 
 def sweep(conn: sa.Connection, thread: Thread) -> None:
-    """Erase the messages and blobs that no checkpoint, write, snapshot or archive of the thread holds."""
-    found = list(nodes(conn, thread, checkpoint_rows.all_of(conn, thread)))
-    pieces = blobs.get(conn, thread, piece_numbers(found))
-    runs, numbers = seqs_and_blobs(found, pieces)
+    """Erase the messages and blobs that no checkpoint, pending write, snapshot or archive row refers to."""
+    found = list(encoded_values(conn, thread, checkpoint_rows.all_of(conn, thread)))
+    pieces = blobs.get(conn, thread, run_blob_numbers(found))
+    runs, numbers = references(found, pieces)
     held = [*snapshots.of_thread(conn, thread).values(), *archive.of_thread(conn, thread).values()]
-    live = set(expand(held_in(thread, [*runs, *held])))
+    live = set(expand(all_runs(thread, [*runs, *held])))
     rows = (sa.select(table.c.seq).where(table.c.thread == thread.id) for table in (tables.hash_, tables.message))
     present = set(conn.execute(sa.union_all(*rows)).scalars())
     _sweep_messages(conn, thread, present - live)
     stored = set(conn.execute(sa.select(tables.blob.c.number).where(tables.blob.c.thread == thread.id)).scalars())
     for chunk in chunks(sorted(stored - numbers)):
         conn.execute(sa.delete(tables.blob).where(tables.blob.c.thread == thread.id, tables.blob.c.number.in_(chunk)))
-    thread.lose_rows()
+    thread.note_deleted_messages()
     conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread.id).values(generation=thread.generation))
 
 
-def held_in(thread: Thread, many: Sequence[Runs]) -> Runs:
-    """Return the sorted runs of all; RowError where they name a message that the thread never had."""
+def all_runs(thread: Thread, many: Sequence[Runs]) -> Runs:
+    """Return the union of runs, sorted; RowError where they refer to a message that the thread never had."""
     whole = covering(many)
     if whole and sum(whole[-1]) > thread.next_seq:
-        raise RowError(f"a row of thread {thread.id} is damaged: it names messages up to {sum(whole[-1])}")
+        raise RowError(f"a row of thread {thread.id} is damaged: it refers to a message that never existed")
     return whole
 
 
-def nodes(conn: sa.Connection, thread: Thread, stored: Iterable[CheckpointRow]) -> Iterator[Any]:
-    """Yield every node of a thread's checkpoints, which are `stored`, and of its writes."""
+def encoded_values(conn: sa.Connection, thread: Thread, stored: Iterable[CheckpointRow]) -> Iterator[Any]:
+    """Yield every encoded value of a thread's checkpoints, given as `stored`, and of its pending writes."""
     for one in stored:
         yield from one.values.values()
     for _, _, writes in pending_writes.all_of(conn, thread):
-        yield from (one.node for one in writes)
+        yield from (one.value for one in writes)
 
 
 def _sweep_messages(conn: sa.Connection, thread: Thread, dead: set[int]) -> None:
-    message, named, pack = tables.message.c, tables.hash_.c, tables.pack.c
-    edge = message_blocks.first_loose(thread)
+    message, hashes, block_rows = tables.message.c, tables.hash_.c, tables.block.c
+    edge = message_blocks.first_single(thread)
     for chunk in chunks(sorted(dead)):
-        conn.execute(sa.delete(tables.hash_).where(named.thread == thread.id, named.seq.in_(chunk)))
+        conn.execute(sa.delete(tables.hash_).where(hashes.thread == thread.id, hashes.seq.in_(chunk)))
         conn.execute(sa.delete(tables.message).where(message.thread == thread.id, message.seq.in_(chunk)))
     blocks = {seq // message_blocks.BLOCK for seq in dead if seq < edge}
     for block, held in list(message_blocks.read(conn, thread, blocks)):
         left = [None if block * message_blocks.BLOCK + place in dead else body for place, body in enumerate(held)]
-        conn.execute(sa.delete(tables.pack).where(pack.thread == thread.id, pack.block == block))
+        conn.execute(sa.delete(tables.block).where(block_rows.thread == thread.id, block_rows.block == block))
         message_blocks.write(conn, thread, {block: left})

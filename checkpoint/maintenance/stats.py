@@ -1,4 +1,4 @@
-"""What a thread holds, and what it takes."""
+"""Statistics of a thread: how many rows it has, and how many bytes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from ..compaction import snapshots
 from ..db import tables
 from ..db.thread_row import Thread
 from ..messages import blobs, message_blocks
-from ..messages.encoded_values import piece_numbers, seqs_and_blobs
+from ..messages.decode import references, run_blob_numbers
 from ..messages.message_store import MessageStore
 from ..messages.sequence_runs import Runs
-from .retention import held_in, nodes
+from .retention import all_runs, encoded_values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadStats:
-    """What a thread holds. Bytes are those of row bodies as stored, without keys and the database's own overhead."""
+    """What a thread holds. Bytes are those of the stored row bodies, without keys and the database's overhead."""
 
     thread_id: str
     checkpoints: int
@@ -32,7 +32,7 @@ class ThreadStats:
     message_bytes: int
     blob_bytes: int
     unshared_message_bytes: int
-    """What the messages would take, uncompressed, if every checkpoint, write and snapshot held its own."""
+    """Bytes of the messages, uncompressed, if every checkpoint, pending write and snapshot had its own copies."""
     updated_at: float
 
     @property
@@ -42,16 +42,16 @@ class ThreadStats:
 
 
 def stats(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> ThreadStats | None:
-    """Return what a thread holds and takes, or None where there is none."""
+    """Return the statistics of a thread, or None where it does not exist."""
     thread = store.find(conn, thread_id, lock=False)
     if thread is None:
         return None
     stored = list(checkpoint_rows.all_of(conn, thread))
-    found = list(nodes(conn, thread, stored))
-    runs, _ = seqs_and_blobs(found, blobs.get(conn, thread, piece_numbers(found)))
+    found = list(encoded_values(conn, thread, stored))
+    runs, _ = references(found, blobs.get(conn, thread, run_blob_numbers(found)))
     taken = list(snapshots.of_thread(conn, thread).values())
-    held_in(thread, [*runs, *taken])
-    sizes = {seq: len(body) for seq, body in message_blocks.everything(conn, thread)}
+    all_runs(thread, [*runs, *taken])
+    sizes = {seq: len(body) for seq, body in message_blocks.all_messages(conn, thread)}
     before = list(accumulate((sizes.get(seq, 0) for seq in range(thread.next_seq)), initial=0))
     return ThreadStats(
         thread_id=thread_id,
@@ -62,7 +62,7 @@ def stats(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> Thread
         compactions=_count(conn, tables.ledger, thread),
         checkpoint_bytes=_bytes(conn, tables.checkpoint, thread),
         write_bytes=_bytes(conn, tables.write, thread),
-        message_bytes=_bytes(conn, tables.message, thread) + _bytes(conn, tables.pack, thread),
+        message_bytes=_bytes(conn, tables.message, thread) + _bytes(conn, tables.block, thread),
         blob_bytes=_bytes(conn, tables.blob, thread),
         unshared_message_bytes=sum(_span(before, one) for one in (*runs, *taken)),
         updated_at=thread.updated_at,

@@ -1,4 +1,4 @@
-"""Threads copied, and encrypted anew: every sealed row is opened and closed again."""
+"""Copies threads, and encrypts them with another key: every encoded row is decoded and encoded again."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -22,47 +22,49 @@ _Row = Mapping[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
-    """A column that is sealed, under which name, and bound to what beside it."""
+class EncodedColumn:
+    """A column that `RowCodec` encodes, with the name of a row and the text of the columns it is bound to."""
 
     table: sa.Table
     column: str
     name: Callable[[_Row], str]
-    beside: Callable[[_Row], str] = lambda _row: ""
+    bound: Callable[[_Row], str] = lambda _row: ""
 
-    def again(self, row: _Row, source: RowCodec, target: RowCodec) -> bytes:
-        """Return the column of a row of one thread, sealed for another."""
-        name, beside = self.name(row), self.beside(row)
-        return target.encode(name, source.decode(name, bytes(row[self.column]), bound=beside), bound=beside)
+    def encode_again(self, row: _Row, source: RowCodec, target: RowCodec) -> bytes:
+        """Return the column of a row of one thread, encoded for another thread."""
+        name, bound = self.name(row), self.bound(row)
+        return target.encode(name, source.decode(name, bytes(row[self.column]), bound=bound), bound=bound)
 
 
-SEALED = (
-    Sealed(tables.message, "body", lambda row: f"message {row['seq']}"),
-    Sealed(tables.pack, "body", lambda row: f"pack {row['block']}"),
-    Sealed(tables.blob, "body", lambda row: f"blob {row['number']}"),
-    Sealed(
+ENCODED_COLUMNS = (
+    EncodedColumn(tables.message, "body", lambda row: f"message {row['seq']}"),
+    EncodedColumn(tables.block, "body", lambda row: f"block {row['block']}"),
+    EncodedColumn(tables.blob, "body", lambda row: f"blob {row['number']}"),
+    EncodedColumn(
         tables.checkpoint,
         "body",
         lambda row: checkpoint_rows.row_name(row["namespace"], row["id"]),
         lambda row: checkpoint_rows.bound_columns(row["number"], row["parent"], row["run"]),
     ),
-    Sealed(
+    EncodedColumn(
         tables.write,
         "body",
         lambda row: pending_writes.row_name(row["namespace"], row["checkpoint"], row["task"]),
     ),
-    Sealed(tables.snapshot, "runs", lambda row: snapshots.row_name(row["compaction_id"])),
-    Sealed(tables.archive, "runs", lambda row: archive.row_name(row["compaction_id"])),
-    Sealed(tables.summary, "text", lambda row: summary_cache.row_name(row["compaction_id"], row["input_digest"])),
-    Sealed(tables.ledger, "content", lambda row: ledger.row_name(row["compaction_id"])),
+    EncodedColumn(tables.snapshot, "runs", lambda row: snapshots.row_name(row["compaction_id"])),
+    EncodedColumn(tables.archive, "runs", lambda row: archive.row_name(row["compaction_id"])),
+    EncodedColumn(
+        tables.summary, "text", lambda row: summary_cache.row_name(row["compaction_id"], row["input_digest"])
+    ),
+    EncodedColumn(tables.ledger, "content", lambda row: ledger.row_name(row["compaction_id"])),
 )
-"""Every sealed column but the salt, which is what the others are sealed with."""
+"""All encoded columns except the salt, with which the others are encoded."""
 
 
 def copy(
     conn: sa.Connection, *, store: MessageStore, serde: SerializerProtocol, source_id: str, target_id: str
 ) -> None:
-    """Copy every row of a thread to another one that holds nothing; nothing happens where there is no source."""
+    """Copy every row of a thread to one that holds nothing; do nothing where the source does not exist."""
     if source_id == target_id:
         raise ValueError(f"thread {source_id!r} cannot be copied onto itself")
     found = {name: store.find(conn, name) for name in sorted((source_id, target_id))}
@@ -78,40 +80,40 @@ def copy(
             for chunk in chunks([_copied(table, dict(row), source.codec, target) for row in rows]):
                 conn.execute(sa.insert(table), chunk)
     if not target.codec.hashes_are_plain:
-        _hash_anew(conn, target)
+        _update_hashes(conn, target)
     for name in ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless"):
         setattr(target, name, getattr(source, name))
-    _name_anew(conn, serde, source, target)
+    _rename(conn, serde, source, target)
     store.threads.save(conn, target)
 
 
 def rotate(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> int:
-    """Encrypt with the current key what an older one encrypted; return the number of rows."""
+    """Encrypt the rows of another key with the current key; return the number of changed rows."""
     keys = store.threads.keys
     thread = store.find(conn, thread_id)
     if keys is None or thread is None:
         return 0
     changed = 0
-    for sealed in SEALED:
-        table, column = sealed.table, sealed.column
+    for encoded in ENCODED_COLUMNS:
+        table, column = encoded.table, encoded.column
         for row in conn.execute(sa.select(table).where(table.c.thread == thread.id)).mappings().all():
             if not keys.is_current(bytes(row[column])):
                 key = sa.and_(*(part == row[part.name] for part in table.primary_key))
-                anew = sealed.again(row, thread.codec, thread.codec)
+                anew = encoded.encode_again(row, thread.codec, thread.codec)
                 conn.execute(sa.update(table).where(key).values({column: anew}))
                 changed += 1
     return changed + store.threads.rotate(conn, thread)
 
 
 def _copied(table: sa.Table, row: dict[str, Any], source: RowCodec, target: Thread) -> dict[str, Any]:
-    anew = {one.column: one.again(row, source, target.codec) for one in SEALED if one.table is table}
+    anew = {one.column: one.encode_again(row, source, target.codec) for one in ENCODED_COLUMNS if one.table is table}
     if table is tables.ledger:
         del row["id"]
     return {**row, **anew, "thread": target.id}
 
 
-def _name_anew(conn: sa.Connection, serde: SerializerProtocol, source: Thread, target: Thread) -> None:
-    """Put the copy's id where metadata names the thread, as LangGraph's server lets it."""
+def _rename(conn: sa.Connection, serde: SerializerProtocol, source: Thread, target: Thread) -> None:
+    """Put the copy's id into metadata that names the thread; LangGraph's server writes such metadata."""
 
     def renamed(one: CheckpointRow) -> CheckpointRow:
         about: dict[str, Any] = serde.loads_typed(one.metadata)
@@ -122,16 +124,16 @@ def _name_anew(conn: sa.Connection, serde: SerializerProtocol, source: Thread, t
     checkpoint_rows.change_all(conn, target, renamed)
 
 
-def _hash_anew(conn: sa.Connection, thread: Thread) -> None:
-    """Write the hashes of copied rows, which depend on the thread where it is encrypted."""
+def _update_hashes(conn: sa.Connection, thread: Thread) -> None:
+    """Replace the hashes of copied rows, which depend on the thread where it is encrypted."""
     conn.execute(sa.delete(tables.hash_).where(tables.hash_.c.thread == thread.id))
-    for chunk in chunks(list(message_blocks.packed(conn, thread))):
+    for chunk in chunks(list(message_blocks.in_blocks(conn, thread))):
         hashes = [
             {"thread": thread.id, "hash": thread.codec.lookup_hash(content_hash(body)), "seq": seq}
             for seq, body in chunk
         ]
         conn.execute(sa.insert(tables.hash_), hashes)
-    for seq, body in list(message_blocks.loose(conn, thread)):
+    for seq, body in list(message_blocks.in_single_rows(conn, thread)):
         held = tables.message.c
         mine = sa.and_(held.thread == thread.id, held.seq == seq)
         conn.execute(sa.update(tables.message).where(mine).values(hash=thread.codec.lookup_hash(content_hash(body))))
@@ -142,7 +144,7 @@ def _hash_anew(conn: sa.Connection, thread: Thread) -> None:
 
 
 def _is_copy(conn: sa.Connection, source: Thread, target: Thread) -> bool:
-    """Say whether the copy was made already: its connection may have been lost after the commit."""
+    """Return whether the copy was made already: its connection may have been lost after the commit."""
     return bool(source.next_checkpoint) and _ids(conn, source) == _ids(conn, target)
 
 

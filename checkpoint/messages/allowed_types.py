@@ -1,4 +1,4 @@
-"""Which classes an application allows a database to hold, by the classes and schemas that it names."""
+"""Finds the classes that values may have, from the classes and state schemas that an application allows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
@@ -14,11 +14,11 @@ Name = tuple[str, ...]
 
 
 def classes_in(allowed: Iterable[Any]) -> set[Name]:
-    """Return the names of the classes given, and of those that their fields hold.
+    """Return (module, name) of the given classes, and of the classes of their fields.
 
-    Models of pydantic, dataclasses, typed dicts and named tuples are looked through, and so are unions and
-    containers; of what they hold, models, dataclasses, enumerations and named tuples are allowed. (module, name)
-    stands for itself.
+    Fields of pydantic models, dataclasses, typed dicts and named tuples are searched, through unions and containers.
+    Models, dataclasses, enumerations and named tuples that are found there are allowed. An item (module, name)
+    allows that class only.
     """
     given = list(allowed)
     found = {one for one in given if isinstance(one, tuple)}
@@ -36,7 +36,7 @@ def classes_in(allowed: Iterable[Any]) -> set[Name]:
 
 
 def _within(kind: Any) -> Iterator[Any]:
-    """Yield the types that an annotation or the fields of a class name."""
+    """Yield the types that an annotation or the fields of a class mention."""
     yield from get_args(kind)
     for inside in (get_origin(kind), getattr(kind, "__supertype__", None), getattr(kind, "__value__", None)):
         if inside is not None:
@@ -52,7 +52,11 @@ def _fields(kind: type) -> Mapping[str, Any]:
         return {}
     try:
         return get_type_hints(kind, include_extras=True)
-    except (NameError, TypeError, AttributeError):  # imported for type checkers alone: an error will name the class
+    except (
+        NameError,
+        TypeError,
+        AttributeError,
+    ):  # a name that only type checkers import
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Large values that are not messages, each stored once per thread, under numbers of their own."""
+"""Large values that are not messages: each is stored once per thread, under a number."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -15,28 +15,28 @@ _blob = tables.blob.c
 
 
 def add(conn: sa.Connection, thread: Thread, values: Sequence[bytes]) -> list[int]:
-    """Store what is not yet there and return each value's number. The thread's counters are not saved yet."""
+    """Store new values and return each value's number. Raises the thread's counter, which the caller saves."""
     if not values:
         return []
     hashes = [thread.codec.lookup_hash(content_hash(value)) for value in values]
     known: dict[bytes, int] = {}
     for size, group in in_groups(hashes):
         rows = conn.execute(_by_hash(size), {"thread": thread.id, **group})
-        known.update((bytes(name), number) for name, number in rows)
-    fresh: list[dict[str, object]] = []
-    for value, name in zip(values, hashes, strict=True):
-        if name not in known:
-            known[name] = number = thread.next_blob
+        known.update((bytes(lookup_hash), number) for lookup_hash, number in rows)
+    new: list[dict[str, object]] = []
+    for value, lookup_hash in zip(values, hashes, strict=True):
+        if lookup_hash not in known:
+            known[lookup_hash] = number = thread.next_blob
             thread.next_blob += 1
             body = thread.codec.encode(f"blob {number}", value)
-            fresh.append({"thread": thread.id, "number": number, "hash": name, "body": body})
-    if fresh:
-        conn.execute(sa.insert(tables.blob), fresh)
-    return [known[name] for name in hashes]
+            new.append({"thread": thread.id, "number": number, "hash": lookup_hash, "body": body})
+    if new:
+        conn.execute(sa.insert(tables.blob), new)
+    return [known[lookup_hash] for lookup_hash in hashes]
 
 
 def get(conn: sa.Connection, thread: Thread, numbers: Iterable[int]) -> dict[int, bytes]:
-    """Return the values by their numbers; RowError names one that is missing or damaged."""
+    """Return values by their numbers; RowError names one that is missing or damaged."""
     wanted = sorted(set(numbers))
     found: dict[int, bytes] = {}
     for size, group in in_groups(wanted):
@@ -48,6 +48,9 @@ def get(conn: sa.Connection, thread: Thread, numbers: Iterable[int]) -> dict[int
     return found
 
 
+_OURS = _blob.thread == sa.bindparam("thread")
+
+
 @cache
 def _by_hash(size: int) -> sa.Select[bytes, int]:
     return sa.select(_blob.hash, _blob.number).where(_OURS, any_of(_blob.hash, size))
@@ -56,6 +59,3 @@ def _by_hash(size: int) -> sa.Select[bytes, int]:
 @cache
 def _by_number(size: int) -> sa.Select[int, bytes]:
     return sa.select(_blob.number, _blob.body).where(_OURS, any_of(_blob.number, size))
-
-
-_OURS = _blob.thread == sa.bindparam("thread")

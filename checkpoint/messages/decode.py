@@ -1,6 +1,9 @@
-"""From nodes back to values, each message and blob read and built once."""
+"""The form of a value in a row, and how it becomes a value again. Each message and each blob is read and built once.
 
-from collections.abc import Callable, Iterable
+An encoded value is a list `[tag, ...]` of values that msgpack knows. It names messages and large values by number.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, starmap
 from typing import Any
@@ -18,30 +21,81 @@ from ..db.row_codec import intact
 from ..db.thread_row import Thread
 from ..errors import RowError, ValueTypeError
 from . import blobs
-from .encoded_values import (
-    BARE,
-    BLOB,
-    DELTA,
-    DICT,
-    INLINE,
-    LIST,
-    ONE,
-    OVERWRITE,
-    PIECES,
-    RUNS,
-    SEND,
-    SEQS,
-    blob_numbers,
-    leaves,
-)
 from .message_codec import bytes_hash
 from .message_store import MessageStore
 from .sequence_runs import Runs, decode_runs, expand
 
+INLINE, RUNS, MESSAGE, MESSAGE_WITHOUT_ID, BLOB, DICT, LIST, SEND, DELTA, OVERWRITE, SHARED_RUNS = range(11)
+"""The tags.
+
+INLINE is a serialized value, BLOB the number of one. RUNS is a list of messages, MESSAGE a single one, and
+MESSAGE_WITHOUT_ID a single one whose id was None. DICT, LIST, SEND, DELTA and OVERWRITE contain encoded values.
+SHARED_RUNS is a list of messages in so many runs that most of them are in blobs, which similar lists share.
+"""
+
+_LISTS = frozenset({RUNS, SHARED_RUNS})
+_SINGLE = frozenset({MESSAGE, MESSAGE_WITHOUT_ID})
+
+
+def references(encoded: Iterable[Any], run_blobs: Mapping[int, bytes]) -> tuple[list[Runs], set[int]]:
+    """Return the runs of messages and the numbers of blobs that encoded values refer to.
+
+    `run_blobs` holds at least the blobs that `run_blob_numbers` names.
+    """
+    found = list(chain.from_iterable(map(leaves, encoded)))
+    runs: list[Runs] = []
+    for leaf in found:
+        if leaf[0] in _LISTS:
+            runs.append(decode_runs(leaf[-1]))
+        if leaf[0] == SHARED_RUNS:
+            runs.extend(decode_runs(run_blobs[number]) for number in leaf[1])
+        if leaf[0] in _SINGLE:
+            runs.append(((leaf[1], 1),))
+    return runs, set(chain.from_iterable(map(_blob_numbers, found)))
+
+
+def run_blob_numbers(encoded: Iterable[Any]) -> set[int]:
+    """Return the numbers of the blobs that hold runs."""
+    found = chain.from_iterable(map(leaves, encoded))
+    return set(chain.from_iterable(leaf[1] for leaf in found if leaf[0] == SHARED_RUNS))
+
+
+def leaves(encoded: Any) -> Iterator[Any]:
+    """Yield the parts of an encoded value that refer to messages or blobs; ValueError for an unknown form."""
+    match encoded:
+        case [int(tag), str(), bytes()] if tag == INLINE:
+            return
+        case [int(tag), bytes()] if tag == RUNS:
+            yield encoded
+        case [int(tag), int()] if tag == BLOB or tag in _SINGLE:
+            yield encoded
+        case [int(tag), list() as numbers, bytes()] if tag == SHARED_RUNS and set(map(type, numbers)) <= {int}:
+            yield encoded
+        case [int(tag), dict() as held] if tag == DICT:
+            yield from chain.from_iterable(map(leaves, held.values()))
+        case [int(tag), list() as parts] if tag == LIST:
+            yield from chain.from_iterable(map(leaves, parts))
+        case [int(tag), str(), held, timeout] if tag == SEND:
+            yield from leaves(held)
+            yield from () if timeout is None else leaves(timeout)
+        case [int(tag), held] if tag in {DELTA, OVERWRITE}:
+            yield from leaves(held)
+        case _:
+            raise ValueError("not an encoded value")
+
+
+def _blob_numbers(leaf: Any) -> list[int]:
+    if leaf[0] == BLOB:
+        return [leaf[1]]
+    return list(leaf[1]) if leaf[0] == SHARED_RUNS else []
+
 
 @dataclass(slots=True)
-class Reading:
-    """Builds the values of one read; a message that occurs in several of them is built once."""
+class ValueDecoder:
+    """Builds the values of one read; a message that occurs in several of them becomes one object.
+
+    First `expect` all encoded values, then `fetch`, then `build` each of them.
+    """
 
     conn: sa.Connection
     thread: Thread
@@ -49,62 +103,62 @@ class Reading:
     serde: SerializerProtocol
     messages: dict[int, BaseMessage] = field(default_factory=dict[int, BaseMessage])
     blobs: dict[int, bytes] = field(default_factory=dict[int, bytes])
-    prints: dict[int, int] | None = None
-    """What `hash_bytes` returned of the bytes of each message that was read, where that is wanted."""
+    hashes: dict[int, int] | None = None
+    """Results of `hash_bytes` for the bytes of each message that is read; None where they are not needed."""
     hash_bytes: Callable[[bytes], int] = bytes_hash
-    awaited: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    expected: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     _longest: dict[int, list[BaseMessage]] = field(default_factory=dict[int, list[BaseMessage]])
 
-    def expect(self, row: str, nodes: Iterable[Any]) -> None:
-        """Note what the nodes of a row stand for, to be read by the next `fetch`; RowError names a damaged row."""
+    def expect(self, row: str, encoded: Iterable[Any]) -> None:
+        """Register the references of a row's encoded values for the next `fetch`; RowError names a damaged row."""
         with intact(row):
-            self.awaited.extend((row, leaf) for node in nodes for leaf in leaves(node))
+            self.expected.extend((row, leaf) for value in encoded for leaf in leaves(value))
 
     def fetch(self) -> None:
-        """Read from the database all that is awaited and not yet there."""
-        numbers = set(chain.from_iterable(blob_numbers(leaf) for _, leaf in self.awaited))
+        """Read the expected messages and blobs that were not read before."""
+        numbers = set(chain.from_iterable(_blob_numbers(leaf) for _, leaf in self.expected))
         self.blobs.update(blobs.get(self.conn, self.thread, numbers - self.blobs.keys()))
-        runs = [self._runs(leaf, row) for row, leaf in self.awaited if leaf[0] in SEQS]
+        runs = [self._runs(leaf, row) for row, leaf in self.expected if leaf[0] in _LISTS | _SINGLE]
         read = self.store.get_many(
-            self.conn, self.thread, runs, self.messages, self.prints, hash_bytes=self.hash_bytes
+            self.conn, self.thread, runs, self.messages, self.hashes, hash_bytes=self.hash_bytes
         )
         self.messages.update(read)
-        self.awaited.clear()
+        self.expected.clear()
 
-    def runs(self, node: Any, row: str) -> Runs | None:
-        """Return the runs of a fetched node that is a list of messages, None for any other."""
-        return self._runs(node, row) if node[0] in {RUNS, PIECES} else None
+    def runs(self, encoded: Any, row: str) -> Runs | None:
+        """Return the runs of a fetched list of messages; None for any other encoded value."""
+        return self._runs(encoded, row) if encoded[0] in _LISTS else None
 
-    def prints_of(self, runs: Runs) -> list[int]:
-        """Return what was told of fetched messages, in their order; nothing where that was not wanted."""
-        return [] if self.prints is None else list(map(self.prints.__getitem__, expand(runs)))
+    def hashes_of(self, runs: Runs) -> list[int]:
+        """Return the `hashes` of fetched messages in their order; [] where hashes are not collected."""
+        return [] if self.hashes is None else list(map(self.hashes.__getitem__, expand(runs)))
 
-    def build(self, node: Any, row: str) -> Any:
-        """Return the value of a fetched node; RowError, naming `row`, for what may not be loaded."""
+    def build(self, encoded: Any, row: str) -> Any:
+        """Return the value of a fetched encoded value; RowError, naming `row`, for a value that may not be loaded."""
         with intact(row):
-            return self._built(node, row)
-
-    def _built(self, node: Any, row: str) -> Any:
-        match node:
-            case [int(tag), *_] if tag in {RUNS, PIECES}:
-                return list(chain.from_iterable(starmap(self._messages, self._runs(node, row))))
-            case [int(tag), int(seq)] if tag in {ONE, BARE}:
-                message = self.messages[seq]
-                return message if tag == ONE else message.model_copy(update={"id": None})
-            case [int(tag), str(kind), bytes(data)] if tag == INLINE:
-                return self.load((kind, data), row)
-            case [int(tag), int(number)] if tag == BLOB:
-                return self._blob(number)
-            case _:
-                return self._contained(node, row)
+            return self._build(encoded, row)
 
     def load(self, typed: tuple[str, bytes], row: str) -> Any:
-        """Return a serialized value; RowError, naming `row`, for what may not be loaded."""
+        """Return a serialized value; RowError, naming `row`, for a value that may not be loaded."""
         try:
             with intact(row):
                 return self.serde.loads_typed(typed)
         except ValueTypeError as error:
             raise RowError(f"{row} cannot be loaded: {error}") from error
+
+    def _build(self, encoded: Any, row: str) -> Any:
+        match encoded:
+            case [int(tag), *_] if tag in _LISTS:
+                return list(chain.from_iterable(starmap(self._messages, self._runs(encoded, row))))
+            case [int(tag), int(seq)] if tag in _SINGLE:
+                message = self.messages[seq]
+                return message if tag == MESSAGE else message.model_copy(update={"id": None})
+            case [int(tag), str(kind), bytes(data)] if tag == INLINE:
+                return self.load((kind, data), row)
+            case [int(tag), int(number)] if tag == BLOB:
+                return self._blob(number)
+            case _:
+                return self._container(encoded, row)
 
     def _blob(self, number: int) -> Any:
         row = self.thread.codec.describe(f"blob {number}")
@@ -112,41 +166,41 @@ class Reading:
             kind, data = ormsgpack.unpackb(self.blobs[number])
         return self.load((kind, data), row)
 
-    def _contained(self, node: Any, row: str) -> Any:
-        match node:
+    def _container(self, encoded: Any, row: str) -> Any:
+        match encoded:
             case [int(tag), dict() as held] if tag == DICT:
-                return {key: self._built(part, row) for key, part in held.items()}
+                return {key: self._build(part, row) for key, part in held.items()}
             case [int(tag), list() as parts] if tag == LIST:
-                return list(chain.from_iterable(self._stretch(part, row) for part in parts))
+                return list(chain.from_iterable(self._part(part, row) for part in parts))
             case [int(tag), str(name), argument, timeout] if tag == SEND:
-                limit = None if timeout is None else self._built(timeout, row)
-                return Send(name, self._built(argument, row), timeout=limit)
+                limit = None if timeout is None else self._build(timeout, row)
+                return Send(name, self._build(argument, row), timeout=limit)
             case [int(tag), held] if tag == DELTA:
-                return DeltaSnapshot(self._built(held, row))
+                return DeltaSnapshot(self._build(held, row))
             case [int(tag), held] if tag == OVERWRITE:
-                return Overwrite(self._built(held, row))
+                return Overwrite(self._build(held, row))
             case _:
-                raise RowError(f"{row} is damaged: a value in it is of no known form")
+                raise RowError(f"{row} is damaged: a value in it has an unknown form")
 
     def _messages(self, start: int, length: int) -> list[BaseMessage]:
-        """Return the messages of a run, cut from the longest that starts there: most lists differ at their end."""
+        """Return the messages of a run, cut from the longest run with this start: most lists differ at the end."""
         longest = self._longest.get(start, [])
         if len(longest) < length:
             longest = list(map(self.messages.__getitem__, range(start, start + length)))
             self._longest[start] = longest
         return longest[:length]
 
-    def _stretch(self, part: Any, row: str) -> list[Any]:
-        built = self._built(part, row)
-        return built if part[0] in {RUNS, PIECES} else [built]
+    def _part(self, part: Any, row: str) -> list[Any]:
+        built = self._build(part, row)
+        return built if part[0] in _LISTS else [built]
 
     def _runs(self, leaf: Any, row: str) -> Runs:
         if leaf[0] == RUNS:
             return decode_runs(leaf[1], row=row)
-        if leaf[0] == PIECES:
-            pieces = (
+        if leaf[0] == SHARED_RUNS:
+            shared = (
                 decode_runs(self.blobs[number], row=self.thread.codec.describe(f"blob {number}"))
                 for number in leaf[1]
             )
-            return tuple(chain(*pieces, decode_runs(leaf[2], row=row)))
+            return tuple(chain(*shared, decode_runs(leaf[2], row=row)))
         return ((leaf[1], 1),)

@@ -1,9 +1,9 @@
-"""A channel's value as it stands in a row: messages and large parts by number, the rest in line.
+"""Encodes the values of one put: messages and large values by number, small values in place.
 
-A value is walked through the containers that messages stand in: dicts, lists, `Send`, `Overwrite` and the
-snapshot of a delta channel. What holds no message is serialized whole. Planning needs no database and is done
-before the thread is locked; `Plan.write` fills in the numbers under the lock. As with every LangGraph
-checkpointer a tuple comes back as a list.
+Messages are found in the containers that they usually occur in: dicts, lists, `Send`, `Overwrite` and the snapshots
+of delta channels. A value without messages is serialized as a whole. `ValueEncoder.plan` needs no database and runs
+before the thread is locked; `ValueEncoder.write` fills in the numbers under the lock. As with every LangGraph
+checkpointer, a tuple comes back as a list.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,40 +25,55 @@ from langgraph.types import Overwrite, Send
 from ..db.thread_row import Thread
 from ..errors import MessageError
 from . import blobs
-from .change_detection import KINDS, look
-from .encoded_values import BARE, BLOB, DELTA, DICT, INLINE, LIST, ONE, OVERWRITE, PIECES, RUNS, SEND
-from .message_codec import prove
-from .message_store import MessageStore, Prepared, prepare
+from .change_detection import MESSAGE_CLASSES, observe
+from .decode import (
+    BLOB,
+    DELTA,
+    DICT,
+    INLINE,
+    LIST,
+    MESSAGE,
+    MESSAGE_WITHOUT_ID,
+    OVERWRITE,
+    RUNS,
+    SEND,
+    SHARED_RUNS,
+)
+from .message_codec import check_readable
+from .message_store import MessageStore, PreparedMessage, prepare
 from .sequence_runs import Runs, count, encode_runs, extended, first
-from .write_cache import Age, Fresh, Held, Known, Memo
+from .write_cache import GenerationKey, SerializedMessage, StoredList, StoredMessage, WriteCache
 
 _INLINE_BYTES = 256
-_SHORT = 16  # lists up to here are held as single messages
-_RUNS_A_PIECE = 64
-_DEPTH = 16
+_SHORT_LIST = 16
+"""Messages of lists up to this length are remembered one by one."""
+_RUNS_PER_BLOB = 64
+_MAX_DEPTH = 16
 _CONTAINERS: frozenset[type] = frozenset({dict, list, tuple, Send, Overwrite, DeltaSnapshot})
 _id = attrgetter("id")
 
 
 @dataclass(slots=True)
 class _Single:
-    """A message in a row: one that is held needs to be prepared only where it has gone since."""
+    """A planned message. Where it is already `stored`, it is serialized only if its row was deleted since."""
 
     message: BaseMessage
-    look: Any
-    held: Held | None = None
-    prepared: Prepared | None = None
+    observed: Any
+    stored: StoredMessage | None = None
+    prepared: PreparedMessage | None = None
     seq: int = -1
 
 
 @dataclass(slots=True)
-class _Listed:
-    """Messages with ids, in a row: `known` says how many at the start are stored, the rest are `singles`."""
+class _List:
+    """A planned list of messages with ids."""
 
     messages: Sequence[BaseMessage]
-    """The caller's own list, for what turns out to be no longer stored: a copy takes as long as to compare it."""
-    known: tuple[Known, int] | None
+    """The caller's own list, in case stored messages were deleted since: copying it takes as long as comparing it."""
+    known: tuple[StoredList, int] | None
+    """A stored list, and the number of messages at its start that this list shares."""
     singles: list[_Single]
+    """The messages after the shared ones."""
     runs: Runs = ()
 
 
@@ -69,139 +84,142 @@ class _Large:
 
 
 @dataclass(slots=True)
-class Plan:
-    """The values of one put, walked and serialized. It may be written again where a transaction is retried."""
+class ValueEncoder:
+    """Encodes the values of one put. `write` may run again where a transaction is retried."""
 
     serde: SerializerProtocol
-    memo: Memo
+    cache: WriteCache
     thread_id: str
-    _lists: list[_Listed] = field(default_factory=list[_Listed])
+    _lists: list[_List] = field(default_factory=list[_List])
     _singles: list[_Single] = field(default_factory=list[_Single])
     _large: list[_Large] = field(default_factory=list[_Large])
 
-    def add(self, value: Any, depth: int = 0) -> Any:
-        """Plan a value and return what `write` turns into its node.
+    def plan(self, value: Any, depth: int = 0) -> Any:
+        """Serialize a value and return a plan, which `write` turns into its encoded value.
 
         ValueTypeError for a type that may not be stored.
         """
-        if type(value) in KINDS:
-            return self._message(value)
-        if depth < _DEPTH and type(value) in _CONTAINERS and _holds_message(value, depth):
-            return self._walked(value, depth + 1)
-        return self._inline(value)
+        if type(value) in MESSAGE_CLASSES:
+            return self._plan_message(value)
+        if depth < _MAX_DEPTH and type(value) in _CONTAINERS and _contains_message(value, depth):
+            return self._plan_container(value, depth + 1)
+        return self._plan_whole(value)
 
     def write(self, conn: sa.Connection, thread: Thread, store: MessageStore, planned: Any) -> Any:
-        """Store all that was planned and return the nodes of `planned`, which msgpack can write."""
+        """Store all planned messages and large values, and return the encoded values of `planned`."""
         for one in self._lists:
-            if one.known and one.known[0].age != thread.age:
-                gone = one.messages[: one.known[1]]
-                one.singles = [*map(_Single, gone, map(look, gone)), *one.singles]
+            if one.known and one.known[0].generation_key != thread.generation_key:
+                deleted = one.messages[: one.known[1]]
+                one.singles = [*map(_Single, deleted, map(observe, deleted)), *one.singles]
                 one.known = None
-        self._number(conn, thread, store)
+        self._store_messages(conn, thread, store)
         for one in self._lists:
-            stored = first(one.known[0].runs, one.known[1]) if one.known else ()
-            one.runs = extended(stored, (single.seq for single in one.singles))
-        for large, number in zip(
-            self._large, blobs.add(conn, thread, [large.data for large in self._large]), strict=True
-        ):
+            shared = first(one.known[0].runs, one.known[1]) if one.known else ()
+            one.runs = extended(shared, (single.seq for single in one.singles))
+        numbers = blobs.add(conn, thread, [large.data for large in self._large])
+        for large, number in zip(self._large, numbers, strict=True):
             large.number = number
-        return _filled(conn, thread, planned)
+        return _encoded(conn, thread, planned)
 
-    def committed(self, age: Age) -> None:
-        """Let the next put know the messages of this one."""
+    def remember_committed(self, generation_key: GenerationKey) -> None:
+        """Remember the messages of this put for the next one; call it after the commit."""
         short: list[_Single] = []
         for one in self._lists:
-            if one.known or len(one.singles) > _SHORT:
+            if one.known or len(one.singles) > _SHORT_LIST:
                 added = [single.message for single in one.singles]
-                looks = self.memo.grown(one.known, added, [single.look for single in one.singles])
+                observed = [single.observed for single in one.singles]
+                tracker = self.cache.extend_tracker(one.known, added, observed)
                 start = one.known[0].first if one.known else ref(added[0])
-                new = Known(age, start, count(one.runs), looks, one.runs)
-                self.memo.remember(self.thread_id, new, one.known and one.known[0])
+                new = StoredList(generation_key, start, count(one.runs), tracker, one.runs)
+                self.cache.remember_list(self.thread_id, new, one.known and one.known[0])
             else:
                 short += one.singles
-        held = (Held(age, ref(single.message), single.look, single.seq) for single in (*short, *self._singles))
-        self.memo.hold(self.thread_id, held)
+        stored = (
+            StoredMessage(generation_key, ref(single.message), single.observed, single.seq)
+            for single in (*short, *self._singles)
+        )
+        self.cache.remember_messages(self.thread_id, stored)
 
-    def _number(self, conn: sa.Connection, thread: Thread, store: MessageStore) -> None:
-        """Give every single message its number, and store those that are not there."""
-        fresh: list[_Single] = []
+    def _store_messages(self, conn: sa.Connection, thread: Thread, store: MessageStore) -> None:
+        """Set the sequence number of every planned message, and store those that are new."""
+        new: list[_Single] = []
         for single in (*chain.from_iterable(one.singles for one in self._lists), *self._singles):
-            # the task's write may have been committed since this was planned
-            held = single.held or self.memo.held(self.thread_id, single.message)
-            if held is not None and held.age == thread.age:
-                single.seq, single.look = held.seq, held.look
+            # the same message may have been committed as a pending write since it was planned
+            stored = single.stored or self.cache.find_message(self.thread_id, single.message)
+            if stored is not None and stored.generation_key == thread.generation_key:
+                single.seq, single.observed = stored.seq, stored.observed
             else:
-                fresh.append(single)
-        if fresh:
-            prepared = [single.prepared or prepare(single.message) for single in fresh]
-            for single, seq in zip(fresh, store.add(conn, thread, prepared, proven=True), strict=True):
+                new.append(single)
+        if new:
+            prepared = [single.prepared or prepare(single.message) for single in new]
+            for single, seq in zip(new, store.add(conn, thread, prepared, checked=True), strict=True):
                 single.seq = seq
 
-    def _walked(self, value: Any, depth: int) -> Any:
+    def _plan_container(self, value: Any, depth: int) -> Any:
         match value:
             case dict():
-                return [DICT, {key: self.add(held, depth) for key, held in value.items()}]
+                return [DICT, {key: self.plan(held, depth) for key, held in value.items()}]
             case Send():
-                timeout = None if value.timeout is None else self._inline(value.timeout)
-                return [SEND, value.node, self.add(value.arg, depth), timeout]
+                timeout = None if value.timeout is None else self._plan_whole(value.timeout)
+                return [SEND, value.node, self.plan(value.arg, depth), timeout]
             case Overwrite():
-                return [OVERWRITE, self.add(value.value, depth)]
+                return [OVERWRITE, self.plan(value.value, depth)]
             case DeltaSnapshot():
-                return [DELTA, self.add(value.value, depth)]
+                return [DELTA, self.plan(value.value, depth)]
             case _:
-                return self._list(value, depth)
+                return self._plan_sequence(value, depth)
 
-    def _list(self, values: Sequence[Any], depth: int) -> Any:
-        if (listed := self._listed(values)) is not None:
+    def _plan_sequence(self, values: Sequence[Any], depth: int) -> Any:
+        if (listed := self._plan_list(values)) is not None:
             return listed
         parts: list[Any] = []
-        for is_listed, group in groupby(values, lambda held: type(held) in KINDS and bool(held.id)):
+        for is_message_with_id, group in groupby(values, lambda one: type(one) in MESSAGE_CLASSES and bool(one.id)):
             held = list(group)
-            if is_listed and (listed := self._listed(held)) is not None:
+            if is_message_with_id and (listed := self._plan_list(held)) is not None:
                 parts.append(listed)
             else:
-                planned = map(self.add, held, repeat(depth))
-                # a list within the list must not be taken for a stretch of it
-                parts.extend([LIST, [part]] if type(part) is _Listed else part for part in planned)
+                planned = map(self.plan, held, repeat(depth))
+                # an inner list must not be decoded as a part of this list
+                parts.extend([LIST, [part]] if type(part) is _List else part for part in planned)
         return [LIST, parts]
 
-    def _listed(self, messages: Sequence[Any]) -> _Listed | None:
-        """Plan a list of nothing but messages with ids; None for any other."""
-        known = self.memo.prefix(self.thread_id, messages)
+    def _plan_list(self, messages: Sequence[Any]) -> _List | None:
+        """Plan a list that holds only messages with ids; return None for any other list."""
+        known = self.cache.find_prefix(self.thread_id, messages)
         rest = messages[known[1] :] if known else messages
-        if not (set(map(type, rest)) <= KINDS and all(map(_id, rest))):
+        if not (set(map(type, rest)) <= MESSAGE_CLASSES and all(map(_id, rest))):
             return None
         singles: list[_Single] = []
         for message in rest:
-            if (single := self._single(message)) is None:
+            if (single := self._plan_single(message)) is None:
                 return None
             singles.append(single)
-        listed = _Listed(messages, known, singles)
+        listed = _List(messages, known, singles)
         self._lists.append(listed)
         return listed
 
-    def _message(self, message: BaseMessage) -> Any:
-        if (single := self._single(message)) is None:
-            return self._inline(message)
+    def _plan_message(self, message: BaseMessage) -> Any:
+        if (single := self._plan_single(message)) is None:
+            return self._plan_whole(message)
         self._singles.append(single)
-        return [ONE if message.id else BARE, single]
+        return [MESSAGE if message.id else MESSAGE_WITHOUT_ID, single]
 
-    def _single(self, message: BaseMessage) -> _Single | None:
-        """Plan a message; None where it holds what only the saver's own serializer may load."""
-        if (held := self.memo.held(self.thread_id, message)) is not None:
-            return _Single(message, held.look, held)
-        if (fresh := self.memo.prepared(message)) is not None:
-            return _Single(message, fresh.look, None, fresh.prepared)
-        seen = look(message)  # before it is serialized: what is changed in between then looks changed
+    def _plan_single(self, message: BaseMessage) -> _Single | None:
+        """Plan a message; None where it holds values that only the saver's own serializer may load."""
+        if (stored := self.cache.find_message(self.thread_id, message)) is not None:
+            return _Single(message, stored.observed, stored)
+        if (recent := self.cache.find_serialized(message)) is not None:
+            return _Single(message, recent.observed, None, recent.prepared)
+        observed = observe(message)  # before serializing, so that a change in between is detected later
         try:
             prepared = prepare(message)
-            prove(message, prepared.body)
+            check_readable(message, prepared.body)
         except MessageError:
             return None
-        self.memo.prepare(Fresh(message, seen, prepared))
-        return _Single(message, seen, None, prepared)
+        self.cache.remember_serialized(SerializedMessage(message, observed, prepared))
+        return _Single(message, observed, None, prepared)
 
-    def _inline(self, value: Any) -> Any:
+    def _plan_whole(self, value: Any) -> Any:
         kind, data = self.serde.dumps_typed(value)
         if len(data) <= _INLINE_BYTES:
             return [INLINE, kind, data]
@@ -210,7 +228,7 @@ class Plan:
         return large
 
 
-def _holds_message(value: Any, depth: int) -> bool:
+def _contains_message(value: Any, depth: int) -> bool:
     match value:
         case dict() if type(value) is dict and set(map(type, value)) <= {str}:
             held: Iterable[Any] = value.values()
@@ -222,36 +240,36 @@ def _holds_message(value: Any, depth: int) -> bool:
             held = (value.value,)
         case _:
             return False
-    if any(map(KINDS.__contains__, map(type, held))):
+    if any(map(MESSAGE_CLASSES.__contains__, map(type, held))):
         return True
     kinds = set(map(type, held))
     return (
-        depth < _DEPTH
+        depth < _MAX_DEPTH
         and not kinds.isdisjoint(_CONTAINERS)
-        and any(_holds_message(part, depth + 1) for part in held if type(part) in _CONTAINERS)
+        and any(_contains_message(part, depth + 1) for part in held if type(part) in _CONTAINERS)
     )
 
 
-def _filled(conn: sa.Connection, thread: Thread, planned: Any) -> Any:
+def _encoded(conn: sa.Connection, thread: Thread, planned: Any) -> Any:
     match planned:
-        case _Listed():
-            return _runs_node(conn, thread, planned.runs)
+        case _List():
+            return _encoded_runs(conn, thread, planned.runs)
         case _Single():
             return planned.seq
         case _Large():
             return [BLOB, planned.number]
         case list():
-            return [_filled(conn, thread, part) for part in planned]
+            return [_encoded(conn, thread, part) for part in planned]
         case dict():
-            return {key: _filled(conn, thread, part) for key, part in planned.items()}
+            return {key: _encoded(conn, thread, part) for key, part in planned.items()}
         case _:
             return planned
 
 
-def _runs_node(conn: sa.Connection, thread: Thread, runs: Runs) -> Any:
-    """Return the node of a list; one in very many pieces shares all but its end with the lists before it."""
-    whole = len(runs) // _RUNS_A_PIECE - 1
-    if whole < 1:
+def _encoded_runs(conn: sa.Connection, thread: Thread, runs: Runs) -> Any:
+    """Return an encoded list; one with very many runs shares blobs of 64 runs with the lists before it."""
+    blob_count = len(runs) // _RUNS_PER_BLOB - 1
+    if blob_count < 1:
         return [RUNS, encode_runs(runs)]
-    pieces = [encode_runs(runs[at * _RUNS_A_PIECE : (at + 1) * _RUNS_A_PIECE]) for at in range(whole)]
-    return [PIECES, blobs.add(conn, thread, pieces), encode_runs(runs[whole * _RUNS_A_PIECE :])]
+    shared = [encode_runs(runs[at * _RUNS_PER_BLOB : (at + 1) * _RUNS_PER_BLOB]) for at in range(blob_count)]
+    return [SHARED_RUNS, blobs.add(conn, thread, shared), encode_runs(runs[blob_count * _RUNS_PER_BLOB :])]

@@ -1,4 +1,4 @@
-"""Group commit: who would write while another writes is written with it, as a commit costs the same for all."""
+"""Group commit: waiting writers share the current writer's transaction, because one commit costs the same for all."""
 
 import threading
 from collections import deque
@@ -12,25 +12,24 @@ import sqlalchemy as sa
 from sqlalchemy.pool import Pool
 
 from ..db.database import Database
-from ..db.thread_row import Thread
-from ..db.thread_row_cache import Left, leave, left
+from ..db.thread_row import CachedThreads, Thread, cache_threads, take_cached_threads
 from ..errors import DatabaseError
 from .message_store import MessageStore
 
 T = TypeVar("T")
 Work = Callable[[sa.Connection, Thread], T]
-_MOST = 16
+_MAX_JOBS = 16
 
 
 class _Job(Generic[T]):
-    """Something to write. Its `turn` comes once it is written, has failed, or may be written by who brought it."""
+    """A write that waits. Its `turn` is released once it is written, has failed, or becomes the leader."""
 
     __slots__ = ("alone", "context", "error", "leads", "left", "result", "thread_id", "turn", "work")
 
     def __init__(self, thread_id: str, work: Work[T]) -> None:
         self.thread_id = thread_id
         self.work = work
-        self.context = copy_context()  # who holds a lease is known by it
+        self.context = copy_context()  # leases are found by the context
         self.alone = self.leads = self.left = False
         self.result: list[T] = []
         self.error: DatabaseError | None = None
@@ -39,7 +38,7 @@ class _Job(Generic[T]):
 
 
 class _Queue:
-    """Those who wait while somebody writes. Every method is called under the lock."""
+    """Jobs that wait for the current writer. The caller of every method holds the lock of `GroupCommit`."""
 
     def __init__(self) -> None:
         self._jobs: deque[_Job[Any]] = deque()
@@ -48,33 +47,33 @@ class _Queue:
         self._jobs.append(job)
 
     def take(self) -> list[_Job[Any]]:
-        """Take the first of them, up to one who must be written alone."""
+        """Take the first jobs, 16 at most, up to one that must be written alone."""
         taken: list[_Job[Any]] = []
-        while self._jobs and len(taken) < _MOST and not self._jobs[0].alone:
+        while self._jobs and len(taken) < _MAX_JOBS and not self._jobs[0].alone:
             taken.append(self._jobs.popleft())
         return taken
 
     def give_back(self, jobs: list[_Job[Any]]) -> None:
-        """Let jobs that were taken be written each alone, before all others."""
+        """Put taken jobs back to the front, each to be written alone."""
         for one in jobs:
             one.alone, one.result = True, []
         self._jobs.extendleft(one for one in reversed(jobs) if not one.left)
 
     def leave(self, job: _Job[Any]) -> None:
-        """Wait no longer: also who is interrupted is waited for by nobody."""
+        """Remove a job whose caller no longer waits, for example after an interrupt."""
         job.left = True
         if job in self._jobs:
             self._jobs.remove(job)
 
     def fail(self, error: DatabaseError) -> None:
-        """Let all fail: they would wait as long again for the same, one after another."""
+        """Fail all queued jobs: the database is unreachable, and each would wait as long for the same error."""
         while self._jobs:
             job = self._jobs.popleft()
             job.error = error
             job.turn.release()
 
     def pass_on(self) -> bool:
-        """Let the next write; False where nobody waits."""
+        """Make the next job the leader; False where no job waits."""
         if not self._jobs:
             return False
         job = self._jobs.popleft()
@@ -83,30 +82,31 @@ class _Queue:
         return True
 
 
-class Together:
-    """Transactions that several threads share where they would wait for each other.
+class GroupCommit:
+    """Runs writes in transactions that several threads of the process share where they would wait for each other.
 
-    On SQLite, where one writes at a time, all of a saver wait for each other, elsewhere those of one
-    conversation. The first to come writes; who comes while it does is written by it before it commits. Where one
-    of them fails nothing stays, and each is done again by itself: an error reaches only who caused it.
+    On SQLite, which has one writer at a time, all writers of a saver queue together; on other databases only writers
+    of the same conversation do. The first one leads: it writes its own job and those that arrive meanwhile, and
+    commits. Where one job fails, nothing is committed and each job runs again alone, so that an error reaches only
+    the job that caused it.
     """
 
     def __init__(self, database: Database, store: MessageStore) -> None:
         self._database = database
         self._store = store
-        self._all = database.is_sqlite
+        self._one_queue = database.is_sqlite
         self._lock = threading.Lock()
-        # after a fork the engine has another pool, and nobody of the parent's is waited for
+        # by pool: a forked child has another pool, and so does not wait for jobs of its parent
         self._queues: WeakKeyDictionary[Pool, dict[str, _Queue]] = WeakKeyDictionary()
 
     def run(self, thread_id: str, work: Work[T]) -> T:
-        """Do `work` with the locked row of its conversation, which is created if needed and saved afterwards.
+        """Run `work` with the locked row of a conversation, which is created if needed and saved afterwards.
 
-        As with `Database.run`, work must come to the same when it is done twice.
+        `work` must have the same effect when it runs twice: a connection may be lost after the commit.
         """
-        return self._database.again(partial(self._in_turn, "" if self._all else thread_id, thread_id, work))
+        return self._database.retry(partial(self._queue_up, "" if self._one_queue else thread_id, thread_id, work))
 
-    def _in_turn(self, name: str, thread_id: str, work: Work[T]) -> T:
+    def _queue_up(self, name: str, thread_id: str, work: Work[T]) -> T:
         job = _Job(thread_id, work)
         with self._lock:
             queues = self._queues.setdefault(self._database.engine.pool, {})
@@ -119,7 +119,7 @@ class Together:
                 job.turn.acquire()
             if job.leads:
                 self._lead(queue, job)
-        finally:  # also where Ctrl-C comes in between: the turn is passed on
+        finally:  # pass the turn on, also after an interrupt such as Ctrl-C
             with self._lock:
                 queue.leave(job)
                 if job.leads and not queue.pass_on():
@@ -129,15 +129,16 @@ class Together:
         return job.result[0]
 
     def _lead(self, queue: _Queue, job: _Job[Any]) -> None:
-        """Write a job, and those who wait by then unless one of them failed before."""
+        """Write a job together with those that wait by then; where one of them fails, write the job alone."""
         others: list[_Job[Any]] = []
         begun = False
-        last: Left | None = None
+        cached: CachedThreads | None = None
         threads: dict[str, Thread] = {}
+        uses_cache = self._database.caches_thread_rows
         try:
             with self._database.write() as conn:
                 begun = True
-                known = left(conn, self._database.stamp(conn)) if self._database.keeps else {}
+                known = take_cached_threads(conn, self._database.change_stamp(conn)) if uses_cache else {}
                 self._do(conn, job, threads, known)
                 with self._lock:
                     others = [] if job.alone else queue.take()
@@ -145,9 +146,9 @@ class Together:
                     self._do(conn, one, threads, known)
                 for thread in threads.values():
                     self._store.threads.save(conn, thread)
-                if self._database.keeps:
-                    # a job changes the row of its own thread alone
-                    last = leave(conn, self._database.stamp(conn), {**known, **threads})
+                if uses_cache:
+                    # threads without a job are unchanged: a job changes only the row of its own thread
+                    cached = cache_threads(conn, self._database.change_stamp(conn), {**known, **threads})
         except BaseException as error:
             with self._lock:
                 queue.give_back(others)
@@ -156,8 +157,8 @@ class Together:
             if not (others and isinstance(error, Exception)):
                 raise
         else:
-            if last is not None:
-                last.committed = True
+            if cached is not None:
+                cached.committed = True
             for one in others:
                 one.turn.release()
             return

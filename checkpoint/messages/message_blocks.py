@@ -1,7 +1,7 @@
-"""Old messages, 96 to a row: compressed together they take about a third of what they take one by one.
+"""Old messages, 96 to a row: compressed together they take about a third of the bytes of single rows.
 
-Large ones, most of them images, stay in rows of their own: a pack is read for a single message too, and a row
-must fit into what a database takes at once (MariaDB: 16 MB).
+Large messages, most of them images, keep rows of their own: a block is read even for a single message, and a row must
+fit into what a database accepts at once (MariaDB: 16 MB).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,77 +13,78 @@ import sqlalchemy as sa
 
 from ..db import tables
 from ..db.row_codec import intact
-from ..db.statements import IN_BINARY, any_of, ignoring, in_groups
+from ..db.statements import BINARY_RESULTS, any_of, ignoring, in_groups
 from ..db.thread_row import Thread
 from ..errors import KeyringError, RowError
 
 BLOCK = 96
-"""Messages in a pack: MariaDB keeps it in pages of 16 kB of its own, and the last one is half empty on average."""
+"""Messages in a block. MariaDB stores a block in its own 16 kB pages, of which the last is half empty on average."""
 
 LARGE = 2**16
-"""Bytes, as stored, up to which a message is packed."""
+"""Bytes of a stored message above which it keeps a row of its own."""
 
-_LOOSE_BLOCKS = 2  # the last one is still growing; the one before keeps a pack from being made just before it is read
-_PACKED_AT_ONCE = 32
-_message, _pack = tables.message.c, tables.pack.c
+_SINGLE_BLOCKS = 2
+"""Newest blocks whose messages keep rows of their own: one that still grows, and one that is likely read next."""
+_BLOCKS_AT_ONCE = 32
+_message, _block = tables.message.c, tables.block.c
 
 
-def first_loose(thread: Thread) -> int:
-    """Return the sequence number from which on all messages have rows of their own."""
+def first_single(thread: Thread) -> int:
+    """Return the sequence number from which on every message has a row of its own."""
     return thread.packed * BLOCK
 
 
-def due(count: int) -> int:
-    """Return how many blocks of a thread with so many messages are packed."""
-    return max(count // BLOCK - _LOOSE_BLOCKS + 1, 0)
+def blocks_due(count: int) -> int:
+    """Return how many blocks a thread with so many messages should have."""
+    return max(count // BLOCK - _SINGLE_BLOCKS + 1, 0)
 
 
-def pack_old(conn: sa.Connection, thread: Thread) -> None:
-    """Pack every block that is far enough behind the newest message. The thread's counters are not saved yet.
+def move_old_messages(conn: sa.Connection, thread: Thread) -> None:
+    """Move old messages from single rows into blocks. Raises the thread's counter, which the caller saves.
 
-    A row that cannot be opened stays where it is: who reads it is told, and who adds a message is not kept from it.
+    A row that cannot be decoded stays where it is: its readers get an error, but writers can go on.
     """
-    end = due(thread.next_seq)
+    end = blocks_due(thread.next_seq)
     while thread.packed < end:
-        blocks = range(thread.packed, min(thread.packed + _PACKED_AT_ONCE, end))
+        blocks = range(thread.packed, min(thread.packed + _BLOCKS_AT_ONCE, end))
         old = _message.seq.between(blocks.start * BLOCK, blocks.stop * BLOCK - 1)
         ours = sa.and_(_message.thread == thread.id, old, sa.func.length(_message.body) <= LARGE)
-        found = dict(_where_whole(thread, conn.execute(sa.select(_message.seq, _message.body).where(ours))))
+        found = dict(_decoded(thread, conn.execute(sa.select(_message.seq, _message.body).where(ours))))
         if damaged := [seq for seq, body in found.items() if body is None]:
             ours = sa.and_(ours, _message.seq.not_in(damaged))
-        write(conn, thread, {block: [found.get(block * BLOCK + place) for place in range(BLOCK)] for block in blocks})
-        named = sa.select(_message.thread, _message.hash, _message.seq).where(ours)
-        # a hash may be there only where somebody harmed the rows
-        conn.execute(ignoring(conn.dialect.name, tables.hash_).from_select(["thread", "hash", "seq"], named))
+        write(conn, thread, {block: [found.get(block * BLOCK + at) for at in range(BLOCK)] for block in blocks})
+        hashes = sa.select(_message.thread, _message.hash, _message.seq).where(ours)
+        # a hash can exist already only where somebody tampered with the rows
+        conn.execute(ignoring(conn.dialect.name, tables.hash_).from_select(["thread", "hash", "seq"], hashes))
         conn.execute(sa.delete(tables.message).where(ours))
         thread.packed = blocks.stop
 
 
 def write(conn: sa.Connection, thread: Thread, blocks: Mapping[int, Sequence[bytes | None]]) -> None:
-    """Write the packs of blocks, None for a message that is not in it; nothing for a block with no message."""
+    """Insert blocks, None for a message that is not in its block; a block without any message is not inserted."""
     rows = [
         {
             "thread": thread.id,
             "block": block,
-            "body": thread.codec.encode(f"pack {block}", ormsgpack.packb(list(held))),
+            "body": thread.codec.encode(f"block {block}", ormsgpack.packb(list(held))),
         }
         for block, held in blocks.items()
         if any(body is not None for body in held)
     ]
     if rows:
-        conn.execute(sa.insert(tables.pack), rows)
+        conn.execute(sa.insert(tables.block), rows)
 
 
 def read(conn: sa.Connection, thread: Thread, blocks: Iterable[int]) -> Iterator[tuple[int, list[bytes | None]]]:
-    """Yield (block, what it holds) for each of the blocks that is there."""
+    """Yield (block, its 96 messages or None) for each of the blocks that exists."""
     wanted = sorted(set(blocks))
     for size, group in in_groups(wanted):
         for block, body in conn.execute(_chosen(size), {"thread": thread.id, **group}).all():
-            yield block, _opened(thread, block, bytes(body))
+            yield block, _messages(thread, block, bytes(body))
 
 
 def bodies(conn: sa.Connection, thread: Thread, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
-    """Yield (sequence number, body) of the packed messages in (start, length) ranges, a pack at a time."""
+    """Yield (sequence number, body) of the messages in (start, length) ranges that are in blocks, block by block."""
     wanted: dict[int, list[range]] = {}
     for start, length in ranges:
         for block in range(start // BLOCK, (start + length - 1) // BLOCK + 1):
@@ -97,45 +98,46 @@ def bodies(conn: sa.Connection, thread: Thread, ranges: Sequence[tuple[int, int]
             yield from ((seq, body) for seq, body in there if body is not None)
 
 
-def everything(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
+def all_messages(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
     """Yield (sequence number, body) of every message of a thread."""
-    yield from packed(conn, thread)
-    yield from loose(conn, thread)
+    yield from in_blocks(conn, thread)
+    yield from in_single_rows(conn, thread)
 
 
-def packed(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
-    """Yield (sequence number, body) of every message in a pack."""
-    blocks = conn.execute(sa.select(_pack.block).where(_pack.thread == thread.id)).scalars().all()
+def in_blocks(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
+    """Yield (sequence number, body) of every message in a block."""
+    blocks = conn.execute(sa.select(_block.block).where(_block.thread == thread.id)).scalars().all()
     for block, held in read(conn, thread, blocks):
-        yield from ((block * BLOCK + place, body) for place, body in enumerate(held) if body is not None)
+        yield from ((block * BLOCK + at, body) for at, body in enumerate(held) if body is not None)
 
 
-def loose(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
+def in_single_rows(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, bytes]]:
     """Yield (sequence number, body) of every message in a row of its own."""
     rows = conn.execute(sa.select(_message.seq, _message.body).where(_message.thread == thread.id))
     for seq, body in rows:
         yield seq, thread.codec.decode(f"message {seq}", bytes(body))
 
 
-def _where_whole(thread: Thread, rows: Iterable[sa.Row[int, bytes]]) -> Iterator[tuple[int, bytes | None]]:
+def _decoded(thread: Thread, rows: Iterable[sa.Row[int, bytes]]) -> Iterator[tuple[int, bytes | None]]:
+    """Yield (sequence number, data) of rows, None for a row that cannot be decoded."""
     for seq, body in rows:
-        opened = None
-        with suppress(RowError, KeyringError):  # it is kept, and is an error for whoever reads it
-            opened = thread.codec.decode(f"message {seq}", bytes(body))
-        yield seq, opened
+        data = None
+        with suppress(RowError, KeyringError):  # the row stays, and is an error for its readers
+            data = thread.codec.decode(f"message {seq}", bytes(body))
+        yield seq, data
 
 
-def _opened(thread: Thread, block: int, sealed: bytes) -> list[bytes | None]:
-    row = f"pack {block}"
+def _messages(thread: Thread, block: int, body: bytes) -> list[bytes | None]:
+    row = f"block {block}"
     with intact(thread.codec.describe(row)):
-        held: list[bytes | None] = ormsgpack.unpackb(thread.codec.decode(row, sealed))
+        held: list[bytes | None] = ormsgpack.unpackb(thread.codec.decode(row, body))
         if type(held) is not list or len(held) != BLOCK or not {bytes, type(None)}.issuperset(map(type, held)):
-            raise ValueError("no block of messages")
+            raise ValueError("not a block of messages")
     return held
 
 
 @cache
 def _chosen(size: int) -> sa.Select[int, bytes]:
-    ours = _pack.thread == sa.bindparam("thread")
-    query = sa.select(_pack.block, _pack.body).where(ours, any_of(_pack.block, size))
-    return query.execution_options(**{IN_BINARY: True})
+    ours = _block.thread == sa.bindparam("thread")
+    query = sa.select(_block.block, _block.body).where(ours, any_of(_block.block, size))
+    return query.execution_options(**{BINARY_RESULTS: True})

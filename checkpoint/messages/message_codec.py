@@ -1,8 +1,8 @@
-"""A message as bytes, and the names that follow from its bytes.
+"""Serializes one message, and computes the hashes, fingerprints and handles of messages.
 
-The bytes are those of LangGraph's `JsonPlusSerializer` (msgpack). Reading is strict, whatever the environment
-says: the bytes are scanned before anything is built, and a type outside `MESSAGES` and `PLAIN` is an error,
-never a silently different value. There is no pickle.
+The bytes are those of LangGraph's `JsonPlusSerializer` (msgpack). ValueDecoder is strict, whatever the environment
+variables say: all types are checked before an object is built, and a type outside `MESSAGES` and `PLAIN` is an error,
+never a silently different value. Pickle is never used.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,11 +55,11 @@ PLAIN = frozenset(
         ("zoneinfo", "ZoneInfo"),
     }
 )
-"""(module, name) of the values a message may hold besides what msgpack knows by itself."""
+"""(module, name) of the types that values in a message may have besides those of msgpack."""
 
 _FIELDS = {kind: frozenset(kind.model_fields) for kind in MESSAGES.values()}
 _new: Callable[[type[BaseMessage]], BaseMessage] = object.__new__
-# the slots themselves: they need not be looked up for every message
+# the setters of the slots, so that they need not be looked up for every message
 _set_fields: Callable[[BaseMessage, dict[str, Any]], None] = BaseModel.__dict__["__dict__"].__set__
 _set_names: Callable[[BaseMessage, set[str]], None] = BaseModel.__dict__["__pydantic_fields_set__"].__set__
 _set_extra: Callable[[BaseMessage, dict[str, Any]], None] = BaseModel.__dict__["__pydantic_extra__"].__set__
@@ -72,8 +72,8 @@ _BUILDERS = {
     EXT_PYDANTIC_V1,
     EXT_PYDANTIC_V2,
 }
-_HEADS = {0xC7: 3, 0xC8: 4, 0xC9: 6}
-"""Bytes before the inside of an extension, the length and the code among them, by the first byte."""
+_HEADER_BYTES = {0xC7: 3, 0xC8: 4, 0xC9: 6}
+"""Length of a msgpack extension's header, which holds size and code, by its first byte."""
 
 _NON_STR_KEYS = ormsgpack.OPT_NON_STR_KEYS
 PLAIN_OPTION = (
@@ -83,15 +83,15 @@ PLAIN_OPTION = (
     | ormsgpack.OPT_PASSTHROUGH_ENUM
     | ormsgpack.OPT_PASSTHROUGH_UUID
 )
-"""With it msgpack writes what it knows by itself as `dumps` does, and nothing else."""
+"""Option with which msgpack writes its own types as `dumps` does, and raises an error for all others."""
 _SERIALIZER = JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=None)
 
 
 def dumps(message: BaseMessage) -> bytes:
-    """Serialize one message; MessageError names the message where a value in it has no serialized form.
+    """Serialize one message; MessageError names the message where a value in it cannot be serialized.
 
-    As with every LangGraph checkpointer tuples come back as lists, pydantic objects in an artifact as dicts,
-    and an unpaired surrogate as a question mark.
+    As with every LangGraph checkpointer, tuples come back as lists, pydantic objects in an artifact as dicts, and an
+    unpaired surrogate as a question mark.
     """
     try:
         _, data = _SERIALIZER.dumps_typed(message)
@@ -101,10 +101,10 @@ def dumps(message: BaseMessage) -> bytes:
 
 
 def loads(data: bytes, *, row: str = "the row") -> BaseMessage:
-    """Build the message that `dumps` wrote; RowError, naming `row`, for all else, of which nothing is run.
+    """Return the message that `dumps` wrote; RowError, naming `row`, for other bytes, of which no code is run.
 
-    The fields are taken as they were written. Validation would change some messages: one whose tool calls
-    were taken out would get them back from `additional_kwargs`.
+    The fields are not validated again. Validation would change some messages: one whose tool calls were removed
+    would get them back from `additional_kwargs`.
     """
     if (message := loads_plain(data)) is not None:
         return message
@@ -117,9 +117,9 @@ def loads(data: bytes, *, row: str = "the row") -> BaseMessage:
 
 
 def loads_plain(data: bytes) -> BaseMessage | None:
-    """Build a message with no other fields than its class has and no value but msgpack's own; None for all else."""
+    """Return a message that has exactly its class's fields and only values of msgpack's own types; else None."""
     try:
-        # without a hook for extensions one that is nested is an error
+        # without a hook, a nested extension is an error
         module, name, fields, _ = ormsgpack.unpackb(data[_inside(data) :], option=_NON_STR_KEYS)
         kind = MESSAGES[module, name]
         return _built(kind, fields) if fields.keys() == _FIELDS[kind] else None
@@ -128,7 +128,7 @@ def loads_plain(data: bytes) -> BaseMessage | None:
 
 
 def construct(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
-    """Do what `model_construct` does, four times as fast where the fields are exactly the class's own."""
+    """Build a message like `model_construct`, four times as fast where the fields are exactly the class's own."""
     return _built(kind, fields) if fields.keys() == _FIELDS[kind] else kind.model_construct(None, **fields)
 
 
@@ -142,22 +142,22 @@ def _built(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
 
 
 def bytes_hash(data: bytes) -> int:
-    """Return 64 bits of what is inside of a serialized message: against accidents, and for this process alone."""
-    return hash(data[_HEADS.get(data[0], 0) :])
+    """Return a 64-bit hash of a serialized message; it detects accidental changes and differs between processes."""
+    return hash(data[_HEADER_BYTES.get(data[0], 0) :])
 
 
-def is_still(message: BaseMessage, seen: int) -> bool:
-    """Say whether a message has the fields that bytes with this hash were read to; False where none can tell."""
+def matches_bytes(message: BaseMessage, expected_hash: int) -> bool:
+    """Return whether a message still equals the bytes with this `bytes_hash`; False where that is unknown."""
     kind = type(message)
     try:
         parts = (kind.__module__, kind.__name__, message.__dict__, "model_validate_json")
-        return not message.__pydantic_extra__ and hash(ormsgpack.packb(parts, None, PLAIN_OPTION)) == seen
+        return not message.__pydantic_extra__ and hash(ormsgpack.packb(parts, None, PLAIN_OPTION)) == expected_hash
     except (TypeError, ValueError):
         return False
 
 
-def prove(message: BaseMessage, data: bytes) -> None:
-    """Raise MessageError unless `data`, which is `dumps(message)`, can be read again."""
+def check_readable(message: BaseMessage, data: bytes) -> None:
+    """Raise MessageError unless `data`, the result of `dumps(message)`, can be read again."""
     try:
         loads(data, row=f"message {message.id!r}")
     except RowError as error:
@@ -165,7 +165,7 @@ def prove(message: BaseMessage, data: bytes) -> None:
 
 
 def content_hash(data: bytes) -> bytes:
-    """Return the 16 bytes a serialized message is found by."""
+    """Return the 16-byte hash by which serialized data is recognized."""
     return blake2b(data, digest_size=HASH_BYTES).digest()
 
 
@@ -175,12 +175,12 @@ def fingerprint(message: BaseMessage) -> str:
 
 
 def handle(message: BaseMessage) -> str:
-    """Return the 12 characters by which a message is recalled from the archive: the start of its digest."""
+    """Return the handle by which a message is recalled from the archive: 12 characters of its fingerprint."""
     return fingerprint(message)[:HANDLE_CHARS]
 
 
 def fingerprint_all(messages: Sequence[BaseMessage]) -> str:
-    """Return 32 hexadecimal characters for a list of messages; order and repetitions count."""
+    """Return 32 hexadecimal characters that differ where lists of messages differ, also in order or repetitions."""
     whole = blake2b(digest_size=HASH_BYTES)
     for message in messages:
         whole.update(content_hash(dumps(message)))
@@ -188,15 +188,15 @@ def fingerprint_all(messages: Sequence[BaseMessage]) -> str:
 
 
 def _inside(data: bytes) -> int:
-    """Return where the inside of a message starts; ValueError for bytes that are not one message and no more."""
-    start = _HEADS.get(data[0], 0) if data else 0
+    """Return where the content of a serialized message starts; ValueError unless the bytes are one message."""
+    start = _HEADER_BYTES.get(data[0], 0) if data else 0
     if start and data[start - 1] == EXT_PYDANTIC_V2 and int.from_bytes(data[1 : start - 1]) == len(data) - start:
         return start
-    raise ValueError("no message")
+    raise ValueError("not a message")
 
 
 def _scanned(data: bytes, row: str) -> bytes:
-    """Return the inside of the one message in `data`, whose types have all been seen, and nothing was built."""
+    """Return the content of the one message in `data` after checking all its types, without building anything."""
     found: list[bytes] = []
     foreign: list[str] = []
 
@@ -223,7 +223,7 @@ def _scanned(data: bytes, row: str) -> bytes:
 
 
 def _names(parts: Any) -> tuple[str, ...]:
-    """Return (module, name) of what an extension would build, or () where it names nothing."""
+    """Return (module, name) of the class that an extension names, or () where it names none."""
     match parts:
         case [str(module), str(name), *_]:
             return module, name

@@ -1,7 +1,7 @@
-"""Ordered sequence numbers as runs: what a list of messages costs in a row.
+"""Runs of sequence numbers: how a row refers to a list of messages.
 
-A list that mostly grows at its end is one to three runs at any length, a few bytes each. Order and
-repetitions are kept; a run only ever counts upwards.
+A list that mostly grows at its end is one to three runs of a few bytes each, at any length. Order and repetitions are
+kept; the numbers of a run count upwards.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ Runs = tuple[tuple[int, int], ...]
 
 _SEVEN_BITS = 0x7F
 _MORE = 0x80
-_LARGEST = 2**62  # a start and a length stay within the 64 bits of a database together
+_LARGEST = 2**62  # start + length must fit into the 64 bits of a database
 
 
 def runs_of(seqs: Iterable[int]) -> Runs:
@@ -46,7 +46,7 @@ def first(runs: Runs, count: int) -> Runs:
 
 
 def extended(runs: Runs, seqs: Iterable[int]) -> Runs:
-    """Return the runs with more sequence numbers behind them."""
+    """Return the runs followed by more sequence numbers."""
     more = runs_of(seqs)
     if not (runs and more and sum(runs[-1]) == more[0][0]):
         return (*runs, *more)
@@ -60,12 +60,12 @@ def expand(runs: Runs) -> Iterator[int]:
 
 
 def count(runs: Runs) -> int:
-    """Return how many messages the runs stand for."""
+    """Return how many sequence numbers the runs hold."""
     return sum(length for _, length in runs)
 
 
 def covering(many: Iterable[Runs]) -> Runs:
-    """Return the sorted runs, without overlap, that hold every sequence number of all the given ones."""
+    """Return sorted runs without overlap that hold every sequence number of the given runs."""
     merged: list[tuple[int, int]] = []
     for start, length in sorted(run for runs in many for run in runs):
         end = start + length
@@ -78,7 +78,7 @@ def covering(many: Iterable[Runs]) -> Runs:
 
 
 def encode_runs(runs: Runs) -> bytes:
-    """Write runs as varints: start, length, start, length ..."""
+    """Return runs as varints: start, length, start, length ..."""
     out = bytearray()
     for number in (n for run in runs for n in run):
         rest = number
@@ -90,10 +90,10 @@ def encode_runs(runs: Runs) -> bytes:
 
 
 def decode_runs(data: bytes, *, row: str = "the row") -> Runs:
-    """Read what `encode_runs` wrote; RowError, naming `row`, for anything else."""
+    """Return the runs that `encode_runs` wrote; RowError, naming `row`, for other bytes."""
     numbers = _varints(data, row)
     if len(numbers) % 2 or not all(numbers[1::2]) or max(numbers, default=0) > _LARGEST:
-        raise RowError(f"{row} is damaged: its runs do not add up")
+        raise RowError(f"{row} is damaged: its runs are not valid")
     return tuple(zip(numbers[::2], numbers[1::2], strict=True))
 
 
@@ -117,5 +117,5 @@ def _varints(data: bytes, row: str) -> Sequence[int]:
             numbers.append(value)
             value = 0
     if shift:
-        raise RowError(f"{row} is damaged: its runs break off")
+        raise RowError(f"{row} is damaged: its runs are cut off")
     return numbers

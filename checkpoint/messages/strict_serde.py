@@ -1,8 +1,8 @@
-"""Values that are not messages as bytes: LangGraph's format, read strictly.
+"""Serializes values that are not messages, in LangGraph's format, for allowed types only.
 
-The bytes are those of `JsonPlusSerializer`. It reads a type it does not know as a plain dict, or as whatever its
-constructor was to be given; here both writing and reading say what is not allowed, and nothing is built before
-the whole value has been allowed.
+The bytes are those of `JsonPlusSerializer`. That class reads a type that it does not know as a dict, or as the
+constructor's arguments. Here both writing and reading raise an error that names the type, and no object is built
+before every type of the value is allowed.
 """
 
 import sys
@@ -50,11 +50,11 @@ _BUILT = frozenset(
 
 
 class StrictSerializer(JsonPlusSerializer):
-    """LangGraph's serializer, for LangGraph's own safe types and those that `allow` names, and no others.
+    """LangGraph's serializer, restricted to LangGraph's own safe types and the types in `allow`.
 
-    `allow` holds classes, schemas of states and unions of them, or (module, name) of classes: `classes_in` says what
-    they allow. ValueTypeError, at writing and at reading, names a type that is not allowed or that cannot be built
-    again. There is no pickle, and no JSON constructor.
+    `allow` holds classes, state schemas, unions of them, or (module, name) of classes; see `classes_in`.
+    ValueTypeError, on writing and on reading, names a type that is not allowed or that cannot be built again. Pickle
+    and JSON constructors are never used.
     """
 
     def __init__(self, *, allow: Iterable[Any] = ()) -> None:
@@ -71,7 +71,7 @@ class StrictSerializer(JsonPlusSerializer):
         return kind, data
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Build the value that `dumps_typed` wrote."""
+        """Return the value that `dumps_typed` wrote."""
         kind, payload = data
         if kind in _PLAIN:
             return super().loads_typed(data)
@@ -81,9 +81,9 @@ class StrictSerializer(JsonPlusSerializer):
         return _Walk(_build).unpack(payload)
 
     def _allow_all(self, data: bytes, *, written: bool = False) -> None:
-        """Raise ValueTypeError, which names all of them, unless every type in the data is allowed.
+        """Raise ValueTypeError, naming all refused types, unless every type in the data is allowed.
 
-        Nothing is built. With `written` the classes must be found again by their names, too.
+        No object is built. With `written`, each class must also be importable by its name.
         """
         allowed = self._allowed_msgpack_modules
         refused: dict[tuple[str, ...], None] = {}
@@ -109,23 +109,23 @@ class StrictSerializer(JsonPlusSerializer):
 
 
 class _Walk:
-    """Unpacks a value and all that is nested in it, innermost first, with one visitor for what msgpack lacks."""
+    """Unpacks a value, and calls a visitor for each msgpack extension in it, innermost first."""
 
     def __init__(self, visit: Callable[[int, Any], Any]) -> None:
         self._visit = visit
         self._failures: list[ValueTypeError] = []
 
     def unpack(self, data: bytes) -> Any:
-        """Unpack; ValueTypeError is the visitor's first one, or says that the bytes are no value."""
+        """Return the unpacked value; ValueTypeError from the visitor, or for bytes that are not a value."""
         try:
-            # ormsgpack passes over what follows a value: with an end put behind it, that stands before the end
+            # ormsgpack ignores bytes after a value; an end mark after the data reveals them
             value, end = ormsgpack.unpackb(_PAIR + data + _END, ext_hook=self._extension, option=_OPTION)
         except ValueError as error:
-            if self._failures:  # ormsgpack puts an error of its own in the place of the visitor's
+            if self._failures:  # ormsgpack replaces the visitor's error by one of its own
                 raise self._failures[0] from None
-            raise ValueTypeError(f"the bytes are no serialized value: {error}") from error
+            raise ValueTypeError(f"the bytes are not a serialized value: {error}") from error
         if end != _LAST:
-            raise ValueTypeError("the bytes go on behind the value")
+            raise ValueTypeError("there are more bytes after the value")
         return value
 
     def _extension(self, code: int, payload: bytes) -> Any:
@@ -196,7 +196,7 @@ def _made(code: int, kind: Any, inside: Any) -> Any:
 def _model(kind: Any, fields: Any) -> Any:
     try:
         return kind(**fields)
-    except ValidationError:  # it was stored, so it stood in the state like this
+    except ValidationError:  # it was stored, so the state held it without validation
         return kind.model_construct(**fields)
 
 

@@ -1,12 +1,12 @@
-"""What was stored last, so that a put of a long list serializes only what is new in it.
+"""Remembers what was stored last, so that a put of a long list serializes only the new messages.
 
-A list is known again by its first object, and its messages by what they looked like (looks.py): one that an
-application changed in place is stored again like a new one. Messages are referred to weakly: a thread whose messages
-nobody has any more is forgotten, as nothing of it could be known again.
+A list is recognized by its first object, and its messages by `change_detection`: a message that changed in place is
+stored again like a new one. References to messages are weak. A thread is forgotten once the application has released
+all its messages, because then none of them can be recognized.
 
-A turn of a thread counts as running while somebody has a message of it that is remembered, and the thread was read or
-written within `RUNNING_S`. LangGraph holds a run's messages until the run ends; the time keeps an application that
-keeps the messages of all its conversations within the limits.
+A thread's turn counts as running while the application keeps a remembered message of it and the thread was read or
+written within the last hour (`RUNNING_S`). LangGraph keeps a run's messages until the run ends. The time limit covers
+applications that keep the messages of all their conversations.
 """
 
 import threading
@@ -20,260 +20,271 @@ from weakref import ref
 
 from langchain_core.messages import BaseMessage
 
-from .change_detection import BLOCK, KINDS, Contents, Looks, unchanged, weight
-from .message_codec import bytes_hash, is_still
-from .message_store import Prepared
+from .change_detection import BLOCK, MESSAGE_CLASSES, ContentTracker, Tracker, estimated_bytes, is_unchanged
+from .message_codec import bytes_hash, matches_bytes
+from .message_store import PreparedMessage
 from .sequence_runs import Runs, first
 
-_LISTS_A_THREAD = 4  # channels, and the states that are sent to nodes
-_HELD_A_THREAD = 64
-_FRESH = 8
-_LOOKED_AT = 4
-"""Threads, the least recently used, that are looked at after each change. A change adds one at most."""
-
-THREADS, BYTES = 1_024, 256 * 2**20
-"""What a saver remembers by default."""
+DEFAULT_THREADS, DEFAULT_BYTES = 1_024, 256 * 2**20
+"""Limits of a saver's cache."""
 
 RUNNING_S = 3_600.0
 """Seconds after its last read or write for which a turn may count as running."""
 
-_THREAD_BYTES, _LIST_BYTES, _READ_BYTES, _HELD_BYTES = 1_500, 400, 42, 700
-"""What a thread, a list, a message of a list that was read, and a single message take besides their contents."""
+_LISTS_PER_THREAD = 4  # lists of channels, and of states that are sent to nodes
+_MESSAGES_PER_THREAD = 64
+_RECENTLY_SERIALIZED = 8
+_EVICTION_CANDIDATES = 4
+"""Least recently used threads that are checked after each change; a change adds one thread at most."""
 
-L = TypeVar("L", bound="Known | Read")
-Age = tuple[int, int]
-"""(key, generation) of a thread: with another one, rows that were known may be gone."""
+_THREAD_BYTES, _LIST_BYTES, _READ_MESSAGE_BYTES, _MESSAGE_BYTES = 1_500, 400, 42, 700
+"""Bytes of a thread, of a list, of a message in a list that was read, and of a single message, without content."""
+
+L = TypeVar("L", bound="StoredList | ReadList")
+GenerationKey = tuple[int, int]
+"""(key, generation) of a thread; once it changes, remembered rows may have been deleted."""
 
 
-class Known(NamedTuple):
-    """A list of messages as it stands in the database."""
+class StoredList(NamedTuple):
+    """A list of messages that is stored in the database."""
 
-    age: Age
+    generation_key: GenerationKey
     first: ref[BaseMessage]
     length: int
-    looks: Looks
-    """What is kept of the messages and, where another list grew from this one, of more."""
+    tracker: Tracker
+    """Tracks the messages of the list. It may hold more messages, where another list grew from this one."""
     runs: Runs
 
-    def known(self, messages: Sequence[BaseMessage]) -> "tuple[Known, int]":
-        """Return it, and how many messages at the start of a list are those of it, as they were."""
-        return self, self.looks.shared(messages, min(self.length, len(messages)))
+    def match(self, messages: Sequence[BaseMessage]) -> "tuple[StoredList, int]":
+        """Return this list, and how many messages at the start of `messages` are its own and unchanged."""
+        return self, self.tracker.count_unchanged(messages, min(self.length, len(messages)))
 
 
-class Read(NamedTuple):
-    """A list of messages as it was read. Most readers never write: what the messages look like is not asked yet."""
+class ReadList(NamedTuple):
+    """A list of messages as it was read. Most readers never write, so its messages are observed only at a put."""
 
-    age: Age
+    generation_key: GenerationKey
     first: ref[BaseMessage]
     runs: Runs
-    prints: Sequence[int]
-    """Fingerprints of what each was read from."""
+    hashes: Sequence[int]
+    """`bytes_hash` of the bytes that each message was read from."""
 
     @property
     def length(self) -> int:
-        """How many messages it holds."""
-        return len(self.prints)
+        """Number of messages."""
+        return len(self.hashes)
 
-    def known(self, messages: Sequence[BaseMessage]) -> tuple[Known, int]:
-        """Return what of a list is as it was read."""
-        looks = Contents()
-        for place in range(0, min(self.length, len(messages)), BLOCK):
-            part = list(takewhile(lambda one: type(one) in KINDS, messages[place : min(place + BLOCK, self.length)]))
-            # looked at before it is compared: a change in between is then seen by the one or by the other
-            looks.look_at(part)
-            still = sum(1 for _ in takewhile(bool, map(is_still, part, self.prints[place:])))
-            if still < BLOCK:
-                looks = looks.start(place + still)
+    def match(self, messages: Sequence[BaseMessage]) -> tuple[StoredList, int]:
+        """Return the unchanged start of `messages` as a stored list, and its length."""
+        tracker = ContentTracker()
+        for at in range(0, min(self.length, len(messages)), BLOCK):
+            known = takewhile(lambda one: type(one) in MESSAGE_CLASSES, messages[at : min(at + BLOCK, self.length)])
+            part = list(known)
+            # observed before it is compared, so that a change in between is found by one of the two
+            tracker.observe(part)
+            same = sum(1 for _ in takewhile(bool, map(matches_bytes, part, self.hashes[at:])))
+            if same < BLOCK:
+                tracker = tracker.prefix(at + same)
                 break
-        return Known(self.age, self.first, len(looks), looks, first(self.runs, len(looks))), len(looks)
+        length = len(tracker)
+        return StoredList(self.generation_key, self.first, length, tracker, first(self.runs, length)), length
 
 
-class Fresh(NamedTuple):
-    """A message that was just prepared to be stored, and what it looked like."""
+class SerializedMessage(NamedTuple):
+    """A message that was just serialized to be stored, and its observation."""
 
     message: BaseMessage
-    look: Any
-    prepared: Prepared
+    observed: Any
+    prepared: PreparedMessage
 
 
-class Held(NamedTuple):
-    """A single message as it stands in the database, and what it looked like."""
+class StoredMessage(NamedTuple):
+    """A single message that is stored in the database, and its observation."""
 
-    age: Age
+    generation_key: GenerationKey
     message: ref[BaseMessage]
-    look: Any
+    observed: Any
     seq: int
 
 
 @dataclass(slots=True)
 class _Thread:
-    lists: tuple[Known, ...] = ()
-    reads: tuple[Read | Known, ...] = ()
-    held: OrderedDict[int, Held] = field(default_factory=OrderedDict[int, Held])
-    held_bytes: dict[int, int] = field(default_factory=dict[int, int])
+    lists: tuple[StoredList, ...] = ()
+    reads: tuple[ReadList | StoredList, ...] = ()
+    messages: OrderedDict[int, StoredMessage] = field(default_factory=OrderedDict[int, StoredMessage])
+    message_bytes: dict[int, int] = field(default_factory=dict[int, int])
     used_at: float = 0.0
     size: int = 0
-    """Bytes, as they were counted when it was used last."""
+    """Bytes at the last use."""
 
     def in_use(self) -> bool:
-        """Whether somebody has a message by which anything of it can be known again."""
+        """Whether the application still keeps a message by which anything can be recognized."""
         lists = (one.first() is not None for one in (*self.lists, *self.reads))
-        return any(lists) or any(one.message() is not None for one in self.held.values())
+        return any(lists) or any(one.message() is not None for one in self.messages.values())
 
-    def count(self) -> int:
-        """Return the bytes it takes; what lists share counts once."""
-        looks = {id(one.looks): one.looks for one in (*self.lists, *self.reads) if isinstance(one, Known)}
-        read = sum(len(one.prints) for one in self.reads if isinstance(one, Read))
-        lists = _LIST_BYTES * (len(self.lists) + len(self.reads)) + sum(one.size for one in looks.values())
-        return _THREAD_BYTES + lists + _READ_BYTES * read + sum(self.held_bytes.values())
+    def count_bytes(self) -> int:
+        """Return the bytes that the thread takes; a tracker that lists share counts once."""
+        trackers = {id(one.tracker): one.tracker for one in (*self.lists, *self.reads) if isinstance(one, StoredList)}
+        read = sum(len(one.hashes) for one in self.reads if isinstance(one, ReadList))
+        lists = _LIST_BYTES * (len(self.lists) + len(self.reads)) + sum(one.size for one in trackers.values())
+        return _THREAD_BYTES + lists + _READ_MESSAGE_BYTES * read + sum(self.message_bytes.values())
 
 
-class Memo:
-    """The newest lists and messages of the threads used last: up to `size` threads, and up to `most` bytes.
+class WriteCache:
+    """The newest lists and messages of the threads used last, up to `threads` threads and `max_bytes` bytes.
 
-    What a running turn knows is never forgotten: where these alone are more, the limits give way. A running turn that
-    is passed over counts as used then. The bytes are an estimate of the texts and values that are remembered, which a
-    running turn's own messages share. Safe for use by several threads at once.
+    Messages of a running turn are never forgotten: where running turns alone need more, they exceed the limits.
+    Bytes are an estimate of the remembered texts and values, which a running turn's own messages share. Safe for use
+    by several threads of the process.
     """
 
     def __init__(
         self,
-        size: int = THREADS,
-        looks: type[Looks] = Contents,
+        threads: int = DEFAULT_THREADS,
+        tracker: type[Tracker] = ContentTracker,
         *,
-        most: int = BYTES,
+        max_bytes: int = DEFAULT_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.looks = looks
-        self.hash_bytes: Callable[[bytes], int] = bytes_hash if looks.compared else len
-        """What `read` is to be told of the bytes of each message."""
-        self._size = size
-        self._most = most
+        self.tracker = tracker
+        self.hash_bytes: Callable[[bytes], int] = bytes_hash if tracker.compares_content else len
+        """Function of a message's bytes whose results `remember_read` takes."""
+        self._max_threads = threads
+        self._max_bytes = max_bytes
         self._clock = clock
         self._bytes = 0
         self._lock = threading.Lock()
         self._threads: OrderedDict[str, _Thread] = OrderedDict()
-        self._fresh: deque[Fresh] = deque(maxlen=_FRESH if size else 0)
+        self._serialized: deque[SerializedMessage] = deque(maxlen=_RECENTLY_SERIALIZED if threads else 0)
 
-    def prepared(self, message: BaseMessage) -> Fresh | None:
-        """Return what the message was prepared to be stored as, while it is unchanged; or None.
+    def find_serialized(self, message: BaseMessage) -> SerializedMessage | None:
+        """Return the recent serialization of a message that is unchanged since; or None.
 
-        A node's answer is put as its write and, before that is committed, within the state.
+        A node's answer is put twice: as its pending write and, before that is committed, in the state.
         """
-        for one in tuple(self._fresh):
+        for one in tuple(self._serialized):
             if one.message is message:
-                return one if unchanged(message, one.look) else None
+                return one if is_unchanged(message, one.observed) else None
         return None
 
-    def prepare(self, new: Fresh) -> None:
-        """Keep in mind a message that is about to be stored."""
-        self._fresh.appendleft(new)
+    def remember_serialized(self, new: SerializedMessage) -> None:
+        """Remember a message that is about to be stored."""
+        self._serialized.appendleft(new)
 
-    def prefix(self, thread_id: str, messages: Sequence[BaseMessage]) -> tuple[Known, int] | None:
-        """Return a known list and how many messages at its start the given one shares, unchanged; or None."""
+    def find_prefix(self, thread_id: str, messages: Sequence[BaseMessage]) -> tuple[StoredList, int] | None:
+        """Return the stored list with the longest unchanged start in common with `messages`, and its length; or None.
+
+        The length is the number of messages in common.
+        """
         if not messages:
             return None
         with self._lock:
             thread = self._threads.get(thread_id, _Thread())
             lists, reads = thread.lists, thread.reads
-        best: tuple[Known, int] | None = None
+        best: tuple[StoredList, int] | None = None
         for number, one in enumerate((*reads, *lists)):
             if one.first() is messages[0]:
-                known, length = one.known(messages)
+                stored, length = one.match(messages)
                 if length and number < len(reads):
-                    self.remember(thread_id, known)
+                    self.remember_list(thread_id, stored)
                 if length > (best[1] if best else 0):
-                    best = known, length
+                    best = stored, length
         return best
 
-    def held(self, thread_id: str, message: BaseMessage) -> Held | None:
-        """Return a message that was stored not long ago by itself or in a short list, and is unchanged; or None."""
+    def find_message(self, thread_id: str, message: BaseMessage) -> StoredMessage | None:
+        """Return a message that was stored by itself or in a short list and is unchanged since; or None."""
         with self._lock:
-            one = self._threads[thread_id].held.get(id(message)) if thread_id in self._threads else None
-        return one if one is not None and one.message() is message and unchanged(message, one.look) else None
+            one = self._threads[thread_id].messages.get(id(message)) if thread_id in self._threads else None
+        return one if one is not None and one.message() is message and is_unchanged(message, one.observed) else None
 
-    def remember(self, thread_id: str, new: Known, before: Known | None = None) -> None:
-        """Keep a list that is now stored, in the place of the one it grew from."""
-        if not self._size:
+    def remember_list(self, thread_id: str, new: StoredList, before: StoredList | None = None) -> None:
+        """Remember a stored list, in place of the list `before` that it grew from."""
+        if not self._max_threads:
             return
         with self._lock:
-            thread = self._touched(thread_id)
+            thread = self._use(thread_id)
             others = (one for one in _others(thread.lists, new) if one is not before)
-            thread.lists = (new, *others)[:_LISTS_A_THREAD]
+            thread.lists = (new, *others)[:_LISTS_PER_THREAD]
             thread.reads = tuple(_others(thread.reads, new))
-            self._settle(thread)
+            self._evict(thread)
 
-    def grown(self, before: tuple[Known, int] | None, messages: Sequence[BaseMessage], looks: Iterable[Any]) -> Looks:
-        """Return what is kept of so many of a known list and of these messages after them."""
-        known, length = before or (None, 0)
+    def extend_tracker(
+        self, before: tuple[StoredList, int] | None, messages: Sequence[BaseMessage], observed: Iterable[Any]
+    ) -> Tracker:
+        """Return a tracker of the start of a stored list and of more messages after it."""
+        stored, length = before or (None, 0)
         with self._lock:
-            kept = self.looks() if known is None else known.looks
-            kept = kept if len(kept) == length else kept.start(length)  # another list may have grown from it, too
-            kept.add(messages, looks)
-        return kept
+            tracker = self.tracker() if stored is None else stored.tracker
+            # another list may have grown from the same one
+            tracker = tracker if len(tracker) == length else tracker.prefix(length)
+            tracker.add(messages, observed)
+        return tracker
 
-    def read(
-        self, thread_id: str, age: Age, messages: Sequence[BaseMessage], runs: Runs, prints: Sequence[int]
+    def remember_read(
+        self,
+        thread_id: str,
+        generation_key: GenerationKey,
+        messages: Sequence[BaseMessage],
+        runs: Runs,
+        hashes: Sequence[int],
     ) -> None:
-        """Keep in mind a list that was read, as long as somebody has its messages.
-
-        `prints` holds what `hash_bytes` returns of the bytes that each was read from.
-        """
-        if not self._size:
+        """Remember a list that was read, with `hash_bytes` of the bytes that each message was read from."""
+        if not self._max_threads:
             return
-        new: Read | Known = Read(age, ref(messages[0]), runs, prints)
-        if not self.looks.compared:
-            new = Known(age, ref(messages[0]), len(messages), self.grown(None, messages, prints), runs)
+        new: ReadList | StoredList = ReadList(generation_key, ref(messages[0]), runs, hashes)
+        if not self.tracker.compares_content:
+            tracker = self.extend_tracker(None, messages, hashes)
+            new = StoredList(generation_key, ref(messages[0]), len(messages), tracker, runs)
         with self._lock:
-            thread = self._touched(thread_id)
-            thread.reads = (new, *_others(thread.reads, new))[:_LISTS_A_THREAD]
+            thread = self._use(thread_id)
+            thread.reads = (new, *_others(thread.reads, new))[:_LISTS_PER_THREAD]
             thread.lists = tuple(_others(thread.lists, new))
-            self._settle(thread)
+            self._evict(thread)
 
-    def hold(self, thread_id: str, new: Iterable[Held]) -> None:
-        """Keep single messages that are now stored."""
-        if not self._size:
+    def remember_messages(self, thread_id: str, new: Iterable[StoredMessage]) -> None:
+        """Remember single messages that are now stored."""
+        if not self._max_threads:
             return
         with self._lock:
-            thread = self._touched(thread_id)
-            held, sizes = thread.held, thread.held_bytes
-            for place in [place for place, one in held.items() if one.message() is None]:
-                del held[place], sizes[place]
+            thread = self._use(thread_id)
+            messages, sizes = thread.messages, thread.message_bytes
+            for key in [key for key, one in messages.items() if one.message() is None]:
+                del messages[key], sizes[key]
             for one in new:
-                if (message := one.message()) is not None:  # and its place is its own as long as somebody has it
-                    held[id(message)] = one
-                    held.move_to_end(id(message))
-                    sizes[id(message)] = _HELD_BYTES + weight([message], one.look)
-            while len(held) > _HELD_A_THREAD:
-                del sizes[held.popitem(last=False)[0]]
-            self._settle(thread)
+                if (message := one.message()) is not None:  # while it exists, no other object has its id
+                    messages[id(message)] = one
+                    messages.move_to_end(id(message))
+                    sizes[id(message)] = _MESSAGE_BYTES + estimated_bytes([message], one.observed)
+            while len(messages) > _MESSAGES_PER_THREAD:
+                del sizes[messages.popitem(last=False)[0]]
+            self._evict(thread)
 
     def forget(self, thread_ids: Iterable[str]) -> None:
-        """Drop what is known of threads."""
+        """Forget everything about threads."""
         with self._lock:
             for thread_id in thread_ids:
                 self._drop(thread_id)
 
-    def _touched(self, thread_id: str) -> _Thread:
-        """Return a thread, which is the last one used now. Under the lock."""
+    def _use(self, thread_id: str) -> _Thread:
+        """Return a thread and make it the one used last. The caller holds the lock."""
         thread = self._threads.setdefault(thread_id, _Thread())
         self._threads.move_to_end(thread_id)
         return thread
 
-    def _settle(self, thread: _Thread) -> None:
-        """Count a thread that was changed, and forget others, the least recently used first. Under the lock."""
+    def _evict(self, thread: _Thread) -> None:
+        """Count the bytes of a changed thread, and forget least recently used ones. The caller holds the lock."""
         now, before = self._clock(), thread.size
-        thread.used_at, thread.size = now, thread.count()
+        thread.used_at, thread.size = now, thread.count_bytes()
         self._bytes += thread.size - before
-        for _ in range(_LOOKED_AT):
+        for _ in range(_EVICTION_CANDIDATES):
             name, oldest = next(iter(self._threads.items()))
-            over = len(self._threads) > self._size or self._bytes > self._most
+            over_limit = len(self._threads) > self._max_threads or self._bytes > self._max_bytes
             if oldest is thread:
                 return
-            if not oldest.in_use() or (over and now - oldest.used_at > RUNNING_S):
+            if not oldest.in_use() or (over_limit and now - oldest.used_at > RUNNING_S):
                 self._drop(name)
-            elif over:
-                self._threads.move_to_end(name)  # its turn is running: the others are looked at before it is again
+            elif over_limit:
+                self._threads.move_to_end(name)  # its turn is running: check the others before it again
             else:
                 return
 
@@ -282,8 +293,8 @@ class Memo:
             self._bytes -= thread.size
 
 
-def _others(lists: Iterable[L], new: Known | Read) -> Iterator[L]:
-    """Yield the lists that somebody has, but for those that start with the same object and are no longer."""
+def _others(lists: Iterable[L], new: StoredList | ReadList) -> Iterator[L]:
+    """Yield the lists whose messages still exist, except those that start like `new` and are not longer."""
     for one in lists:
-        if (held := one.first()) is not None and (held is not new.first() or one.length > new.length):
+        if (start := one.first()) is not None and (start is not new.first() or one.length > new.length):
             yield one

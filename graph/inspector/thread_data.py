@@ -24,7 +24,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.compaction.ledger import parents, rows
 from langgraph_compaction.checkpoint.compaction.snapshots import of_thread as snapshots_of
 from langgraph_compaction.checkpoint.db import tables
-from langgraph_compaction.checkpoint.messages.decode import Reading
+from langgraph_compaction.checkpoint.messages.decode import ValueDecoder
 from langgraph_compaction.checkpoint.messages.sequence_runs import (
     Runs,
     expand,
@@ -127,7 +127,7 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
         thread = saver.store.find(conn, thread_id, lock=False)
         if thread is None:
             return ThreadData(thread_id=thread_id)
-        reading = Reading(conn, thread, saver.store, saver.serde)
+        reading = ValueDecoder(conn, thread, saver.store, saver.serde)
         stored = [one for one in all_of(conn, thread) if not one.namespace]
         for one in stored:
             reading.expect(
@@ -147,7 +147,7 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
             messages=saver.store.get_many(conn, thread, beside, reading.messages),
         )
 
-    return saver.database.look(work)
+    return saver.database.run_read(work)
 
 
 def stamp(saver: SQLAlchemySaver, thread_id: str) -> str:
@@ -160,11 +160,11 @@ def stamp(saver: SQLAlchemySaver, thread_id: str) -> str:
         thread.next_seq,
         *(attempts.with_only_columns(column).scalar_subquery() for column in attempts.selected_columns),
     ).where(thread.thread_id == thread_id)
-    found = saver.database.look(lambda conn: conn.execute(query).one_or_none())
+    found = saver.database.run_read(lambda conn: conn.execute(query).one_or_none())
     return "-".join(map(str, found or ()))
 
 
-def _checkpoint(reading: Reading, one: CheckpointRow, writes: Sequence[Write]) -> CheckpointData:
+def _checkpoint(reading: ValueDecoder, one: CheckpointRow, writes: Sequence[Write]) -> CheckpointData:
     row = reading.thread.codec.describe(one.row)
 
     def built(channel: str) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
 
 from langgraph_compaction.checkpoint import CompactionRecords
-from langgraph_compaction.checkpoint.db.event_loop import on_event_loop
+from langgraph_compaction.checkpoint.db.workers import on_event_loop
 
 from ..config.settings import CompactionSettings
 from ..conversation.redaction import Redaction

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 from langchain_core.messages import BaseMessage
 
-from langgraph_compaction.checkpoint.compaction.search import Found
-from langgraph_compaction.checkpoint.compaction.words import singular, words
+from langgraph_compaction.checkpoint.compaction.search import Found, singular, words
 
 from ..conversation.tokens import TokenCounter, texts_of
 

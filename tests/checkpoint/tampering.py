@@ -20,7 +20,7 @@ from tests.checkpoint.samples import key_of, opening
 MARKER = "the secret of the white rabbit"
 TABLES = {
     "message": tables.message,
-    "pack": tables.pack,
+    "block": tables.block,
     "blob": tables.blob,
     "checkpoint": tables.checkpoint,
     "write": tables.write,

@@ -40,7 +40,7 @@ def check_numbers(database: Database, thread_id: str) -> None:
     with database.read() as conn:
         thread = STORE.find(conn, thread_id, lock=False)
         assert thread is not None
-        seqs = sorted(seq for seq, _ in message_blocks.everything(conn, thread))
+        seqs = sorted(seq for seq, _ in message_blocks.all_messages(conn, thread))
         found = {message.id for message in STORE.get(conn, thread, ((0, len(seqs)),))}
     expected = {message.id for message in talk(ROUNDS + 2)}
     expected |= {m.id for number in range(WRITERS) for m in talk(ROUNDS + 1, start=1000 * (number + 1))}

@@ -102,7 +102,7 @@ def test_a_circle_of_compactions_is_named(saver: SQLAlchemySaver, walk: str) -> 
         names.append(key.compaction_id)
     column = tables.ledger.c.compaction_id
     for name, parent in (names, names[::-1]):
-        saver.database.run(
+        saver.database.run_write(
             lambda conn, name=name, parent=parent: conn.execute(
                 sa.update(tables.ledger).where(column == name).values(parent_id=parent)
             )

@@ -82,7 +82,7 @@ def test_every_sealed_column_is_encrypted(empty_url: str) -> None:
     with opened(empty_url) as saver:
         filled(saver, "t")
         with saver.database.read() as conn:
-            for sealed in thread_copies.SEALED:
+            for sealed in thread_copies.ENCODED_COLUMNS:
                 column = sealed.table.c[sealed.column]
                 starts = {bytes(body)[:4] for body in conn.execute(sa.select(column)).scalars()}
                 assert starts == {b"\x02\x02k1"}, str(column)

@@ -19,7 +19,7 @@ from langgraph_compaction.checkpoint import (
     ErasedThreadError,
     SQLAlchemySaver,
 )
-from langgraph_compaction.checkpoint.checkpoints.write_guards import KEPT_S
+from langgraph_compaction.checkpoint.checkpoints.write_guards import ERASURE_KNOWN_S
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.maintenance.import_checkpoints import Failed, import_checkpoints, open_source
@@ -96,7 +96,7 @@ def test_it_is_forgotten_after_a_day_and_tells_no_name(thread_id: str) -> None:
                 noted = [tuple(row) for row in conn.execute(sa.select(tables.erased))]
             assert thread_id not in str(noted)
             assert len(noted) == {thread_id: 1, "second": 2, "third": 1}[name]
-            now[0] += KEPT_S * 0.6 if name == thread_id else KEPT_S * 1.1
+            now[0] += ERASURE_KNOWN_S * 0.6 if name == thread_id else ERASURE_KNOWN_S * 1.1
         stale: Any = {"configurable": {**at("second")["configurable"], "checkpoint_id": "before"}}
         saver.put(stale, empty_checkpoint(), LOOP, {})
 

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph_compaction.checkpoint import CompactionRecords, Database, DatabaseError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import SummaryRecord
 from langgraph_compaction.checkpoint.db import row_codec, tables
-from langgraph_compaction.checkpoint.maintenance.thread_copies import SEALED
+from langgraph_compaction.checkpoint.maintenance.thread_copies import ENCODED_COLUMNS
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.samples import COMMITTED, key_of, opening
 
@@ -59,7 +59,7 @@ def rows(database: Database) -> Iterator[tuple[str, bytes]]:
         for table in tables.METADATA.sorted_tables:
             for row in conn.execute(sa.select(table)).mappings():
                 yield from ((table.name, _bytes(value)) for value in row.values())
-                for sealed in SEALED:
+                for sealed in ENCODED_COLUMNS:
                     if sealed.table is table and (thread := store.find(conn, names[row["thread"]], lock=False)):
                         body = bytes(row[sealed.column])
                         yield table.name, thread.codec.decode(sealed.name(row), body, bound=sealed.beside(row))
@@ -147,7 +147,7 @@ def test_no_row_holds_a_word_of_an_erased_thread(empty_url: str, thread_id: str)
         fill(database, thread_id, said)
         held = list(rows(database))
         filled = {name for name, part in held if seen([part], said)}
-        expected = {"message", "pack", "blob", "checkpoint", "write", "summary", "ledger"}
+        expected = {"message", "block", "blob", "checkpoint", "write", "summary", "ledger"}
         assert {f"compaction_{name}" for name in expected} <= filled
         assert seen([part for _, part in held], said) == len(said)
         CompactionRecords(database).forget(thread_id)

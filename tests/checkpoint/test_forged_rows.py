@@ -22,7 +22,7 @@ from tests.checkpoint.tampering import (
     rows,
 )
 
-NAMED = r"(message|pack|blob|checkpoint|write of task) .* ?of thread \d+"
+NAMED = r"(message|block|blob|checkpoint|write of task) .* ?of thread \d+"
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def in_a_message(saver: Any, conn: sa.Connection, _kind: str, data: bytes) -> No
 
 def in_a_pack(saver: Any, conn: sa.Connection, _kind: str, data: bytes) -> None:
     """Write bytes as one message of a pack."""
-    reseal(saver, conn, tables.pack, "pack 0", ormsgpack.packb([*[None] * 5, data, *[None] * 90]))
+    reseal(saver, conn, tables.block, "block 0", ormsgpack.packb([*[None] * 5, data, *[None] * 90]))
 
 
 def reseal(saver: Any, conn: sa.Connection, table: sa.Table, row: str, content: bytes) -> None:
@@ -101,13 +101,13 @@ PLACES: dict[str, Plant] = {
     "write": in_a_write,
     "blob": in_a_blob,
     "message": in_a_message,
-    "pack": in_a_pack,
+    "block": in_a_pack,
 }
 NAMES = {
     "value": "checkpoint",
     "metadata": "checkpoint",
     "rest": "checkpoint",
-    "pack": "message",
+    "block": "message",
     "write": "write of",
 }
 
@@ -121,7 +121,7 @@ def test_nothing_that_a_row_names_is_run(
     canary = Canary(tmp_path)
     whole = {name: rows(saver, name) for name in TABLES}
     for payload, (kind, data) in canary.payloads():
-        if kind != "msgpack" and place in {"message", "pack"}:
+        if kind != "msgpack" and place in {"message", "block"}:
             continue  # they have no tag
         with saver.database.write() as conn:
             PLACES[place](saver, conn, kind, data)

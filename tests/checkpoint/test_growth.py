@@ -36,7 +36,7 @@ def row_bytes(database: Database, table: sa.Table, compaction_id: str) -> int:
 def body_bytes(database: Database, thread_id: str) -> int:
     """Return the bytes of all messages of a thread as they are stored, one to a row and many to a row."""
     size = 0
-    for table in (tables.message, tables.pack):
+    for table in (tables.message, tables.block):
         query = sa.select(sa.func.coalesce(sa.func.sum(sa.func.length(table.c.body)), 0))
         query = query.join_from(table, tables.thread, tables.thread.c.id == table.c.thread)
         with database.read() as conn:
@@ -53,7 +53,7 @@ def bodies_written(database: Database) -> Iterator[list[tuple[str, int]]]:
         _conn: object, _cursor: object, text: str, values: list[object], _context: object, many: bool
     ) -> None:
         text = text.replace("INSERT IGNORE", "INSERT")
-        if found := re.match(r"(INSERT INTO|UPDATE|DELETE FROM) compaction_(message|pack)\b", text):
+        if found := re.match(r"(INSERT INTO|UPDATE|DELETE FROM) compaction_(message|block)\b", text):
             written.append((found[0], len(values) if many else 1))
 
     with listening(database.engine, "before_cursor_execute", collect):
@@ -104,7 +104,7 @@ def test_what_a_task_wrote_is_not_looked_for_again(database: Database, thread_id
     saver.put_writes(head, [("messages", (more := talk(1, start=length)))], "task")
     with statements(database) as texts:
         Steps(saver, thread_id).put({"messages": [*said, *more]}, on=head)
-    assert [text for text in texts if re.search(r"compaction_(hash|message|pack|blob)\b", text)] == []
+    assert [text for text in texts if re.search(r"compaction_(hash|message|block|blob)\b", text)] == []
     assert any("compaction_checkpoint" in text for text in texts)
 
 
@@ -119,7 +119,7 @@ def test_a_message_is_packed_once(database: Database, thread_id: str) -> None:
     packed = 480 // 96 - 1
     assert counts == {
         "INSERT INTO compaction_message": 480,
-        "INSERT INTO compaction_pack": packed,
+        "INSERT INTO compaction_block": packed,
         "DELETE FROM compaction_message": packed,
     }
 
@@ -176,7 +176,7 @@ def test_many_bodies_are_read_as_the_bytes_they_are(database: Database, thread_i
     formats: Counter[Any] = Counter()
 
     def note(_conn: object, cursor: object, text: str, *_: object) -> None:
-        if found := re.match(r"SELECT compaction_(pack|message)\b", text):
+        if found := re.match(r"SELECT compaction_(block|message)\b", text):
             formats[found[1], getattr(cursor, "format", None)] += 1
 
     with listening(database.engine, "after_cursor_execute", note), database.read() as conn:
@@ -184,4 +184,4 @@ def test_many_bodies_are_read_as_the_bytes_they_are(database: Database, thread_i
         assert thread is not None
         assert store.get(conn, thread, runs) == talk(480)
     expected = 1 if database.engine.dialect.driver == "psycopg" else None
-    assert formats == {("pack", expected): 1, ("message", expected): 1}
+    assert formats == {("block", expected): 1, ("message", expected): 1}

@@ -11,7 +11,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
     loads,
 )
-from langgraph_compaction.checkpoint.messages.message_store import Prepared
+from langgraph_compaction.checkpoint.messages.message_store import PreparedMessage
 from langgraph_compaction.checkpoint.messages.sequence_runs import (
     runs_of,
 )
@@ -108,7 +108,7 @@ def test_a_handle_outlives_a_change_of_the_message_classes(keys: Keyring | None,
         records = CompactionRecords(database)
         with database.write() as conn:
             thread = records.store.thread(conn, thread_id)
-            seqs = records.store.add(conn, thread, [Prepared(old, body, content_hash(body), None)])
+            seqs = records.store.add(conn, thread, [PreparedMessage(old, body, content_hash(body), None)])
             records.store.threads.save(conn, thread)
             archive.write(conn, thread, "", "compaction", runs_of(seqs), now=1.0)
         name = content_hash(body).hex()

@@ -47,8 +47,8 @@ def test_swapped_rows_are_named(name: str, keys: Keyring | None) -> None:
     """Two rows whose bodies were exchanged, of one thread or of two, are each not what was stored there."""
     with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
         saver.setup()
-        fill(saver, "t", 70 if name == "pack" else 2)
-        fill(saver, "u", 70 if name == "pack" else 2)
+        fill(saver, "t", 70 if name == "block" else 2)
+        fill(saver, "u", 70 if name == "block" else 2)
         held = rows(saver, name)
         of_t = [row for row in held if row.thread == held[0].thread]
         of_u = [row for row in held if row.thread != held[0].thread]

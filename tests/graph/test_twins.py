@@ -155,7 +155,7 @@ async def test_a_twin_does_the_same_and_leaves_the_loop_alone(
             one = await compacted(graph, f"{name} 1") if name in CHANGING else read
             two = await compacted(graph, f"{name} 2") if name in CHANGING else read
             places: list[int] = []
-            monkeypatch.setattr(Database, "again", _noting(places))
+            monkeypatch.setattr(Database, "retry", _noting(places))
             args, named = arguments(one[1])
             by_twin = await getattr(CompactionThread(graph, one[0]), f"a{name}")(*args, **named)
             monkeypatch.undo()

@@ -197,7 +197,10 @@ def torn(saver: Any) -> list[str]:
                 problems += [f"{table.name} of thread {owner}" for owner in sorted(owners - there)]
         for name in conn.execute(sa.select(tables.thread.c.thread_id)).scalars().all():
             thread = saver.store.find(conn, name, lock=False)
-            for table, bodies in ((tables.hash_, message_blocks.packed), (tables.message, message_blocks.loose)):
+            for table, bodies in (
+                (tables.hash_, message_blocks.in_blocks),
+                (tables.message, message_blocks.in_single_rows),
+            ):
                 ours = sa.and_(table.c.thread == thread.id, table.c.hash.is_not(None))
                 named = set(conn.execute(sa.select(table.c.seq).where(ours)).scalars())
                 held = {seq for seq, _ in bodies(conn, thread)}

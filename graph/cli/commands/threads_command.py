@@ -137,7 +137,7 @@ def _threads(saver: SQLAlchemySaver) -> list[dict[str, Any]]:
         counted(tables.checkpoint).label("checkpoints"),
         counted(tables.ledger).label("compactions"),
     ).order_by(tables.thread.c.updated_at.desc(), tables.thread.c.id.desc())
-    return saver.database.look(lambda conn: [dict(row) for row in conn.execute(query).mappings()])
+    return saver.database.run_read(lambda conn: [dict(row) for row in conn.execute(query).mappings()])
 
 
 def _checkpoint(found: CheckpointTuple) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.checkpoint.checkpoints.channel_versions import next_version
+from langgraph_compaction.checkpoint.checkpoints.checkpoint_store import next_version
 from langgraph_compaction.checkpoint.maintenance.import_checkpoints import Failed, import_checkpoints, open_source
 from langgraph_compaction.graph.offline_edit import newest, rewrite
 from tests.conftest import server_database
@@ -41,7 +41,7 @@ def test_the_next_version_has_the_form_of_the_last(current: Any, following: Any)
 
 def test_a_version_that_cannot_be_counted_is_named() -> None:
     """A text that does not begin with a number is an error that shows it and the forms there are."""
-    with pytest.raises(ValueError, match=r"'v-one' is no version .*%032d"):
+    with pytest.raises(ValueError, match=r"'v-one' is not a channel version .*%032d"):
         SQLAlchemySaver("memory").get_next_version("v-one", None)
 
 

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph_compaction.checkpoint import CompactionRecords, Database, Keyring, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction import search
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
-from langgraph_compaction.checkpoint.compaction.search import Finding, ranked
+from langgraph_compaction.checkpoint.compaction.search import WordMatcher, ranked
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
@@ -273,11 +273,11 @@ def test_a_search_does_not_read_what_it_is_not_asked_for(
 
 
 def test_what_is_kept_of_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search of a long archive keeps the words of so many stretches only, and counts the same."""
+    """A search of a long archive keeps the words of so many tokens only, and counts the same."""
     texts = [" ".join(f"w{number + 7 * text}" for number in range(9)) for text in range(9)]
-    whole = [Finding(["w9", "w30"]).match(text) for text in texts]
-    monkeypatch.setattr(search, "_STRETCHES", 4)
-    finding = Finding(["w9", "w30"])
+    whole = [WordMatcher(["w9", "w30"]).match(text) for text in texts]
+    monkeypatch.setattr(search, "_REMEMBERED_TOKENS", 4)
+    finding = WordMatcher(["w9", "w30"])
     assert [finding.match(text) for text in texts] == whole
     assert len(finding._known) <= 4
 
@@ -285,7 +285,7 @@ def test_what_is_kept_of_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 def test_ranks_are_those_of_the_formula() -> None:
     """A rare word outweighs a common one, repetition saturates, a long text counts less."""
     texts = {1: "a", 2: "b b", 3: "b x x x"}
-    finding = Finding(["a", "b"])
+    finding = WordMatcher(["a", "b"])
     scores = ranked(["a", "b"], {seq: match for seq, text in texts.items() if (match := finding.match(text))})
     assert set(scores) == {1, 2, 3}
     assert scores[1] > scores[2] > scores[3]

@@ -1,6 +1,6 @@
 import pytest
 
-from langgraph_compaction.checkpoint.compaction.words import folded, words
+from langgraph_compaction.checkpoint.compaction.search import folded, words
 
 
 @pytest.mark.parametrize(
@@ -34,5 +34,5 @@ def test_every_word_stands_in_the_folded_text(text: str) -> None:
 
 
 def test_only_the_start_of_a_long_text_is_compared() -> None:
-    """Its first 20,000 stretches."""
+    """Its first 20,000 tokens."""
     assert words("a " * 30_000) == ["a"] * 20_000

@@ -35,7 +35,7 @@ class BusyFile:
 def test_switching_a_busy_file_is_tried_again() -> None:
     """SQLite refuses to change the mode while others open the file; the switch waits for them."""
     file = BusyFile(busy=3)
-    connections._write_ahead(file, None)
+    connections._use_write_ahead_log(file, None)
     assert file.sent == ["PRAGMA journal_mode=WAL"] * 4
 
 
@@ -46,4 +46,4 @@ def test_what_waiting_does_not_help_is_raised(monkeypatch: pytest.MonkeyPatch, c
     """A file that stays busy beyond the waiting time, and any other error, is reported."""
     monkeypatch.setattr(connections, "BUSY_TIMEOUT_S", timeout)
     with pytest.raises(sqlite3.OperationalError, match="locked"):
-        connections._write_ahead(BusyFile(busy=9, code=code), None)
+        connections._use_write_ahead_log(BusyFile(busy=9, code=code), None)

@@ -93,7 +93,7 @@ def test_a_transaction_left_open_in_memory_is_an_error_and_not_a_deadlock(monkey
 
 
 def test_use_before_setup_says_so(empty_url: str) -> None:
-    """Reading or writing a database without tables tells to call setup()."""
+    """ValueDecoder or writing a database without tables tells to call setup()."""
     with Database.open(empty_url) as database:
         for transaction in (database.read, database.write):
             with pytest.raises(SchemaError, match=r"setup\(\)"), transaction():
@@ -268,7 +268,7 @@ def test_an_error_that_is_kept_does_not_keep_a_connection_in_the_past(tmp_path: 
         database.setup()
         for number in range(3):
             with pytest.raises(RowError, match="damaged") as caught:
-                (database.look if how == "read" else database.run)(find_damage)
+                (database.run_read if how == "read" else database.run_write)(find_damage)
             failed.append(caught.value)
             assert threads_of(database) == {f"{one}" for one in range(number)}
             create_thread(database, f"{number}")

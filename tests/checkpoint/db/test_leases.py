@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords, Database, SQLAlchemySaver
-from langgraph_compaction.checkpoint.db.leases import Lease
+from langgraph_compaction.checkpoint.db.thread_row import Lease
 from langgraph_compaction.checkpoint.errors import LeaseError
 from tests.checkpoint.samples import Clock, key_of, opening, talk
 
@@ -72,7 +72,7 @@ def test_who_lost_the_lease_is_told(
     """A holder whose lease ran out and was taken by another cannot write on what it no longer knows."""
     with holder.lease(thread_id, ttl=60):
         clock.time += 61
-        assert other.take(thread_id, Lease("another", 60.0))
+        assert other.maintenance.take_lease(thread_id, Lease("another", 60.0))
         with pytest.raises(LeaseError, match="has ended"):
             put(holder, thread_id)
 
@@ -134,7 +134,7 @@ def test_no_attempt_begins_on_a_thread_leased_to_another(
 ) -> None:
     """A compaction of a writer that may not write is refused before a summary is paid for."""
     records = CompactionRecords(database, clock)
-    assert holder.take(thread_id, Lease("another", 60.0))
+    assert holder.maintenance.take_lease(thread_id, Lease("another", 60.0))
     with pytest.raises(LeaseError):
         records.begin(key_of(thread_id, talk(3)), talk(3), now=1.0, **opening())
     assert records.history(thread_id) == []

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import ConflictError, Database, Keyring, KeyringError, SQLAlchemySaver
-from langgraph_compaction.checkpoint.db.thread_row_cache import leave, left
+from langgraph_compaction.checkpoint.db.thread_row import cache_threads, take_cached_threads
 from langgraph_compaction.checkpoint.errors import LeaseError, RowError
 from tests.checkpoint.contract.steps import Steps, ids, where
 from tests.checkpoint.listening import statements
@@ -52,12 +52,12 @@ def test_what_was_not_committed_is_not_taken_for_what_stands(file: str) -> None:
         saver.setup()
         Steps(saver, "t").put({"messages": talk(1)})
         with saver.database.write() as conn:
-            known = left(conn, stamp := saver.database.stamp(conn))
-            leave(conn, stamp, known)
-            assert (list(known), left(conn, stamp)) == (["t"], {})
-            last = leave(conn, stamp, known)
+            known = take_cached_threads(conn, stamp := saver.database.change_stamp(conn))
+            cache_threads(conn, stamp, known)
+            assert (list(known), take_cached_threads(conn, stamp)) == (["t"], {})
+            last = cache_threads(conn, stamp, known)
             last.committed = True
-            assert left(conn, stamp) == known
+            assert take_cached_threads(conn, stamp) == known
 
 
 def test_of_a_thread_that_is_left_only_its_row_is_kept(file: str) -> None:
@@ -69,7 +69,7 @@ def test_of_a_thread_that_is_left_only_its_row_is_kept(file: str) -> None:
         with saver.database.write() as conn:
             assert [
                 (name, thread.next_seq, thread.added)
-                for name, thread in left(conn, saver.database.stamp(conn)).items()
+                for name, thread in take_cached_threads(conn, saver.database.change_stamp(conn)).items()
             ] == [
                 ("a", 9, {}),
                 ("b", 9, {}),

@@ -7,10 +7,16 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.messages import change_detection
-from langgraph_compaction.checkpoint.messages.change_detection import BLOCK, Contents, Looks, Objects, look
+from langgraph_compaction.checkpoint.messages.change_detection import (
+    BLOCK,
+    ContentTracker,
+    IdentityTracker,
+    Tracker,
+    observe,
+)
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 from langgraph_compaction.checkpoint.messages.message_store import prepare
-from langgraph_compaction.checkpoint.messages.write_cache import Fresh, Memo
+from langgraph_compaction.checkpoint.messages.write_cache import SerializedMessage, WriteCache
 from tests.checkpoint.remembering import Remember, held, just_read, just_stored, remembered, shared
 from tests.checkpoint.samples import EVERY_KIND, talk
 
@@ -69,8 +75,8 @@ ODD = AIMessage(
 )
 
 
-@pytest.mark.parametrize("how", [Contents, Objects])
-def test_equal_messages_that_are_other_objects_are_not_taken_for_known(how: type[Looks]) -> None:
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
+def test_equal_messages_that_are_other_objects_are_not_taken_for_known(how: type[Tracker]) -> None:
     """A list is looked for by its first object: who brings another one is told nothing of what is there."""
     messages = talk(3)
     assert shared(remembered(messages, how=how), talk(3)) == 0
@@ -81,14 +87,14 @@ def test_equal_messages_that_are_other_objects_are_not_taken_for_known(how: type
 def test_an_object_in_the_place_of_one_that_has_gone_is_another(there: Remember) -> None:
     """Who compares objects alone is not misled by memory that is used again, not even by an equal message."""
     messages = talk(3)
-    there(memo := Memo(4, Objects), messages)
+    there(cache := WriteCache(4, IdentityTracker), messages)
     used_again = 0
     for number in range(200):
         place = id(messages[2])
         del messages[2]
         messages.append(HumanMessage(f"another {number}", id="2"))
         used_again += id(messages[2]) == place
-        assert shared(memo, messages) == 2
+        assert shared(cache, messages) == 2
     assert used_again
 
 
@@ -96,7 +102,7 @@ def test_an_object_in_the_place_of_one_that_has_gone_is_another(there: Remember)
 def test_of_a_block_nothing_is_kept_once_its_first_or_last_message_has_gone(there: Remember) -> None:
     """Until then all of it is: to compare objects that are at hand costs least. What is in no block is not kept."""
     messages = talk(2 * BLOCK + 10)
-    there(memo := Memo(4, Objects), messages)
+    there(cache := WriteCache(4, IdentityTracker), messages)
     refs = [ref(one) for one in messages]
     kept = [messages[place] for place in (0, BLOCK, 2 * BLOCK + 1, BLOCK - 1)]
     messages.clear()
@@ -104,7 +110,7 @@ def test_of_a_block_nothing_is_kept_once_its_first_or_last_message_has_gone(ther
     assert alive == [True] * (BLOCK + 1) + [False] * BLOCK + [True] + [False] * 8
     kept.pop()
     assert [place for place, one in enumerate(refs) if one()] == [0, BLOCK, 2 * BLOCK + 1]
-    assert shared(memo, [kept[0]]) == 0
+    assert shared(cache, [kept[0]]) == 0
     kept.clear()
     assert not any(one() for one in refs)
 
@@ -114,9 +120,9 @@ def test_a_message_that_stays_does_not_keep_its_conversation(there: Remember) ->
     """As the system's of a module, with which every thread begins; nor do a list and the same the other way round."""
     constant = SystemMessage("be brief", id="constant")
     messages = [constant, *talk(2 * BLOCK)]
-    memo = Memo(4, Objects)
-    there(memo, messages)
-    there(memo, messages[::-1])
+    cache = WriteCache(4, IdentityTracker)
+    there(cache, messages)
+    there(cache, messages[::-1])
     refs = [ref(one) for one in messages[1:]]
     messages.clear()
     assert not any(one() for one in refs)
@@ -125,56 +131,56 @@ def test_a_message_that_stays_does_not_keep_its_conversation(there: Remember) ->
 def test_what_grows_from_a_list_whose_messages_have_gone_is_not_mistaken() -> None:
     """Where the owner of a list empties it while it is written, what comes after it is in its place all the same."""
     messages = talk(2 * BLOCK + 10)
-    kept = Objects()
+    kept = IdentityTracker()
     kept.add(messages, ())
     del messages[BLOCK:]
     new = talk(BLOCK, start=3 * BLOCK)
-    grown = kept.start(BLOCK + 5)
+    grown = kept.prefix(BLOCK + 5)
     grown.add(new, ())
     assert len(grown) == 2 * BLOCK + 5
-    assert grown.shared([*messages, *new], 2 * BLOCK) == BLOCK
-    assert grown.shared([*messages, *new[-5:], *new], 2 * BLOCK + 5) == BLOCK
+    assert grown.count_unchanged([*messages, *new], 2 * BLOCK) == BLOCK
+    assert grown.count_unchanged([*messages, *new[-5:], *new], 2 * BLOCK + 5) == BLOCK
 
 
 @pytest.mark.parametrize("length", [1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 9])
-@pytest.mark.parametrize("how", [Contents, Objects])
-def test_what_is_kept_of_the_start_of_a_long_list_is_known_of_it(how: type[Looks], length: int) -> None:
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
+def test_what_is_kept_of_the_start_of_a_long_list_is_known_of_it(how: type[Tracker], length: int) -> None:
     """Also when other messages have come after it; contents are known up to the block that was cut."""
     messages, others = talk(2 * BLOCK + 10), talk(BLOCK, start=3 * BLOCK)
     kept = how()
-    kept.add(messages, map(look, messages))
-    start = kept.start(length)
-    start.add(others, map(look, others))
+    kept.add(messages, map(observe, messages))
+    start = kept.prefix(length)
+    start.add(others, map(observe, others))
     branch = [*messages[:length], *others]
-    known = start.shared(branch, len(branch))
+    known = start.count_unchanged(branch, len(branch))
     branch[length - 1] = others[0]
-    changed = start.shared(branch, len(branch))
-    if how is Objects:
+    changed = start.count_unchanged(branch, len(branch))
+    if how is IdentityTracker:
         assert (known, changed) == (len(branch), length - 1)
     else:
         assert known in {len(branch), length // BLOCK * BLOCK}
         assert (length - 1) // BLOCK * BLOCK <= changed < length
-    assert kept.shared(messages, len(messages)) == len(messages)
+    assert kept.count_unchanged(messages, len(messages)) == len(messages)
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_who_compares_objects_does_not_look_into_them(name: str) -> None:
     """What an application promises not to do is not looked for: the list is known whole."""
     messages = [*talk(5), odd := ODD.model_copy(deep=True)]
-    memo = remembered(messages, how=Objects)
+    cache = remembered(messages, how=IdentityTracker)
     CHANGES[name](odd)
-    assert shared(memo, messages) == 6
+    assert shared(cache, messages) == 6
 
 
 def test_a_message_that_is_given_its_id_is_another() -> None:
     """LangGraph gives an id in place to what a node wrote without one, also where nothing else changes in place."""
     bare = HumanMessage("x")
-    memo = Memo(4, Objects)
-    memo.hold("t", [one := held(bare, 7)])
-    memo.prepare(fresh := Fresh(bare, look(bare), prepare(bare)))
-    assert (memo.held("t", bare), memo.prepared(bare)) == (one, fresh)
+    cache = WriteCache(4, IdentityTracker)
+    cache.remember_messages("t", [one := held(bare, 7)])
+    cache.remember_serialized(fresh := SerializedMessage(bare, observe(bare), prepare(bare)))
+    assert (cache.find_message("t", bare), cache.find_serialized(bare)) == (one, fresh)
     bare.id = "given"
-    assert (memo.held("t", bare), memo.prepared(bare)) == (None, None)
+    assert (cache.find_message("t", bare), cache.find_serialized(bare)) == (None, None)
 
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
@@ -183,34 +189,34 @@ def test_a_message_that_was_changed_in_place_is_noticed(name: str, there: Rememb
     """However deep the change is, the message and what follows it are stored again like new ones."""
     odd = ODD.model_copy(deep=True)
     messages = [*talk(5), odd, *talk(5, start=5)]
-    memo = Memo(4)
-    there(memo, messages)
+    cache = WriteCache(4)
+    there(cache, messages)
     CHANGES[name](odd)
-    assert shared(memo, messages) == 5
-    assert shared(memo, messages) == 5  # also once it is known what they looked like
+    assert shared(cache, messages) == 5
+    assert shared(cache, messages) == 5  # also once it is known what they looked like
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_single_message_that_was_changed_in_place_is_noticed(name: str) -> None:
     """What was stored by itself is known as long as it looks as it did then."""
     odd = ODD.model_copy(deep=True)
-    memo = Memo(4)
-    memo.hold("t", [one := held(odd, 7)])
-    assert memo.held("t", odd) is one
+    cache = WriteCache(4)
+    cache.remember_messages("t", [one := held(odd, 7)])
+    assert cache.find_message("t", odd) is one
     CHANGES[name](odd)
-    assert memo.held("t", odd) is None
+    assert cache.find_message("t", odd) is None
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_was_prepared_to_be_stored_is_good_while_the_message_is_unchanged(name: str) -> None:
     """A message is prepared once for the write and the state it stands in; changed in between, it is anew."""
     odd = ODD.model_copy(deep=True)
-    memo = Memo(4)
-    memo.prepare(fresh := Fresh(odd, look(odd), prepare(odd)))
-    assert memo.prepared(odd) is fresh
-    assert memo.prepared(ODD) is None
+    cache = WriteCache(4)
+    cache.remember_serialized(fresh := SerializedMessage(odd, observe(odd), prepare(odd)))
+    assert cache.find_serialized(odd) is fresh
+    assert cache.find_serialized(ODD) is None
     CHANGES[name](odd)
-    assert memo.prepared(odd) is None
+    assert cache.find_serialized(odd) is None
 
 
 def test_a_message_that_was_not_changed_is_not_suspected() -> None:
@@ -218,9 +224,9 @@ def test_a_message_that_was_not_changed_is_not_suspected() -> None:
     opaque = "values"  # sets, dates and decimals are not looked into
     plain = [message for name, message in EVERY_KIND.items() if name != opaque]
     assert shared(remembered(plain), plain) == len(plain)
-    memo = Memo(4)
-    just_read(memo, [ODD])
-    assert shared(memo, [ODD]) == 1
+    cache = WriteCache(4)
+    just_read(cache, [ODD])
+    assert shared(cache, [ODD]) == 1
     assert shared(remembered([EVERY_KIND[opaque]]), [EVERY_KIND[opaque]]) == 0
 
 
@@ -234,9 +240,9 @@ def test_a_value_without_a_truth_is_no_error() -> None:
         __hash__ = None  # type: ignore[assignment] # as arrays do
 
     message = ToolMessage("x", id="1", tool_call_id="1")
-    memo = remembered([message])
+    cache = remembered([message])
     message.artifact = Array()
-    assert shared(memo, [message]) == 0
+    assert shared(cache, [message]) == 0
 
 
 def test_an_equal_message_in_the_place_of_another_is_stored_as_what_it_is() -> None:
@@ -246,9 +252,9 @@ def test_an_equal_message_in_the_place_of_another_is_stored_as_what_it_is() -> N
     assert other == messages[3]
     assert shared(remembered(messages), [*messages[:3], other]) == 3
     for put, expected in ((other, 3), (messages[3].model_copy(deep=True), 4)):
-        memo = Memo(4)
-        just_read(memo, messages)
-        assert shared(memo, [*messages[:3], put]) == expected
+        cache = WriteCache(4)
+        just_read(cache, messages)
+        assert shared(cache, [*messages[:3], put]) == expected
 
 
 def test_an_array_in_a_message_that_is_new_is_no_error() -> None:
@@ -263,52 +269,52 @@ def test_an_array_in_a_message_that_is_new_is_no_error() -> None:
 
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
-@pytest.mark.parametrize("how", [Contents, Objects])
-def test_an_equal_message_of_another_class_is_not_known(there: Remember, how: type[Looks]) -> None:
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
+def test_an_equal_message_of_another_class_is_not_known(there: Remember, how: type[Tracker]) -> None:
     """A class of the application's own has the same fields, and must come back as what it was."""
 
     class Own(HumanMessage):
         pass
 
     messages = talk(3)
-    memo = Memo(4, how)
-    there(memo, messages)
+    cache = WriteCache(4, how)
+    there(cache, messages)
     own = Own.model_construct(None, **messages[2].__dict__)
     assert own.__dict__ == messages[2].__dict__
-    assert shared(memo, [*messages[:2], own]) == 2
+    assert shared(cache, [*messages[:2], own]) == 2
 
 
-@pytest.mark.parametrize("how", [Contents, Objects])
-def test_nothing_is_known_of_a_message_that_has_gone(how: type[Looks]) -> None:
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
+def test_nothing_is_known_of_a_message_that_has_gone(how: type[Tracker]) -> None:
     """Where None stands in the place of one, it is not taken for what its reference now returns."""
     messages: list[Any] = talk(3)
-    memo = remembered(messages, how=how)
+    cache = remembered(messages, how=how)
     messages[1] = None
-    assert shared(memo, messages) == 1
+    assert shared(cache, messages) == 1
     messages[0] = None
-    assert shared(memo, messages) == 0
+    assert shared(cache, messages) == 0
 
 
 def test_a_field_that_goes_from_a_message_to_the_next_is_noticed() -> None:
     """Though all fields of both, one after the other, are the same as before."""
     messages = talk(3)
-    memo = remembered(messages)
+    cache = remembered(messages)
     last = list(messages[1].__dict__)[-1]
     assert not hasattr(messages[2], last)
     moved = {last: messages[1].__dict__.pop(last)}
     messages[2].__dict__ = {**moved, **messages[2].__dict__}
-    assert shared(memo, messages) == 1
+    assert shared(cache, messages) == 1
 
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
 @pytest.mark.parametrize("other", ["text", {"role": "user"}, None, 7], ids=["text", "dict", "none", "number"])
-@pytest.mark.parametrize("how", [Contents, Objects])
-def test_what_is_no_message_ends_what_is_known(there: Remember, how: type[Looks], other: Any) -> None:
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
+def test_what_is_no_message_ends_what_is_known(there: Remember, how: type[Tracker], other: Any) -> None:
     """A list that goes on with something else is known up to there."""
     messages: list[Any] = talk(3)
-    memo = Memo(4, how)
-    there(memo, messages)
-    assert shared(memo, [*messages[:2], other, messages[2]]) == 2
+    cache = WriteCache(4, how)
+    there(cache, messages)
+    assert shared(cache, [*messages[:2], other, messages[2]]) == 2
 
 
 def test_what_is_compared_is_the_class_too_whatever_stands_in_a_place() -> None:
@@ -320,27 +326,29 @@ def test_what_is_compared_is_the_class_too_whatever_stands_in_a_place() -> None:
     messages = talk(3)
     others: list[Any] = ["text", None, Own.model_construct(None, **messages[2].__dict__)]
     for other in others:
-        kept = Contents()
-        kept.look_at(messages)
-        assert kept.shared([*messages[:2], other], 3) == 2
+        kept = ContentTracker()
+        kept.observe(messages)
+        assert kept.count_unchanged([*messages[:2], other], 3) == 2
 
 
 def test_what_is_no_message_ends_what_was_read_of_a_long_list() -> None:
     """Messages that stood elsewhere before are not known by the places they have now."""
     messages = talk(2 * BLOCK + 10)
-    memo = Memo(4)
-    just_read(memo, messages)
-    assert shared(memo, [*messages[:5], "text", *messages[5:]]) == 5  # type: ignore[list-item] # it may be anything
+    cache = WriteCache(4)
+    just_read(cache, messages)
+    assert shared(cache, [*messages[:5], "text", *messages[5:]]) == 5  # type: ignore[list-item] # it may be anything
 
 
 @pytest.mark.parametrize("left", [0, 5, BLOCK - 1, BLOCK, BLOCK + 5])
-@pytest.mark.parametrize("how", [Contents, Objects])
-def test_a_list_that_is_cut_while_it_is_compared_is_known_up_to_its_end_at_most(how: type[Looks], left: int) -> None:
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
+def test_a_list_that_is_cut_while_it_is_compared_is_known_up_to_its_end_at_most(
+    how: type[Tracker], left: int
+) -> None:
     """Its owner may take messages out in between: what is not there is not taken for known."""
     messages = talk(BLOCK + 10)
     kept = how()
-    kept.add(messages, map(look, messages))
-    assert left // BLOCK * BLOCK <= kept.shared(messages[:left], len(messages)) <= left
+    kept.add(messages, map(observe, messages))
+    assert left // BLOCK * BLOCK <= kept.count_unchanged(messages[:left], len(messages)) <= left
 
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
@@ -348,11 +356,11 @@ def test_a_list_that_is_cut_while_it_is_compared_is_known_up_to_its_end_at_most(
 def test_a_change_within_a_long_list_is_noticed(there: Remember, place: int) -> None:
     """What is known ends at the changed message, or at the start of the block in which it stands."""
     messages = talk(2 * BLOCK + 10)
-    there(memo := Memo(4), messages)
-    assert shared(memo, messages) == len(messages)
+    there(cache := WriteCache(4), messages)
+    assert shared(cache, messages) == len(messages)
     messages[place].content = "edited"
     for _ in range(2):
-        assert place // BLOCK * BLOCK <= shared(memo, messages) <= place
+        assert place // BLOCK * BLOCK <= shared(cache, messages) <= place
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -360,19 +368,19 @@ def test_what_grows_and_forks_in_any_way_is_known_as_it_was(seed: int, monkeypat
     """Lists grow, others go on from their start, messages change: no change is missed, no whole block given up."""
     monkeypatch.setattr(change_detection, "BLOCK", 4)
     draw, numbers = random.Random(seed), iter(range(10_000))  # noqa: S311 - the same every time
-    lists: list[tuple[Contents, list[BaseMessage], list[str]]] = [(Contents(), [], [])]
+    lists: list[tuple[ContentTracker, list[BaseMessage], list[str]]] = [(ContentTracker(), [], [])]
     cuts = {id(lists[0][0]): 10_000}  # from where on a block is cut
     for _ in range(60):
         kept, messages, were = draw.choice(lists)
         match draw.choice(["grow", "grow", "fork", "change"]):
             case "grow":
                 new: list[BaseMessage] = [HumanMessage("x", id=f"{next(numbers)}") for _ in range(draw.randrange(6))]
-                kept.add(new, list(map(look, new)))
+                kept.add(new, list(map(observe, new)))
                 messages += new
                 were += map(fingerprint, new)
             case "fork":
                 end = draw.randrange(len(messages) + 1)
-                lists.append((fork := kept.start(end), messages[:end], were[:end]))
+                lists.append((fork := kept.prefix(end), messages[:end], were[:end]))
                 cuts[id(fork)] = min(cuts[id(kept)], end // 4 * 4)
             case _ if messages:
                 draw.choice(messages).additional_kwargs["seen"] = next(numbers)
@@ -382,6 +390,6 @@ def test_what_grows_and_forks_in_any_way_is_known_as_it_was(seed: int, monkeypat
             now = list(map(fingerprint, messages))
             same = next((place for place, one in enumerate(were) if now[place] != one), len(were))
             assert len(kept) == len(messages)
-            assert min(same, cuts[id(kept)]) // 4 * 4 <= kept.shared(messages, len(messages)) <= same
+            assert min(same, cuts[id(kept)]) // 4 * 4 <= kept.count_unchanged(messages, len(messages)) <= same
             most = draw.randrange(len(messages) + 1)
-            assert kept.shared(messages, most) <= min(same, most)
+            assert kept.count_unchanged(messages, most) <= min(same, most)

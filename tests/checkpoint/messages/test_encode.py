@@ -11,17 +11,16 @@ from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.db.thread_row import Thread
 from langgraph_compaction.checkpoint.errors import RowError
-from langgraph_compaction.checkpoint.messages.decode import Reading
-from langgraph_compaction.checkpoint.messages.encode import Plan
-from langgraph_compaction.checkpoint.messages.encoded_values import piece_numbers, seqs_and_blobs
+from langgraph_compaction.checkpoint.messages.decode import ValueDecoder, references, run_blob_numbers
+from langgraph_compaction.checkpoint.messages.encode import ValueEncoder
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
 )
 from langgraph_compaction.checkpoint.messages.strict_serde import StrictSerializer
-from langgraph_compaction.checkpoint.messages.write_cache import Memo
+from langgraph_compaction.checkpoint.messages.write_cache import WriteCache
 from tests.checkpoint.samples import EVERY_KIND, talk
 
-STORE, SERDE, MEMO = MessageStore(), StrictSerializer(), Memo(8)
+STORE, SERDE, MEMO = MessageStore(), StrictSerializer(), WriteCache(8)
 BARE = HumanMessage("no id yet")
 VALUES: dict[str, Any] = {
     "plain": {"a": [1, None, "x"], 3: b"\x00"},
@@ -45,17 +44,17 @@ VALUES: dict[str, Any] = {
 
 def stored(conn: sa.Connection, thread: Thread, value: Any) -> Any:
     """Store a value and return its node."""
-    plan = Plan(SERDE, MEMO, thread.thread_id)
-    planned = plan.add(value)
+    plan = ValueEncoder(SERDE, MEMO, thread.thread_id)
+    planned = plan.plan(value)
     node = plan.write(conn, thread, STORE, planned)
     STORE.threads.save(conn, thread)
-    plan.committed(thread.age)
+    plan.remember_committed(thread.generation_key)
     return node
 
 
-def reading(conn: sa.Connection, thread: Thread, *nodes: Any) -> Reading:
+def reading(conn: sa.Connection, thread: Thread, *nodes: Any) -> ValueDecoder:
     """Return what builds the values of nodes."""
-    made = Reading(conn, thread, STORE, SERDE)
+    made = ValueDecoder(conn, thread, STORE, SERDE)
     made.expect("row", nodes)
     made.fetch()
     return made
@@ -113,7 +112,7 @@ def test_a_list_in_very_many_runs_shares_all_but_its_end(database: Database, thr
         broken = messages[::2]
         nodes = [stored(conn, thread, broken[:length]) for length in range(900, 1000, 10)]
         blobs = sa.select(sa.func.count()).select_from(tables.blob).where(tables.blob.c.thread == thread.id)
-        assert conn.execute(blobs).scalar_one() == len(piece_numbers(nodes)) == 999 // 64 - 1
+        assert conn.execute(blobs).scalar_one() == len(run_blob_numbers(nodes)) == 999 // 64 - 1
         read = reading(conn, thread, *nodes)
         for length, node in zip(range(900, 1000, 10), nodes, strict=True):
             assert len(str(node)) < 1500
@@ -130,7 +129,7 @@ def test_what_a_value_holds_is_known_without_building_it(database: Database, thr
             "b": Send("n", {"m": talk(2, start=5)}),
             "c": Overwrite([talk(1, start=9)]),
         }
-        runs, numbers = seqs_and_blobs([stored(conn, thread, value)], {})
+        runs, numbers = references([stored(conn, thread, value)], {})
         assert sum(length for one in runs for _, length in one) == thread.next_seq == 6
         assert numbers == {0}
 
@@ -138,14 +137,15 @@ def test_what_a_value_holds_is_known_without_building_it(database: Database, thr
 def test_what_was_committed_since_the_planning_is_not_looked_for(database: Database, thread_id: str) -> None:
     """A put that was planned before its task's write was committed takes over the numbers, of what is unchanged."""
     same, changed = talk(2)
-    plan = Plan(SERDE, MEMO, thread_id)
-    planned = plan.add([same, changed])
+    plan = ValueEncoder(SERDE, MEMO, thread_id)
+    planned = plan.plan([same, changed])
     with database.write() as conn:
         thread = STORE.thread(conn, thread_id)
         stored(conn, thread, [same, changed])
         changed.content = "changed"
-        mine = tables.message.c.thread == thread.id
-        conn.execute(sa.update(tables.message).where(mine).values(hash=None))  # a look-up finds nothing
+        for seq in range(2):  # a look-up finds nothing
+            mine = sa.and_(tables.message.c.thread == thread.id, tables.message.c.seq == seq)
+            conn.execute(sa.update(tables.message).where(mine).values(hash=bytes([seq]) * 16))
         thread.added.clear()
         node = plan.write(conn, thread, STORE, planned)
         assert thread.next_seq == 3
@@ -161,7 +161,7 @@ def test_after_a_pruning_nothing_is_taken_for_stored(database: Database, thread_
         stored(conn, thread, messages)
         for table in (tables.message, tables.hash_):
             conn.execute(sa.delete(table).where(table.c.thread == thread.id))
-        thread.lose_rows()
+        thread.note_deleted_messages()
         node = stored(conn, thread, messages)
         assert reading(conn, thread, node).build(node, "row") == messages
 
@@ -179,13 +179,13 @@ def test_a_list_that_changes_while_it_waits_to_be_written_misleads_nobody(
         if pruned:
             for table in (tables.message, tables.hash_):
                 conn.execute(sa.delete(table).where(table.c.thread == thread.id))
-            thread.lose_rows()
-        plan = Plan(SERDE, MEMO, thread_id)
+            thread.note_deleted_messages()
+        plan = ValueEncoder(SERDE, MEMO, thread_id)
         waiting = messages[:41]
-        planned = plan.add(waiting)
+        planned = plan.plan(waiting)
         waiting[20:] = messages[20:] if grows else []
         node = plan.write(conn, thread, STORE, planned)
-        plan.committed(thread.age)
+        plan.remember_committed(thread.generation_key)
         written = [*messages[:20], messages[40]] if pruned and not grows else messages[:41]
         assert reading(conn, thread, node).build(node, "row") == written
         node = stored(conn, thread, messages)

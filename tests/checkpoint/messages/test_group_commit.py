@@ -10,10 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import Database, DatabaseError
-from langgraph_compaction.checkpoint.db.leases import Lease, check, holding
-from langgraph_compaction.checkpoint.db.thread_row import Thread
+from langgraph_compaction.checkpoint.db.thread_row import Lease, Thread, check_lease, holding_lease
 from langgraph_compaction.checkpoint.errors import LeaseError
-from langgraph_compaction.checkpoint.messages.group_commit import Together, _Job
+from langgraph_compaction.checkpoint.messages.group_commit import GroupCommit, _Job
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
 )
@@ -30,12 +29,12 @@ Work = Callable[[sa.Connection, Thread], Any]
 
 
 @pytest.fixture
-def together(database: Database) -> Together:
+def together(database: Database) -> GroupCommit:
     """Return what groups the writers of a database of each kind."""
-    return Together(database, STORE)
+    return GroupCommit(database, STORE)
 
 
-def waiting(together: Together) -> int:
+def waiting(together: GroupCommit) -> int:
     """Return how many wait while somebody writes."""
     return sum(len(queue._jobs) for queues in together._queues.values() for queue in queues.values())
 
@@ -62,7 +61,7 @@ def broken(_conn: sa.Connection, _thread: Thread) -> Any:
     raise ZeroDivisionError
 
 
-def meet(together: Together, jobs: Sequence[tuple[str, Work]]) -> list[Future[Any]]:
+def meet(together: GroupCommit, jobs: Sequence[tuple[str, Work]]) -> list[Future[Any]]:
     """Let the first write until all others wait for it, in their order, and return what became of each."""
     entered = threading.Event()
 
@@ -108,7 +107,7 @@ def ids(*numbers: int) -> list[str | None]:
     return [talk(1, start=number)[0].id for number in numbers]
 
 
-def test_who_waits_is_written_with_who_writes(database: Database, together: Together, thread_id: str) -> None:
+def test_who_waits_is_written_with_who_writes(database: Database, together: GroupCommit, thread_id: str) -> None:
     """Four writers of one conversation make one transaction, in their order, and each gets its own answer."""
     with commits(database) as counted:
         found = meet(together, [(thread_id, say(number)) for number in range(4)])
@@ -119,7 +118,7 @@ def test_who_waits_is_written_with_who_writes(database: Database, together: Toge
 
 @pytest.mark.parametrize("culprit", range(3))
 def test_an_error_reaches_only_who_caused_it(
-    database: Database, together: Together, thread_id: str, culprit: int
+    database: Database, together: GroupCommit, thread_id: str, culprit: int
 ) -> None:
     """What was written with work that fails is written again without it, under numbers without a gap."""
     jobs = [(thread_id, say(number)) for number in range(3)]
@@ -131,14 +130,14 @@ def test_an_error_reaches_only_who_caused_it(
 
 
 def test_a_lease_is_that_of_who_asks_and_not_of_who_writes(
-    database: Database, together: Together, thread_id: str
+    database: Database, together: GroupCommit, thread_id: str
 ) -> None:
     """A writer without the lease is refused, although the holder's thread would have written for it."""
     lease = Lease("secret", 60.0)
 
     def checked(work: Work) -> Work:
         def with_lease(conn: sa.Connection, thread: Thread) -> Any:
-            check(thread, 1_000.0)
+            check_lease(thread, 1_000.0)
             return work(conn, thread)
 
         return with_lease
@@ -148,13 +147,13 @@ def test_a_lease_is_that_of_who_asks_and_not_of_who_writes(
 
     together.run(thread_id, taken)
 
-    class Holder(Together):
+    class Holder(GroupCommit):
         """Whose runs all hold the lease but the last one."""
 
         def run(self, thread_id: str, work: Work) -> Any:
             if work is last:
                 return super().run(thread_id, work)
-            with holding(thread_id, lease):
+            with holding_lease(thread_id, lease):
                 return super().run(thread_id, work)
 
     last = checked(say(2))
@@ -166,7 +165,7 @@ def test_a_lease_is_that_of_who_asks_and_not_of_who_writes(
 
 
 def test_conversations_wait_for_each_other_only_where_the_database_makes_them(
-    database: Database, together: Together, thread_id: str
+    database: Database, together: GroupCommit, thread_id: str
 ) -> None:
     """SQLite writes two conversations in one transaction; a server writes one while the other is being written."""
     other = f"{thread_id}-other"
@@ -186,7 +185,7 @@ def test_conversations_wait_for_each_other_only_where_the_database_makes_them(
 
 
 def test_where_the_first_cannot_begin_nobody_waits_as_long_again(
-    database: Database, together: Together, thread_id: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, together: GroupCommit, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All who waited get the error at once; the next who comes tries anew."""
     tried: list[None] = []
@@ -218,7 +217,7 @@ def interruptible() -> Generator[None]:
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("fails", [False, True])
 def test_ctrl_c_while_waiting_takes_back_what_was_to_be_written(
-    database: Database, together: Together, thread_id: str, fails: bool
+    database: Database, together: GroupCommit, thread_id: str, fails: bool
 ) -> None:
     """Who is interrupted is gone from the queue, and those behind are written."""
     entered = threading.Event()
@@ -244,7 +243,7 @@ def test_ctrl_c_while_waiting_takes_back_what_was_to_be_written(
 
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_while_being_written_with_what_fails_leaves_nobody_waiting(
-    database: Database, together: Together, thread_id: str
+    database: Database, together: GroupCommit, thread_id: str
 ) -> None:
     """Who is interrupted while another thread writes for it is not waited for when all is written again."""
     entered, left = threading.Event(), threading.Event()
@@ -273,7 +272,7 @@ def test_ctrl_c_while_being_written_with_what_fails_leaves_nobody_waiting(
 
 
 def test_ctrl_c_just_as_the_turn_has_come_passes_it_on(
-    database: Database, together: Together, thread_id: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, together: GroupCommit, thread_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is interrupted between being given the turn and using it does not keep it."""
     begun = _Job.__init__
@@ -308,7 +307,7 @@ def test_a_forked_child_waits_for_nobody_of_its_parent(
 ) -> None:
     """A child that is born while a thread of its parent has its turn goes on by itself."""
     with Database.open(shared_url) as database, ThreadPoolExecutor(1) as pool:
-        together = Together(database, STORE)
+        together = GroupCommit(database, STORE)
         entered, born = threading.Event(), threading.Event()
         write = database.write
 

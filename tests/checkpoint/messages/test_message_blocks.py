@@ -10,7 +10,14 @@ from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.db.thread_row import Thread
 from langgraph_compaction.checkpoint.errors import RowError
 from langgraph_compaction.checkpoint.maintenance.retention import sweep
-from langgraph_compaction.checkpoint.messages.message_blocks import BLOCK, due, everything, first_loose, read, write
+from langgraph_compaction.checkpoint.messages.message_blocks import (
+    BLOCK,
+    all_messages,
+    blocks_due,
+    first_single,
+    read,
+    write,
+)
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
 )
@@ -29,7 +36,7 @@ def filled(conn: sa.Connection, thread_id: str, count: int) -> Thread:
 @pytest.mark.parametrize(("count", "packed"), [(0, 0), (191, 0), (192, 1), (287, 1), (288, 2), (9600, 99)])
 def test_the_newest_messages_are_loose(count: int, packed: int) -> None:
     """All blocks of 96 are packed but for the last full one and what came after it."""
-    assert due(count) == packed
+    assert blocks_due(count) == packed
 
 
 @pytest.mark.parametrize("count", [191, 192, 193, 300])
@@ -38,8 +45,8 @@ def test_a_message_is_loose_or_packed_and_never_both(database: Database, thread_
     with database.write() as conn:
         thread = filled(conn, thread_id, count)
         rows = sa.select(tables.message.c.seq).where(tables.message.c.thread == thread.id)
-        assert sorted(conn.execute(rows).scalars()) == list(range(due(count) * BLOCK, count))
-        assert sorted(seq for seq, _ in everything(conn, thread)) == list(range(count))
+        assert sorted(conn.execute(rows).scalars()) == list(range(blocks_due(count) * BLOCK, count))
+        assert sorted(seq for seq, _ in all_messages(conn, thread)) == list(range(count))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +60,7 @@ def test_runs_over_loose_and_packed_messages(
     """Wherever a list's messages stand, it is read in its own order."""
     with database.write() as conn:
         thread = filled(conn, thread_id, 450)
-        assert first_loose(thread) == 3 * BLOCK
+        assert first_single(thread) == 3 * BLOCK
         expected = [talk(450)[seq] for start, length in runs for seq in range(start, start + length)]
         assert STORE.get(conn, thread, runs) == expected
 
@@ -64,7 +71,7 @@ def test_a_pack_may_have_holes(database: Database, thread_id: str) -> None:
         thread = filled(conn, thread_id, 300)
         held = dict(read(conn, thread, [0, 1, 77]))
         assert sorted(held) == [0, 1]
-        conn.execute(sa.delete(tables.pack).where(tables.pack.c.thread == thread.id))
+        conn.execute(sa.delete(tables.block).where(tables.block.c.thread == thread.id))
         write(conn, thread, {0: [None, *held[0][1:]], 1: [None] * BLOCK})
         assert list(dict(read(conn, thread, [0, 1]))) == [0]
         assert STORE.get(conn, thread, ((1, 95), (192, 72))) == [*talk(95, start=1), *talk(72, start=192)]
@@ -82,13 +89,13 @@ def test_large_messages_stay_in_rows_of_their_own(database: Database, thread_id:
     with database.write() as conn:
         thread = STORE.thread(conn, thread_id)
         runs = STORE.put(conn, thread, batch)
-        assert first_loose(thread) == 192
+        assert first_single(thread) == 192
         packed = [body for _, held in read(conn, thread, [0, 1]) for body in held if body is not None]
         assert len(packed) == 192 - len(images)
         assert STORE.get(conn, thread, runs) == batch
         assert STORE.get(conn, thread, ((33, 2), (93, 2))) == [*batch[33:35], *batch[93:95]]
         sweep(conn, thread)  # nothing holds any of them
-        for table in (tables.message, tables.pack, tables.hash_):
+        for table in (tables.message, tables.block, tables.hash_):
             assert conn.execute(sa.select(table).where(table.c.thread == thread.id)).first() is None
 
 
@@ -100,7 +107,7 @@ def test_a_damaged_row_is_left_out_of_its_pack(database: Database, thread_id: st
         fifth = sa.and_(tables.message.c.thread == thread.id, tables.message.c.seq == 5)
         conn.execute(sa.update(tables.message).where(fifth).values(body=body))
         STORE.put(conn, thread, talk(1, start=191))
-        assert first_loose(thread) == BLOCK
+        assert first_single(thread) == BLOCK
         assert dict(read(conn, thread, [0]))[0].count(None) == 1
         assert STORE.get(conn, thread, ((0, 5), (6, 186))) == [*talk(5), *talk(186, start=6)]
         assert STORE.put(conn, thread, talk(10)) == ((0, 10),)
@@ -112,7 +119,7 @@ def test_a_pack_of_another_size_is_damaged(database: Database, thread_id: str) -
     """A pack that does not hold 96 places is an error that names it."""
     with database.write() as conn:
         thread = filled(conn, thread_id, 192)
-        conn.execute(sa.delete(tables.pack).where(tables.pack.c.thread == thread.id))
+        conn.execute(sa.delete(tables.block).where(tables.block.c.thread == thread.id))
         write(conn, thread, {0: [b"x"]})
-        with pytest.raises(RowError, match=r"pack 0 of thread \d+ is damaged"):
+        with pytest.raises(RowError, match=r"block 0 of thread \d+ is damaged"):
             STORE.get(conn, thread, ((0, 1),))

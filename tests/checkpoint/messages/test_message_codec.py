@@ -9,12 +9,12 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langgraph_compaction.checkpoint.errors import MessageError, RowError
 from langgraph_compaction.checkpoint.messages.message_codec import (
+    check_readable,
     dumps,
     fingerprint,
     fingerprint_all,
     handle,
     loads,
-    prove,
 )
 from tests.checkpoint.samples import EVERY_KIND, talk
 
@@ -36,7 +36,7 @@ def test_every_kind_comes_back_byte_for_byte(kind: str) -> None:
     assert (type(same), same) == (type(message), message)
     assert dumps(same) == dumps(message)
     assert fingerprint(same) == fingerprint(message)
-    prove(message, dumps(message))
+    check_readable(message, dumps(message))
 
 
 FIRST_VERSION = bytes.fromhex(
@@ -167,7 +167,7 @@ class OwnMessage(HumanMessage):
 def test_a_message_that_would_not_come_back_is_refused_when_written(message: BaseMessage, text: str) -> None:
     """A value or class that strict reading refuses is an error when it is stored, not when it is needed."""
     with pytest.raises(MessageError, match=f"'odd'.*{text}"):
-        prove(message, dumps(message))
+        check_readable(message, dumps(message))
 
 
 def test_fields_come_back_as_they_were_not_as_validation_would_have_them() -> None:

@@ -187,7 +187,7 @@ def test_a_counter_that_is_behind_is_an_error(database: Database, thread_id: str
     with database.write() as conn:
         thread = STORE.thread(conn, thread_id)
         thread.next_seq = 1
-        with pytest.raises(RowError, match=r"message 1 of thread .* is there already"):
+        with pytest.raises(RowError, match=r"message 1 of thread .* exists, but the thread's row counts"):
             STORE.put(conn, thread, [talk(9)[8]])
 
 

@@ -15,7 +15,7 @@ RAN: list[object] = []
 
 
 @dataclass
-class Plan:
+class ValueEncoder:
     """A class of an application."""
 
     steps: list[str]
@@ -51,14 +51,14 @@ def test_safe_values_come_back(value: object) -> None:
 
 def test_a_class_comes_back_where_it_is_allowed() -> None:
     """An allowed class is written and read; any other is named in the error, at both ends, and never built."""
-    lax, strict, allowing = JsonPlusSerializer(), StrictSerializer(), StrictSerializer(allow=[Plan])
-    plan = {"deep": [{"plan": Plan(["a"])}]}
+    lax, strict, allowing = JsonPlusSerializer(), StrictSerializer(), StrictSerializer(allow=[ValueEncoder])
+    plan = {"deep": [{"plan": ValueEncoder(["a"])}]}
     assert allowing.loads_typed(allowing.dumps_typed(plan)) == plan
     written = lax.dumps_typed(plan)
     RAN.clear()
-    with pytest.raises(ValueTypeError, match=r"test_strict_serde\.Plan .*allow=\[Plan\]"):
+    with pytest.raises(ValueTypeError, match=r"test_strict_serde\.ValueEncoder .*allow=\[ValueEncoder\]"):
         strict.dumps_typed(plan)
-    with pytest.raises(ValueTypeError, match=r"test_strict_serde\.Plan"):
+    with pytest.raises(ValueTypeError, match=r"test_strict_serde\.ValueEncoder"):
         strict.loads_typed(written)
     assert RAN == []
 
@@ -91,9 +91,9 @@ def test_a_value_that_cannot_be_written_is_named() -> None:
 
 def test_an_allowed_class_that_has_changed_is_an_error() -> None:
     """A value that the class of today cannot be built from is named, and no half-built one is returned."""
-    serde = StrictSerializer(allow=[Plan])
-    kind, data = serde.dumps_typed(Plan(["a"]))
-    with pytest.raises(ValueTypeError, match="Plan cannot be built again: TypeError"):
+    serde = StrictSerializer(allow=[ValueEncoder])
+    kind, data = serde.dumps_typed(ValueEncoder(["a"]))
+    with pytest.raises(ValueTypeError, match="ValueEncoder cannot be built again: TypeError"):
         serde.loads_typed((kind, data.replace(b"steps", b"stops")))
 
 

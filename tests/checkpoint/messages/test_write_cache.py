@@ -11,10 +11,15 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.messages import encode
 from langgraph_compaction.checkpoint.messages import write_cache as memory
-from langgraph_compaction.checkpoint.messages.change_detection import Contents, Looks, Objects, look
-from langgraph_compaction.checkpoint.messages.message_codec import dumps, is_still, loads
+from langgraph_compaction.checkpoint.messages.change_detection import (
+    ContentTracker,
+    IdentityTracker,
+    Tracker,
+    observe,
+)
+from langgraph_compaction.checkpoint.messages.message_codec import dumps, loads, matches_bytes
 from langgraph_compaction.checkpoint.messages.message_store import prepare
-from langgraph_compaction.checkpoint.messages.write_cache import RUNNING_S, Fresh, Memo, _Thread
+from langgraph_compaction.checkpoint.messages.write_cache import RUNNING_S, SerializedMessage, WriteCache, _Thread
 from tests.checkpoint.contract.steps import Steps, where
 from tests.checkpoint.remembering import (
     Remember,
@@ -29,56 +34,57 @@ from tests.checkpoint.samples import talk
 
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
-@pytest.mark.parametrize("how", [Contents, Objects])
-def test_what_a_list_shares_with_one_that_is_stored_is_known(there: Remember, how: type[Looks]) -> None:
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
+def test_what_a_list_shares_with_one_that_is_stored_is_known(there: Remember, how: type[Tracker]) -> None:
     """A list that grew, was cut or branched off is known as far as it holds the same objects."""
     messages = talk(9)
-    there(memo := Memo(4, how), messages)
-    assert shared(memo, [*messages, *talk(1, start=9)]) == 9
-    assert shared(memo, messages[:4]) == 4
-    assert shared(memo, [*messages[:5], *talk(1, start=20), *messages[6:]]) == 5
-    assert shared(memo, messages[1:]) == 0
-    assert shared(memo, []) == 0
-    assert shared(memo, messages, "another thread") == 0
+    there(cache := WriteCache(4, how), messages)
+    assert shared(cache, [*messages, *talk(1, start=9)]) == 9
+    assert shared(cache, messages[:4]) == 4
+    assert shared(cache, [*messages[:5], *talk(1, start=20), *messages[6:]]) == 5
+    assert shared(cache, messages[1:]) == 0
+    assert shared(cache, []) == 0
+    assert shared(cache, messages, "another thread") == 0
 
 
 def test_few_prepared_messages_are_kept() -> None:
     """They are needed for a moment only, and not at all where nothing is to be remembered."""
     messages = talk(20)
     for size, kept in ((1, 8), (0, 0)):
-        memo = Memo(size)
+        cache = WriteCache(size)
         for message in messages:
-            memo.prepare(Fresh(message, look(message), prepare(message)))
-        assert [memo.prepared(message) is not None for message in messages] == [False] * (20 - kept) + [True] * kept
+            cache.remember_serialized(SerializedMessage(message, observe(message), prepare(message)))
+        found = [cache.find_serialized(message) is not None for message in messages]
+        assert found == [False] * (20 - kept) + [True] * kept
 
 
 def test_a_list_takes_the_place_of_the_one_it_grew_from() -> None:
     """Of the many lists of a growing conversation one is held, and another list stays beside it."""
     messages, other = talk(3), talk(2, start=20)
-    memo = remembered(messages)
-    memo.remember("t", known(other))
-    before = memo.prefix("t", messages)
+    cache = remembered(messages)
+    cache.remember_list("t", known(other))
+    before = cache.find_prefix("t", messages)
     assert before is not None
-    memo.remember("t", known([*messages, *talk(1, start=3)], first=5), before[0])
-    assert len(memo._threads["t"].lists) == 2
-    found = memo.prefix("t", messages)
+    cache.remember_list("t", known([*messages, *talk(1, start=3)], first=5), before[0])
+    assert len(cache._threads["t"].lists) == 2
+    found = cache.find_prefix("t", messages)
     assert found is not None
     assert (found[0].runs, found[1]) == (((5, 4),), 3)
-    assert shared(memo, other) == 2
+    assert shared(cache, other) == 2
 
 
 @pytest.mark.parametrize("there", [just_stored, just_read])
-@pytest.mark.parametrize("how", [Contents, Objects])
-def test_no_list_is_kept_alive(there: Remember, how: type[Looks]) -> None:
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
+def test_no_list_is_kept_alive(there: Remember, how: type[Tracker]) -> None:
     """A conversation that nobody has any more leaves none of its messages behind, and is forgotten by the next."""
     messages = talk(5)
-    memo = Memo(4, how)
-    there(memo, messages)
+    cache = WriteCache(4, how)
+    there(cache, messages)
     gone = list(map(ref, messages))
     del messages
     assert [one() for one in gone] == [None] * 5
-    there(memo, other := talk(2, start=20))
-    thread = memo._threads["t"]
+    there(cache, other := talk(2, start=20))
+    thread = cache._threads["t"]
     assert [one.first() for one in (*thread.lists, *thread.reads)] == [other[0]]
 
 
@@ -86,18 +92,18 @@ def test_a_shorter_list_of_the_same_messages_does_not_hide_the_longer() -> None:
     """Two channels may hold the same messages, one of them only some."""
     messages = talk(9)
     for channels in ((messages, messages[:3]), (messages[:3], messages)):
-        memo = Memo(4)
+        cache = WriteCache(4)
         for one in channels:
-            just_read(memo, one)
-        assert [shared(memo, one) for one in (messages[:3], messages, messages[:3], messages)] == [3, 9, 3, 9]
+            just_read(cache, one)
+        assert [shared(cache, one) for one in (messages[:3], messages, messages[:3], messages)] == [3, 9, 3, 9]
 
 
 def test_of_lists_with_one_start_the_one_that_shares_most_is_found() -> None:
     """A shorter list that was stored later is not the best there is."""
     messages = talk(5)
-    memo = remembered(messages)
-    memo.remember("t", known([messages[0], *talk(1, start=20)], first=7))
-    found = memo.prefix("t", messages)
+    cache = remembered(messages)
+    cache.remember_list("t", known([messages[0], *talk(1, start=20)], first=7))
+    found = cache.find_prefix("t", messages)
     assert found is not None
     assert (found[0].runs, found[1]) == (((0, 5),), 5)
 
@@ -105,85 +111,92 @@ def test_of_lists_with_one_start_the_one_that_shares_most_is_found() -> None:
 def test_what_was_read_is_compared_with_its_bytes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """After that it is known by what it looked like."""
     asked: list[BaseMessage] = []
-    monkeypatch.setattr(memory, "is_still", lambda message, seen: asked.append(message) or is_still(message, seen))
+    monkeypatch.setattr(
+        memory, "matches_bytes", lambda message, seen: asked.append(message) or matches_bytes(message, seen)
+    )
     messages = talk(5)
-    just_read(memo := Memo(4), messages)
+    just_read(cache := WriteCache(4), messages)
     for _ in range(3):
-        assert shared(memo, messages) == 5
+        assert shared(cache, messages) == 5
         assert asked == messages
 
 
 def test_what_is_held_is_bounded() -> None:
     """At most four lists of a thread are held, the newest; with 0 threads there are none."""
-    memo = Memo(3)
+    cache = WriteCache(3)
     lists = [[message] for message in talk(9)]
     for messages in lists:
-        memo.remember("many lists", known(messages))
-    assert [shared(memo, messages, "many lists") for messages in lists] == [0] * 5 + [1] * 4
+        cache.remember_list("many lists", known(messages))
+    assert [shared(cache, messages, "many lists") for messages in lists] == [0] * 5 + [1] * 4
     assert shared(remembered(lists[0], size=0), lists[0]) == 0
 
 
 def test_single_messages_that_are_held_are_bounded() -> None:
     """The newest 64 single messages of a thread are held, and with 0 threads none; another object is another one."""
     messages = talk(100)
-    memo = Memo(3)
-    memo.hold("t", [held(message, seq) for seq, message in enumerate(messages)])
-    memo.hold("t", [held(messages[36], 36)])
-    memo.hold("t", [held(messages[0], 0)])
-    assert [seq for seq, message in enumerate(messages) if memo.held("t", message)] == [0, 36, *range(38, 100)]
-    assert [memo.held("t", message) for message in talk(100)] == [None] * 100
-    assert memo.held("another thread", messages[0]) is None
-    memo = Memo(0)
-    memo.hold("t", [held(messages[0], 0)])
-    assert memo.held("t", messages[0]) is None
+    cache = WriteCache(3)
+    cache.remember_messages("t", [held(message, seq) for seq, message in enumerate(messages)])
+    cache.remember_messages("t", [held(messages[36], 36)])
+    cache.remember_messages("t", [held(messages[0], 0)])
+    found = [seq for seq, message in enumerate(messages) if cache.find_message("t", message)]
+    assert found == [
+        0,
+        36,
+        *range(38, 100),
+    ]
+    assert [cache.find_message("t", message) for message in talk(100)] == [None] * 100
+    assert cache.find_message("another thread", messages[0]) is None
+    cache = WriteCache(0)
+    cache.remember_messages("t", [held(messages[0], 0)])
+    assert cache.find_message("t", messages[0]) is None
 
 
 def test_what_is_forgotten_is_not_known() -> None:
     """Threads that were erased leave nothing behind, others stay."""
     messages = [HumanMessage("x", id="1")]
-    memo = remembered(list(messages))
-    memo.remember("other", known(list(messages)))
-    memo.hold("t", [held(messages[0], 0)])
-    memo.forget(["t", "never known"])
-    assert (shared(memo, list(messages)), shared(memo, list(messages), "other")) == (0, 1)
-    assert memo.held("t", messages[0]) is None
+    cache = remembered(list(messages))
+    cache.remember_list("other", known(list(messages)))
+    cache.remember_messages("t", [held(messages[0], 0)])
+    cache.forget(["t", "never known"])
+    assert (shared(cache, list(messages)), shared(cache, list(messages), "other")) == (0, 1)
+    assert cache.find_message("t", messages[0]) is None
 
 
-@pytest.mark.parametrize("how", [Contents, Objects])
-def test_of_several_lists_that_grow_from_one_each_is_known(how: type[Looks]) -> None:
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
+def test_of_several_lists_that_grow_from_one_each_is_known(how: type[Tracker]) -> None:
     """What is kept of a list is added to by the first that grows from all of it, and copied for any other."""
     messages, others = talk(5), talk(9, start=20)
-    memo = remembered(messages, how=how)
-    before = memo.prefix("t", messages)
+    cache = remembered(messages, how=how)
+    before = cache.find_prefix("t", messages)
     assert before is not None
     for number, start in enumerate((5, 5, 2)):
         branch = [*messages[:start], *others[3 * number : 3 * number + 3]]
-        looks = memo.grown((before[0], start), branch[start:], list(map(look, branch[start:])))
-        alone = Memo(1, how)
-        alone.remember("t", before[0]._replace(length=len(branch), looks=looks))
+        looks = cache.extend_tracker((before[0], start), branch[start:], list(map(observe, branch[start:])))
+        alone = WriteCache(1, how)
+        alone.remember_list("t", before[0]._replace(length=len(branch), tracker=looks))
         assert shared(alone, [*branch, others[8]]) == len(branch)
         assert shared(alone, [*branch[:-1], messages[4]]) == len(branch) - 1
-    assert len(before[0].looks) == 8
-    assert shared(memo, [*messages, *others]) == 5
+    assert len(before[0].tracker) == 8
+    assert shared(cache, [*messages, *others]) == 5
 
 
-@pytest.mark.parametrize("how", [Contents, Objects])
-def test_lists_that_were_read_do_not_drive_out_those_that_were_stored(how: type[Looks]) -> None:
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
+def test_lists_that_were_read_do_not_drive_out_those_that_were_stored(how: type[Tracker]) -> None:
     """A page that shows old states of a thread costs its running graph nothing of what is known of its own."""
     messages = talk(5)
-    memo = remembered(messages, how=how)
+    cache = remembered(messages, how=how)
     shown = [talk(5, start=10 * number) for number in range(1, 9)]
     for states in shown:
-        just_read(memo, states)
-    assert shared(memo, messages) == 5
-    assert [shared(memo, states) for states in shown[4:]] == [5] * 4
+        just_read(cache, states)
+    assert shared(cache, messages) == 5
+    assert [shared(cache, states) for states in shown[4:]] == [5] * 4
 
 
 class Turns:
-    """Conversations of `length` messages in a memo with a clock of its own."""
+    """Conversations of `length` messages in a cache with a clock of its own."""
 
-    def __init__(self, memo: Memo, clock: list[float], length: int = 20) -> None:
-        self.memo = memo
+    def __init__(self, cache: WriteCache, clock: list[float], length: int = 20) -> None:
+        self.cache = cache
         self.clock = clock
         self.length = length
         self.lists: dict[str, list[BaseMessage]] = {}
@@ -193,10 +206,10 @@ class Turns:
         self.clock[0] += 1
         if name not in self.lists:
             self.lists[name] = talk(self.length)
-            just_read(self.memo, self.lists[name], name)
-        before = self.memo.prefix(name, self.lists[name])
+            just_read(self.cache, self.lists[name], name)
+        before = self.cache.find_prefix(name, self.lists[name])
         assert before is not None, f"{name} is known to its own turn"
-        self.memo.remember(name, before[0], before[0])
+        self.cache.remember_list(name, before[0], before[0])
 
     def end(self, name: str) -> None:
         """Let the messages go, as a run does that has ended."""
@@ -204,18 +217,18 @@ class Turns:
 
     def known(self) -> list[str]:
         """Return the turns whose lists are known."""
-        return [name for name, messages in self.lists.items() if shared(self.memo, messages, name)]
+        return [name for name, messages in self.lists.items() if shared(self.cache, messages, name)]
 
 
-def turns(size: int = 1_024, most: int = 2**30, length: int = 20, how: type[Looks] = Contents) -> Turns:
-    """Return turns in a new memo."""
+def turns(size: int = 1_024, most: int = 2**30, length: int = 20, how: type[Tracker] = ContentTracker) -> Turns:
+    """Return turns in a new cache."""
     clock = [0.0]
-    return Turns(Memo(size, how, most=most, clock=lambda: clock[0]), clock, length)
+    return Turns(WriteCache(size, how, max_bytes=most, clock=lambda: clock[0]), clock, length)
 
 
-@pytest.mark.parametrize("how", [Contents, Objects])
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 @pytest.mark.parametrize("limits", [{"size": 3}, {"most": 40_000}])
-def test_running_turns_are_known_however_many_they_are(limits: dict[str, int], how: type[Looks]) -> None:
+def test_running_turns_are_known_however_many_they_are(limits: dict[str, int], how: type[Tracker]) -> None:
     """Sixty turns that take their turns put ten times each: none is forgotten, the limits give way."""
     there = turns(**limits, how=how)
     names = [f"t{number}" for number in range(60)]
@@ -241,7 +254,7 @@ def test_conversations_that_are_kept_are_forgotten_after_an_hour(limits: dict[st
         there.put(f"last{number}")
     assert {"new3", "last0", "last1", "last2", "last3"} <= set(there.known())
     assert len(there.known()) <= limits.get("size", 20)
-    assert there.memo._bytes <= limits.get("most", 2**30)
+    assert there.cache._bytes <= limits.get("most", 2**30)
 
 
 def test_what_ended_turns_knew_is_forgotten() -> None:
@@ -250,8 +263,8 @@ def test_what_ended_turns_knew_is_forgotten() -> None:
     for number in range(50):
         there.put(f"t{number}")
         there.end(f"t{number}")
-    assert len(there.memo._threads) <= 2
-    assert there.memo._bytes == sum(one.size for one in there.memo._threads.values())
+    assert len(there.cache._threads) <= 2
+    assert there.cache._bytes == sum(one.size for one in there.cache._threads.values())
 
 
 def test_a_full_memo_costs_a_turn_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,14 +281,14 @@ def test_a_full_memo_costs_a_turn_no_more(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_single_messages_are_not_kept_alive() -> None:
     """A message that nobody has any more is forgotten by the next, and a new one at its place is another one."""
-    memo = Memo(3)
+    cache = WriteCache(3)
     messages = talk(9)
-    memo.hold("t", [held(message, seq) for seq, message in enumerate(messages)])
+    cache.remember_messages("t", [held(message, seq) for seq, message in enumerate(messages)])
     gone = list(map(ref, messages[1:]))
     del messages[1:]
     assert [one() for one in gone] == [None] * 8
-    memo.hold("t", [held(messages[0], 0)])
-    assert len(memo._threads["t"].held) == len(memo._threads["t"].held_bytes) == 1
+    cache.remember_messages("t", [held(messages[0], 0)])
+    assert len(cache._threads["t"].messages) == len(cache._threads["t"].message_bytes) == 1
 
 
 def conversation(kind: str, count: int) -> list[BaseMessage]:
@@ -304,10 +317,10 @@ def conversation(kind: str, count: int) -> list[BaseMessage]:
     return [loads(dumps(made(number))) for number in range(count)]
 
 
-def reachable(memo: Memo, but: list[BaseMessage]) -> int:
-    """Return the bytes of all objects that a memo alone keeps alive: not of types, nor of what `but` holds."""
-    seen = {id(one) for one in walked([*but, type(memo), memo.looks])}
-    return sum(getsizeof(one) for one in walked([memo._threads]) if id(one) not in seen)
+def reachable(cache: WriteCache, but: list[BaseMessage]) -> int:
+    """Return the bytes of all objects that a cache alone keeps alive: not of types, nor of what `but` holds."""
+    seen = {id(one) for one in walked([*but, type(cache), cache.tracker])}
+    return sum(getsizeof(one) for one in walked([cache._threads]) if id(one) not in seen)
 
 
 def walked(roots: list[Any]) -> Iterator[Any]:
@@ -324,20 +337,20 @@ def walked(roots: list[Any]) -> Iterator[Any]:
 
 @pytest.mark.parametrize("kind", ["plain", "short", "blocks", "calls"])
 @pytest.mark.parametrize("there", [just_stored, just_read])
-@pytest.mark.parametrize("how", [Contents, Objects])
+@pytest.mark.parametrize("how", [ContentTracker, IdentityTracker])
 @pytest.mark.parametrize("count", [100, 1_024])
-def test_bytes_are_counted_as_they_are_taken(kind: str, count: int, how: type[Looks], there: Remember) -> None:
+def test_bytes_are_counted_as_they_are_taken(kind: str, count: int, how: type[Tracker], there: Remember) -> None:
     """Within a factor of two, of a list of which the application has but the messages that keep it known."""
-    memo = Memo(4, how)
+    cache = WriteCache(4, how)
     messages = conversation(kind, count)
-    there(memo, messages)
-    assert shared(memo, messages) == count
-    assert memo._bytes == memo._threads["t"].count(), "what was read is counted again once it is looked at"
-    edges = {0, *range(127, count, 128), *range(128, count, 128)} if how is Objects else {0}
+    there(cache, messages)
+    assert shared(cache, messages) == count
+    assert cache._bytes == cache._threads["t"].count_bytes(), "what was read is counted again once it is looked at"
+    edges = {0, *range(127, count, 128), *range(128, count, 128)} if how is IdentityTracker else {0}
     kept = [messages[place] for place in sorted(edges)]
     del messages
-    taken = reachable(memo, kept)
-    assert taken / 2 < memo._bytes < taken * 2
+    taken = reachable(cache, kept)
+    assert taken / 2 < cache._bytes < taken * 2
 
 
 @pytest.mark.parametrize("detect_mutation", [True, False])

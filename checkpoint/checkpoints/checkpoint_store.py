@@ -1,0 +1,318 @@
+"""Reads and writes checkpoints and pending writes in LangGraph's form; each call is one transaction.
+
+The caller passes its serializer to each call: LangGraph copies a saver and gives the copy another serializer.
+"""
+
+import random
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, cast
+
+import sqlalchemy as sa
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_checkpoint_id,
+    get_serializable_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from ..db.database import Database
+from ..db.thread_row import Thread, check_lease
+from ..messages.decode import ValueDecoder
+from ..messages.encode import ValueEncoder
+from ..messages.group_commit import GroupCommit
+from ..messages.message_store import MessageStore
+from ..messages.write_cache import GenerationKey, WriteCache
+from . import checkpoint_rows, delta_history, pending_writes
+from .checkpoint_rows import CheckpointRow, Place
+from .pending_writes import Write
+from .write_guards import ErasureGuard, refuse_fork, run_of
+
+_FIRST_PAGE, _LARGEST_PAGE = 16, 128
+_FindPlaces = Callable[[sa.Connection, Thread], list[Place]]
+_KNOWN_KEYS = frozenset({"v", "id", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels"})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStore:
+    """The checkpoints of one database. Every method may be called from any thread."""
+
+    database: Database
+    store: MessageStore
+    cache: WriteCache
+    group_commit: GroupCommit
+    erasures: ErasureGuard
+    on_conflict: Literal["fork", "raise"]
+    now: Callable[[], float]
+
+    def get(self, serde: SerializerProtocol, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that the config names, or the newest of its thread and namespace, or None.
+
+        RowError names a row that is missing or damaged.
+        """
+        thread_id, namespace = thread_and_namespace(config)
+        wanted = get_checkpoint_id(config)
+
+        def work(conn: sa.Connection) -> CheckpointTuple | None:
+            thread = self.store.find(conn, thread_id, lock=False)
+            self.erasures.note_run_start(config, thread_id, None if thread is None else thread.id)
+            row = None if thread is None else checkpoint_rows.find(conn, thread, namespace, wanted)
+            if thread is None or row is None:
+                return None
+            decoder = ValueDecoder(conn, thread, self.store, serde, hashes={}, hash_bytes=self.cache.hash_bytes)
+            [built] = _build(decoder, [row])
+            for channel, encoded in row.values.items():
+                if runs := decoder.runs(encoded, thread.codec.describe(row.row)):
+                    messages = built.checkpoint["channel_values"][channel]
+                    hashes = decoder.hashes_of(runs)
+                    self.cache.remember_read(thread_id, thread.generation_key, messages, runs, hashes)
+            return built
+
+        return self.database.run_read(work)
+
+    def put(
+        self, serde: SerializerProtocol, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
+    ) -> RunnableConfig:
+        """Store a checkpoint and return its config; see `SQLAlchemySaver.put`."""
+        thread_id, namespace = thread_and_namespace(config)
+        parent, run = get_checkpoint_id(config), run_of(config)
+        encoder = ValueEncoder(serde, self.cache, thread_id)
+        values = {channel: encoder.plan(value) for channel, value in checkpoint["channel_values"].items()}
+        about: dict[str, Any] = dict(get_serializable_checkpoint_metadata(config, metadata))
+        run_id = about.pop("run_id") if isinstance(about.get("run_id"), str) and about["run_id"] else None
+        described = serde.dumps_typed(about)
+        unknown = {key: value for key, value in checkpoint.items() if key not in _KNOWN_KEYS and value}
+        rest = serde.dumps_typed(unknown) if unknown else None
+
+        def work(conn: sa.Connection, thread: Thread) -> GenerationKey:
+            check_lease(thread, self.now())
+            self.erasures.check(conn, thread, run, (namespace, parent) if parent else None)
+            if self.on_conflict == "raise":
+                refuse_fork(conn, thread, (namespace, checkpoint["id"]), parent, about.get("source"))
+            row = CheckpointRow(
+                namespace=namespace,
+                number=thread.next_checkpoint,
+                id=checkpoint["id"],
+                parent=parent,
+                run=run_id,
+                v=checkpoint["v"],
+                ts=checkpoint["ts"],
+                versions=checkpoint["channel_versions"],
+                seen=checkpoint["versions_seen"],
+                updated=checkpoint.get("updated_channels"),
+                values=encoder.write(conn, thread, self.store, values),
+                metadata=described,
+                rest=rest,
+            )
+            if checkpoint_rows.put(conn, thread, row):
+                thread.next_checkpoint += 1
+            return thread.generation_key
+
+        self._commit(encoder, run, work)
+        return config_of(thread_id, namespace, checkpoint["id"])
+
+    def put_writes(
+        self,
+        serde: SerializerProtocol,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str,
+    ) -> None:
+        """Store a task's pending writes; see `SQLAlchemySaver.put_writes`."""
+        thread_id, namespace = thread_and_namespace(config)
+        checkpoint_id, run = _configurable(config)["checkpoint_id"], run_of(config)
+        encoder = ValueEncoder(serde, self.cache, thread_id)
+        planned = [
+            (WRITES_IDX_MAP.get(channel, index), channel, encoder.plan(value))
+            for index, (channel, value) in enumerate(writes)
+        ]
+
+        def work(conn: sa.Connection, thread: Thread) -> GenerationKey:
+            check_lease(thread, self.now())
+            self.erasures.check(conn, thread, run, (namespace, checkpoint_id))
+            encoded = encoder.write(conn, thread, self.store, [value for _, _, value in planned])
+            row = pending_writes.row_name(namespace, checkpoint_id, task_id)
+            new = [
+                Write(task_path, task_id, index, channel, value, row)
+                for (index, channel, _), value in zip(planned, encoded, strict=True)
+            ]
+            pending_writes.put(conn, thread, (namespace, checkpoint_id), task_id, new)
+            return thread.generation_key
+
+        if planned:
+            self._commit(encoder, run, work)
+
+    def delta_history(
+        self, serde: SerializerProtocol, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return for each delta channel its first value, and the later writes of a checkpoint's ancestors."""
+        thread_id, namespace = thread_and_namespace(config)
+        wanted = get_checkpoint_id(config)
+
+        def work(conn: sa.Connection) -> Mapping[str, DeltaChannelHistory]:
+            thread = self.store.find(conn, thread_id, lock=False)
+            if thread is None:
+                return {channel: DeltaChannelHistory(writes=[]) for channel in channels}
+            return delta_history.history(ValueDecoder(conn, thread, self.store, serde), namespace, wanted, channels)
+
+        return self.database.run_read(work) if channels else {}
+
+    def pages(
+        self,
+        serde: SerializerProtocol,
+        config: RunnableConfig | None,
+        wanted: Mapping[str, Any],
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Generator[list[CheckpointTuple]]:
+        """Yield non-empty pages of checkpoints whose metadata has the `wanted` items; each is one transaction."""
+        left = limit
+        for thread_id, find_places in self._threads_to_list(config, before, None if wanted else limit):
+            messages: dict[int, BaseMessage] = {}
+            size = _FIRST_PAGE if wanted or limit is None else min(limit, _LARGEST_PAGE)
+            at, at_end, find = 0, False, find_places
+            while not at_end and (left is None or left > 0):
+                read = partial(self._page, serde, thread_id=thread_id, find=find, at=at, size=size, wanted=wanted)
+                places, page = self.database.run_read(partial(read, messages=messages, limit=left))
+                at, size = at + size, min(2 * size, _LARGEST_PAGE)
+                at_end, find = at >= len(places), _known_places(places)
+                left = None if left is None else left - len(page)
+                if page:
+                    yield page
+
+    def _commit(self, encoder: ValueEncoder, run: object | None, work: Callable[..., GenerationKey]) -> None:
+        """Run `work` in a shared transaction, then remember its messages, and the thread's row for its run."""
+        key = self.group_commit.run(encoder.thread_id, work)
+        encoder.remember_committed(key)
+        self.erasures.note_run_write(run, encoder.thread_id, key[0])
+
+    def _threads_to_list(
+        self, config: RunnableConfig | None, before: RunnableConfig | None, limit: int | None
+    ) -> Iterable[tuple[str, _FindPlaces]]:
+        """Return (thread id, a function that finds the places of its checkpoints, newest first)."""
+        until = get_checkpoint_id(before) if before else None
+        if config is None:
+            all_of = partial(checkpoint_rows.places_of_all, before=until, limit=limit)
+            return [(thread_id, _known_places(places)) for thread_id, places in self.database.run_read(all_of)]
+        namespace, only = _configurable(config).get("checkpoint_ns"), get_checkpoint_id(config)
+        find = partial(checkpoint_rows.places, namespace=namespace, only=only, before=until, limit=limit)
+        return [(str(_configurable(config)["thread_id"]), find)]
+
+    def _page(
+        self,
+        serde: SerializerProtocol,
+        conn: sa.Connection,
+        *,
+        thread_id: str,
+        find: _FindPlaces,
+        at: int,
+        size: int,
+        wanted: Mapping[str, Any],
+        messages: dict[int, BaseMessage],
+        limit: int | None,
+    ) -> tuple[list[Place], list[CheckpointTuple]]:
+        """Return the places of all checkpoints of a thread, and the checkpoints of the page that starts at `at`."""
+        thread = self.store.find(conn, thread_id, lock=False)
+        if thread is None:
+            return [], []
+        places = find(conn, thread)
+        found = checkpoint_rows.at(conn, thread, chosen := places[at : at + size])
+        rows = [found[place] for place in chosen if place in found]
+        decoder = ValueDecoder(conn, thread, self.store, serde, messages)
+        if wanted:
+            rows = [row for row in rows if _matches(decoder, row, wanted)]
+        return places, _build(decoder, rows[:limit])
+
+
+def next_version(current: Any) -> Any:
+    """Return the channel version after `current`, in the same form; 1 where there is none.
+
+    This saver counts in whole numbers. Threads from other savers have texts such as "0...02.0.7315". LangGraph
+    compares the versions of a thread with each other, so a thread keeps its form.
+    ValueError for a text that does not begin with a number.
+    """
+    if not isinstance(current, str):
+        return 1 if current is None else current + 1
+    whole, dot, _ = current.partition(".")
+    if not (whole.isascii() and whole.isdigit()):
+        raise ValueError(
+            f"{current!r} is not a channel version that can be counted up: a version is a number, or a text that "
+            'begins with a number and a dot, such as "%032d.%s"'
+        )
+    end = f".{random.random():016}" if dot else ""  # noqa: S311 - not a secret; other savers tell branches apart by it
+    return f"{int(whole) + 1:0{len(whole)}}{end}"
+
+
+def thread_and_namespace(config: RunnableConfig) -> tuple[str, str]:
+    """Return (thread id, namespace) of a config; ValueError where it names no thread."""
+    named = _configurable(config)
+    return str(named["thread_id"]), named.get("checkpoint_ns") or ""
+
+
+def config_of(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
+    """Return the config that names a checkpoint."""
+    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}}
+
+
+def _configurable(config: RunnableConfig) -> Mapping[str, Any]:
+    found = config.get("configurable", {})
+    if found.get("thread_id") is None:
+        raise ValueError('a checkpointer needs a thread: pass config={"configurable": {"thread_id": "..."}}')
+    return found
+
+
+def _known_places(places: list[Place]) -> _FindPlaces:
+    return lambda _conn, _thread: places
+
+
+def _build(decoder: ValueDecoder, rows: Sequence[CheckpointRow]) -> list[CheckpointTuple]:
+    """Return checkpoints with their pending writes, in LangGraph's form."""
+    writes = checkpoint_rows.written(decoder.conn, decoder.thread, rows)
+    describe = decoder.thread.codec.describe
+    for row in rows:
+        decoder.expect(describe(row.row), row.values.values())
+        for write in writes[row.key]:
+            decoder.expect(describe(write.row), [write.value])
+    decoder.fetch()
+    return [_tuple(decoder, row, writes[row.key]) for row in rows]
+
+
+def _tuple(decoder: ValueDecoder, row: CheckpointRow, writes: Sequence[Write]) -> CheckpointTuple:
+    thread_id, describe = decoder.thread.thread_id, decoder.thread.codec.describe
+    name = describe(row.row)
+    checkpoint = Checkpoint(
+        v=row.v,
+        id=row.id,
+        ts=row.ts,
+        channel_values={channel: decoder.build(encoded, name) for channel, encoded in row.values.items()},
+        channel_versions=row.versions,
+        versions_seen=row.seen,
+        updated_channels=row.updated,
+    )
+    if row.rest:
+        checkpoint.update(decoder.load(row.rest, name))
+    return CheckpointTuple(
+        config_of(thread_id, row.namespace, row.id),
+        checkpoint,
+        _metadata(decoder, row),
+        config_of(thread_id, row.namespace, row.parent) if row.parent else None,
+        [(one.task, one.channel, decoder.build(one.value, describe(one.row))) for one in writes],
+    )
+
+
+def _metadata(decoder: ValueDecoder, row: CheckpointRow) -> CheckpointMetadata:
+    about: dict[str, Any] = decoder.load(row.metadata, decoder.thread.codec.describe(row.row))
+    return cast("CheckpointMetadata", about if row.run is None else {**about, "run_id": row.run})
+
+
+def _matches(decoder: ValueDecoder, row: CheckpointRow, wanted: Mapping[str, Any]) -> bool:
+    about: Mapping[str, Any] = _metadata(decoder, row)
+    return all(about.get(key) == value for key, value in wanted.items())
