@@ -1,4 +1,4 @@
-"""Random cases: a conversation, settings, a script of turns, and what fails, where and when."""
+"""Random cases: a conversation, settings, a script of turns, and the calls that fail."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -32,7 +32,7 @@ SUMMARIES: dict[str, Any] = {
     "quota": RuntimeError("insufficient_quota: you exceeded your current quota"),
     "overflow": ContextOverflowError("the prompt is too long"),
 }
-"""What a summarizer may answer."""
+"""Possible answers of a summarizer."""
 RECORDS = (
     *("begin", "commit", "close", "note", "record_summary"),
     *("find_summary", "recall", "abandon_open", "archive", "snapshot"),
@@ -43,7 +43,7 @@ WRITER_MOVES = ("delete", "swap", "edit", "arrive")
 PAUSES = ("summarize", "commit", "rollback")
 MODEL_ERROR = RuntimeError("the model is broken")
 NEEDLE = "order-4711"
-"""A word of many histories that the redaction hook keeps from being told."""
+"""A word of many histories that the redaction hook removes."""
 Redacted = Literal["told", "stored", "failing"] | None
 """Where the application's redaction hook applies, or that it fails."""
 REDACTED: tuple[Redacted, ...] = (*(None,) * 7, "told", "stored", "failing")
@@ -58,7 +58,7 @@ class Reply:
     calls: tuple[str, ...]
 
     def given(self, received: list[Any]) -> Any:
-        """The message, or the error to raise."""
+        """Return the message, or the error to raise."""
         if self.move == "broken":
             return MODEL_ERROR
         if self.move == "overflow":
@@ -73,13 +73,13 @@ class Reply:
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """What another writer does to the thread's messages."""
+    """A change that another writer makes to the thread's messages."""
 
     move: str
     place: int
 
     def written(self, messages: list[AnyMessage]) -> list[AnyMessage]:
-        """The messages afterwards; of an empty thread nothing is left to change."""
+        """Return the messages after the change; an empty thread stays empty."""
         if not messages:
             return []
         place, found = self.place % len(messages), list(messages)
@@ -96,50 +96,50 @@ class Writer:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeContext:
-    """One input, what the model answers, and what another writer does."""
+    """One input, the answers of the model, and the changes of another writer."""
 
     kind: Literal["say", "pin", "compact"]
     words: int
     replies: tuple[Reply, ...]
     before: Writer | None
-    """Writes before the input."""
+    """Changes before the input."""
     pause: str
-    """The node before which another writer writes, where the turn comes there."""
+    """The node before which another writer writes, if the turn reaches it."""
     during: Writer | None
     seconds: float
-    """Since the last turn."""
+    """Time since the last turn."""
     agrees: bool
-    """Whether the person agrees to compact, where they are asked."""
+    """Whether the person agrees to compact, if asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """All that one run rests on."""
+    """The whole input of one run."""
 
     history: list[AnyMessage]
     settings: CompactionSettings
     summaries: tuple[str, ...]
-    """What the summarizer answers, in order, the last for ever; none: the digest."""
+    """Answers of the summarizer in order, the last one repeated; empty for the digest."""
     turns: tuple[NodeContext, ...]
     reports: float | None
-    """How many tokens the model's provider counts for one of ours; `None` where it does not tell."""
+    """Ratio of the provider's token counts to ours; `None` if the provider reports no usage."""
     asynchronous: bool = False
     fallback: tuple[str, ...] = ()
-    """What a second summarizer answers, in the same way; none: there is none."""
+    """Answers of a fallback summarizer, in the same form; empty for no fallback."""
     redact: Redacted = None
     broken: dict[tuple[str, bool], frozenset[int]] = field(default_factory=dict[tuple[str, bool], frozenset[int]])
-    """Which calls of which reads and writes fail; true: after the work was done."""
+    """Calls of reads and writes that fail; true if they fail after the work was done."""
     pins: frozenset[str] = frozenset()
     """Ids of messages that are pinned."""
 
     @property
     def redaction(self) -> Redaction | None:
-        """The hook as the builder takes it."""
+        """Return the hook in the form that the builder takes."""
         hook = _refuse if self.redact == "failing" else _redacted
         return Redaction(hook=hook, store=self.redact != "told") if self.redact else None
 
     def stored(self, message: AnyMessage) -> AnyMessage:
-        """A message as the database may hold it."""
+        """Return a message in the form that the database may hold."""
         return self.redaction.message(message) if self.redaction and self.redact == "stored" else message
 
 
@@ -152,7 +152,7 @@ def _refuse(text: str) -> str:
 
 
 def database_error(name: str) -> DatabaseError:
-    """What a read or write of SQL raises."""
+    """The error that a read or write of SQL raises."""
     return DatabaseError(f"{name}: the disk is full")
 
 
@@ -178,12 +178,12 @@ EXTRAS = st.one_of(
     st.just(HumanMessage("")),
     st.just(HumanMessage("<Pin>KEEP-THIS</Pin> alpha")),
 )
-"""What `histories` does not have: thinking blocks, other content blocks, empty user messages, pinned words."""
+"""Messages that `histories` lacks: thinking blocks, other content blocks, empty user messages, pinned words."""
 
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[AnyMessage]:
-    """Anything that may stand in a thread before its first turn here."""
+    """Draw the messages of a thread before its first turn."""
     found = draw(st.one_of(st.just([]), histories(max_size=30), histories(max_size=30)))
     for extra in draw(st.lists(EXTRAS, max_size=4)):
         found.insert(draw(st.integers(0, len(found))), extra)
@@ -192,7 +192,7 @@ def conversations(draw: st.DrawFn) -> list[AnyMessage]:
 
 @st.composite
 def chosen_settings(draw: st.DrawFn) -> CompactionSettings:
-    """Settings in sensible and in odd proportions."""
+    """Draw settings, sensible and odd ones."""
     trigger = draw(st.sampled_from([0.5, 0.8, 1.0]))
     fields: dict[str, st.SearchStrategy[Any]] = {
         "context_window": st.sampled_from([150, 400, 1_000, 1_000, 3_000, 12_000]),
@@ -248,7 +248,7 @@ broken = st.dictionaries(
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Everything at once; each part may also be calm."""
+    """Draw a whole case, in which any part may also be without failures."""
     history = draw(conversations())
     ids = [message.id or "" for message in history]
     return Case(

@@ -1,4 +1,4 @@
-"""The graphs' own ways to drive, for the scenarios, whose assertions are to say what they found."""
+"""Fixtures that run the graphs, with detailed assertion messages in the scenario modules."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What people and onlookers do: F12, F18, F23, F24, F26."""
+"""Scenarios of users and observers: questions, streaming, interrupts, pins, broken log handlers and streams."""
 
 import logging
 from typing import Any
@@ -25,7 +25,7 @@ def ask() -> str:
 
 @scenario("F12", "a compaction at nearly every turn")
 async def too_often(go: Drive) -> None:
-    """After three within six calls the next waits, and only a request over the limit goes ahead."""
+    """After three compactions within six calls the next one waits, unless the request is over the limit."""
     stage = Stage(go, options={"facts_beside_summary": False})
     spoken = [HumanMessage(filler(300, f"t{n}-"), id=f"u{n}") for n in range(7)]
     for message in spoken:
@@ -40,7 +40,7 @@ async def too_often(go: Drive) -> None:
 
 @scenario("F18", "the summarizer's tokens stream to the user")
 async def ghost(go: Drive) -> None:
-    """Only the answer streams, and what the state is given as a summary says that it is one."""
+    """Only the answer is streamed, and the summary in the state is marked as a summary."""
     stage = Stage(go, [SHORT], options={"summarizer": StreamingModel(replies=["<summary>a ghost walks</summary>"])})
     stage.model = StreamingModel(replies=["here you are"])
     stage.open()
@@ -55,7 +55,7 @@ async def ghost(go: Drive) -> None:
 
 @scenario("F23", "an interrupt waits at the cut")
 async def waiting(go: Drive) -> None:
-    """Over the trigger nothing is compacted while it waits; the result is in the request that follows the resume."""
+    """Nothing is compacted while a tool waits for a person; its result is in the request after the resume."""
     stage = Stage(go, [usage(calls(("ask", {})), 900), SHORT], options={"tools": [ask]})
     given = [*rounds(4), HumanMessage("go", id="q")]
     await stage.turn({"messages": given})
@@ -91,13 +91,13 @@ class Failing(logging.Handler):
 
 
 def raising(*_: Any) -> None:
-    """Fail, as a sink does whose reader is gone."""
+    """Raise, as a stream does whose reader is gone."""
     raise OSError("the sink is gone")
 
 
 @scenario("F26", "the ledger, the event sink or a log handler raises")
 async def onlookers(go: Drive) -> None:
-    """The transaction is the same: commits commit, failures are rolled back, turns are answered."""
+    """Broken observers change nothing: commits are kept, failures are rolled back, turns are answered."""
     for reply, verdict in ((SUMMARY, "committed"), ("", "rejected_empty")):
         stage = Stage(go, [SHORT], [reply])
         with pytest.MonkeyPatch.context() as patch:

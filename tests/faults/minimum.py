@@ -1,4 +1,4 @@
-"""The least that a request can hold: reckoned from the messages alone, without our own policies."""
+"""The smallest possible request, computed from the messages alone, without the code under test."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -11,27 +11,27 @@ from tests.graph.harness import WORDS
 from tests.invariants import is_pinned, pairs, unanswered
 
 SLACK = 60
-"""Tokens that a summary, its frame and the pinned words take at least."""
+"""Minimum tokens of a summary with its frame and the pinned words."""
 STEP_LINE = 45
-"""Tokens of the line that tells of a step which left."""
+"""Tokens of the line that replaces a removed step."""
 
 
 def least(messages: Sequence[AnyMessage], pins: Collection[str]) -> int:
-    """Words of the least request of this conversation, summary included, without prompt and tools."""
+    """Words of the smallest request, summary included, without system prompt and tools."""
     stay = sorted(must_stay(messages, pins))
     return total(WORDS, render([messages[index] for index in stay])) + SLACK + STEP_LINE
 
 
 def pinned_words(messages: Sequence[AnyMessage]) -> set[str]:
-    """The words that `<Pin>` keeps, where a person said so."""
+    """The words that `<Pin>` keeps in messages of a person."""
     return set(re.findall(r"KEEP-\w+", " ".join(m.text for m in messages if isinstance(m, HumanMessage))))
 
 
 def must_stay(messages: Sequence[AnyMessage], pins: Collection[str]) -> set[int]:
-    """Indexes of what no compaction may take: more than that by the part that it could clip.
+    """Return the indexes of messages that no compaction may remove; it may still clip some of them.
 
-    A step whose results the model waits for, or whose calls were interrupted, may leave where nothing else fits; one
-    with an open call may not (`waits`).
+    A step whose results the model has not seen, or whose calls were interrupted, may leave if nothing else fits; a
+    step with an open call may not (`waits`).
     """
     newest = unanswered(messages)
     stay = {i for i, m in enumerate(messages) if isinstance(m, SystemMessage) or is_pinned(m, pins) or i == newest}
@@ -43,6 +43,6 @@ def must_stay(messages: Sequence[AnyMessage], pins: Collection[str]) -> set[int]
 
 
 def waits(messages: Sequence[AnyMessage]) -> bool:
-    """Whether a call at the very end has no result: nothing is compacted then."""
+    """Whether the last call has no result, so that nothing is compacted."""
     last = max((index for index, message in enumerate(messages) if message.type != "tool"), default=-1)
     return any(start == last and None in results for start, results in pairs(messages)[0])

@@ -1,4 +1,4 @@
-"""Models that fail: F1-F4, F9-F11, F16, F17, F25."""
+"""Scenarios of failing models: bad summaries, errors of providers, crashes in nodes, growing records."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.graph.test_overflow import answered, llama_cpp
 from tests.invariants import is_summary
 
 CALM = usage(AIMessage("answered", id="the-answer"), 100)
-"""An answer with so small a usage that nothing is compacted after it."""
+"""An answer whose usage is so small that no compaction follows."""
 
 FORMS = {
     "empty": ("rejected_empty", "empty_summary"),
@@ -35,7 +35,7 @@ FORMS = {
 
 
 async def rejected(go: Drive, reply: Any, verdict: str, reason: str) -> Stage:
-    """One turn with a bad summary: rolled back byte for byte, answered, and told."""
+    """A turn with a bad summary is rolled back byte for byte, answered, and reported."""
     stage, given = Stage(go, [CALM], [reply]), full()
     before = frozen(given["messages"])
     assert steps(await stage.turn(given))[-2:] == ["rollback", "model"]
@@ -50,7 +50,7 @@ async def rejected(go: Drive, reply: Any, verdict: str, reason: str) -> Stage:
 
 @scenario("F1", "the summarizer raises every time")
 async def dead_summarizer(go: Drive) -> None:
-    """Five turns are five answers; a failed attempt costs three calls, and the digest takes its place."""
+    """Five turns give five answers; a failed attempt costs three calls, and the digest replaces its summary."""
     stage = Stage(go, ["ok"], [BAD_REPLIES["transient error"]])
     spoken = [HumanMessage(f"order-{n} {filler(150, f'turn{n}-')}", id=f"user-{n}") for n in range(8)]
     for message in spoken:
@@ -68,7 +68,7 @@ async def dead_summarizer(go: Drive) -> None:
 
 @scenario("F2", "the summary is empty, blank, thought, refused, a call or cut off")
 async def bad_forms(go: Drive) -> None:
-    """Each is rejected under its own reason, and the thread is as it was."""
+    """Each is rejected with its own reason, and the thread is unchanged."""
     for name, (verdict, reason) in FORMS.items():
         stage = await rejected(go, BAD_REPLIES[name], verdict, reason)
         assert len(stage.summarizer.received) == 3, name
@@ -76,21 +76,21 @@ async def bad_forms(go: Drive) -> None:
 
 @scenario("F3", "the summary is longer than what it replaces")
 async def inflated(go: Drive) -> None:
-    """It is rejected after one call: to ask again would bring the same."""
+    """It is rejected after one call, because a second call would give the same."""
     stage = await rejected(go, BAD_REPLIES["inflated"], "rejected_inflated", "not_smaller")
     assert len(stage.summarizer.received) == 1
 
 
 @scenario("F4", "the summary continues the chat")
 async def chat(go: Drive) -> None:
-    """A reply to the user is no record of what was said, with and without tags."""
+    """A reply to the user is rejected as a summary, with and without tags."""
     await rejected(go, BAD_REPLIES["continues the chat"], "rejected_not_a_summary", "continues_chat")
     await rejected(go, "I'll open the file now. Shall I go on?", "rejected_not_a_summary", "no_summary_tags")
 
 
 @scenario("F9", "the model fails after a compaction and the host resumes")
 async def resumed(go: Drive) -> None:
-    """The resumed run answers the compacted request; usage of kept messages, from a larger prompt, is not heeded."""
+    """The resumed run answers the compacted request; usage of kept messages, measured before, is ignored."""
     stage, given = Stage(go, [RuntimeError("down"), CALM]), full()
     given["messages"] = [usage(m, 950) if isinstance(m, AIMessage) else m for m in given["messages"]]
     with pytest.raises(RuntimeError, match="down"):
@@ -105,7 +105,7 @@ async def resumed(go: Drive) -> None:
 
 @scenario("F10", "the identical attempt again after a rollback")
 async def never_twice(go: Drive) -> None:
-    """Where every archive write fails each level is tried once on the same conversation, and then it is an error."""
+    """If every archive write fails, each level is tried once on the same conversation, then an error is raised."""
     stage = Stage(go, ["ok"])
     with failing_records(stage.graph, "commit", times=None), pytest.raises(ContextExhaustedError):
         await stage.turn({"messages": [*rounds(12), HumanMessage("and now?", id="q")]})
@@ -121,7 +121,7 @@ async def never_twice(go: Drive) -> None:
 
 @scenario("F11", "a strict gate blocks for ever")
 async def last_rung(go: Drive) -> None:
-    """Where summarizer, fallback and digest all fail, the last level ends the turn within its limit."""
+    """If summarizer, fallback and digest all fail, the last level still keeps the turn within the limit."""
     fallback = ScriptedModel(replies=[BAD_REPLIES["refusal"]])
     stage = Stage(go, ["ok"], [BAD_REPLIES["inflated"]], {"fallback_summarizers": [fallback]})
     given = {"messages": [*rounds(12), HumanMessage("and now?", id="q")]}
@@ -143,7 +143,7 @@ async def last_rung(go: Drive) -> None:
 
 @scenario("F16", "a rate limit or a bad key taken for an overflow, and the other way round")
 async def classified(go: Drive) -> None:
-    """Only what less input would mend is compacted; all else goes through untouched."""
+    """Only errors that less input would solve start a compaction; others are raised unchanged."""
     limited = answered(429, {"error": {"message": "Rate limit reached: too many tokens, maximum context length 8"}})
     denied = answered(401, {"error": {"message": "Incorrect API key provided: sk-abcdef1234567890"}})
     misworded = answered(401, {"error": {"message": "Incorrect API key: prompt is too long"}})
@@ -166,7 +166,7 @@ async def classified(go: Drive) -> None:
 
 @scenario("F17", "a run resumed after a node raised ends silently")
 async def no_silent_end(go: Drive) -> None:
-    """Whichever node was stopped or raised, going on leads to an answer."""
+    """After any node was stopped or raised, resuming leads to an answer."""
     for node in ("selective_compaction", "summarize", "commit", "model"):
         stage, given = Stage(go, [CALM]), full()
         await stage.turn(given, interrupt_before=[node])

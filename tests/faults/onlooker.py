@@ -1,4 +1,4 @@
-"""Watches the states of one thread after every node, where other writers and broken records are about."""
+"""Checks the states of one thread after every node, with concurrent writers and broken records."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -19,7 +19,7 @@ from tests.replay.watcher import COMMITTED, State, Watcher
 
 
 class Onlooker(Watcher):
-    """A `Watcher` that knows pins, and what another writer may do meanwhile."""
+    """A `Watcher` that knows pins, and the changes that another writer may make."""
 
     def __init__(
         self,
@@ -32,19 +32,19 @@ class Onlooker(Watcher):
         self.pins, self.overhead, self._stored = pins, overhead, stored
         self.committed = self.rolled_back = 0
         self._written = False
-        """Whether another writer has been at work since the draft was opened."""
+        """Whether another writer has written since the draft was opened."""
 
     @property
     def seen(self) -> set[str]:
-        """Ids of all messages since another writer was last at work."""
+        """Ids of all messages since the last change of another writer."""
         return set(self._known)
 
     def stored(self, message: AnyMessage) -> AnyMessage:
-        """A message as the database is to hold it: redacted, where the case says so."""
+        """Return a message in the form that the database must hold: redacted, if the case asks for it."""
         return self._stored(message)
 
     def accept(self, state: State) -> None:
-        """Take what another writer left for granted."""
+        """Accept the state that another writer left."""
         self._known, self._order, self._committed = {}, {}, []
         self.state, self._written = state, True
         self._always(state, state)
@@ -56,7 +56,7 @@ class Onlooker(Watcher):
         super()._always(before, {**state, "memory": said})
 
     def _restores(self, before: State, state: State) -> bool:
-        """Whether a rollback undoes in this step what another writer has done."""
+        """Whether a rollback in this step undoes a change of another writer."""
         return _closes(before, state) == "rolled back" and self._written and before["messages"] != state["messages"]
 
     def _transition(self, before: State, state: State) -> None:
@@ -81,7 +81,7 @@ class Onlooker(Watcher):
             assert self._dumps(state["messages"][: len(kept)]) == kept, "the rollback is not the snapshot"
 
     def _dumps(self, messages: list[AnyMessage]) -> list[bytes]:
-        """The messages as the database may hold them."""
+        """Return the messages in the form that the database may hold."""
         return [dumps(self.stored(message)) for message in messages]
 
     def _check_archived(self, compaction: str, old: list[AnyMessage], new: list[AnyMessage]) -> None:
@@ -110,6 +110,6 @@ def _closes(before: State, state: State) -> str | None:
 
 
 def messages_of(state: State) -> list[AnyMessage]:
-    """The messages of a state."""
+    """Return the messages of a state."""
     found: list[AnyMessage] = state.get("messages") or []
     return found

@@ -1,4 +1,4 @@
-"""Plays a random case through the real graph and says what was wrong."""
+"""Plays a random case through the real graph and returns its defects."""
 
 import asyncio
 import math
@@ -24,19 +24,19 @@ from tests.invariants import check_request, unanswered
 from tests.replay.watcher import COMMITTED, State
 
 RUNGS = 5
-"""The summarizer, the same in pieces, a fallback, the digest, the notice."""
+"""Levels: the summarizer, the same with smaller chunks, a fallback, the digest, the notice."""
 
 
 @tool
 def read(n: int = 0, path: str = "") -> str:  # noqa: ARG001 - calls of histories give it
-    """Give so many words; a hundred break it."""
+    """Return this many words; raise for a hundred."""
     if n == 100:
         raise ValueError("no such file")
     return filler(n)
 
 
 def limit_of(settings: CompactionSettings) -> int:
-    """What no request may exceed, by the words of the guide."""
+    """Return the limit of a request, computed as the guide describes it."""
     window, reserve = settings.context_window or 0, settings.output_reserve
     if reserve is None:
         above = window - min((trigger.compared_with(window) for trigger in settings.token_triggers), default=0)
@@ -45,7 +45,7 @@ def limit_of(settings: CompactionSettings) -> int:
 
 
 def play(case: Case, tally: Counter[str]) -> list[str]:
-    """Play a case to its end, count what happened, and return what was wrong."""
+    """Play a case to its end, count events, and return the defects."""
     try:
         stage = Stage(case)
     except SettingsError as error:
@@ -64,7 +64,7 @@ def play(case: Case, tally: Counter[str]) -> list[str]:
 
 
 class Stage:
-    """A graph, its scripted model and summarizer, and the thread they work on."""
+    """A graph with its scripted model and summarizer, and its thread."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.clock = case, Clock()
@@ -92,7 +92,7 @@ class Stage:
         self.limit = limit_of(case.settings)
         self.onlooker = Onlooker(self.records, case.pins, self.overhead, case.stored)
         self.scale = min(1.0, case.reports or 1.0)
-        """The provider's tokens over ours, as far as anyone can know."""
+        """The known ratio of the provider's token counts to ours."""
         self.replies: Iterator[Reply] = iter(())
         self.pins: set[str] = set()
         self.given: list[str] = []
@@ -119,7 +119,7 @@ class Stage:
             self.defects.append(text)
 
     def _answer(self, received: list[BaseMessage]) -> Any:
-        """Check a request as its provider would, and answer it."""
+        """Check a request as a provider would, and answer it."""
         counted = total(WORDS, received) + self.overhead
         size = math.floor(counted * self.scale)
         self._expect(size <= self.limit, f"a request of {size} tokens, at most {self.limit}")
@@ -141,7 +141,7 @@ class Stage:
         return usage(answer, *(math.ceil(tokens * self.scale) for tokens in (counted, WORDS.message(answer))))
 
     def turn(self, number: int, turn: NodeContext) -> str:
-        """Play one turn; how it ended."""
+        """Play one turn; return how it ended."""
         self.clock.time += turn.seconds
         if turn.before and (messages := messages_of(self.onlooker.state)):
             self._write(turn.before, messages)
@@ -215,7 +215,7 @@ class Stage:
         self.pins = pinned_words(messages_of(state))
 
     def _excused(self, error: Exception) -> str:
-        """The name of an error that may end a turn here; any other is a defect."""
+        """Return the name of an error that may end a turn here; any other error is a defect."""
         messages = messages_of(self.onlooker.state)
         system = total(WORDS, [m for m in messages if isinstance(m, SystemMessage)])
         excused = {
@@ -231,7 +231,7 @@ class Stage:
         return name
 
     def _exhausted(self, messages: list[AnyMessage]) -> bool:
-        """Whether what must stay does not fit, or the provider or broken records leave no way."""
+        """Whether the protected messages do not fit, or provider or broken records make it impossible."""
         scale = (self.onlooker.state["compaction"].get("calibration") or {}).get("scripted", 1.0)
         return bool(
             self.failed
@@ -270,7 +270,7 @@ class Stage:
         self._expect(self.steps <= most, f"{self.steps} steps, at most {most}")
 
     def check_records(self) -> None:
-        """The ledger tells every call of the summarizer, none of them endless; the transcript tells everything."""
+        """Check that the ledger has every call of the summarizer, and the transcript every message."""
         rows = self.records.history(THREAD)
         most = (self.case.settings.summary_retries + 1) * 2 * max(1, self.longest)
         for row in rows:

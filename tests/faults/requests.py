@@ -1,4 +1,4 @@
-"""What is sent: F5-F8, F19-F22."""
+"""Scenarios of requests: long summaries, large messages, broken pairs, no network, unknown windows, markup."""
 
 import json
 import re
@@ -22,20 +22,20 @@ SHORT = usage(AIMessage("done"), 100)
 
 
 def needled(count: int, words: int) -> list[AnyMessage]:
-    """So many messages, user and assistant in turn, with a needle each."""
+    """Return alternating user and assistant messages with a unique word each."""
     kinds = (HumanMessage, AIMessage)
     return [kinds[n % 2](f"NEEDLE-{n} {filler(words, f'm{n}-')}", id=f"m{n}") for n in range(count)]
 
 
 @tool
 def read(words: int) -> str:
-    """Read so many words."""
+    """Read this many words."""
     return filler(words, "read")
 
 
 @scenario("F5", "the summarizer is shown only the end of what it replaces")
 async def all_is_shown(go: Drive) -> None:
-    """In chunks the summarizer sees every message that leaves, and the ledger says which; no needle is lost."""
+    """The summarizer sees every removed message in chunks, the ledger names them, and no unique word is lost."""
     given = [*needled(100, 20), HumanMessage("and now?", id="q")]
     stage = Stage(go, [SHORT], [copying(NEEDLE)], {"summary_input_tokens": 400, "context_window": 1_600})
     await stage.turn({"messages": given})
@@ -49,7 +49,7 @@ async def all_is_shown(go: Drive) -> None:
 
 @scenario("F6", "the kept tail alone exceeds the trigger")
 async def large_tail(go: Drive) -> None:
-    """The floor yields and one summary serves the turns that follow; where nothing may leave, nobody is asked."""
+    """The round floor is lowered and one summary serves later turns; if nothing may leave, no model is called."""
     given = [*rounds(12, 45), HumanMessage("and now?", id="q")]
     stage = Stage(go, options={"dialogue_rounds_keep_min": 12})
     for message in (given, [HumanMessage("x")], [HumanMessage("y")]):
@@ -66,7 +66,7 @@ async def large_tail(go: Drive) -> None:
 
 @scenario("F7", "one tool result is larger than the window")
 async def huge_result(go: Drive) -> None:
-    """It is sent clipped, within the limit, and its handle leads to the whole."""
+    """It is sent clipped, within the limit, and its handle recalls the whole message."""
     stage = Stage(go, [calls(("read", {"words": 3_000})), SHORT], options={"tools": [read]})
     await stage.turn(said("go", "q"))
     stage.check(["committed"], holds=["go", "read0 read1"])
@@ -79,7 +79,7 @@ async def huge_result(go: Drive) -> None:
 
 
 def told_late() -> dict[str, list[AnyMessage]]:
-    """Conversations whose calls and results do not stand side by side."""
+    """Conversations whose results do not directly follow their calls."""
     wait = HumanMessage("wait", id="wait")
     both = asks("c1", "c2").model_copy(update={"id": "both"})
     one, two = result("c1", "first", id="one"), result("c2", "second", id="two")
@@ -95,7 +95,7 @@ def told_late() -> dict[str, list[AnyMessage]]:
 
 @scenario("F8", "calls and results apart, ids used again, calls left open, chained compactions")
 async def pairing(go: Drive) -> None:
-    """The request is healed, the state keeps what happened, and two compactions on top tear no pair."""
+    """The request is repaired, the state is kept, and two compactions separate no call from its result."""
     for name, history in told_late().items():
         stage = Stage(go, ["ok"])
         await stage.turn({"messages": history})
@@ -115,7 +115,7 @@ async def pairing(go: Drive) -> None:
 
 @scenario("F19", "the tokenizer's data is not cached and there is no network")
 async def offline(go: Drive) -> None:
-    """Known and unknown models are counted, and a compaction runs, without a single connection."""
+    """Tokens of known and unknown models are counted, and a compaction runs, without any network connection."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("connect", "connect_ex"):
             patch.setattr(socket.socket, name, no_network)
@@ -130,13 +130,13 @@ async def offline(go: Drive) -> None:
 
 
 def no_network(*_: Any, **__: Any) -> None:
-    """Fail as a machine without a network does."""
+    """Raise as a machine without a network does."""
     raise OSError("no network")
 
 
 @scenario("F20", "an unknown window, or an output limit read as the window")
 async def window(go: Drive) -> None:
-    """Without a window there is no agent; `max_tokens` is none; the profile's input limit is."""
+    """Without a window the agent is refused; `max_tokens` is not a window, the profile's input limit is one."""
     limited = ScriptedModel(replies=["ok"])
     object.__setattr__(limited, "max_tokens", 1_000)
     for model in (ScriptedModel(), limited):
@@ -153,7 +153,7 @@ async def window(go: Drive) -> None:
 
 @scenario("F21", "braces in a prompt, a focus or a conversation")
 async def braces(go: Drive) -> None:
-    """Everything is put in as it is: the model reads the prompt, the summarizer the conversation."""
+    """Markup is inserted unchanged: the model reads the prompt, the summarizer the conversation."""
     odd = '{conversation} {0} {{x}} {"a": [1]} }{ %s ${HOME}'
     given = full()
     given["messages"][0] = HumanMessage(f"{odd} {filler(50)}", id="r-user-0")

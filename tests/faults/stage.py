@@ -1,4 +1,4 @@
-"""Where a scenario of PEERS is played: an agent, what was streamed of it, and what must hold after every play."""
+"""The stage of a fault scenario: an agent, its streamed events, and checks that hold after every turn."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ BOTH = ["updates", "custom"]
 
 @dataclass
 class Stage:
-    """An agent and its audience. Replies of model and summarizer first; what is left is the agent's."""
+    """An agent and its streamed events, from replies of model and summarizer and from arguments of the agent."""
 
     go: Drive
     replies: Sequence[Any] = ("ok",)
@@ -37,13 +37,13 @@ class Stage:
         self.open()
 
     def open(self) -> None:
-        """Build the agent, or build it again on the same threads and records, as after a restart."""
+        """Build the agent, or build it again on the same database, as after a restart."""
         given = {"checkpointer": self.saver, "database": self.database, "now": self.clock, **self.options}
         given.setdefault("summarizer", self.summarizer)
         self.graph = agent(self.model, given.pop("summarizer"), **given)
 
     async def turn(self, given: Any, **options: Any) -> list[Any]:
-        """Run an input, or go on where it is `None`; what was streamed is kept, and the request checked."""
+        """Run an input, or resume with `None`; keep the streamed events and check the request."""
         chunks = await self.go.stream(self.graph, given, stream_mode=BOTH, **options)
         self.chunks += chunks
         return chunks
@@ -65,11 +65,11 @@ class Stage:
 
     @property
     def sent(self) -> list[AnyMessage]:
-        """What the model received last."""
+        """The last request that the model received."""
         return cast("list[AnyMessage]", self.model.received[-1])
 
     def told(self, name: str) -> list[dict[str, Any]]:
-        """Events of one class, of all turns."""
+        """Return the events of one class, of all turns."""
         return events(self.chunks, name)
 
     def check(
@@ -113,7 +113,7 @@ Play = Callable[[Drive], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Scenario:
-    """One row of PEERS §1."""
+    """One known failure of other systems, and the scenario that plays it."""
 
     number: str
     title: str
@@ -124,7 +124,7 @@ SCENARIOS: dict[str, Scenario] = {}
 
 
 def scenario(number: str, title: str) -> Callable[[Play], Play]:
-    """Put a play into the table."""
+    """Register a scenario."""
 
     def enter(play: Play) -> Play:
         assert number not in SCENARIOS, f"{number} is there twice"

@@ -1,4 +1,4 @@
-"""Threads, processes and checkpoints: F13-F15."""
+"""Scenarios of threads, processes and checkpoints: failing writes, crashes, forks."""
 
 from itertools import product
 from typing import Any
@@ -15,12 +15,12 @@ from tests.invariants import is_summary
 
 SHORT = usage(AIMessage("done"), 100)
 PUTS = 9
-"""More writes of either kind than a turn with a compaction makes."""
+"""Upper bound of the writes of either kind in a turn with a compaction."""
 
 
 @scenario("F13", "durability is exit, and what was evicted is in no checkpoint")
 async def at_exit(go: Drive) -> None:
-    """One checkpoint is written, and all that left stands in snapshot and archive byte for byte."""
+    """One checkpoint is written, and removed messages are in snapshot and archive byte for byte."""
     stage, given = Stage(go, [SHORT]), full()
     await stage.turn(given, durability="exit")
     assert len(list(stage.saver.list(CONFIG))) == 1
@@ -57,11 +57,11 @@ async def killed(go: Drive) -> None:
 
 
 class KilledError(BaseException):
-    """The end of the process, as far as one process can play it."""
+    """Simulates the end of the process."""
 
 
 async def killed_when_paid(go: Drive) -> None:
-    """Where it dies with the summary recorded and the state not yet written, nobody is asked again."""
+    """If the process dies after the summary was recorded and before the state, the model is not called again."""
     stage, given = Stage(go, [SHORT]), full()
     records = records_of(stage.graph)
     write = records.record_summary
@@ -82,7 +82,7 @@ async def killed_when_paid(go: Drive) -> None:
 
 @scenario("F15", "two users, a fork, a deleted message, a restart")
 async def apart(go: Drive) -> None:
-    """Nobody reads another's summary, no question is lost, and ids, not places, say what was summarized."""
+    """No run reads the summary of another, no question is lost, and summarized messages are found by id."""
     stage = Stage(go, [SHORT], [copying(NEEDLE)])
     for number in (1, 2):
         given = [HumanMessage(f"NEEDLE-{number}", id=f"n{number}"), *rounds(8), HumanMessage("now?", id="q")]

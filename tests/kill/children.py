@@ -1,4 +1,4 @@
-"""Work done in a process forked from this one, which has imported everything and holds no connection."""
+"""Runs work in a forked process, which has all imports and no open connection."""
 
 import multiprocessing
 import signal
@@ -9,7 +9,7 @@ PATIENCE_S = 60
 
 
 def exit_code(work: Callable[[], object]) -> int | None:
-    """Run `work` in a forked process and wait for its end; the exit code, or minus the signal that ended it."""
+    """Run `work` in a forked process; return its exit code, or minus the signal that ended it."""
     child = CONTEXT.Process(target=work)
     child.start()
     child.join(PATIENCE_S)
@@ -22,7 +22,7 @@ def exit_code(work: Callable[[], object]) -> int | None:
 
 
 def is_killed(work: Callable[[], object]) -> bool:
-    """Run `work` in a forked process; whether it was killed, as it must be, or came to its end."""
+    """Run `work` in a forked process; return whether it was killed, or false if it came to its end."""
     code = exit_code(work)
     assert code in (0, -signal.SIGKILL), f"the child ended with {code}"
     return code != 0

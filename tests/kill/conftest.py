@@ -1,4 +1,4 @@
-"""Conversations that lead up to a compaction, played once a session."""
+"""Conversations shortly before a compaction, played once per session."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
 
 @pytest.fixture
 def world_of(templates: dict[str, World], tmp_path: Path) -> Worlds:
-    """Return a function from a scenario to its world, in a folder of this test's own."""
+    """Return a function that opens a scenario's world in a folder of this test."""
 
     def make(scenario: Scenario, name: str = "world") -> World:
         return scenario.world(templates[scenario.template].copied(tmp_path / name))
@@ -28,7 +28,7 @@ def world_of(templates: dict[str, World], tmp_path: Path) -> Worlds:
 
 @pytest.fixture(scope="session")
 def around(templates: dict[str, World], tmp_path_factory: pytest.TempPathFactory) -> Around:
-    """Return a function from a scenario's name to the thread before and after its turn, when nobody kills it."""
+    """Return a function from a scenario's name to the thread before and after its turn without a kill."""
     known: dict[str, tuple[Sight, Sight]] = {}
 
     def find(name: str) -> tuple[Sight, Sight]:

@@ -1,4 +1,4 @@
-"""What a killed turn costs under each durability of LangGraph: with a plain graph, and with ours."""
+"""Messages lost by a killed turn under each durability of LangGraph, with a plain graph and with ours."""
 
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -21,12 +21,12 @@ PLACES = [f"{node}:leave" for node in NODES]
 PATIENCE_S = 30
 
 PACES = (("sync", "landed"), ("async", "landed"), ("async", "stalled"), ("exit", "stalled"))
-"""Durability, and how far the background writer has come when the process dies: at the checkpoint of the step
-before, or nowhere in this turn. With "exit" there is nothing to write before the end."""
+"""Durability, and progress of the background writer when the process dies: it has written the checkpoint of the
+previous step, or nothing of this turn. With "exit" nothing is written before the end."""
 
 
 class Paced(Fuse):
-    """A fuse that also sets the pace of the saver: what it writes waits for ever, or is waited for."""
+    """A fuse that also controls the saver: its writes block for ever, or are waited for."""
 
     def __init__(self, at: str, pace: str) -> None:
         super().__init__(at)
@@ -50,7 +50,7 @@ class Paced(Fuse):
 
 @dataclass(frozen=True, kw_only=True)
 class Bare:
-    """A plain graph of one model node, on LangGraph's saver alone."""
+    """A plain graph of one model node, with LangGraph's saver."""
 
     world: World
 
@@ -71,7 +71,7 @@ class Bare:
 
 
 def played_bare(folder: Path) -> World:
-    """A plain conversation of as many turns as ours."""
+    """A conversation of the plain graph, with as many turns as ours."""
     folder.mkdir()
     world = World(folder=folder)
     with Bare(world=world).opened() as graph:
@@ -81,7 +81,7 @@ def played_bare(folder: Path) -> World:
 
 
 def lost_bare(world: World, place: str, durability: str, pace: str) -> set[str]:
-    """Ids of user messages that are nowhere after the kill and the next input, in a plain graph."""
+    """Ids of user messages that a plain graph has lost after the kill and the next input."""
 
     def run() -> None:
         fuse = Paced(place, pace)
@@ -92,7 +92,7 @@ def lost_bare(world: World, place: str, durability: str, pace: str) -> set[str]:
 
 
 def lost_ours(world: World, place: str, durability: str, pace: str) -> set[str]:
-    """The same for ours, where what left the view counts as there."""
+    """The same for our graph, where archived messages count as present."""
 
     def run() -> None:
         fuse = Paced(place, pace)
@@ -120,13 +120,13 @@ class Row:
     durability: str
     pace: str
     bare: set[str]
-    """Lost at either side of the model's node, in a plain graph."""
+    """Messages that a plain graph loses before and after the model's node."""
     ours: dict[str, set[str]]
-    """Lost at each place, in ours."""
+    """Messages that our graph loses at each place."""
 
 
 def compare(folder: Path) -> Iterator[Row]:
-    """Kill both at every place, under every durability; nothing is kept but what was lost."""
+    """Kill both graphs at every place under every durability; return the losses."""
     bare, ours = played_bare(folder / "bare"), play(folder / "ours", TEMPLATES["first"])
     for durability, pace in PACES:
         name = f"{durability}-{pace}"

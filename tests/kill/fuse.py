@@ -12,16 +12,15 @@ import sqlalchemy as sa
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
-from langgraph_compaction.graph import builder
+from langgraph_compaction.nodes.inline.runner import NODES
 from langgraph_compaction.nodes.runtime.node_context import Body, NodeContext
 
-BODIES = ("token_check", "confirm", "selective_compaction", "summarize", "commit", "rollback", "call_model")
 BRANCH, TASKS = "branch:to:", "__pregel_tasks"
 WRITES = ("begin", "record_summary", "commit", "close", "note", "archive", "abandon_open")
 
 
 class Fuse:
-    """Is told of every place that a run passes; ends the process, as SIGKILL does, at one of them.
+    """Counts the places that a run passes, and ends the process at one of them, as SIGKILL does.
 
     A place that is passed again is called `name#2`, `name#3` and so on. `watch` is called at every place.
     """
@@ -44,9 +43,9 @@ class Fuse:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def install(self) -> None:
-        """Put the fuse into nodes and records of this process, for good: only a forked child does that."""
-        for name in BODIES:
-            setattr(builder, name, self._body(name.removeprefix("call_"), getattr(builder, name)))
+        """Patch nodes and records of this process permanently; only forked children call it."""
+        for name, body in NODES.items():
+            NODES[name] = self._body(name, body)
         for name in WRITES:
             setattr(CompactionRecords, name, self._write(name, getattr(CompactionRecords, name)))
         Database.write = self._transaction(Database.write)  # type: ignore[method-assign] # in a child, for good
@@ -82,14 +81,14 @@ class Fuse:
 
 
 class FusedSaver(SqliteSaver):
-    """LangGraph's saver, with a place before and after each of its writes."""
+    """LangGraph's saver with a place before and after each write."""
 
     def __init__(self, connection: Any, fuse: Fuse) -> None:
         super().__init__(connection)
         self.fuse = fuse
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Write a checkpoint, named by the node that it leads to."""
+        """Write a checkpoint; the place is named by the node that follows."""
         held = checkpoint["channel_values"]
         start = [channel for channel in held if channel != TASKS or held[TASKS]]
         place = "put input" if metadata["source"] == "input" else f"put to {leads_to(start)}"
@@ -99,7 +98,7 @@ class FusedSaver(SqliteSaver):
         return done
 
     def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
-        """Write what one node gave back, named by the node that it leads to."""
+        """Write the update of one node; the place is named by the node that follows."""
         place = f"writes to {leads_to(channel for channel, _ in writes)}"
         self.fuse(f"{place}:before")
         super().put_writes(config, writes, task_id, task_path)

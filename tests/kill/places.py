@@ -1,6 +1,6 @@
-"""Which places of which turn are killed at: those of the plain one, and of every other those of its own.
+"""The places at which each turn is killed: all of the plain turn, and of other turns those that only they have.
 
-In a soak the plain turn is killed at all of its places, also at those that leave the files as a neighbor does.
+Without a soak, places of the plain turn that leave the same files as the place before are skipped.
 """
 
 import os
@@ -16,12 +16,12 @@ SQL = {
 
 
 def around(name: str, *moments: str) -> Iterator[str]:
-    """The places of one thing."""
+    """Return the places around one operation."""
     return (f"{name}:{moment}" for moment in moments)
 
 
 def along(*nodes: str) -> Iterator[str]:
-    """Every place of a run from its input through these nodes."""
+    """Return every place of a run through these nodes."""
     yield from around("put input", "before", "after")
     for node, following in zip(("", *nodes), (*nodes, "end"), strict=True):
         if node:
@@ -34,7 +34,7 @@ def along(*nodes: str) -> Iterator[str]:
 
 
 def leaves_the_same(place: str) -> bool:
-    """Whether a death here leaves the files as one at the place before it does: nothing was written in between."""
+    """Whether a kill here leaves the same files as a kill at the place before, as nothing was written in between."""
     if place.endswith(":before"):
         return not place.startswith("put ")
     return place.endswith(":enter") or place == "sql abandon_open:inside"

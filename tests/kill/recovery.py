@@ -1,4 +1,4 @@
-"""Going on after a kill, and what must hold then."""
+"""Resumes a thread after a kill, and checks it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ COMMITS = {"committed", "degraded_deterministic"}
 
 
 def recover(world: World, name: str = "next") -> Sight:
-    """Go on with the next input."""
+    """Run the next input."""
     with world.opened() as graph:
         tell(graph, "go on", name)
         agree(graph)
@@ -18,7 +18,7 @@ def recover(world: World, name: str = "next") -> Sight:
 
 
 def resume(world: World) -> Sight:
-    """Go on with what was under way."""
+    """Resume the interrupted turn."""
     with world.opened() as graph:
         graph.invoke(None, CONFIG, durability="sync")
         agree(graph)
@@ -26,7 +26,7 @@ def resume(world: World) -> Sight:
 
 
 def check_recovered(scenario: Scenario, before: Sight, left: Sight, after: Sight, name: str = "next") -> None:
-    """The next input was answered, and the thread is whole."""
+    """Check that the next input was answered and the thread is complete."""
     check_whole(after)
     check_kept(before, left, after)
     assert [(m.id, m.text) for m in after.messages[-2:]] == [(name, "go on"), (f"a-{name}", "noted")]
@@ -36,7 +36,7 @@ def check_recovered(scenario: Scenario, before: Sight, left: Sight, after: Sight
 
 
 def check_resumed(before: Sight, left: Sight, after: Sight, calm: Sight) -> None:
-    """The thread ended as if nobody had killed it, or stayed as it was where the input had not arrived."""
+    """Check that the thread ended as without a kill, or is unchanged if the input had not been stored."""
     check_whole(after)
     check_kept(before, left, after)
     started = left.following or (left.messages, left.compaction) != (before.messages, before.compaction)
@@ -44,7 +44,7 @@ def check_resumed(before: Sight, left: Sight, after: Sight, calm: Sight) -> None
 
 
 def check_whole(found: Sight) -> None:
-    """Every message said is there in order, no attempt is open, and the chain of commits is in the ledger."""
+    """Check that all messages are there in order, no attempt is open, and the ledger has the chain of commits."""
     assert found.transcript == found.acknowledged
     assert found.following == ()
     assert found.compaction.get("draft") is None
@@ -54,14 +54,14 @@ def check_whole(found: Sight) -> None:
 
 
 def check_kept(before: Sight, left: Sight, after: Sight) -> None:
-    """What was acknowledged is still there, and a summary recorded by the run that died was not asked for again."""
+    """Check that acknowledged data is there, and that a recorded summary was not requested again."""
     assert set(left.acknowledged) <= set(after.transcript)
     if left.recorded > before.recorded:
         assert after.calls == left.calls
 
 
 def lasting(found: Sight) -> dict[str, Any]:
-    """What of a thread does not depend on how often it was begun."""
+    """Return the part of a thread that does not depend on the number of restarts."""
     rows = [
         {name: getattr(row, name) for name in row.__slots__ if name not in {"id", "checkpoint_id"}}
         for row in found.ledger

@@ -1,4 +1,4 @@
-"""Turns in whose course a compaction is under way, each from a conversation played before."""
+"""Turns during which a compaction runs, each on top of a prepared conversation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from tests.kill.fuse import Fuse
 from tests.kill.world import CONFIG, World, filler, said, tell
 
 Worlds = Callable[..., World]
-"""From a scenario, and the name of a folder, to its world in a folder of the test's own."""
+"""Opens a scenario's world in a named folder of the test."""
 
 CRUCIAL = "crucial"
 """Id of the message of the turn that is killed."""
@@ -22,12 +22,12 @@ class Scenario:
     """One turn, and the conversation that it belongs to."""
 
     text: str = ""
-    """What the user says; empty for a person's wish to compact now."""
+    """The user's message; empty for a request to compact now."""
     template: str = "first"
     broken: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     due: bool = True
-    """Whether a compaction is due as soon as the crucial message is there."""
+    """Whether a compaction is due once the message is there."""
 
     def world(self, template: World) -> World:
         """The world of this turn, on a copy of its template."""
@@ -58,7 +58,7 @@ TEMPLATES = {"first": 5, "second": 9}
 
 
 def play(folder: Path, turns: int) -> World:
-    """Play so many turns with one look each."""
+    """Play turns with one tool call each."""
     folder.mkdir()
     world = World(folder=folder)
     with world.opened() as graph:
@@ -68,7 +68,7 @@ def play(folder: Path, turns: int) -> World:
 
 
 def act(graph: Any, scenario: Scenario, durability: str = "sync") -> None:
-    """Run the crucial turn to its end; a person who is asked agrees."""
+    """Run the turn to its end; questions are answered with yes."""
     graph.invoke(scenario.given, CONFIG, durability=durability)
     agree(graph, durability)
 
@@ -80,14 +80,14 @@ def agree(graph: Any, durability: str = "sync") -> None:
 
 
 def fused(world: World, scenario: Scenario, fuse: Fuse, durability: str = "sync") -> None:
-    """Run the crucial turn with a fuse in it, in a forked child."""
+    """Run the turn with a fuse, in a forked child."""
     fuse.install()
     with world.opened(fuse) as graph:
         act(graph, scenario, durability)
 
 
 def fused_recovery(world: World, fuse: Fuse) -> None:
-    """Run the next input with a fuse in it, in a forked child."""
+    """Run the next input with a fuse, in a forked child."""
     fuse.install()
     with world.opened(fuse) as graph:
         tell(graph, "go on", "next")

@@ -1,4 +1,4 @@
-"""What anyone can see of a conversation on disk."""
+"""Reads a conversation from disk."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ Said = list[tuple[str, str, str]]
 """Messages as (id, type, text)."""
 
 Around = Callable[[str], "tuple[Sight, Sight]"]
-"""From a scenario's name to the thread before its turn, and after it when nobody kills it."""
+"""Returns a scenario's thread before its turn, and after it without a kill."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sight:
-    """A thread as its files hold it."""
+    """The content of a thread's files."""
 
     messages: list[AnyMessage]
     compaction: dict[str, Any]
     following: tuple[str, ...]
     """The nodes that run next."""
     acknowledged: Said
-    """Every message that any completed checkpoint ever held, as it was first held; summaries apart."""
+    """Every message of all completed checkpoints in its first form, without summaries."""
     transcript: Said
     ledger: list[LedgerRow]
     recorded: int
@@ -51,7 +51,7 @@ class Sight:
 
     @property
     def chain(self) -> list[LedgerRow]:
-        """The ledger's rows from the state's last commit to the first."""
+        """The ledger's rows from the last commit of the state to the first."""
         rows, found = {row.compaction_id: row for row in self.ledger}, list[LedgerRow]()
         name = self.compaction.get("head")
         while name is not None:
@@ -66,13 +66,13 @@ class Sight:
 
 
 def look_at(world: World, config: RunnableConfig = CONFIG) -> Sight:
-    """Open the files anew and read everything; nothing is changed."""
+    """Open the files and read everything, without changes."""
     with world.opened() as graph:
         return sight(graph, world, config)
 
 
 def sight(graph: Any, world: World, config: RunnableConfig = CONFIG) -> Sight:
-    """The same with files that are open."""
+    """Read everything from open files."""
     state = graph.get_state(config)
     records = records_of(graph)
     with records.database.read() as connection:
@@ -90,7 +90,7 @@ def sight(graph: Any, world: World, config: RunnableConfig = CONFIG) -> Sight:
 
 
 def ever_held(saver: Any, config: RunnableConfig) -> Said:
-    """Walk back along the completed checkpoints; the messages in the order of their coming."""
+    """Walk back along the completed checkpoints; return the messages in the order in which they were added."""
     line, tip = list[list[AnyMessage]](), saver.get_tuple(config)
     thread: RunnableConfig = {"configurable": {"thread_id": thread_of(config)}}
     known = {found.config["configurable"]["checkpoint_id"]: found for found in saver.list(thread)}

@@ -1,4 +1,4 @@
-"""What a saver is told to do while it may be killed, and a plain model of what must then be there."""
+"""Random calls of a saver that may be killed, and a model of the data that must be there afterwards."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class Entry:
-    """A checkpoint as it was acknowledged, with the writes of each task."""
+    """An acknowledged checkpoint, with the writes of each task."""
 
     values: dict[str, Any]
     versions: dict[str, int]
@@ -35,12 +35,12 @@ class Entry:
 
 Thread = dict[Place, Entry]
 Model = dict[str, Thread]
-"""Threads by id; their checkpoints in the order in which they came."""
+"""Threads by id, with their checkpoints in the order of writing."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a saver, and what it does to the model."""
+    """One call of a saver, and its effect on the model."""
 
     name: str
     run: Callable[[Any], object]
@@ -48,7 +48,7 @@ class Step:
 
 
 def steps(chance: random.Random, model: Model, number: int) -> Iterator[tuple[Step, Model]]:
-    """Give calls without end, each with the model after it; the same chance and model give the same calls."""
+    """Yield calls without end, each with the model after it; deterministic for the same seed and model."""
     makers = (*[put] * 8, *[write] * 4, *[prune, copy, delete] * 2)
     while True:
         number += 1
@@ -65,7 +65,7 @@ def config_of(thread: str, place: tuple[str, str | None]) -> RunnableConfig:
 
 
 def put(chance: random.Random, model: Model, number: int) -> Step:
-    """A checkpoint upon the newest of its namespace, seldom upon an older one."""
+    """Put a checkpoint after the newest of its namespace, seldom after an older one."""
     thread, ns = chance.choice(THREADS), chance.choice(NAMESPACES)
     there = [name for space, name in model.get(thread, {}) if space == ns]
     parent = None if not there else chance.choice([there[-1]] * 9 + there)
@@ -97,7 +97,7 @@ def put(chance: random.Random, model: Model, number: int) -> Step:
 
 
 def grown(chance: random.Random, messages: list[BaseMessage], number: int) -> list[BaseMessage]:
-    """The list with more at its end, as a turn leaves it; seldom cut down to its end, as a compaction leaves it."""
+    """Return the list with more items, as after a turn; seldom cut to its end, as after a compaction."""
     kept = messages
     if len(messages) > 20 and chance.random() < 0.1:
         kept = [HumanMessage(f"summary {number}", id=f"s-{number}"), *messages[-5:]]
@@ -107,7 +107,7 @@ def grown(chance: random.Random, messages: list[BaseMessage], number: int) -> li
 
 
 def write(chance: random.Random, model: Model, number: int) -> Step:
-    """The writes of one task upon some checkpoint, seldom of a task that has written before."""
+    """Put the writes of one task of a checkpoint, seldom of a task that has written before."""
     if not any(model.values()):
         return put(chance, model, number)
     thread = chance.choice([name for name, held in model.items() if held])
@@ -137,7 +137,7 @@ def write(chance: random.Random, model: Model, number: int) -> Step:
 
 
 def prune(chance: random.Random, _model: Model, _number: int) -> Step:
-    """Old checkpoints of one thread go."""
+    """Prune old checkpoints of one thread."""
     thread, keep = chance.choice(THREADS), chance.choice((None, 2, 5))
 
     def apply(known: Model) -> Model:
@@ -162,7 +162,7 @@ def copy(chance: random.Random, model: Model, number: int) -> Step:
 
 
 def delete(chance: random.Random, _model: Model, _number: int) -> Step:
-    """A whole thread goes."""
+    """Delete a whole thread."""
     thread = chance.choice((*THREADS, *COPIES, *COPIES))
     return Step(
         f"delete_thread {thread}",
@@ -172,12 +172,12 @@ def delete(chance: random.Random, _model: Model, _number: int) -> Step:
 
 
 def found(saver: Any) -> dict[str, dict[str, Any]]:
-    """What the saver holds of every thread, in the form of `expected`; a list must begin with the head."""
+    """Return the saver's data of every thread, in the form of `expected`; a list must begin with the head."""
     return {thread: seen(saver, thread) for thread in (*THREADS, *COPIES)}
 
 
 def differing(left: dict[str, dict[str, Any]], right: dict[str, dict[str, Any]]) -> list[str]:
-    """Where two of them differ, in words short enough for a failing test."""
+    """Describe the difference of two results, briefly."""
     return [
         f"{thread} {place} {sorted(key for key in one | other if one.get(key) != other.get(key))}"
         for thread in left
@@ -187,7 +187,7 @@ def differing(left: dict[str, dict[str, Any]], right: dict[str, dict[str, Any]])
 
 
 def torn(saver: Any) -> list[str]:
-    """Rows that do not belong together: of a thread that is not there, a body without hash, a hash without body."""
+    """Return orphaned rows: rows of a missing thread, a body without a hash, a hash without a body."""
     problems: list[str] = []
     with saver.database.read() as conn:
         there = set(conn.execute(sa.select(tables.thread.c.id)).scalars())
@@ -209,7 +209,7 @@ def torn(saver: Any) -> list[str]:
 
 
 def seen(saver: Any, thread: str) -> dict[str, Any]:
-    """What the saver holds of one thread."""
+    """Return the saver's data of one thread."""
     checkpoints: dict[str, Any] = {}
     heads: dict[str, str] = {}
     for held in saver.list({"configurable": {"thread_id": thread}}):
@@ -230,12 +230,12 @@ def seen(saver: Any, thread: str) -> dict[str, Any]:
 
 
 def expected(model: Model) -> dict[str, dict[str, Any]]:
-    """What `found` must give for a model."""
+    """Return the result of `found` that a model requires."""
     return {thread: told(model.get(thread, {})) for thread in (*THREADS, *COPIES)}
 
 
 def told(thread: Thread) -> dict[str, Any]:
-    """What `seen` must give for one thread; a parent that was pruned is no parent."""
+    """Return the result of `seen` that one thread requires; a pruned parent counts as none."""
     return {
         f"{ns}/{name}": {
             "values": entry.values,

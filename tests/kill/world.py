@@ -40,12 +40,12 @@ CALLS = "calls.txt"
 
 @tool
 def look(words: int, tool_call_id: Annotated[str, InjectedToolCallId]) -> ToolMessage:
-    """Give back so many words."""
+    """Return this number of words."""
     return ToolMessage(filler(words), tool_call_id=tool_call_id, id=f"t-{tool_call_id}", name="look")
 
 
 def answer(messages: list[BaseMessage]) -> AIMessage:
-    """Do what the newest message says: "look" at something, "say" so many words, else answer shortly."""
+    """Do what the newest message says: "look" at something, "say" a number of words, else answer briefly."""
     last = messages[-1]
     name = str(last.id)
     verb, _, number = last.text.partition(" ")
@@ -56,20 +56,20 @@ def answer(messages: list[BaseMessage]) -> AIMessage:
 
 
 def filler(words: int) -> str:
-    """So many words."""
+    """Return a text of this number of words."""
     return " ".join(f"w{number}" for number in range(words))
 
 
 @dataclass(frozen=True)
 class Scribe:
-    """A summarizer that writes each of its calls into a file, whoever asks; a broken one then raises."""
+    """A summarizer that logs each call to a file; a broken one then raises."""
 
     file: Path
     broken: bool = False
     name: str = "scripted"
 
     def summarize(self, request: SummaryRequest) -> Reply:
-        """Note what was asked for, and give a summary of fixed length."""
+        """Log the request, and return a summary of fixed length."""
         shown = ",".join(str(message.id) for message in request.messages)
         with self.file.open("a") as calls:
             calls.write(f"{shown}\n")
@@ -80,29 +80,29 @@ class Scribe:
         return Reply(content=f"<summary>what {len(request.messages)} messages said</summary>", model="scribe")
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
-        """Answer as `summarize` does."""
+        """Summarize, asynchronously."""
         return self.summarize(request)
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Where a conversation lies, and how the agent that holds it is set up."""
+    """The folder of a conversation, and the configuration of its agent."""
 
     folder: Path
     url: str | None = None
-    """Our database; without it a second SQLite file in the folder."""
+    """URL of our database; by default a second SQLite file in the folder."""
     now: float = 1_000.0
     broken: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def calls(self) -> list[str]:
-        """Calls of the summarizer so far, each as the ids it was shown."""
+        """Calls of the summarizer so far, each as the ids of its messages."""
         file = self.folder / CALLS
         return file.read_text().splitlines() if file.exists() else []
 
     def copied(self, folder: Path) -> "World":
-        """The same conversation once more, to be gone on with in another way."""
+        """Copy the conversation, to continue it in another way."""
         shutil.copytree(self.folder, folder)
         return replace(self, folder=folder)
 
@@ -114,7 +114,7 @@ class World:
 
     @contextmanager
     def opened(self, fuse: Fuse | None = None) -> Generator[Any]:
-        """Open both files anew and build the agent; `fuse` is told of every place that a run then passes."""
+        """Open both files and build the agent; its runs report every place to `fuse`."""
         with self.saver(fuse) as saver, self.records() as database:
             yield self.agent(saver, database)
 
@@ -137,11 +137,11 @@ class World:
 
 
 def said(text: str, name: str) -> dict[str, Any]:
-    """The input of a user who says this, under this id."""
+    """Return the input of a user message with this text and id."""
     return {"messages": [HumanMessage(text, id=name)]}
 
 
 def tell(graph: Any, text: str, name: str, config: RunnableConfig = CONFIG) -> dict[str, Any]:
-    """Run one turn to its end, every step on disk before the next begins."""
+    """Run one turn to its end, with each step on disk before the next begins."""
     ended: dict[str, Any] = graph.invoke(said(text, name), config, durability="sync")
     return ended

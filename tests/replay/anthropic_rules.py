@@ -34,7 +34,7 @@ _SAID_BY = {
 
 
 def anthropic_defects(payload: dict[str, Any]) -> list[str]:
-    """Why the API would refuse this payload."""
+    """Return the reasons why the API would refuse this payload."""
     messages = payload["messages"]
     found = [
         f"bad function name: the tool {t['name']!r}"
@@ -107,7 +107,7 @@ def _call(block: dict[str, Any]) -> Iterator[str]:
 
 
 def _ending(messages: list[dict[str, Any]]) -> Iterator[str]:
-    """A last turn of the assistant's goes on where its text ends, and that must not be in white space."""
+    """Check that the text of a last assistant message, which the model continues, does not end in white space."""
     if messages and messages[-1]["role"] == "assistant":
         last = _as_blocks(messages[-1]["content"])[-1:]
         if last and last[0].get("type") == "text" and last[0]["text"] != last[0]["text"].rstrip():
@@ -115,7 +115,7 @@ def _ending(messages: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _pairs(messages: list[dict[str, Any]]) -> Iterator[str]:
-    """Each call is answered once in the very next message, and each result is called in the one before."""
+    """Check that each call is answered once in the next message, and that each result has its call before it."""
     seen: set[str] = set()
     waiting: list[str] = []
     for place, message in enumerate([*messages, {"role": "end", "content": []}]):

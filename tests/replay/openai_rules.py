@@ -11,7 +11,7 @@ from typing import Any
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 CHAT_ID, RESPONSES_ID = 40, 64
-"""Characters of a call id."""
+"""Maximum characters of a call id."""
 
 _CHAT_FIELDS = {
     "system": {"role", "content", "name"},
@@ -36,7 +36,7 @@ _TEXTS = {"text", "input_text", "output_text"}
 
 
 def chat_defects(payload: dict[str, Any]) -> list[str]:
-    """Why chat completions would refuse this payload."""
+    """Return the reasons why chat completions would refuse this payload."""
     messages = payload["messages"]
     found = [*_tool_names(tool["function"]["name"] for tool in payload.get("tools") or ())]
     if not any(message["role"] == "user" for message in messages):
@@ -93,7 +93,7 @@ def _is_json_object(text: Any) -> bool:
 
 
 def _parts(content: Any, known: set[str], *, blank: bool) -> Iterator[str]:
-    """Parts of a content; where it may not be blank, no text of it may be."""
+    """Return the parts of a content; checks that no text is blank where blanks are refused."""
     if isinstance(content, str):
         if blank and not content.strip():
             yield "blank text"
@@ -106,7 +106,7 @@ def _parts(content: Any, known: set[str], *, blank: bool) -> Iterator[str]:
 
 
 def _chat_pairs(messages: list[dict[str, Any]]) -> Iterator[str]:
-    """Each call is answered once, before anything else follows, and each result is called there."""
+    """Check that each call is answered once, before any other message, and that each result has its call there."""
     seen: set[str] = set()
     waiting: dict[str, int] = {}
     for place, message in enumerate([*messages, {"role": "end"}]):
@@ -126,7 +126,7 @@ def _chat_pairs(messages: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def responses_defects(payload: dict[str, Any]) -> list[str]:
-    """Why the Responses API would refuse this payload."""
+    """Return the reasons why the Responses API would refuse this payload."""
     items = payload["input"]
     found = [*_tool_names(tool["name"] for tool in payload.get("tools") or ())]
     if not any(item.get("role") == "user" for item in items):
@@ -159,7 +159,7 @@ def _item(item: dict[str, Any], following: dict[str, Any]) -> Iterator[str]:
 
 
 def _item_pairs(items: list[dict[str, Any]]) -> Iterator[str]:
-    """Each call has one output before the next message, and each output has its call before it."""
+    """Check that each call has one output before the next message, and each output its call before it."""
     seen: set[str] = set()
     waiting: set[str] = set()
     for place, item in enumerate([*items, {"type": "message"}]):

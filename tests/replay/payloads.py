@@ -30,17 +30,17 @@ def _anthropic() -> Any:
 
 
 def chat_payload(messages: Sequence[BaseMessage], tools: Tools = ()) -> Payload:
-    """What `ChatOpenAI` sends to chat completions."""
+    """Return the payload that `ChatOpenAI` sends to chat completions."""
     return _openai(responses=False)._get_request_payload(list(messages), tools=list(tools))
 
 
 def responses_payload(messages: Sequence[BaseMessage], tools: Tools = ()) -> Payload:
-    """What `ChatOpenAI` sends to the Responses API."""
+    """Return the payload that `ChatOpenAI` sends to the Responses API."""
     return _openai(responses=True)._get_request_payload(list(messages), tools=list(tools))
 
 
 def anthropic_payload(messages: Sequence[BaseMessage], tools: Tools = ()) -> Payload:
-    """What `ChatAnthropic` sends."""
+    """Return the payload that `ChatAnthropic` sends."""
     given = [convert_to_anthropic_tool(tool) for tool in tools]
     return _anthropic()._get_request_payload(list(messages), tools=given)
 
@@ -53,7 +53,7 @@ PROVIDERS: dict[str, tuple[Callable[..., Payload], Callable[[Payload], list[str]
 
 
 def refused(messages: Sequence[BaseMessage], tools: Tools = ()) -> Counter[str]:
-    """The rules that this request breaks, as `provider: rule`, and how often."""
+    """Count the rules that this request breaks, as `provider: rule`."""
     return Counter(
         f"{name}: {defect.partition(': ')[0]}"
         for name, (build, defects) in PROVIDERS.items()

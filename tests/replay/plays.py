@@ -1,4 +1,4 @@
-"""Every recorded conversation, played through the real graph under watch."""
+"""Plays every recorded conversation through the real graph, and checks it."""
 
 import math
 from collections import Counter
@@ -43,24 +43,24 @@ SWE_AGENT = tuple(
     )
 )
 SIZES = {TAU_BENCH: 100, PI: 1, OPENHANDS: 3, **dict.fromkeys(SWE_AGENT, 1)}
-"""How many conversations each file holds."""
+"""Number of conversations in each file."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One conversation and the window it is played in."""
+    """One conversation and its window."""
 
     file: str
     number: int
     share: int
-    """Percent of the conversation that fits."""
+    """Percentage of the conversation that fits the window."""
     kind: Literal["", "-biased", "-failing"] = ""
-    """Whether the model counts otherwise than we do, or every summary fails."""
+    """Whether the model counts tokens differently from us, or every summary fails."""
     preset: Preset = "selective"
 
     @property
     def id(self) -> str:
-        """A short name."""
+        """A short name for the test's id."""
         file = self.file.split("/")
         name = file[1].removesuffix(".traj") if self.file in SWE_AGENT else f"{file[0]}-{self.number}"
         return f"{name}-{self.share}%{self.kind}" + (f"-{self.preset}" if self.preset != "selective" else "")
@@ -68,24 +68,24 @@ class Case:
 
 @dataclass(frozen=True)
 class Play:
-    """A conversation that was played to its end."""
+    """The result of a conversation that was played to its end."""
 
     recording: Recording
     report: Report
     wire: Wire
     watcher: Watcher
     lost: list[str]
-    """What was recorded and is not in the transcript, or the other way round."""
+    """Messages that only the recording or only the transcript has."""
     in_order: bool
-    """Whether the transcript is the recording, message by message."""
+    """Whether the transcript equals the recording, message by message."""
 
     @property
     def floors(self) -> Counter[int | None]:
-        """How often each round floor was committed."""
+        """Number of commits with each round floor."""
         return Counter(row.floor for row in self.report.attempts if row.verdict == "committed")
 
     def defects(self) -> list[str]:
-        """Everything that was wrong, the first of each kind of evidence first."""
+        """All defects, beginning with the first of each kind."""
         report, wire = self.report, self.wire
         found = [*wire.defects, *self.watcher.defects, *self.watcher.check_ledger(report.attempts), *self.lost]
         figures = (report.invalid_requests, report.over_window_requests, report.lost_messages)
@@ -105,7 +105,7 @@ def recordings(file: str) -> list[Recording]:
 
 
 def play(case: Case, database: Database, tamper: Callable[[State], State] = lambda state: state) -> Play:
-    """Play a conversation to its end; the watcher sees the states as `tamper` returns them."""
+    """Play a conversation to its end; `tamper` may change the states that the watcher sees."""
     recording = recordings(case.file)[case.number]
     wire = Wire(recording, limit(recording, case.share))
     options = Options(
@@ -135,7 +135,7 @@ def play(case: Case, database: Database, tamper: Callable[[State], State] = lamb
 
 
 def limit(recording: Recording, share: int) -> int:
-    """System prompt and tool schemas, and the share of the tokens of the rest, rounded up."""
+    """Return tokens of system prompt and tool schemas plus the share of the rest, rounded up."""
     system = [message for message in recording.messages if isinstance(message, SystemMessage)]
     fixed = tokens(system, recording.tools)
     rest = tokens(recording.messages) - tokens(system) + sum(map(_thought, recording.messages))
@@ -143,17 +143,17 @@ def limit(recording: Recording, share: int) -> int:
 
 
 def _thought(message: BaseMessage) -> int:
-    """Tokens of a model's thinking, which was said and is not sent."""
+    """Return the tokens of a model's reasoning, which is stored but not sent."""
     parts: list[Any] = [] if isinstance(message.content, str) else message.content
     return sum(text_tokens(part["thinking"]) for part in parts if "thinking" in part)
 
 
 def _counted(messages: Any) -> int:
-    """Tokens of those messages of a state that say something."""
+    """Return the tokens of the messages of a state that have content."""
     return tokens([message for message in messages if message.type != "ai" or message.content or message.tool_calls])
 
 
 def _content(message: BaseMessage) -> str:
-    """A message as it was said: role, content, calls with their ids, and the call that it answers."""
+    """Return role, content and calls of a message, and the call that it answers."""
     data = message.model_dump(include={"type", "content", "tool_calls", "tool_call_id"})
     return str([data[key] for key in ("type", "content")] + [data.get("tool_calls"), data.get("tool_call_id")])

@@ -1,4 +1,4 @@
-"""What is seen of the states of one conversation: the invariants of DESIGN §6, after every step."""
+"""Checks the states of one conversation after every step against the invariants of `docs/architecture.md`."""
 
 import json
 import math
@@ -18,12 +18,12 @@ from tests.invariants import check_transition, is_summary
 State = dict[str, Any]
 COMMITTED = {"committed", "degraded_deterministic"}
 NO_DRAFT = {"refused", "declined", "deferred_cooldown", "noop"}
-"""Verdicts of what was never opened."""
+"""Verdicts of attempts that were never opened."""
 MOST_BYTES = 2_048
 
 
 class Watcher:
-    """Receives the state after every step of a `Player`; `defects` says which step broke which promise."""
+    """Receives the state after every step of a `Player`; `defects` names the step and the broken invariant."""
 
     def __init__(self, records: CompactionRecords, thread: str, count: Callable[[Sequence[AnyMessage]], int]) -> None:
         self.records = records
@@ -35,15 +35,15 @@ class Watcher:
         self.defects: list[str] = []
         self.steps = 0
         self.closed: list[dict[str, Any]] = []
-        """What the state said of every attempt that was closed, in order."""
+        """The `last` entry of every closed attempt, in order."""
         self._known: dict[str, bytes] = {}
-        """Every message as it was first seen, in the order in which they came."""
+        """Every message in its first form, in the order in which they came."""
         self._order: dict[str, int] = {}
         self._opened: list[AnyMessage] = []
         self._committed: list[str] = []
 
     def __call__(self, state: State) -> None:
-        """Look at the state after a step."""
+        """Check the state after a step."""
         before, self.state = self.state, state
         self.steps += 1
         for check in (self._always, self._transition, self._draft):
@@ -54,7 +54,7 @@ class Watcher:
                 self.defects.append(f"step {self.steps}, {step}: {str(error).splitlines()[0]}")
 
     def _always(self, before: State, state: State) -> None:
-        """Whatever has happened: order, system messages, one summary, the unanswered message, small channels."""
+        """Check order, system messages, the one summary, the unanswered message, and small channels."""
         messages = state["messages"]
         for message in messages:
             if message.id not in self._known:
@@ -80,7 +80,7 @@ class Watcher:
             self._check_commit(before, state)
 
     def _untouched(self, before: list[AnyMessage], now: list[AnyMessage]) -> None:
-        """Without a commit a conversation only grows; a refused message leaves a line, and is in the archive."""
+        """Without a commit a conversation only grows; a refused message is replaced by a line and archived."""
         names = [message.id for message in before]
         assert [message.id for message in now[: len(before)]] == names, "messages are gone without a commit"
         for old, new in zip(before, now, strict=False):
@@ -92,11 +92,11 @@ class Watcher:
                 assert dumps(kept) == dumps(self.stored(old)), "the archive holds another message"
 
     def stored(self, message: AnyMessage) -> AnyMessage:
-        """A message as the database is to hold it."""
+        """Return a message in the form that the database must hold."""
         return message
 
     def _draft(self, before: State, state: State) -> None:
-        """The snapshot stands in SQL while a draft is open; without a commit the conversation is it again."""
+        """Check that SQL has the snapshot while a draft is open, and that a rollback restores it."""
         was, now = _channel(before).get("draft"), _channel(state).get("draft")
         if now and not was:
             self._opened = list(state["messages"])
@@ -137,7 +137,7 @@ class Watcher:
         assert left <= kept, f"{len(left - kept)} messages left without being archived"
 
     def check_ledger(self, rows: Sequence[LedgerRow]) -> list[str]:
-        """What the ledger says otherwise than the states did."""
+        """Return the differences of the ledger from the states."""
         attempts = [row for row in rows if row.verdict not in NO_DRAFT]
         told = [(row.verdict, row.strategy, row.tokens_before) for row in attempts]
         seen = [(last["verdict"], last["strategy"], last["tokens_before"]) for last in self.closed]
@@ -149,7 +149,7 @@ class Watcher:
 
 
 def _check_floor(old: list[AnyMessage], new: list[AnyMessage], floor: int) -> None:
-    """What was said without calls in the last `floor` rounds stands verbatim."""
+    """Check that messages without calls in the last `floor` rounds are verbatim."""
     starts = [i for i, m in enumerate(old) if isinstance(m, HumanMessage) and not _is_meta(m)]
     if not floor or not starts:
         return
@@ -162,7 +162,7 @@ def _check_floor(old: list[AnyMessage], new: list[AnyMessage], floor: int) -> No
 
 
 def _check_place(old: list[AnyMessage], new: list[AnyMessage]) -> None:
-    """A summary stands where the first of those messages stood for which it stands."""
+    """Check that a summary is at the place of the first message that it replaces."""
     before, after = {message.id for message in old}, {message.id for message in new}
     summary = next((place for place, message in enumerate(new) if message.id not in before), None)
     first = next((place for place, message in enumerate(old) if message.id not in after), None)

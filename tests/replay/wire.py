@@ -1,4 +1,4 @@
-"""What is seen of the requests of one conversation: counted and checked again, from what went out alone."""
+"""Checks the requests of one conversation, and counts their tokens independently."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,12 +12,12 @@ from tests.recount import request_tokens, second_opinion, unpaired
 
 
 def tokens(messages: Sequence[BaseMessage], schemas: Sequence[Any] = ()) -> int:
-    """Tokens of these messages and of the list of tool schemas, by the recount."""
+    """Return the independently counted tokens of messages and tool schemas."""
     return request_tokens(to_openai(messages), [schemas] if schemas else [])
 
 
 def newest_user(messages: Sequence[BaseMessage]) -> HumanMessage | None:
-    """What a person said last, unless an answer in text and without calls follows it."""
+    """Return the last user message, unless an answer in text and without calls follows it."""
     for message in reversed(messages):
         if isinstance(message, AIMessage) and message.text and not message.tool_calls:
             return None
@@ -27,7 +27,7 @@ def newest_user(messages: Sequence[BaseMessage]) -> HumanMessage | None:
 
 
 class Wire:
-    """Receives every request of a `Player`; `defects` says what was wrong with them."""
+    """Receives every request of a `Player`; `defects` lists what is wrong with them."""
 
     def __init__(self, recording: Recording, limit: int) -> None:
         self.recording = recording
@@ -39,7 +39,7 @@ class Wire:
         self.defects: list[str] = []
 
     def __call__(self, sent: dict[str, Any]) -> None:
-        """Look at a request."""
+        """Check a request."""
         self.requests += 1
         messages, schemas = sent["messages"], sent["tools"]
         size = request_tokens(messages, [schemas] if schemas else [])
@@ -52,7 +52,7 @@ class Wire:
         self.defects += [f"request {self.requests}: {defect}" for defect in [*found, *self._unsaid(messages)]]
 
     def _unsaid(self, messages: Sequence[Any]) -> list[str]:
-        """What was said and had to be sent: system messages, and what the user still waits to be answered."""
+        """Check that system messages and the unanswered user message are in the request."""
         assert self.playback is not None
         heard = self.recording.messages[: self.playback.cursor]
         found: list[str] = []
@@ -67,20 +67,20 @@ class Wire:
         return found
 
     def fits(self, heard: Sequence[BaseMessage]) -> bool:
-        """Whether the least request fits: system messages, tool schemas and the newest user message."""
+        """Whether the smallest request fits: system messages, tool schemas and the newest user message."""
         newest = newest_user(heard)
         least = [m for m in heard if isinstance(m, SystemMessage)] + ([newest] if newest else [])
         return tokens(least, self.recording.tools) <= self.limit
 
     def unavoidable(self) -> int:
-        """How many inputs of the recording cannot be sent at all under this limit."""
+        """Return the number of inputs of the recording that cannot be sent under this limit."""
         messages = self.recording.messages
         ends = [end for end in range(1, len(messages) + 1) if _input_ends(messages, end)]
         return sum(not self.fits(messages[:end]) for end in ends)
 
 
 def _input_ends(messages: Sequence[BaseMessage], end: int) -> bool:
-    """Whether a stretch between two answers ends here in which a person spoke."""
+    """Whether an input with a user message ends here."""
     if end < len(messages) and not isinstance(messages[end], AIMessage):
         return False
     start = end
