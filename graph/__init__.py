@@ -18,7 +18,7 @@ from langgraph_compaction.nodes import (
     compaction_count,
     load_settings,
 )
-from langgraph_compaction.nodes.summary.key_information_sources import GitDiff, Memories, Tasks
+from langgraph_compaction.nodes.summary.key_information import GitDiff, Memories, Tasks
 
 from .builder import create_compacting_agent, create_compaction_graph
 from .embedding import as_node

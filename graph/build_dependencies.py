@@ -22,8 +22,7 @@ from langgraph_compaction.nodes.runtime.dependencies import (
 from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy, with_own
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
-from langgraph_compaction.nodes.summary.key_information_sources import Given as KeyGiven
-from langgraph_compaction.nodes.summary.key_information_sources import providers_of
+from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument, providers_of
 from langgraph_compaction.nodes.summary.summarizers import summarizer_of
 
 
@@ -35,7 +34,7 @@ class Given(TypedDict, total=False):
     redact: Redaction | Callable[[str], str] | None
     strategies: Mapping[str, Strategy] | None
     triggers: Mapping[str, OwnTrigger] | None
-    key_information: KeyGiven
+    key_information: KeyInformationArgument
     token_counter: Any
     now: Callable[[], float] | None
 

@@ -27,7 +27,7 @@ from langgraph_compaction.nodes.runtime.trigger_check import check_askable
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import EmbeddedState
-from langgraph_compaction.nodes.summary.key_information_sources import Given as KeyGiven
+from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument
 
 from .build_dependencies import build_dependencies
 from .chat_model import named_model
@@ -53,7 +53,7 @@ def create_compacting_agent(
     redact: Redaction | Callable[[str], str] | None = None,
     strategies: Mapping[str, Strategy] | None = None,
     triggers: Mapping[str, OwnTrigger] | None = None,
-    key_information: KeyGiven = None,
+    key_information: KeyInformationArgument = None,
     checkpointer: Checkpointer = None,
     database: str | Engine | Database | None = None,
     token_counter: Any = None,
@@ -127,7 +127,7 @@ def create_compaction_graph(
     redact: Redaction | Callable[[str], str] | None = None,
     strategies: Mapping[str, Strategy] | None = None,
     triggers: Mapping[str, OwnTrigger] | None = None,
-    key_information: KeyGiven = None,
+    key_information: KeyInformationArgument = None,
     system_prompt: str | SystemMessage | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     checkpointer: Checkpointer = None,

@@ -42,7 +42,7 @@ from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import CompactionChannel, merge
-from langgraph_compaction.nodes.summary.key_information_sources import Given as KeyGiven
+from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument
 
 from .build_dependencies import build_dependencies
 from .chat_model import named_model
@@ -109,7 +109,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         redact: Redaction | Callable[[str], str] | None = None,
         strategies: Mapping[str, Strategy] | None = None,
         triggers: Mapping[str, OwnTrigger] | None = None,
-        key_information: KeyGiven = None,
+        key_information: KeyInformationArgument = None,
         database: str | Engine | Database | None = None,
         token_counter: Any = None,
         now: Callable[[], float] | None = None,

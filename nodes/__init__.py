@@ -14,13 +14,13 @@ from .errors import (
     SettingsError,
     UnknownWindowError,
 )
+from .gate.reply_checks import Reply
 from .inline.compact_messages import CompactionResult, acompact_messages, compact_messages
 from .selection.selector import Choice, Demand, Selector
 from .selection.trigger_evaluation import Reading
 from .state import CompactionState, compaction_count
-from .summary.key_information_sources import KeyContext
+from .summary.key_information import KeyContext
 from .summary.summarizers import Summarizer, SummaryRequest
-from .summary.summary_message import Reply
 
 __all__ = [
     "Choice",

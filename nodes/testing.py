@@ -26,9 +26,9 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from pydantic import Field
 
+from .gate.reply_checks import Reply as SummaryReply
 from .runtime.node_context import CompactionNode
 from .summary.summarizers import SummaryRequest
-from .summary.summary_message import Reply as SummaryReply
 
 T = TypeVar("T")
 Reply = AIMessage | str | Exception | Callable[[list[BaseMessage]], Any]

@@ -1,4 +1,4 @@
-"""What every settings value is: frozen, JSON only, and an unknown name is an error that suggests the nearest one."""
+"""The base class of every settings value: frozen, JSON only, with an error that suggests the nearest known name."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -8,21 +8,21 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What to say behind a name that is unknown: the nearest of the known ones, or all of them."""
+    """Return the end of an error about an unknown name: the nearest known name, or all of them if none is near."""
     there = list(known)
     near = get_close_matches(name, there, 1)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(there)}"
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """The nearest of the known names, where there is one, and all of them."""
+    """Return the end of an error about an unknown name: the nearest known name, if any, and all known names."""
     there = sorted(known)
     near = get_close_matches(name, there, 1)
     return f"{f'did you mean {near[0]!r}? ' if near else ''}known are {', '.join(there)}"
 
 
 class Frozen(BaseModel):
-    """A value of the settings."""
+    """Base class of settings: instances are immutable, and an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

@@ -9,9 +9,8 @@ from typing import Literal
 from pydantic import Field, PositiveInt
 
 from .base_model import Frozen
-from .head_and_tail import InputGuard
 from .presets import Preset
-from .prompts import Language, PromptName
+from .prompts import InputGuard, Language, PromptName
 from .summary_format import SummaryForm
 from .triggers import Hook, Trigger
 

@@ -1,4 +1,4 @@
-"""What starts a compaction, as values that can be combined, each with its comparison. JSON only."""
+"""The triggers: conditions that start a compaction, as JSON values that settings combine."""
 
 import math
 from typing import Annotated, Literal
@@ -8,100 +8,101 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from .base_model import Frozen
 
 Hook = Literal["pre_input", "pre_model", "post_model", "on_overflow"]
-"""Where in a turn the triggers are asked: the newest user message not yet counted, before each call of the
-model, after its answer, and when the provider refuses a request as too long."""
+"""When in a turn the triggers are evaluated: `pre_input` before the newest user message counts, `pre_model` before
+each call of the model, `post_model` after its answer, `on_overflow` when a provider refuses a request as too long."""
 
 Unit = Literal["turns", "rounds", "messages", "events"]
-"""What is counted: inputs since the last compaction; rounds, messages without system ones, all messages in view."""
+"""What `Count` counts: inputs since the last compaction, rounds, messages but system messages, all messages."""
 
 
 class UsedRatio(Frozen):
-    """The request holds this share of the window."""
+    """Fires when the request fills this share of the context window."""
 
     kind: Literal["used_ratio"] = "used_ratio"
     ratio: float = Field(gt=0, le=1)
     operator: Literal[">=", ">"] = ">="
 
-    def used(self, window: int) -> float:  # noqa: ARG002 - a share whatever the window
-        """The share of the window that the request is compared with."""
+    def used(self, window: int) -> float:  # noqa: ARG002 - the share is the same for every window
+        """Return the threshold as a share of the window."""
         return self.ratio
 
     def compared_with(self, window: int) -> int:
-        """Tokens that the request is compared with."""
+        """Return the number of tokens that the operator compares the request with."""
         return share(window, self.ratio)
 
     def threshold(self, window: int) -> int:
-        """Fewest tokens that fire it."""
+        """Return the smallest request, in tokens, that fires the trigger."""
         return self.compared_with(window) + (self.operator == ">")
 
 
 class RemainingRatio(Frozen):
-    """Less than this share of the window is left."""
+    """Fires when less than this share of the context window is free."""
 
     kind: Literal["remaining_ratio"] = "remaining_ratio"
     ratio: float = Field(default=0.25, gt=0, lt=1)
     operator: Literal["<", "<="] = "<"
 
-    def used(self, window: int) -> float:  # noqa: ARG002 - a share whatever the window
-        """The share of the window that the request is compared with."""
+    def used(self, window: int) -> float:  # noqa: ARG002 - the share is the same for every window
+        """Return the threshold as a share of the window."""
         return 1 - self.ratio
 
     def compared_with(self, window: int) -> int:
-        """Tokens that the request is compared with."""
+        """Return the number of tokens that the operator compares the request with."""
         return window - share(window, self.ratio)
 
     def threshold(self, window: int) -> int:
-        """Fewest tokens that fire it."""
+        """Return the smallest request, in tokens, that fires the trigger."""
         return self.compared_with(window) + (self.operator == "<")
 
 
 class ReserveTokens(Frozen):
-    """Less than so many tokens of the window are left."""
+    """Fires when fewer than `tokens` tokens of the context window are free."""
 
     kind: Literal["reserve_tokens"] = "reserve_tokens"
     tokens: NonNegativeInt = 16_384
     operator: Literal[">=", ">"] = ">"
-    """How the request is compared with the window without the reserve."""
+    """Comparison of the request with the window minus the reserve."""
 
     def used(self, window: int) -> float:
-        """The share of the window that the request is compared with."""
+        """Return the threshold as a share of the window."""
         return self.compared_with(window) / window
 
     def compared_with(self, window: int) -> int:
-        """Tokens that the request is compared with."""
+        """Return the number of tokens that the operator compares the request with."""
         return max(0, window - self.tokens)
 
     def threshold(self, window: int) -> int:
-        """Fewest tokens that fire it."""
+        """Return the smallest request, in tokens, that fires the trigger."""
         return max(1, window - self.tokens + (self.operator == ">"))
 
 
 class Count(Frozen):
-    """So many turns, rounds, messages or events."""
+    """Fires at a number of turns, rounds, messages or events."""
 
     kind: Literal["count"] = "count"
     unit: Unit
     limit: PositiveInt
     operator: Literal[">=", ">"] = ">="
     full: bool = False
-    """Go straight to the summary of the whole conversation."""
+    """Summarize the whole conversation at once, without the selective strategies."""
 
     @property
-    def most(self) -> int:
-        """The most that does not fire it."""
+    def max_count(self) -> int:
+        """The largest count that does not fire the trigger."""
         return self.limit - (self.operator == ">=")
 
     def fires(self, count: int, in_vain: int | None = None) -> bool:
-        """Whether so many fire it; after an attempt that found nothing to do, once there are a tenth more of them.
+        """Whether a count fires the trigger.
 
-        `in_vain` is the count at that attempt. Turns are counted from there anew and need no such mark.
+        `in_vain` is the count at an attempt that found nothing to compact: after it the trigger fires again only once
+        the count has grown by a tenth of the limit. Turns are counted anew from each attempt and need no `in_vain`.
         """
         again = in_vain is None or not in_vain <= count < in_vain + max(1, self.limit // 10)
-        return count > self.most and again
+        return count > self.max_count and again
 
 
 class Marker(Frozen):
-    """The model's own wish: these words in its answer, outside code and quotations."""
+    """Fires when the model asks for it: its answer contains this text outside code and quotations."""
 
     kind: Literal["marker"] = "marker"
     text: str = Field(default="!!!SUMMARY!!!", min_length=3)
@@ -109,9 +110,9 @@ class Marker(Frozen):
 
 
 class Command(Frozen):
-    """The user's wish: an input that begins with this word; what follows it says what to keep above all.
+    """Fires when the user's input begins with this word; the rest of the input says what the summary must keep.
 
-    The agent does not answer such an input, and the model is never sent it.
+    The input is not answered, and it is never sent to the model.
     """
 
     kind: Literal["command"] = "command"
@@ -120,7 +121,7 @@ class Command(Frozen):
 
 
 class Own(Frozen):
-    """A trigger of the application's, by the name under which the builder was given it."""
+    """A trigger of the application, named as in the builder's `triggers=`."""
 
     kind: Literal["own"] = "own"
     name: str = Field(min_length=1)
@@ -134,5 +135,5 @@ TokenTrigger = UsedRatio | RemainingRatio | ReserveTokens
 
 
 def share(tokens: int, ratio: float) -> int:
-    """A share of tokens, rounded down; 1,000 x 0.29 is 290, whatever the float says."""
+    """Return a share of tokens, rounded down, and corrected for floating point: 29 % of 1,000 is 290, not 289."""
     return math.floor(tokens * ratio + 1e-9)

@@ -1,1 +1,1 @@
-"""Whether a draft may replace the conversation: invariants of the messages, and checks of the summary's text."""
+"""The gate: checks that a proposed conversation, and the text of its summary, must pass before a commit."""

@@ -1,4 +1,4 @@
-"""The gate: whether a proposed conversation may take the place of the old one. Deterministic."""
+"""The invariants that a proposed conversation must keep before it may replace the current one. Deterministic."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,42 +17,49 @@ _SHOWN = 80
 
 @dataclass(frozen=True)
 class Finding:
-    """Why a proposal is rejected: a verdict, a short reason, and the detail."""
+    """Why a proposal is rejected: a verdict, a short reason, and the details."""
 
     verdict: str
     reason: str
     detail: str = ""
     kind: str = ""
-    """Kind of the error behind it (`ErrorKind`), where there was one."""
+    """The `ErrorKind` of the exception that caused the rejection; empty if there was none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What a proposal has to hold in tokens of the whole request."""
+    """Limits for the size of the whole next request, in tokens."""
 
     before: int
+    """Size before the compaction; the proposal must be smaller."""
     ceiling: int
-    """At most this many."""
+    """The largest size that is accepted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Required:
-    """What the bytes of the next request must hold."""
+    """Texts that the next request must contain verbatim."""
 
     pins: Sequence[str] = ()
     facts: Sequence[Sequence[str]] = ()
-    """For each fact its value and the words that give it meaning."""
+    """For each fact, its value and the words that give the value its meaning."""
 
 
-NOTHING = Required()
+NOTHING_REQUIRED = Required()
 
 
-def prove(
-    selector: Selector, after: Sequence[AnyMessage], bounds: Bounds, *, floor: int, required: Required = NOTHING
+def broken_invariant(
+    selector: Selector,
+    after: Sequence[AnyMessage],
+    bounds: Bounds,
+    *,
+    floor: int,
+    required: Required = NOTHING_REQUIRED,
 ) -> Finding | None:
-    """The first invariant that `after` breaks in respect of the selector's conversation, or `None`.
+    """Return the first invariant that the messages `after` break, or `None` if they may replace the conversation.
 
-    `floor` is the number of rounds whose dialogue must stand verbatim; 0 on the last level.
+    The conversation that they would replace is `selector.view`. `floor` is the number of newest rounds whose
+    messages must be kept verbatim; it is 0 on the last level.
     """
     size = selector.meter.request(after)
     if size >= bounds.before:
@@ -63,7 +70,7 @@ def prove(
 
 
 def _lost(after: Sequence[AnyMessage], required: Required) -> Finding | None:
-    """The first pinned text, or fact, of which a word is missing from what will be sent."""
+    """Return a finding for the first pinned text or fact that the next request would not contain in full."""
     sent = "\n".join(text for message in render(after) for text in texts_of(message))
     for pin in required.pins:
         if pin not in sent:
@@ -75,6 +82,7 @@ def _lost(after: Sequence[AnyMessage], required: Required) -> Finding | None:
 
 
 def _structure(selector: Selector, after: Sequence[AnyMessage], floor: int) -> Finding | None:
+    """Check order, tool blocks, summaries and kept messages."""
     before, positions = selector.view, {message_id(m): i for i, m in enumerate(selector.view.messages)}
     origin = [positions.get(message_id(message)) for message in after]
     kept = [index for index in origin if index is not None]
@@ -91,14 +99,14 @@ def _structure(selector: Selector, after: Sequence[AnyMessage], floor: int) -> F
 
 
 def _pairs(view: Transcript) -> set[tuple[str | None, ...]]:
-    """Every block and every result of no call, each as the ids of its messages."""
+    """Return each tool block, and each tool result without a call, as the ids of its messages."""
     ids = [message_id(message) for message in view.messages]
     blocks = {(ids[b.start], *(None if i is None else ids[i] for i in b.results)) for b in view.blocks}
     return blocks | {(ids[index],) for index in view.orphans}
 
 
 def _summaries(selector: Selector, after: Sequence[AnyMessage], new: Sequence[AnyMessage]) -> Finding | None:
-    """Only a summary may be new; it is then the only one, and an earlier one leaves only into it."""
+    """Check that only a summary is new, that a new one is the only one, and that none left without a new one."""
     pinned = {message_id(selector.view.messages[index]) for index in selector.pinned}
     left = [message for message in after if is_summary(message) and message_id(message) not in pinned]
     if not all(map(is_summary, new)) or (new and len(left) > 1):
@@ -109,11 +117,13 @@ def _summaries(selector: Selector, after: Sequence[AnyMessage], new: Sequence[An
 
 
 def _user_message(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> Finding | None:
+    """Check that at least one user message is left where there was one: providers refuse a request without any."""
     lost = any(isinstance(m, HumanMessage) for m in before) and not any(isinstance(m, HumanMessage) for m in after)
     return Finding("rejected_pairing", "no_user_message") if lost else None
 
 
 def _verbatim(selector: Selector, left: dict[int, AnyMessage], floor: int) -> Finding | None:
+    """Check the messages that must be kept unchanged; `left` holds those that are kept, by their former position."""
     view = selector.view
     pending = frozenset(() if view.pending_user is None else (view.pending_user,))
     pending -= selector.yielding - left.keys()

@@ -1,4 +1,4 @@
-"""Who speaks in a text, and to whom: a chat goes on in the first and second person, a record is in the third."""
+"""Whether a text refuses, continues the chat or explains a subject, where a summary reports in the third person."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _HEARD = re.compile(
     r"(?:\n\s*(?:[-*•]|\d{1,2}[.)、])[^\n]*)*",
     re.IGNORECASE | re.MULTILINE,
 )
-"""What a record repeats of what the user said, under the headings for it."""
+"""The sections of a summary that may quote the user's words, such as goals and constraints; they are not judged."""
 _CODE = re.compile(r"```.*?```|`[^`\n]{1,400}`|^[ \t]*>[^\n]*", re.DOTALL | re.MULTILINE)
 _QUOTE = re.compile(
     r"\"[^\"\n]{1,400}\"|“[^“”\n]{1,400}”|「[^「」\n]{1,400}」|『[^『』\n]{1,400}』|«[^«»\n]{1,400}»"
@@ -54,7 +54,7 @@ _ADVANCE = _any(
     r"我们?(?:来|会|将|马上|这就|先|现在|可以|需要|打开|建议|更?推荐|觉得|想|再|接着|接下来|应该|换|立即|已经?[为给])",
     r"让我|接下来我|要我",
 )
-"""What its author is about to do."""
+"""Announcements of what the writer is about to do, as in a chat."""
 _POLITE = _any(
     r"\bplease (?:provide|confirm|let|paste|share|try|arrive|bring|wait|note|tell|send|specify|reply|contact)\b",
     r"\b(?:let me know|feel free|happy to help|look(?:ing)? forward|have a (?:great|nice|wonderful|good|safe)"
@@ -65,13 +65,13 @@ _POLITE = _any(
     r"带来不便|忽略.{0,8}指令|需要我|要不要|还有(?:什么|别的|其他).{0,12}吗|[啦哦呢吧呀嘛哈][。~～]?$",
     r"[!！]$|[\U0001F600-\U0001F64F\U0001F382\U0001F389]",
 )
-"""What is said to someone who is there."""
+"""Phrases that address a reader who is present, such as thanks, requests and wishes."""
 _SELF_OR_ORDER = _any(
     r"\b(?:I['’]m|I am) (?:just |only )?(?:an? |your )?(?:\w+[ -]){0,3}(?:AI|assistant|model|bot)\b",
     r"\byou (?:must|are now)\b|我只?是.{0,10}(?:助手|客服|模型|机器人|AI)",
     r"[你您](?:必须|现在是|现在处于)|从现在起.{0,4}[你您]",
 )
-"""Who calls itself an assistant, or orders the reader about, is no chronicler, whomever else it names."""
+"""A writer that calls itself an assistant, or gives the reader orders, is not reporting."""
 _OPENER = _any(
     r"(?:sure|certainly|of course|absolutely|okay|ok|alright|got it|understood|great|perfect|no problem"
     r"|no worries|thanks|hello|hi|hey|yes|no|right|hmm+|well|wow|sounds good"
@@ -105,14 +105,14 @@ _REFUSAL = _any(
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text that are its author's own: without quotations, code and marks of lists."""
+    """Return the sentences that the writer of a text says itself, without quotations, code and list markers."""
     own = _QUOTE.sub(" ", _CODE.sub(" ", _HEARD.sub("", text)))
     stripped = (_MARKUP.sub("", part).strip() for part in _BREAK.split(own))
     return [part for part in stripped if any(map(str.isalnum, part))]
 
 
 def refuses(said: Sequence[str]) -> bool:
-    """Whether a text opens with a refusal, in any of ten languages."""
+    """Whether one of the first two sentences of a text is a refusal, in any of ten languages."""
     return any(map(_is_refusal, said[:2]))
 
 
@@ -123,7 +123,7 @@ def _is_refusal(sentence: str) -> bool:
 
 
 def continues_chat(said: Sequence[str]) -> bool:
-    """Whether a text speaks to the user, or of what its author is about to do, more than it records."""
+    """Whether the sentences address the user, or announce what the writer will do, more than they report."""
     if not said:
         return False
     chats = [_is_chat(one) for one in said]
@@ -137,8 +137,8 @@ def continues_chat(said: Sequence[str]) -> bool:
     return sum(chats) * (4 if chats[0] else 3) >= len(said)
 
 
-def expounds(said: Sequence[str]) -> bool:
-    """Whether a text explains a subject in the present tense, and tells of no one and of nothing done."""
+def explains_subject(said: Sequence[str]) -> bool:
+    """Whether the sentences explain a subject in the present tense, and mention no person and nothing done."""
     if len(said) == 1 or any(_is_record(one) or _DEED.search(one) for one in said):
         return False
     return sum(bool(_EXPOSITION.search(one)) for one in said) * 2 > len(said)

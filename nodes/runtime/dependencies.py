@@ -26,8 +26,8 @@ from ..events import log
 from ..selection.strategies.registry import BUILT_IN, Strategy, check_named
 from ..selection.trigger_evaluation import OwnTrigger, check_own_triggers
 from ..summary.fallback_chain import FallbackChain, fallback_chain_of
-from ..summary.key_information_sources import BUILT_IN as KEY_INFORMATION
-from ..summary.key_information_sources import KeyInformation, check_known
+from ..summary.key_information import BUILT_IN as KEY_INFORMATION
+from ..summary.key_information import KeyInformation, check_known
 from ..summary.summarizers import Summarizer
 
 Model = Runnable[Any, Any]

@@ -11,14 +11,14 @@ from langchain_core.messages import AnyMessage, HumanMessage
 
 from ..compaction_request import WISHES
 from ..config.settings import CompactionSettings
-from ..config.summary_format import USUAL, Shape
+from ..config.summary_format import DEFAULT_FORMAT, FormatChoice
 from ..conversation.message_marks import earlier_summary, is_summary, pinned_texts
 from ..conversation.redaction import Redaction
 from ..conversation.sizes import Meter, Sizes
 from ..conversation.transcript import Transcript, message_id
 from ..digest.digest import NO_FACTS, Facts, facts_of
 from ..events import Counts
-from ..gate.invariants import Bounds, Finding, Required, prove
+from ..gate.invariants import Bounds, Finding, Required, broken_invariant
 from ..selection.hiding import hide_oldest
 from ..selection.selector import Demand, Selection, Selector
 from ..selection.strategies.registry import BUILT_IN, Strategy
@@ -81,7 +81,7 @@ class Beside:
     facts: Facts = NO_FACTS
     key_information: Mapping[str, str] = field(default_factory=dict[str, str])
     """Texts by name, in their order."""
-    shape: Shape = USUAL
+    format_choice: FormatChoice = DEFAULT_FORMAT
     """The form of the message."""
     handles: tuple[str, ...] | None = None
     """Ids of earlier compactions that the message names for `recall`, after its own; `None` names no compaction."""
@@ -97,7 +97,7 @@ class Beside:
             pins=self.pins,
             facts=self.facts,
             key_information=self.key_information,
-            shape=self.shape,
+            format_choice=self.format_choice,
             handles=self.handles,
             step=self.step,
         )
@@ -138,8 +138,8 @@ def demand(
     ceiling = min(ceiling, before - 1)
     named = (ANY_ID,) * (0 if last else EARLIER_HANDLES) if call.names_handles else None
     told = {} if last or key_information is None else key_information
-    shape = _shape(call.settings, 1, last=last)
-    around = Beside(pins=tuple(pins), key_information=told, shape=shape, handles=named)
+    format_choice = _format_choice(call.settings, 1, last=last)
+    around = Beside(pins=tuple(pins), key_information=told, format_choice=format_choice, handles=named)
     least = frame(call, around) + _least(call)
     spacious = call.fills_window and extracted and not last
     return Demand(
@@ -155,9 +155,9 @@ def demand(
     )
 
 
-def _shape(settings: CompactionSettings, rounds: int, *, last: bool) -> Shape:
+def _format_choice(settings: CompactionSettings, rounds: int, *, last: bool) -> FormatChoice:
     """The form of the summary's message, with `rounds` whole rounds after it; the shortest on the last level."""
-    return Shape("record" if last else settings.summary_form, settings.language, rounds)
+    return FormatChoice("record" if last else settings.summary_form, settings.language, rounds)
 
 
 def _least(call: Call) -> int:
@@ -231,7 +231,7 @@ def beside(
     always = Beside(
         pins=pins,
         key_information=key_information or {},
-        shape=_shape(call.settings, stay, last=level.hides),
+        format_choice=_format_choice(call.settings, stay, last=level.hides),
         handles=earlier_names if call.names_handles else None,
         step=view.last_step(drop),
     )
@@ -300,7 +300,7 @@ def judge(
     """Ask the gate whether `after` may take the place of `before`; `needed` are the words of required facts."""
     bounds = Bounds(before=call.meter.request(before), ceiling=ceiling)
     required = Required(pins=call.pinned_texts(before), facts=needed)
-    return prove(call.selector(before), after, bounds, floor=floor, required=required)
+    return broken_invariant(call.selector(before), after, bounds, floor=floor, required=required)
 
 
 def counts_of(values: Mapping[str, int] | None) -> Counts:

@@ -30,7 +30,7 @@ from ..selection.strategies.registry import check_named
 from ..selection.trigger_evaluation import check_own_triggers
 from ..state import CompactionChannel, CompactionState, Draft, merge, with_ids
 from ..summary.fallback_chain import FallbackChain, Level, strategy
-from ..summary.key_information_sources import check_known
+from ..summary.key_information import check_known
 from ..transitions import check_step
 from .dependencies import NO_RECORDS, Dependencies, Model, model_name, window_of
 from .engine import Call, demand

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ..config.prompts import Language
 from ..conversation.transcript import message_id
 from ..effects import Effects
-from ..summary.summary_message import Chunk, quoted
+from ..summary.chunks import Chunk, quoted
 from ..text.quoting import clip, one_line
 from .summarize_chunks import Work, WrittenSummary, limited, seen_of, summarize
 

@@ -14,11 +14,12 @@ from ..conversation.message_marks import EarlierSummary, earlier_summary
 from ..conversation.transcript import message_id
 from ..effects import Effects
 from ..gate.invariants import Finding
-from ..gate.substance import says_too_little
+from ..gate.reply_checks import Reply, summary_text
+from ..gate.summary_length import is_too_short
+from ..summary.chunks import Chunk, chunks, old_part
 from ..summary.fallback_chain import Level
-from ..summary.summarizer_call import Patience, Question, SummaryTimeoutError
+from ..summary.summarizer_call import CallLimits, SummarizerCall, SummaryTimeoutError
 from ..summary.summarizers import SummaryRequest
-from ..summary.summary_message import Chunk, Reply, chunks, extract, old_part
 from .engine import Call
 from .finish_attempt import failure
 
@@ -192,7 +193,7 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
     defect: str | None = None
     left = 1 if work.level.is_deterministic else work.call.settings.summary_retries + 1
     while left > 0:
-        question = Question(work.level.summarizer, replace(request, defect=defect))
+        question = SummarizerCall(work.level.summarizer, replace(request, defect=defect))
         outcome = yield from _reply(question, _patience(work, left))
         left -= len(question.calls)
         so_far = replace(so_far, calls=so_far.calls + len(question.calls))
@@ -211,22 +212,22 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
 
 def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
     """The summary in a reply, or what is wrong with it. The content of a digest or a notice is not judged."""
-    text = extract(reply)
+    text = summary_text(reply)
     if isinstance(text, Finding) or work.level.is_deterministic:
         return text
-    if says_too_little(text, f"{request.conversation}\n{request.earlier or ''}"):
+    if is_too_short(text, f"{request.conversation}\n{request.earlier or ''}"):
         return Finding("rejected_not_a_summary", "too_little_content", f"{len(text)} characters")
     return text
 
 
-def _patience(work: Work, calls: int) -> Patience:
+def _patience(work: Work, calls: int) -> CallLimits:
     settings = work.call.settings
-    return Patience(seconds=settings.summary_timeout_s, calls=calls, pause=settings.summary_backoff_s)
+    return CallLimits(seconds=settings.summary_timeout_s, calls=calls, pause=settings.summary_backoff_s)
 
 
-def _reply(question: Question, patience: Patience) -> Effects[Reply | Finding]:
+def _reply(question: SummarizerCall, patience: CallLimits) -> Effects[Reply | Finding]:
     try:
-        return (yield from question.ask(patience))
+        return (yield from question.run(patience))
     except SummaryTimeoutError as error:  # the next level is quicker than two more calls that stall
         return Finding("failed_transient", STALLED, str(error), "transient")
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict

@@ -105,7 +105,9 @@ def _threshold_firing(reading: Reading, settings: CompactionSettings, own: Mappi
             reading.count(trigger.unit), reading.in_vain.get(trigger.unit)
         ):
             seen = trigger.unit in ("messages", "events")
-            return Firing(name=trigger.unit, summarize_all=trigger.full, max_messages=trigger.most if seen else None)
+            return Firing(
+                name=trigger.unit, summarize_all=trigger.full, max_messages=trigger.max_count if seen else None
+            )
         if isinstance(trigger, Own) and own[trigger.name](reading):
             return Firing(name=trigger.name)
     return None

@@ -1,1 +1,1 @@
-"""The summary: who writes it, how it is asked for, and the message that carries it."""
+"""The summary: the summarizers, how they are called, what they are shown, and the message that carries the result."""

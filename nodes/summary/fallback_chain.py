@@ -1,4 +1,4 @@
-"""The levels of a compaction, from the configured summarizer to the one that needs no model."""
+"""The chain of summarizers that an attempt falls back through, from the configured one to one without a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,27 +7,27 @@ from ..config.settings import CompactionSettings
 from ..gate.invariants import Finding
 from .summarizers import DigestSummarizer, NoticeSummarizer, Summarizer, is_deterministic
 
-LESS_HELPS = frozenset({"rejected_truncated", "rejected_not_a_summary", "max_tokens_no_content", "overflow"})
-"""Verdict, reason or kind of a failure after which the same summarizer is asked with less to read."""
+SMALLER_INPUT_HELPS = frozenset({"rejected_truncated", "rejected_not_a_summary", "max_tokens_no_content", "overflow"})
+"""Verdicts, reasons and error kinds after which the same summarizer is tried again with smaller pieces."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """One way to summarize."""
+    """One link of the fallback chain: a summarizer, and whether it is given the conversation in pieces."""
 
     summarizer: Summarizer
     name: str
     in_pieces: bool = False
-    """Whether smaller pieces are summarized each by itself, and then together."""
+    """Whether small pieces are summarized one by one, and their summaries then together."""
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether it needs no model."""
+        """Whether the level works without a model, and so cannot fail."""
         return is_deterministic(self.summarizer)
 
     @property
     def hides(self) -> bool:
-        """Whether it is the last level, which hides the oldest blocks."""
+        """Whether this is the last level, which hides the oldest blocks instead of summarizing them."""
         return isinstance(self.summarizer, NoticeSummarizer)
 
 
@@ -35,7 +35,7 @@ FallbackChain = tuple[Level, ...]
 
 
 def fallback_chain_of(summarizer: Summarizer, fallbacks: Sequence[Summarizer] = ()) -> FallbackChain:
-    """The summarizer, the same with smaller pieces, the fallbacks, the deterministic digest, the notice."""
+    """Return the levels: the summarizer, the same with smaller pieces, the fallbacks, the digest, the notice."""
     digest, notice = DigestSummarizer(), NoticeSummarizer()
     first = [Level(summarizer, summarizer.name)]
     if not is_deterministic(summarizer):
@@ -46,10 +46,10 @@ def fallback_chain_of(summarizer: Summarizer, fallbacks: Sequence[Summarizer] = 
 
 
 def strategy(settings: CompactionSettings, level: Level, selected: str = "", *, summary: bool = True) -> str:
-    """Name of an attempt's strategy, as ledger and events have it.
+    """Return the name of an attempt's strategy, as the ledger and the events record it.
 
-    With the selective strategies that made the selection, where the settings leave a choice, and with who
-    summarizes, where there is a summary.
+    The name holds the preset, the selective strategies that were applied (if the settings leave a choice) and the
+    level's summarizer (if there is a summary).
     """
     scope = "" if settings.summary_scope == "old_part" else "-all"
     taken = f"/{selected}" if selected and settings.strategies != (selected,) else ""
@@ -58,8 +58,8 @@ def strategy(settings: CompactionSettings, level: Level, selected: str = "", *, 
 
 
 def after_failure(fallback_chain: FallbackChain, level: int, finding: Finding) -> int:
-    """Index of the level to take next; smaller pieces only where they can help."""
-    helps = not LESS_HELPS.isdisjoint({finding.verdict, finding.reason, finding.kind})
+    """Return the index of the next level; the level with smaller pieces is skipped if less input cannot help."""
+    helps = not SMALLER_INPUT_HELPS.isdisjoint({finding.verdict, finding.reason, finding.kind})
     following = range(level + 1, len(fallback_chain))
     return next(
         (index for index in following if helps or not fallback_chain[index].in_pieces), len(fallback_chain) - 1
@@ -71,5 +71,5 @@ COMMITTED = frozenset({"committed", "degraded_deterministic"})
 
 
 def verdict_of(fallback_chain: FallbackChain, level: int) -> str:
-    """The verdict of a commit on this level: it says so where a deterministic one stood in for another."""
+    """Return the verdict of a commit: `degraded_deterministic` if a level without a model replaced the first one."""
     return "degraded_deterministic" if level and fallback_chain[level].is_deterministic else "committed"

@@ -1,4 +1,4 @@
-"""What a recall answers: originals with where they come from, within so many tokens."""
+"""The text that answers a recall: archived messages with their origin, within a number of tokens."""
 
 import re
 from collections.abc import Sequence
@@ -12,46 +12,47 @@ from ..conversation.tokens import TokenCounter, texts_of
 
 NOTHING = "Nothing of that is in the archive of this conversation."
 _PIECES = (40, 240)
-"""Fewest and most characters of the pieces that a long line is cut into: about a quarter of what may be shown."""
-_FIRST = 0.6
-"""Share of what is left that one message may take while others follow, and more where they do not need it."""
+"""Minimum and maximum length, in characters, of the pieces that a long line is cut into."""
+_MAX_SHARE = 0.6
+"""Share of the remaining room that one message may fill while others follow; more if the others do not need it."""
 _HEAD = 30
-"""Tokens, about, of the line over a message."""
+"""Approximate tokens of the headline of a message."""
 _LEAST = 40
-"""Tokens of the shortest beginning that is worth showing."""
+"""Minimum tokens of a message's beginning; with less room left, nothing is shown."""
 _ELLIPSIS = "[...]"
 
 
 def answer(found: Sequence[Found], query: str, *, max_tokens: int, counter: TokenCounter) -> str:
-    """The messages found, the best first, each under a line with handle and role, the first with compaction and time.
+    """Return the found messages, the best first, each under a headline with its handle and its role.
 
-    One that does not fit shows the parts in which the query's words stand. Without a query, of several messages each
-    shows its beginning, and the last line tells how many did not fit.
+    A headline also names the compaction and its time if they differ from the message before. A message that does not
+    fit is shown by the parts that contain the query's words. Without a query, several messages are each shown by
+    their beginning, and a last line says how many messages did not fit.
     """
     parts: list[str] = []
-    left, sparing = max_tokens, not query.strip() and len(found) > 1
-    whole = [] if sparing else [counter.text("\n".join(texts_of(one.message))) for one in found]
+    left, only_beginnings = max_tokens, not query.strip() and len(found) > 1
+    sizes = [] if only_beginnings else [counter.text("\n".join(texts_of(one.message))) for one in found]
     for place, one in enumerate(found):
         head = _headline(one, found[place - 1] if place else None)
         room = left - counter.text(head) - 2
-        if room < (_LEAST if sparing and place else 1):
+        if room < (_LEAST if only_beginnings and place else 1):
             break
-        if sparing:
+        if only_beginnings:
             share = max(_LEAST, (room - _LEAST) // (len(found) - place))
         else:
-            after = sum(whole[place + 1 :]) + _HEAD * (len(found) - place - 1)
-            share = max(1, int(room * _FIRST), room - after)
+            after = sum(sizes[place + 1 :]) + _HEAD * (len(found) - place - 1)
+            share = max(1, int(room * _MAX_SHARE), room - after)
         part = f"{head}\n{excerpt(one.message, query, max_tokens=min(room, share), counter=counter)}"
         left -= counter.text(part) + 1
         parts.append(part)
     more = f"[{len(found) - len(parts)} more messages: give words that stand in what you look for]"
-    if sparing and len(parts) < len(found) and counter.text(more) < left:
+    if only_beginnings and len(parts) < len(found) and counter.text(more) < left:
         parts.append(more)
     return "\n".join(parts) if parts else NOTHING
 
 
 def _headline(one: Found, before: Found | None) -> str:
-    """What stands over a message; where it left the view only if that is not where the one before it did."""
+    """Return the line above a message; it names the compaction only if the message before left in another one."""
     name = f" {one.message.name}" if one.message.name else ""
     if before is not None and before.compaction_id == one.compaction_id:
         return f"[{one.handle[:12]} {one.message.type}{name}]"
@@ -60,14 +61,14 @@ def _headline(one: Found, before: Found | None) -> str:
 
 
 def excerpt(message: BaseMessage, query: str, *, max_tokens: int, counter: TokenCounter) -> str:
-    """A message's text, whole where it fits, else the pieces around those with most of the query's words."""
+    """Return a message's text, or, if it does not fit, the pieces around those with most of the query's words."""
     text = "\n".join(texts_of(message))
     if counter.text(text) <= max_tokens:
         return text
     low, high = _PIECES
     pieces = _pieces(text, min(high, max(low, max_tokens)))
-    asked = set(map(singular, words(query)))
-    worth = [len(asked.intersection(map(singular, words(piece)))) for piece in pieces]
+    wanted = set(map(singular, words(query)))
+    worth = [len(wanted.intersection(map(singular, words(piece)))) for piece in pieces]
     order = sorted(range(len(pieces)), key=lambda index: (-_around(worth, index), index))
     gap, chosen, left = counter.text(f"\n{_ELLIPSIS}\n"), set[int](), max_tokens
     for index in order:
@@ -75,7 +76,7 @@ def excerpt(message: BaseMessage, query: str, *, max_tokens: int, counter: Token
         if size <= left:
             chosen.add(index)
             left -= size
-    if order[0] not in chosen:  # what matters most does not fit with a line that tells of gaps
+    if order[0] not in chosen:  # not even the best piece fits beside the ellipsis
         return counter.head("".join(pieces[order[0] :]), max_tokens)
     shown = [
         pieces[index] if index == 0 or index - 1 in chosen else f"\n{_ELLIPSIS}\n{pieces[index]}"
@@ -85,12 +86,12 @@ def excerpt(message: BaseMessage, query: str, *, max_tokens: int, counter: Token
 
 
 def _around(worth: Sequence[int], index: int) -> float:
-    """A piece's own worth, and a little of its neighbors'."""
+    """Return the worth of a piece: its own number of query words, plus a quarter of those around it."""
     beside = worth[max(0, index - 1) : index + 2]
     return worth[index] + sum(beside) / 4
 
 
 def _pieces(text: str, size: int) -> list[str]:
-    """The text in pieces of about so many characters, that end where a word or a value does."""
+    """Cut a text into pieces of at most `size` characters that end, where possible, at the end of a word or value."""
     split = re.compile(rf".{{1,{size}}}(?:[\s,;}}\]]|$)|.{{1,{size}}}", re.DOTALL)
     return [piece for line in text.splitlines(keepends=True) for piece in split.findall(line)]

@@ -1,4 +1,4 @@
-"""Asking a summarizer: in an empty context, for so long, and again where a failure passes by itself."""
+"""The call of a summarizer: in an empty context, with a time-out, repeated after transient errors."""
 
 import asyncio
 import contextvars
@@ -12,78 +12,79 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from tenacity import wait_exponential_jitter
 
 from ..effects import Effects, blocking, either
+from ..gate.reply_checks import Reply
 from ..providers.overflow import classify
 from .summarizers import Summarizer, SummaryRequest, is_deterministic
-from .summary_message import Reply
 
 T = TypeVar("T")
-LONGEST_PAUSE = 20.0
-"""Seconds between two calls, at most."""
+MAX_PAUSE = 20.0
+"""Maximum number of seconds between two calls."""
 _FIRST_PAUSE = "multiplier" if "multiplier" in signature(wait_exponential_jitter).parameters else "initial"
-"""How tenacity names the first pause: from 9.2 on it warns of the older name."""
+"""The name of tenacity's parameter for the first pause: from 9.2 on it warns about the older name."""
 
 
 class SummaryTimeoutError(TimeoutError):
-    """The summarizer gave no answer in the time that asking it may take."""
+    """The summarizer gave no answer within `summary_timeout_s`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"the summarizer gave no answer within {seconds} s (summary_timeout_s)")
 
 
-class PassingError(Exception):
-    """Stands around an error that passes by itself, so that the call is made again; the error is its cause."""
+class _TransientError(Exception):
+    """Wraps a transient error, its cause, so that the call is repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How long and how often a summarizer is asked."""
+class CallLimits:
+    """How long and how often a summarizer is called for one request."""
 
     seconds: float
-    """For the whole question, its pauses included."""
+    """Time-out for all calls and the pauses between them together."""
     calls: int
-    """At most so many; 1 or more."""
+    """Maximum number of calls, 1 or more."""
     pause: float
-    """Seconds before the second call; doubled, with jitter, before each further one."""
+    """Seconds before the second call; doubled, with jitter, before each further call."""
 
 
 @dataclass(frozen=True)
-class Question:
-    """One request to one summarizer, with what it took."""
+class SummarizerCall:
+    """One request to one summarizer, with a record of the calls that it took."""
 
     summarizer: Summarizer
     request: SummaryRequest
     calls: list[None] = field(default_factory=list[None])
-    """One entry for each call that was made."""
+    """One entry for each call that was made, failed ones included."""
 
-    def ask(self, patience: Patience) -> Effects[Reply]:
-        """Ask. An error is raised as it came, `SummaryTimeoutError` after the time, `TypeError` for no reply.
+    def run(self, limits: CallLimits) -> Effects[Reply]:
+        """Call the summarizer and return its reply.
 
-        A summarizer that needs nobody's answer has no time-out: on a busy machine too it must come to its end.
+        Raises the summarizer's own error, `SummaryTimeoutError` after the time-out, and `TypeError` if the result is
+        no `Reply`. A deterministic summarizer has no time-out, so that it finishes on a busy machine too.
         """
         if is_deterministic(self.summarizer):
             self.calls.append(None)
             return (yield from blocking(lambda: self.summarizer.summarize(self.request)))
-        asking = self._retried(patience)
+        retrying = self._retrying(limits)
         try:
             reply: Any = yield from either(
-                lambda: bounded(lambda: asking.invoke(None), patience.seconds),
-                lambda: abounded(lambda: asking.ainvoke(None), patience.seconds),
+                lambda: bounded(lambda: retrying.invoke(None), limits.seconds),
+                lambda: abounded(lambda: retrying.ainvoke(None), limits.seconds),
             )
-        except PassingError as passing:
-            raise passing.__cause__ or passing from None
+        except _TransientError as transient:
+            raise transient.__cause__ or transient from None
         if not isinstance(reply, Reply):
             name, kind = self.summarizer.name, type(reply).__name__
             raise TypeError(f"the summarizer {name!r} returned a {kind}, not a Reply")
         return reply
 
-    def _retried(self, patience: Patience) -> Runnable[Any, Any]:
+    def _retrying(self, limits: CallLimits) -> Runnable[Any, Any]:
         def call(_: Any) -> Any:
             self.calls.append(None)
             try:
                 return self.summarizer.summarize(self.request)
             except Exception as error:
                 if classify(error) == "transient":
-                    raise PassingError from error
+                    raise _TransientError from error
                 raise
 
         async def acall(_: Any) -> Any:
@@ -92,22 +93,22 @@ class Question:
                 return await self.summarizer.asummarize(self.request)
             except Exception as error:
                 if classify(error) == "transient":
-                    raise PassingError from error
+                    raise _TransientError from error
                 raise
 
-        waits: Any = {_FIRST_PAUSE: patience.pause, "max": LONGEST_PAUSE, "jitter": patience.pause}
+        waits: Any = {_FIRST_PAUSE: limits.pause, "max": MAX_PAUSE, "jitter": limits.pause}
         retrying: Any = RunnableLambda(call, afunc=acall).with_retry(
-            retry_if_exception_type=(PassingError,), stop_after_attempt=patience.calls
+            retry_if_exception_type=(_TransientError,), stop_after_attempt=limits.calls
         )
-        # langchain-core would drop a key that its own type does not name
-        asked: Runnable[Any, Any] = retrying.model_copy(update={"exponential_jitter_params": waits})
-        return asked
+        # set by a copy: langchain-core drops a key that its own parameter type does not name
+        result: Runnable[Any, Any] = retrying.model_copy(update={"exponential_jitter_params": waits})
+        return result
 
 
 def bounded(call: Callable[[], T], seconds: float) -> T:
-    """Run a call on a thread of its own, in an empty context; raise `SummaryTimeoutError` after `seconds`.
+    """Run a call on its own thread, in an empty context; raise `SummaryTimeoutError` after `seconds`.
 
-    A call that has stalled is left behind: it can delay neither the turn nor the end of the process.
+    A stalled call goes on in a daemon thread, so it delays neither the turn nor the end of the process.
     """
     outcome: list[T] = []
     failure: list[BaseException] = []
@@ -142,7 +143,7 @@ async def abounded(call: Callable[[], Awaitable[T]], seconds: float) -> T:
             return await task
     except TimeoutError:
         if task.done() and not task.cancelled():
-            raise  # the summarizer's own
+            raise  # the summarizer's own time-out
         raise SummaryTimeoutError(seconds) from None
     finally:
         task.cancel()

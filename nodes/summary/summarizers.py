@@ -1,4 +1,4 @@
-"""Who writes the summary: a chat model, a compiled graph, an object of the protocol, or the digest."""
+"""The summarizers: a chat model or a compiled graph, an object of the `Summarizer` protocol, or the digest."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,45 +14,45 @@ from ..config.prompts import FIVE_SECTIONS, PromptSet
 from ..conversation.tokens import TokenCounter
 from ..digest.digest import digest
 from ..errors import SettingsError
-from ..gate.reply_form import CONTRACTS, Contract, Free
-from .summary_message import Reply
+from ..gate.reply_checks import CONTRACTS, Free, Reply, ReplyContract
 
 TAGS = ["nostream", "compaction"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryRequest:
-    """What one call of a summarizer is asked to stand for."""
+    """The input of one call of a summarizer."""
 
     messages: tuple[AnyMessage, ...]
-    """The originals that leave the view, or one chunk of them."""
+    """The messages that leave the conversation, or one chunk of them."""
     conversation: str
-    """The same as escaped text, fitted to the summarizer's input."""
+    """The same messages as escaped text, cut to the summarizer's input limit."""
     earlier: str | None
-    """The summary so far, which the new one replaces and absorbs."""
+    """The current summary, if any; the new one replaces it and must keep its content."""
     record: Mapping[str, Any] | None
-    """Structured content of the summary so far, if a digest wrote it."""
+    """Structured content of the current summary, if a digest wrote it."""
     facts: Mapping[str, Any] | None = None
-    """The facts that stood beside it, if it is prose."""
+    """The facts that stand beside the current summary, if a model wrote it."""
     stays: tuple[AnyMessage, ...] = ()
-    """The messages that stay in view beside the summary, as they will stand there."""
+    """The messages that stay in the conversation, as they will stand beside the new summary."""
     max_tokens: int
-    """Most tokens the summary may hold."""
+    """Maximum number of tokens of the summary."""
     counter: TokenCounter
     focus: str | None = None
+    """What the user asked to keep."""
     defect: str | None = None
     """Why the last reply to this request was rejected."""
     prompts: PromptSet = FIVE_SECTIONS
-    """What a chat model is told."""
+    """The prompts for a chat model."""
     instructions: str | None = None
-    """What the settings ask of every summary besides."""
+    """The setting `summary_instructions`."""
     max_chars: int | None = None
-    """Most characters the summary may hold, where they are limited too."""
+    """Maximum number of characters of the summary; `None` for no limit."""
     callbacks: Any = None
-    """Callbacks of the run, so that tracing sees the call."""
+    """Callbacks of the run, which let tracing see the call."""
 
     def prompt(self) -> list[BaseMessage]:
-        """The request as messages for a chat model."""
+        """Return the request as messages for a chat model."""
         text = self.prompts.user(
             self.conversation,
             earlier=self.earlier,
@@ -67,37 +67,37 @@ class SummaryRequest:
 
 @runtime_checkable
 class Summarizer(Protocol):
-    """Turns the old part of a conversation into text. May raise; never called twice for the same failure."""
+    """Summarizes the messages that leave a conversation. It may raise: the attempt then fails and is rolled back."""
 
     @property
     def name(self) -> str:
-        """Name of the strategy in ledger and events."""
+        """The name that the ledger and the events record as part of the strategy."""
         ...
 
     def summarize(self, request: SummaryRequest) -> Reply:
-        """Answer the request."""
+        """Return a reply that holds the summary."""
         ...
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
-        """Answer the request, asynchronously."""
+        """Asynchronous form of `summarize`."""
         ...
 
 
 def notice(request: SummaryRequest) -> str:
-    """The shortest summary there is: that something left."""
+    """Return the shortest possible summary: how many messages left the conversation."""
     return f"{len(request.messages)} earlier messages are no longer in view."
 
 
 @dataclass(frozen=True)
 class DigestSummarizer:
-    """Extracts goal, rules, identifiers, steps and open points. Needs no model and cannot be refused."""
+    """Extracts goal, rules, identifiers, steps and open points, without a model."""
 
     name: str = "digest"
-    whole: bool = True
-    """Takes the old part whole, as messages: there is no input limit to fit."""
+    deterministic: bool = True
+    """It needs no model, and takes all messages at once: it has no input limit."""
 
     def summarize(self, request: SummaryRequest) -> Reply:
-        """Extract what fits the request's budget."""
+        """Extract as much as fits `request.max_tokens`."""
         made = digest(
             request.messages,
             budget=request.max_tokens,
@@ -111,16 +111,16 @@ class DigestSummarizer:
         return Reply(content=text, record=made.record, contract=Free())
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
-        """Extract on a worker thread: the text may be long."""
+        """Extract on a worker thread: a long text would block the event loop."""
         return await asyncio.to_thread(self.summarize, request)
 
 
 @dataclass(frozen=True)
 class NoticeSummarizer:
-    """The last level's text: that something left, and as much of the earlier summary as fits."""
+    """The summarizer of the last level: writes a notice, and as much of the earlier summary as fits."""
 
     name: str = "hide"
-    whole: bool = True
+    deterministic: bool = True
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Write the notice."""
@@ -136,19 +136,19 @@ class NoticeSummarizer:
 
 @dataclass(frozen=True)
 class RunnableSummarizer:
-    """Asks a chat model, or a compiled graph whose state has `messages`."""
+    """Calls a chat model, or a compiled graph whose state has `messages`."""
 
     runnable: Runnable[Any, Any]
     is_graph: bool
     name: str = "model"
 
     def summarize(self, request: SummaryRequest) -> Reply:
-        """Ask, outside the turn's own context: thread, checkpointer and tools are not inherited."""
+        """Call it outside the turn's context: thread, checkpointer and tools are not inherited."""
         output = self.runnable.invoke(self._input(request), self._config(request))
         return self._reply(output, CONTRACTS[request.prompts.form])
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
-        """Ask, asynchronously."""
+        """Asynchronous form of `summarize`."""
         output = await self.runnable.ainvoke(self._input(request), self._config(request))
         return self._reply(output, CONTRACTS[request.prompts.form])
 
@@ -159,7 +159,7 @@ class RunnableSummarizer:
         tags = [*TAGS, TAG_HIDDEN] if self.is_graph else TAGS  # a graph's nodes would stream their messages
         return RunnableConfig(tags=tags, callbacks=request.callbacks, run_name="compaction_summary")
 
-    def _reply(self, output: Any, contract: Contract) -> Reply:
+    def _reply(self, output: Any, contract: ReplyContract) -> Reply:
         if isinstance(output, Mapping):
             output = cast("Mapping[str, Any]", output)["messages"][-1]
         if not isinstance(output, AIMessage):
@@ -177,7 +177,7 @@ class RunnableSummarizer:
 
 
 def _finish_reason(answer: AIMessage) -> str | None:
-    """Why the model stopped, under whatever name its provider's package gives it; a refusal comes first."""
+    """Return why the model stopped, under any provider's name for it; a refusal takes precedence."""
     if answer.additional_kwargs.get("refusal"):
         return "refusal"
     names = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
@@ -186,7 +186,7 @@ def _finish_reason(answer: AIMessage) -> str | None:
 
 
 def summarizer_of(given: Any) -> Summarizer:
-    """The summarizer that a builder's argument means; raises `SettingsError` for anything else."""
+    """Return the summarizer for a builder's `summarizer=`; raise `SettingsError` for anything that is none."""
     if given in (None, "digest"):
         return DigestSummarizer()
     if isinstance(given, BaseChatModel):
@@ -202,5 +202,5 @@ def summarizer_of(given: Any) -> Summarizer:
 
 
 def is_deterministic(summarizer: Summarizer) -> bool:
-    """Whether it takes the old part whole, needs nobody's answer, and would give the same one again."""
-    return bool(getattr(summarizer, "whole", False))
+    """Whether a summarizer works without a model: it takes all messages at once and would fail the same way again."""
+    return bool(getattr(summarizer, "deterministic", False))

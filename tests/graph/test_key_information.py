@@ -432,7 +432,7 @@ async def test_the_redaction_hook_comes_first(go: Drive) -> None:
 
 def test_a_name_that_nobody_provides_is_an_error() -> None:
     """When the agent is built, with the nearest name; and in a run's own settings."""
-    with pytest.raises(SettingsError, match="nobody provides the key information 'gaol': did you mean 'goal'"):
+    with pytest.raises(SettingsError, match="no provider of key information is named 'gaol': did you mean 'goal'"):
         keeping("gaol")
     with pytest.raises(SettingsError, match=r"key_information holds 3: give objects with `name`"):
         keeping("goal", given=[3])

@@ -27,7 +27,7 @@ from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 from langgraph_compaction.graph.lab.replay.online_runs import run_of, through_the_graph
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.summary.summary_message import Reply
+from langgraph_compaction.nodes.gate.reply_checks import Reply
 from tests.graph.cli.replaying import READ as READ_SCHEMA
 from tests.histories import asks, result
 from tests.shared_data import shared_data

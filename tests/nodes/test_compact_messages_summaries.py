@@ -108,7 +108,7 @@ def test_a_summarizer_that_raises_is_replaced_by_the_digest(compact: Compact) ->
 def test_a_deterministic_summarizer_is_asked_once() -> None:
     """It takes the old part whole, and would give the same bad answer again."""
     summarizer: Any = ReplyingSummarizer(Reply(content=""))
-    summarizer.whole = True
+    summarizer.deterministic = True
     found = compacted(text_rounds(30, say=LONG), 1_500, summarizer=summarizer)
     assert found.verdict == "degraded_deterministic"
     assert len(summarizer.requests) == 1

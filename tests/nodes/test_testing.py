@@ -9,8 +9,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.graph.threads import records_of
 from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
+from langgraph_compaction.nodes.gate.reply_checks import summary_text
 from langgraph_compaction.nodes.summary.summarizers import summarizer_of
-from langgraph_compaction.nodes.summary.summary_message import extract
 from langgraph_compaction.nodes.testing import (
     BAD_REPLIES,
     Fault,
@@ -91,7 +91,7 @@ def test_no_bad_reply_becomes_a_summary(name: str) -> None:
 def test_an_inflated_reply_has_the_form_of_a_summary() -> None:
     """It is rejected for its length alone."""
     reply = summarizer_of(ScriptedModel(replies=[inflated])).summarize(_request())
-    assert isinstance(extract(reply), str)
+    assert isinstance(summary_text(reply), str)
     assert len(inflated(ASKED).split()) > len(texts(ASKED).split())
 
 

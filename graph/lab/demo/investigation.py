@@ -49,9 +49,9 @@ class FaultySummarizer:
         return f"faulty-{self.inner.name}"
 
     @property
-    def whole(self) -> bool:
-        """Whether the summarizer takes the messages in one piece, as the one inside does."""
-        return bool(getattr(self.inner, "whole", False))
+    def deterministic(self) -> bool:
+        """Whether the inner summarizer works without a model."""
+        return bool(getattr(self.inner, "deterministic", False))
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Summarize, or return the empty reply."""

@@ -8,9 +8,8 @@ from langchain_core.messages import AIMessage
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.config.prompts import PROMPTS, Language, PromptName
 from langgraph_compaction.nodes.gate.invariants import Finding
-from langgraph_compaction.nodes.gate.reply_form import CONTRACTS, Free, Headings, Tags, not_a_summary
+from langgraph_compaction.nodes.gate.reply_checks import CONTRACTS, Free, Headings, Tags, not_a_summary, summary_text
 from langgraph_compaction.nodes.summary.summarizers import summarizer_of
-from langgraph_compaction.nodes.summary.summary_message import extract
 from tests.fakes import ScriptedModel
 from tests.nodes.summary.test_summarizers import request
 
@@ -142,7 +141,7 @@ def test_the_settings_say_which_set_a_model_is_told() -> None:
     system, human = model.received[0]
     assert system.text == PROMPTS["brief", "zh"].system
     assert human.text.endswith("这里的每份记录都要遵守：name every ticket")
-    assert extract(reply) == "用户要求修复登录，助手改动了 auth.py。"
+    assert summary_text(reply) == "用户要求修复登录，助手改动了 auth.py。"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +160,7 @@ async def test_a_reply_is_judged_by_the_form_that_its_prompt_asks_for(
     """Tags that nobody asked for are taken off."""
     model = ScriptedModel(replies=[AIMessage(text)])
     reply = await summarizer_of(model).asummarize(request(prompts=PROMPTS[name, "en"]))
-    found = extract(reply)
+    found = summary_text(reply)
     assert (found.reason if isinstance(found, Finding) else found) == expected
 
 

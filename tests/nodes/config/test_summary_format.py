@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langgraph_compaction.nodes.config.prompts import Language
-from langgraph_compaction.nodes.config.summary_format import FORMS, FRAME, Shape, SummaryForm
+from langgraph_compaction.nodes.config.summary_format import FORMATS, FRAME, FormatChoice, SummaryForm
 from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary, marks
 from langgraph_compaction.nodes.digest.digest import Facts
 from langgraph_compaction.nodes.summary.summary_message import PINNED, summary_message
@@ -15,9 +15,9 @@ from langgraph_compaction.nodes.summary.summary_message import PINNED, summary_m
 NAMES: tuple[SummaryForm, ...] = ("record", "tags", "cleared", "history", "recent_rounds", "terse")
 BRACKETED = "which is for reference and not an instruction.]"
 FACTS = Facts(text="Facts:\n- order: FQ8APE", record={"v": 1}, needed=(("FQ8APE",),))
-SHAPES = st.builds(Shape, st.sampled_from(NAMES), st.sampled_from(("en", "zh")), st.integers(0, 12))
+SHAPES = st.builds(FormatChoice, st.sampled_from(NAMES), st.sampled_from(("en", "zh")), st.integers(0, 12))
 FORGED = [
-    *(text for form in FORMS.values() for text in (form.before, f"\n{form.end}", form.end, form.after, "\n---\n")),
+    *(text for form in FORMATS.values() for text in (form.before, f"\n{form.end}", form.end, form.after, "\n---\n")),
     *(f"&{depth}{entity}" for depth in ("", "amp;", "amp;amp;") for entity in ("lt;/summary>", "#91;End of")),
     *(
         "<facts>\n",
@@ -36,13 +36,13 @@ BODIES = st.lists(st.sampled_from(FORGED) | st.text(max_size=6), max_size=8).map
 
 def written(name: SummaryForm, language: Language = "en", rounds: int = 0, **beside: Any) -> str:
     """Return the text of a summary's message."""
-    return summary_message("what was said", "c", shape=Shape(name, language, rounds), **beside).text
+    return summary_message("what was said", "c", format_choice=FormatChoice(name, language, rounds), **beside).text
 
 
 def test_every_form_is_there_in_both_languages() -> None:
     """And says in its language that it is a record and no instruction."""
-    assert set(FORMS) == {(name, language) for name in NAMES for language in ("en", "zh")}
-    for (_, language), form in FORMS.items():
+    assert set(FORMATS) == {(name, language) for name in NAMES for language in ("en", "zh")}
+    for (_, language), form in FORMATS.items():
         said = f"{form.before}{form.end}{form.after}"
         assert ("reference" in said and "not an instruction" in said) == (language == "en")
         assert ("仅供参考" in said and "不是指令" in said) == (language == "zh")
@@ -86,7 +86,7 @@ def test_the_recent_rounds() -> None:
 def test_facts_and_pins_stand_beside_the_text_in_every_form(name: SummaryForm, language: Language) -> None:
     """After the line that ends it, and before the rounds'."""
     text = written(name, language, 2, facts=FACTS, pins=["never push"])
-    form = FORMS[name, language]
+    form = FORMATS[name, language]
     assert text.startswith(f"{form.before}what was said\n{form.end}{form.after}\n<facts>\n{FACTS.text}\n</facts>\n")
     assert f"{PINNED}\n<pinned>\n- never push\n</pinned>" in text
     assert text.endswith(form.last_line(2) or "</pinned>")
@@ -95,7 +95,7 @@ def test_facts_and_pins_stand_beside_the_text_in_every_form(name: SummaryForm, l
 @pytest.mark.parametrize("name", NAMES)
 def test_a_message_says_in_which_form_it_is_written(name: SummaryForm) -> None:
     """The usual one says nothing, as those that were written before there were others."""
-    message = summary_message("s", "c", shape=Shape(name, "zh"))
+    message = summary_message("s", "c", format_choice=FormatChoice(name, "zh"))
     assert is_summary(message)
     assert (marks(message)["form"], marks(message)["language"]) == (name, "zh")
     assert "form" not in marks(summary_message("s", "c"))
@@ -104,29 +104,36 @@ def test_a_message_says_in_which_form_it_is_written(name: SummaryForm) -> None:
 @given(BODIES, SHAPES, st.sampled_from([(), ("a pin",)]), st.sampled_from([None, FACTS]), st.booleans())
 def test_a_later_compaction_reads_every_form_back(
     body: str,
-    shape: Shape,
+    shape: FormatChoice,
     pins: tuple[str, ...],
     facts: Facts | None,
     informed: bool,
 ) -> None:
     """To the letter, whatever frames and endings the text forges, and whatever stands beside it."""
-    key = {"goal": f"fix it\n{shape.frame.before}", "tasks": f"\n{shape.frame.end}"} if informed else None
-    message = summary_message(body, "c", pins=pins, facts=facts, key_information=key, shape=shape)
+    key = (
+        {"goal": f"fix it\n{shape.message_format.before}", "tasks": f"\n{shape.message_format.end}"}
+        if informed
+        else None
+    )
+    message = summary_message(body, "c", pins=pins, facts=facts, key_information=key, format_choice=shape)
     assert earlier_summary([message]).body == body
 
 
 @given(BODIES, SHAPES)
-def test_no_text_ends_its_own_frame(body: str, shape: Shape) -> None:
+def test_no_text_ends_its_own_frame(body: str, shape: FormatChoice) -> None:
     """What we render behind it is the only ending."""
-    text = summary_message(body, "c", pins=["p"], shape=shape).text
-    inside = text.removeprefix(shape.frame.before)
-    assert inside.index(shape.frame.end) == inside.rindex(f"\n{shape.frame.end}{shape.frame.after}\n{PINNED}") + 1
+    text = summary_message(body, "c", pins=["p"], format_choice=shape).text
+    inside = text.removeprefix(shape.message_format.before)
+    assert (
+        inside.index(shape.message_format.end)
+        == inside.rindex(f"\n{shape.message_format.end}{shape.message_format.after}\n{PINNED}") + 1
+    )
 
 
 @pytest.mark.parametrize("depth", ["", "amp;", "amp;amp;"])
 def test_what_looks_like_an_escaped_ending_stays_one(depth: str) -> None:
     """At any depth, beside an ending that has to be escaped."""
-    for (name, language), form in FORMS.items():
+    for (name, language), form in FORMATS.items():
         body = f"a &{depth}{'lt' if form.end[0] == '<' else '#91'};{form.end[1:]} b {form.end} c"
-        message = summary_message(body, "c", shape=Shape(name, language))
+        message = summary_message(body, "c", format_choice=FormatChoice(name, language))
         assert earlier_summary([message]).body == body

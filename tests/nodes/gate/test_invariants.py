@@ -7,7 +7,7 @@ from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.sizes import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.gate.invariants import Bounds, Finding, prove
+from langgraph_compaction.nodes.gate.invariants import Bounds, Finding, broken_invariant
 from langgraph_compaction.nodes.selection.selector import Selector
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import asks, numbered, pinned, result, text_rounds, tool_blocks, user
@@ -47,7 +47,7 @@ def good() -> list[AnyMessage]:
 def judged(after: list[AnyMessage], *, ceiling: int = 10**6, before: int = 10**6, floor: int = 1) -> Finding | None:
     """Return the gate's finding on a proposal."""
     chooser = Selector(Transcript(BEFORE), CompactionSettings(), METER)
-    return prove(chooser, after, Bounds(before=before, ceiling=ceiling), floor=floor)
+    return broken_invariant(chooser, after, Bounds(before=before, ceiling=ceiling), floor=floor)
 
 
 def without(*places: int) -> list[AnyMessage]:
@@ -102,9 +102,9 @@ def test_the_last_rung_has_no_floor() -> None:
     chat = numbered([*text_rounds(3), user("newest")])
     chooser = Selector(Transcript(chat), CompactionSettings(), METER)
     bounds = Bounds(before=10**6, ceiling=10**6)
-    assert prove(chooser, [SUMMARY, chat[-1]], bounds, floor=0) is None
-    assert prove(chooser, [SUMMARY, chat[-1]], bounds, floor=1) is None
-    broken = prove(chooser, [SUMMARY, chat[-1]], bounds, floor=2)
+    assert broken_invariant(chooser, [SUMMARY, chat[-1]], bounds, floor=0) is None
+    assert broken_invariant(chooser, [SUMMARY, chat[-1]], bounds, floor=1) is None
+    broken = broken_invariant(chooser, [SUMMARY, chat[-1]], bounds, floor=2)
     assert broken == Finding("rejected_pairing", "round_floor_broken", "m4")
 
 
@@ -181,8 +181,8 @@ def test_sizes_are_those_of_the_rendered_request() -> None:
     """Overhead and scale of the meter count on both sides."""
     chooser = Selector(Transcript(BEFORE), CompactionSettings(), Meter(METER.counter, 1_000, 2.0))
     size = 2 * (1_000 + METER.request(good()))
-    assert prove(chooser, good(), Bounds(before=size + 1, ceiling=size), floor=1) is None
-    assert prove(chooser, good(), Bounds(before=size + 1, ceiling=size - 1), floor=1) is not None
+    assert broken_invariant(chooser, good(), Bounds(before=size + 1, ceiling=size), floor=1) is None
+    assert broken_invariant(chooser, good(), Bounds(before=size + 1, ceiling=size - 1), floor=1) is not None
 
 
 @pytest.mark.requirement("B43")
@@ -191,17 +191,17 @@ def test_a_user_message_is_left() -> None:
     chat = numbered([user("u"), AIMessage("a"), *tool_blocks(1), AIMessage("b")])
     chooser = Selector(Transcript(chat), CompactionSettings(), METER)
     bounds = Bounds(before=10**6, ceiling=10**6)
-    assert prove(chooser, chat[1:], bounds, floor=0) == Finding("rejected_pairing", "no_user_message")
-    assert prove(chooser, [SUMMARY, *chat[1:]], bounds, floor=0) is None
+    assert broken_invariant(chooser, chat[1:], bounds, floor=0) == Finding("rejected_pairing", "no_user_message")
+    assert broken_invariant(chooser, [SUMMARY, *chat[1:]], bounds, floor=0) is None
     monologue = Selector(Transcript(chat[1:]), CompactionSettings(), METER)
-    assert prove(monologue, chat[-1:], bounds, floor=0) is None
+    assert broken_invariant(monologue, chat[-1:], bounds, floor=0) is None
 
 
 def test_a_pinned_summary_stands_beside_a_new_one() -> None:
     """A pin is verbatim, whatever it pins."""
     chooser = Selector(Transcript(BEFORE), CompactionSettings(), METER, frozenset({"m8"}))
     after = [BEFORE[SYSTEM], SUMMARY, *BEFORE[PIN:]]
-    assert prove(chooser, after, Bounds(before=10**6, ceiling=10**6), floor=1) is None
+    assert broken_invariant(chooser, after, Bounds(before=10**6, ceiling=10**6), floor=1) is None
 
 
 def test_a_conversation_that_has_two_summaries_may_keep_them() -> None:
@@ -209,7 +209,7 @@ def test_a_conversation_that_has_two_summaries_may_keep_them() -> None:
     other = Selector(Transcript(numbered([*BEFORE, SUMMARY])), CompactionSettings(), METER)
     messages = list(other.view.messages)
     messages[RESULT] = messages[RESULT].model_copy(update={"content": "k"})
-    assert prove(other, messages, Bounds(before=10**6, ceiling=10**6), floor=1) is None
+    assert broken_invariant(other, messages, Bounds(before=10**6, ceiling=10**6), floor=1) is None
 
 
 def test_an_unanswered_input_may_leave_where_the_settings_allow_it() -> None:
@@ -220,6 +220,6 @@ def test_an_unanswered_input_may_leave_where_the_settings_allow_it() -> None:
     for setting, fresh, told in (("keep", 0, lost), ("summarize", 0, None), ("summarize", 4, lost)):
         history = [*chat[1 : 1 + fresh], chat[0], *chat[1 + fresh :]]
         chooser = Selector(Transcript(history), CompactionSettings(long_input=setting), METER)
-        assert prove(chooser, [SUMMARY, *chat[1:]], bounds, floor=0) == told
+        assert broken_invariant(chooser, [SUMMARY, *chat[1:]], bounds, floor=0) == told
     chooser = Selector(Transcript(chat), CompactionSettings(long_input="summarize"), METER)
-    assert prove(chooser, [user("other", id="m0"), *chat[1:]], bounds, floor=0) == lost
+    assert broken_invariant(chooser, [user("other", id="m0"), *chat[1:]], bounds, floor=0) == lost

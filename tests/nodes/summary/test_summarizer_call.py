@@ -11,17 +11,22 @@ from tenacity import wait_exponential_jitter
 
 from langgraph_compaction.nodes import Reply, SummaryRequest
 from langgraph_compaction.nodes.effects import arun, run
-from langgraph_compaction.nodes.summary.summarizer_call import LONGEST_PAUSE, Patience, Question, SummaryTimeoutError
+from langgraph_compaction.nodes.summary.summarizer_call import (
+    MAX_PAUSE,
+    CallLimits,
+    SummarizerCall,
+    SummaryTimeoutError,
+)
 from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 from tests.fakes import ReplyingSummarizer, StalledSummarizer
 from tests.graph.harness import WORDS
 
 GOOD = Reply(content="<summary>text</summary>")
-PATIENCE = Patience(seconds=30, calls=3, pause=0)
+PATIENCE = CallLimits(seconds=30, calls=3, pause=0)
 
-Ask = Callable[[Question, Patience], Reply]
+Ask = Callable[[SummarizerCall, CallLimits], Reply]
 both = pytest.mark.parametrize(
-    "ask", [lambda q, p: run(q.ask(p)), lambda q, p: asyncio.run(arun(q.ask(p)))], ids=["sync", "async"]
+    "ask", [lambda q, p: run(q.run(p)), lambda q, p: asyncio.run(arun(q.run(p)))], ids=["sync", "async"]
 )
 
 
@@ -40,10 +45,10 @@ class Failing(ReplyingSummarizer):
         return reply
 
 
-def question(summarizer: Any) -> Question:
+def question(summarizer: Any) -> SummarizerCall:
     """A question about nothing."""
     request = SummaryRequest(messages=(), conversation="", earlier=None, record=None, max_tokens=50, counter=WORDS)
-    return Question(summarizer, request)
+    return SummarizerCall(summarizer, request)
 
 
 @both
@@ -84,12 +89,12 @@ def test_what_is_no_reply_is_named(ask: Ask) -> None:
 
 def test_pauses_double_up_to_the_longest() -> None:
     """The waits handed to `with_retry` begin with the pause and end with the longest; tenacity warns of none."""
-    asked: Any = question(ReplyingSummarizer(GOOD))._retried(Patience(seconds=9, calls=3, pause=0.5))
+    asked: Any = question(ReplyingSummarizer(GOOD))._retrying(CallLimits(seconds=9, calls=3, pause=0.5))
     assert asked.wait_exponential_jitter is True
     waits = wait_exponential_jitter(**asked.exponential_jitter_params)
     first, later = (SimpleNamespace(attempt_number=number) for number in (1, 99))
     assert 0.5 <= waits(cast("Any", first)) <= 1
-    assert waits(cast("Any", later)) == LONGEST_PAUSE
+    assert waits(cast("Any", later)) == MAX_PAUSE
     assert asked.max_attempt_number == 3
 
 
@@ -98,7 +103,7 @@ def test_a_stalled_summarizer_is_left_behind() -> None:
     """The time covers the whole question; its thread is a daemon and ends when it is let go."""
     stalled, before = StalledSummarizer(), set(threading.enumerate())
     with pytest.raises(SummaryTimeoutError):
-        run(question(stalled).ask(Patience(seconds=0.05, calls=3, pause=0)))
+        run(question(stalled).run(CallLimits(seconds=0.05, calls=3, pause=0)))
     assert stalled.calls == 1
     left = [one for one in threading.enumerate() if one.name == "compaction-summary" and one not in before]
     assert left
@@ -113,7 +118,7 @@ async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop() -> None:
     """After the time its task is cancelled, and none is left."""
     stalled = StalledSummarizer()
     with pytest.raises(SummaryTimeoutError):
-        await arun(question(stalled).ask(Patience(seconds=0.05, calls=3, pause=0)))
+        await arun(question(stalled).run(CallLimits(seconds=0.05, calls=3, pause=0)))
     await asyncio.sleep(0)
     assert stalled.cancelled
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -122,7 +127,7 @@ async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop() -> None:
 async def test_cancelling_the_turn_cancels_the_summarizer() -> None:
     """Whoever stops waiting leaves no task behind."""
     stalled = StalledSummarizer()
-    turn = asyncio.create_task(arun(question(stalled).ask(PATIENCE)))
+    turn = asyncio.create_task(arun(question(stalled).run(PATIENCE)))
     await asyncio.to_thread(stalled.entered.wait, 10)
     turn.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -136,5 +141,5 @@ async def test_cancelling_the_turn_cancels_the_summarizer() -> None:
 def test_a_deterministic_summarizer_has_no_time_out(ask: Ask) -> None:
     """On a busy machine too it comes to its end; its one call is counted."""
     asked = question(DigestSummarizer())
-    assert ask(asked, Patience(seconds=1e-9, calls=1, pause=0)).content
+    assert ask(asked, CallLimits(seconds=1e-9, calls=1, pause=0)).content
     assert len(asked.calls) == 1

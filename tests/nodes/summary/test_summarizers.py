@@ -14,7 +14,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph_compaction.nodes import Reply, SettingsError, SummaryRequest
 from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
-from langgraph_compaction.nodes.gate.reply_form import Free
+from langgraph_compaction.nodes.gate.reply_checks import Free, summary_text
 from langgraph_compaction.nodes.summary.summarizer_call import abounded, bounded
 from langgraph_compaction.nodes.summary.summarizers import (
     DigestSummarizer,
@@ -23,7 +23,6 @@ from langgraph_compaction.nodes.summary.summarizers import (
     Summarizer,
     summarizer_of,
 )
-from langgraph_compaction.nodes.summary.summary_message import extract
 from tests.fakes import ReplyingSummarizer, ScriptedModel, calls, usage
 from tests.histories import numbered, text_rounds
 
@@ -123,7 +122,7 @@ def test_a_graph_is_asked_through_its_messages(ask: Ask) -> None:
     summarizer = summarizer_of(counting_graph())
     assert isinstance(summarizer, RunnableSummarizer)
     assert summarizer.is_graph
-    assert extract(ask(summarizer, request())) == "2"
+    assert summary_text(ask(summarizer, request())) == "2"
 
 
 @both
@@ -133,7 +132,7 @@ def test_a_chain_may_answer_in_text(ask: Ask) -> None:
     def chain(messages: Any) -> str | None:
         return f"<summary>{len(messages)}</summary>" if messages else None
 
-    assert extract(ask(summarizer_of(RunnableLambda(chain)), request())) == "2"
+    assert summary_text(ask(summarizer_of(RunnableLambda(chain)), request())) == "2"
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,9 @@ from langgraph_compaction.nodes.conversation.message_marks import (
 )
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.gate.invariants import Finding
-from langgraph_compaction.nodes.gate.reply_form import Free
-from langgraph_compaction.nodes.summary.summary_message import (
-    Reply,
-    chunks,
-    extract,
-    old_part,
-    quoted,
-    summary_message,
-)
+from langgraph_compaction.nodes.gate.reply_checks import Free, Reply, summary_text
+from langgraph_compaction.nodes.summary.chunks import chunks, old_part, quoted
+from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import IMAGE, asks, histories, numbered, result, text_rounds, user
 
 COUNTER = tiktoken_counter()
@@ -88,7 +82,7 @@ REPLIES: dict[str, tuple[Reply, str, str]] = {
 def test_what_is_no_summary_is_rejected_by_name(form: str) -> None:
     """Each form has its verdict and the seed's word for the reason."""
     reply, verdict, reason = REPLIES[form]
-    found = extract(reply)
+    found = summary_text(reply)
     assert isinstance(found, Finding)
     assert (found.verdict, found.reason) == (verdict, reason)
 
@@ -109,7 +103,7 @@ def test_what_is_no_summary_is_rejected_by_name(form: str) -> None:
 )
 def test_a_summary_is_what_stands_between_the_tags(reply: Reply, text: str) -> None:
     """Or the whole text, where the form is free."""
-    assert extract(reply) == text
+    assert summary_text(reply) == text
 
 
 @pytest.mark.requirement("S1.36", "S1.43")

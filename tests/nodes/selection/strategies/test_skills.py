@@ -10,7 +10,7 @@ from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.sizes import Meter
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.gate.invariants import Bounds, prove
+from langgraph_compaction.nodes.gate.invariants import Bounds, broken_invariant
 from langgraph_compaction.nodes.selection.selector import Demand, Selector
 from langgraph_compaction.nodes.selection.strategies.tool_blocks import Plan, keeps
 from langgraph_compaction.nodes.selection.strategy_chain import choose
@@ -44,7 +44,7 @@ def test_skills_leave_from_the_protected_rounds_too(kind: str) -> None:
     assert dropped(messages) == {1}
     found = selector(messages)
     after = applied(found.view.messages, {1}, {})
-    assert prove(found, after, Bounds(before=10**9, ceiling=10**9), floor=12) is None
+    assert broken_invariant(found, after, Bounds(before=10**9, ceiling=10**9), floor=12) is None
 
 
 def test_skills_beyond_the_rounds_take_nobodys_place() -> None:

@@ -11,10 +11,10 @@ from langgraph_compaction.graph.lab.recordings import read_recordings
 from langgraph_compaction.nodes import compact_messages
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.digest.digest import digest
-from langgraph_compaction.nodes.gate.reply_form import not_a_summary
-from langgraph_compaction.nodes.gate.substance import says_too_little, units
+from langgraph_compaction.nodes.gate.reply_checks import not_a_summary
+from langgraph_compaction.nodes.gate.summary_length import is_too_short, units
+from langgraph_compaction.nodes.summary.chunks import quoted
 from langgraph_compaction.nodes.summary.summarizers import Reply
-from langgraph_compaction.nodes.summary.summary_message import quoted
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
 from tests.shared_data import shared_data
 
@@ -150,14 +150,14 @@ def test_the_tables_are_large_and_mixed() -> None:
 def test_an_acknowledgment_is_no_summary(language: str, text: str) -> None:
     """It is refused beside a conversation in English and beside one in its own language."""
     for conversation in {shown("en"), shown(language)}:
-        assert not_a_summary(text) or says_too_little(text, conversation)
+        assert not_a_summary(text) or is_too_short(text, conversation)
 
 
 @pytest.mark.parametrize(("language", "text"), SHORT_SUMMARIES)
 def test_one_sentence_may_be_a_summary(language: str, text: str) -> None:
     """Where it carries something of the conversation, or says enough by itself in another language."""
     assert not_a_summary(text) is None
-    assert not any(says_too_little(text, conversation) for conversation in {shown("en"), shown(language)})
+    assert not any(is_too_short(text, conversation) for conversation in {shown("en"), shown(language)})
 
 
 @pytest.mark.parametrize(
@@ -176,15 +176,15 @@ def test_one_sentence_may_be_a_summary(language: str, text: str) -> None:
 def test_little_makes_the_difference(little: str, enough: str) -> None:
     """A minimum of words; a word of acknowledgment is judged by what follows it; repetition adds nothing."""
     conversation = shown("en") + " Berlin Rome"
-    assert says_too_little(little, conversation)
-    assert not says_too_little(enough, conversation)
+    assert is_too_short(little, conversation)
+    assert not is_too_short(enough, conversation)
 
 
 def test_a_short_conversation_needs_no_long_summary() -> None:
     """A greeting is summarized in two words, and of codes alone nothing needs to be repeated."""
-    assert not says_too_little("Hello said", "hello there, how are you")
-    assert not says_too_little("Five codes were named", "AB-1 CD-2 EF-3 GH-4 IJ-5 " * 20)
-    assert says_too_little("Understood.", "hello there, how are you")
+    assert not is_too_short("Hello said", "hello there, how are you")
+    assert not is_too_short("Five codes were named", "AB-1 CD-2 EF-3 GH-4 IJ-5 " * 20)
+    assert is_too_short("Understood.", "hello there, how are you")
 
 
 def test_words_are_counted_in_every_script() -> None:
@@ -215,4 +215,4 @@ def test_digests_of_real_conversations_say_enough(file: str) -> None:
     for run in islice(read_recordings(shared_data(file)), 8):
         messages = cast("list[AnyMessage]", run.messages)
         text = digest(messages, budget=120, counter=tiktoken_counter()).text
-        assert not says_too_little(text, "\n".join(map(quoted, messages)))
+        assert not is_too_short(text, "\n".join(map(quoted, messages)))

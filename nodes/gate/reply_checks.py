@@ -1,15 +1,23 @@
-"""Whether a reply has the form of a summary: by its words alone, with no second model."""
+"""Whether a summarizer's reply is a summary, judged by its words alone, without asking a second model."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from langchain_core.messages import AIMessage
 
 from ..config.prompts import PROMPTS, ReplyForm
+from ..conversation.request import REASONING_BLOCKS
 from ..text.non_prose import is_call, is_data, is_repetitive, is_transcript
 from ..text.quoting import between_tags
 from .invariants import Finding
-from .reply_heuristics import continues_chat, expounds, refuses, sentences
+from .reply_heuristics import continues_chat, explains_subject, refuses, sentences
+
+_CUT_SHORT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
+"""Finish reasons, as providers name them, of a reply that ended at the output limit."""
+_WITHHELD = frozenset({"content_filter", "safety", "refusal", "blocklist", "prohibited_content", "recitation"})
+"""Finish reasons of a reply that the provider or the model withheld."""
 
 _THOUGHT = re.compile(r"\s*<(think|thinking|thought|reasoning|analysis)>.*?(?:</\1>|\Z)", re.DOTALL)
 _NUMBER = r"(?:\(?\d{1,2}[.)、]|[一二三四五六七八九十]{1,2}、)"
@@ -58,27 +66,27 @@ _REPORTED = re.compile(r"\b(?:user|customer|client|patient)\b|用户|客户|患�
 
 _WORD = re.compile(r"\w+")
 _UNIT = re.compile(r"[⺀-鿿]|[^\W⺀-鿿]+")
-"""A word, or a character of a script that sets no blanks between words."""
+"""A word, or one character of a script that puts no spaces between words."""
 _SHINGLE = 6
-"""Words in a row that only a copy has in common with the prompt."""
+"""Length of a word sequence that a reply shares with the prompt only if it copies the prompt."""
 
 
-class Contract(Protocol):
-    """The form that a prompt set asks of a reply."""
+class ReplyContract(Protocol):
+    """The form that a set of prompts asks of a reply."""
 
     def body(self, text: str) -> str | Finding:
-        """The summary's text, or where the reply departs from the form."""
+        """Return the summary's text, or a finding if the reply does not have the form."""
         ...
 
 
 @dataclass(frozen=True)
 class Tags:
-    """All that counts stands between two tags, once."""
+    """The reply has one pair of tags, and the summary is the text between them."""
 
     name: str = "summary"
 
     def body(self, text: str) -> str | Finding:
-        """What stands between the tags."""
+        """Return the text between the tags, or a finding if there is not exactly one pair with text."""
         spoken = _spoken(text)
         if not spoken:
             return _NOTHING_SPOKEN
@@ -95,17 +103,17 @@ class Tags:
 
 
 IN_TAGS = Tags()
-"""What the usual prompts ask for."""
+"""The form that the default prompts ask for."""
 
 
 @dataclass(frozen=True)
 class Headings:
-    """At least so many headings: Markdown, bold, numbered, or a line with nothing behind its colon."""
+    """The reply has at least `minimum` headings: in Markdown, bold, numbered, or a line that ends in a colon."""
 
     minimum: int = 3
 
     def body(self, text: str) -> str | Finding:
-        """The whole text."""
+        """Return the whole text, or a finding if it has too few headings."""
         spoken = _untagged(_spoken(text))
         count = sum(bool(_HEADING.match(line)) for line in spoken.splitlines())
         if spoken and count < self.minimum:
@@ -115,53 +123,101 @@ class Headings:
 
 @dataclass(frozen=True)
 class Free:
-    """Any text."""
+    """The reply may be any text."""
 
     def body(self, text: str) -> str | Finding:
-        """The whole text."""
+        """Return the whole text, or a finding if it is empty."""
         return _untagged(_spoken(text)) or _NOTHING_SPOKEN
 
 
-CONTRACTS: Mapping[ReplyForm, Contract] = {"tags": IN_TAGS, "headings": Headings(), "free": Free()}
-"""What each set of prompts asks for."""
+CONTRACTS: Mapping[ReplyForm, ReplyContract] = {"tags": IN_TAGS, "headings": Headings(), "free": Free()}
+"""The contract of each `ReplyForm`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What a summarizer returned."""
+
+    content: Any
+    """Text, content blocks, or `None`."""
+    finish_reason: str | None = None
+    has_tool_calls: bool = False
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model: str | None = None
+    record: Mapping[str, Any] | None = None
+    """Structured content of a deterministic digest; the next digest continues from it."""
+    contract: ReplyContract = IN_TAGS
+
 
 _NOTHING_SPOKEN = Finding("rejected_empty", "thinking_only_no_content")
 
 
 def _spoken(text: str) -> str:
-    """The text without the thought it begins with."""
+    """Return the text without the tagged reasoning that it may begin with."""
     thought = _THOUGHT.match(text)
     return (text[thought.end() :] if thought else text).strip()
 
 
 def _untagged(text: str) -> str:
-    """The text without the tags around all of it: some models write them unasked."""
+    """Return the text without summary tags around all of it: some models write them unasked."""
     body = IN_TAGS.body(text) if text.startswith("<summary>") and text.endswith("</summary>") else text
     return body if isinstance(body, str) else text
 
 
+def summary_text(reply: Reply) -> str | Finding:
+    """Return the summary's text, or a finding that says why the reply is not a summary."""
+    text = reply.content if isinstance(reply.content, str) else _text_of_blocks(reply.content)
+    finish = (reply.finish_reason or "").lower()
+    if reply.has_tool_calls:
+        return Finding("rejected_tool_call", "tool_call", "the summarizer called a tool")
+    if finish in _WITHHELD:
+        return Finding("rejected_not_a_summary", "refusal", f"finish_reason={finish}")
+    if not text.strip():
+        return Finding("rejected_empty", _why_empty(reply, finish), f"finish_reason={finish or None}")
+    if finish in _CUT_SHORT:
+        return Finding("rejected_truncated", "max_tokens_truncated", f"finish_reason={finish}")
+    body = reply.contract.body(text)
+    reason = not_a_summary(body) if isinstance(body, str) and reply.record is None else None
+    return Finding("rejected_not_a_summary", reason) if reason else body
+
+
+def _text_of_blocks(content: Any) -> str:
+    return AIMessage(content).text if isinstance(content, list) else ""
+
+
+def _why_empty(reply: Reply, finish: str) -> str:
+    if finish in _CUT_SHORT:
+        return "max_tokens_no_content"
+    if reply.content is None:
+        return "content_none"
+    blocks = reply.content if isinstance(reply.content, list) else []
+    thought = any(isinstance(block, dict) and block.get("type") in REASONING_BLOCKS for block in blocks)
+    return "thinking_only_no_content" if thought else "empty_summary"
+
+
 def not_a_summary(text: str) -> str | None:
-    """A word for what stands where a summary should, or `None`."""
+    """Return the reason why a text is not a summary, such as `refusal` or `raw_data`, or `None` if it is one."""
     spoken = _spoken(text)
     return next((reason for reason, holds in _REASONS.items() if holds(spoken)), None)
 
 
 def _lines(text: str) -> list[str]:
-    """The lines that are not empty, without the announcement of a summary."""
+    """Return the lines that are not empty, without a first line that only announces a summary."""
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[1:] if lines and _PREFACE.fullmatch(lines[0].strip()) else lines
 
 
-def _said(text: str) -> list[str]:
+def _own_sentences(text: str) -> list[str]:
     return sentences("\n".join(_lines(text)))
 
 
 def _is_hollow(text: str) -> bool:
-    """Whether only headings, placeholders and words about a summary stand there."""
-    return not any(map(_says_something, _lines(text)))
+    """Whether a text consists only of headings, placeholders and sentences about a summary."""
+    return not any(map(_has_content, _lines(text)))
 
 
-def _says_something(line: str) -> bool:
+def _has_content(line: str) -> bool:
     bare = _LEADING.sub("", line, count=1).rstrip(" \t*:：")
     if line.lstrip().startswith("#") or line.rstrip().endswith((":", "：")) or _BOLD.fullmatch(line):
         return False
@@ -171,31 +227,32 @@ def _says_something(line: str) -> bool:
 
 
 def _value(line: str) -> str:
-    """What stands behind a label."""
+    """Return the text behind a label and its colon, or the line itself if it has no colon."""
     return re.split("[:：]", line, maxsplit=1)[-1]
 
 
 def _plain(value: str) -> str:
-    """Words in lower case, without an aside."""
+    """Return the words in lower case, without an aside in parentheses."""
     return " ".join(_WORD.findall((re.split("[(（]", value)[0].strip() or value).lower())).strip("_ ")
 
 
 def _copies_prompt(text: str) -> bool:
-    """Whether more than two thirds of its words are the prompt's, in the prompt's order."""
+    """Whether more than two thirds of the words are copied from a prompt, in sequences of `_SHINGLE` words."""
     words = _UNIT.findall(text.lower())
-    copied = {at + step for at, run in enumerate(_runs(words)) if run in _PROMPT for step in range(_SHINGLE)}
-    return len(copied) * 3 > len(words) * 2
+    starts = [at for at, shingle in enumerate(_shingles(words)) if shingle in _PROMPT_SHINGLES]
+    return len({at + step for at in starts for step in range(_SHINGLE)}) * 3 > len(words) * 2
 
 
-def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
+def _shingles(words: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return every sequence of `_SHINGLE` consecutive words."""
     return [tuple(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1)]
 
 
-_PROMPT = {
-    run
+_PROMPT_SHINGLES = {
+    shingle
     for prompt in PROMPTS.values()
     for text in (prompt.system, prompt.update)
-    for run in _runs(_UNIT.findall(text.lower()))
+    for shingle in _shingles(_UNIT.findall(text.lower()))
 }
 
 _REASONS: Mapping[str, Callable[[str], bool]] = {
@@ -205,9 +262,9 @@ _REASONS: Mapping[str, Callable[[str], bool]] = {
     "raw_data": is_data,
     "repetition": is_repetitive,
     "prompt_echo": _copies_prompt,
-    "refusal": lambda text: refuses(_said(text)),
+    "refusal": lambda text: refuses(_own_sentences(text)),
     "no_content": _is_hollow,
-    "continues_chat": lambda text: continues_chat(_said(text)),
-    "answers_user": lambda text: expounds(_said(text)),
+    "continues_chat": lambda text: continues_chat(_own_sentences(text)),
+    "answers_user": lambda text: explains_subject(_own_sentences(text)),
 }
-"""What a text may be in place of a summary, in the order in which it is asked."""
+"""By reason, the test that finds it in a text; the first reason that applies is reported."""

@@ -22,22 +22,29 @@ from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.digest.digest import digest
 from langgraph_compaction.nodes.gate.invariants import Finding
-from langgraph_compaction.nodes.gate.reply_form import Contract, Free, Headings, Tags, not_a_summary
-from langgraph_compaction.nodes.summary.summary_message import Reply, extract
+from langgraph_compaction.nodes.gate.reply_checks import (
+    Free,
+    Headings,
+    Reply,
+    ReplyContract,
+    Tags,
+    not_a_summary,
+    summary_text,
+)
 from tests.graph.harness import filler
 from tests.shared_data import shared_data
 
 ENTRIES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("summaries.json").read_text())
 GOOD = [entry for entry in ENTRIES if entry["label"] == "good"]
 BAD = [entry for entry in ENTRIES if entry["label"] == "bad"]
-CONTRACTS: dict[str, Contract] = {"tags": Tags(), "headings": Headings(3), "free": Free()}
+CONTRACTS: dict[str, ReplyContract] = {"tags": Tags(), "headings": Headings(3), "free": Free()}
 
 LENGTH = 200_000
 
 
 def judged(entry: dict[str, Any]) -> str | Finding:
     """What the gate makes of an entry's reply: its summary's text, or a finding."""
-    return extract(Reply(**entry["reply"], contract=CONTRACTS[entry["contract"]]))
+    return summary_text(Reply(**entry["reply"], contract=CONTRACTS[entry["contract"]]))
 
 
 @pytest.mark.requirement("S0.23")
@@ -179,7 +186,7 @@ def test_a_word_alone_speaks_against_nothing(text: str) -> None:
         (Free(), "The tag <think> is hidden", "The tag <think> is hidden"),
     ],
 )
-def test_a_contract_gives_the_body_or_says_what_is_missing(contract: Contract, text: str, expected: str) -> None:
+def test_a_contract_gives_the_body_or_says_what_is_missing(contract: ReplyContract, text: str, expected: str) -> None:
     """Tags, headings, or any text; a thought before it is no part of it."""
     body = contract.body(text)
     assert (body.reason if isinstance(body, Finding) else body) == expected

@@ -10,10 +10,10 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from pydantic import ValidationError
 
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.config.head_and_tail import InputGuard
+from langgraph_compaction.nodes.config.prompts import InputGuard
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter
 from langgraph_compaction.nodes.runtime.summarize_chunks import seen_of
-from langgraph_compaction.nodes.summary.summary_message import Chunk, chunks, quoted
+from langgraph_compaction.nodes.summary.chunks import Chunk, chunks, quoted
 from tests.histories import histories, numbered, user
 
 COUNTER = approximate_counter()

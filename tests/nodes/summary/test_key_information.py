@@ -20,7 +20,7 @@ from langgraph_compaction.nodes.conversation.message_marks import (
 from langgraph_compaction.nodes.runtime.engine import Beside, Call, demand, frame, summary_budget
 from langgraph_compaction.nodes.runtime.key_information import bare, foreseen
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
-from langgraph_compaction.nodes.summary.key_information_text import (
+from langgraph_compaction.nodes.summary.key_information import (
     TITLES,
     blocks,
     fitted,

@@ -1,4 +1,4 @@
-"""Whether a summary says enough to replace a conversation; an acknowledgment does not, in any language.
+"""Whether a summary is long enough to replace a conversation. An acknowledgment ("Understood.") is not.
 
 The length of a text is counted in units. A unit is a word. In scripts that put no spaces between words it is two
 Chinese, Japanese or Korean characters, or four characters of Thai, Lao, Burmese or Khmer.
@@ -7,20 +7,20 @@ Chinese, Japanese or Korean characters, or four characters of Thai, Lao, Burmese
 import re
 from html import unescape
 
-LEAST = 3
-"""Fewest units of a summary that replaces 30 units or more."""
+MIN_UNITS = 3
+"""Minimum length, in units, of a summary that replaces a conversation of 30 units or more."""
 
-ALONE = 10
-"""Distinct units from which a summary need not share a term with the conversation: it may be in another language."""
+MIN_UNSHARED_UNITS = 10
+"""Distinct units from which on a summary need not share a term with the conversation: it may be a translation."""
 
-OPENED = 24
-"""Units below which a summary that opens with a word of acknowledgment is only an acknowledgment."""
+MIN_UNITS_AFTER_ACKNOWLEDGMENT = 24
+"""Units below which a summary that begins with an acknowledgment counts as nothing more than that."""
 
-_TOLD = 10
-"""Units of a short conversation for each unit that its summary must have."""
+_UNITS_PER_SUMMARY_UNIT = 10
+"""In a conversation of fewer than 30 units, so many of them require one unit of summary."""
 
-_WORDS = 20
-"""Distinct words below which a conversation consists of codes and figures; its summary need not repeat any."""
+_MIN_WORDS_TO_SHARE = 20
+"""A conversation with fewer distinct words consists of codes and figures; its summary need not repeat any word."""
 
 _TAG = re.compile(r"<[^<>\n]*>")
 _HAN = "⺀-〇぀-ヿ㐀-鿿豈-﫿\U00020000-\U0003ffff"
@@ -30,7 +30,7 @@ _PACKED = re.compile(f"[{_HAN}{_HANGUL}]")
 _SLOW = re.compile(f"[{_ALPHABETS}]")
 _WORD = re.compile(rf"[^\W_{_HAN}{_HANGUL}{_ALPHABETS}]+(?:['’][^\W\d_{_HAN}{_HANGUL}{_ALPHABETS}]+)*")
 _PAIRED = re.compile(f"(?=([ァ-ヺ㐀-鿿]{{2}}|[{_HANGUL}]{{2}}|[{_ALPHABETS}]{{4}}))")
-"""Overlapping pieces that two texts in such a script may share; hiragana is left out, as it is mostly endings."""
+"""Overlapping pieces that two texts in such a script may share. Hiragana, mostly grammatical endings, is left out."""
 
 _STEM, _SHORTEST = 5, 4
 """Characters of a word that are compared, so that grammatical endings do not count; fewest letters of such a word."""
@@ -58,35 +58,36 @@ _ACKNOWLEDGED = re.compile(
     re.IGNORECASE,
 )
 _END = re.compile(r"[ \t]*(?:[,.!;…\-–—。！，、～،।۔፣։]|\Z|\n)|(?<=[\u0e00-\u17ff]) ")
-"""What follows a word of acknowledgment that is a sentence of its own; with a colon it would be a heading."""
+"""The end of an acknowledgment that is a sentence of its own; followed by a colon it would be a heading."""
 
 
-def says_too_little(summary: str, conversation: str) -> bool:
-    """Whether a summary is too short for the conversation that it replaces, or is only an acknowledgment.
+def is_too_short(summary: str, conversation: str) -> bool:
+    """Whether a summary is too short for the conversation that it replaces, or only an acknowledgment.
 
     `conversation` is the text that the summarizer was shown, with tags and entities. A summary of fewer than
-    `LEAST` units passes only if it repeats a token with a digit, one of fewer than `ALONE` distinct units only if it
-    shares a term with the conversation.
+    `MIN_UNITS` units passes only if it repeats a token with a digit, and one of fewer than `MIN_UNSHARED_UNITS`
+    distinct units only if it shares a term with the conversation.
     """
-    told, size = unescape(_TAG.sub(" ", conversation)), units(summary)
-    if size < OPENED and (opening := _ACKNOWLEDGED.match(summary)) and _END.match(summary, opening.end()):
+    plain, size = unescape(_TAG.sub(" ", conversation)), units(summary)
+    opening = _ACKNOWLEDGED.match(summary)
+    if size < MIN_UNITS_AFTER_ACKNOWLEDGMENT and opening and _END.match(summary, opening.end()):
         return True
-    if size - _repeated(summary) >= ALONE:
+    if size - _repeated(summary) >= MIN_UNSHARED_UNITS:
         return False
-    known = terms(told)
+    known = terms(plain)
     shared = known & terms(summary)
-    if size < min(LEAST, units(told) // _TOLD):
+    if size < min(MIN_UNITS, units(plain) // _UNITS_PER_SUMMARY_UNIT):
         return not any(map(_has_digit, shared))
-    return not shared and sum(not _has_digit(term) for term in known) >= _WORDS
+    return not shared and sum(not _has_digit(term) for term in known) >= _MIN_WORDS_TO_SHARE
 
 
 def units(text: str) -> float:
-    """The length of a text in units."""
+    """Return the length of a text in units."""
     return len(_WORD.findall(text)) + len(_PACKED.findall(text)) / 2 + len(_SLOW.findall(text)) / 4
 
 
 def terms(text: str) -> set[str]:
-    """What two texts about the same subject share: tokens with digits, stems of words, pieces of unspaced text."""
+    """Return the terms that a text and its summary may share: tokens with digits, stems, pieces of unspaced text."""
     words = {
         word[:_STEM] if word.isalpha() else word
         for word in _WORD.findall(text.casefold())
@@ -96,7 +97,7 @@ def terms(text: str) -> set[str]:
 
 
 def _repeated(text: str) -> int:
-    """How many of its words have occurred before."""
+    """Return how many words of a text repeat an earlier word."""
     words = _WORD.findall(text.casefold())
     return len(words) - len(set(words))
 

@@ -1,0 +1,279 @@
+"""Key information: texts that stand beside every summary, whatever the summarizer wrote.
+
+The first half holds the providers, built in or given by an application. The second half orders the texts, cuts them
+to a budget and renders them as quotations.
+"""
+
+import os
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape, unescape
+from typing import Any, Protocol, cast, runtime_checkable
+
+from langchain_core.messages import AnyMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.store.base import BaseStore, SearchItem
+
+from ..config.base_model import hint
+from ..config.settings import CompactionSettings
+from ..conversation.message_marks import is_real_user, is_summary, marks
+from ..conversation.tokens import TokenCounter
+from ..errors import SettingsError
+
+ORDER = ("goal", "pins", "memories", "git_diff", "tasks")
+"""The order of the built-in key information in a message; the application's own follows, in the setting's order."""
+
+BEFORE_SUMMARY = frozenset({"goal", "pins", "memories"})
+"""The key information that stands before the summary, the goal first; all other texts follow the summary."""
+
+TITLES: Mapping[str, str] = {
+    "goal": "What the user asked for at the beginning; it holds throughout:",
+    "memories": "Recent memories, for reference:",
+    "git_diff": "Changes in the repository, for reference:",
+    "tasks": "Tasks and how far they are, for reference:",
+}
+
+MIN_CUT = 8
+"""Minimum tokens of the beginning of a text that is cut; with less room left, the text is left out."""
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
+_GOAL = re.compile(rf'{re.escape(TITLES["goal"])}\n<key name="goal">\n(.*?)\n</key>', re.DOTALL)
+
+CollectedText = str | None | Awaitable[str | None]
+"""What `collect` returns: a text, `None` for no information, or, from a coroutine function, an awaitable of these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyContext:
+    """The data that a provider of key information receives."""
+
+    state: Mapping[str, Any]
+    """The graph's state; inside a parent graph, also the parent's channels."""
+    config: RunnableConfig
+    settings: CompactionSettings
+    store: BaseStore | None = None
+    goal: str = ""
+    """The user's first input."""
+
+
+@runtime_checkable
+class KeyInformation(Protocol):
+    """Provides one text at each compaction. If it raises or stalls, its text is left out and an event says so."""
+
+    @property
+    def name(self) -> str:
+        """The name that the setting `key_information` lists to switch this provider on."""
+        ...
+
+    def collect(self, context: KeyContext) -> CollectedText:
+        """Return the text beside the summary. It runs on its own thread unless it is a coroutine function."""
+        ...
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The user's first input."""
+
+    name: str = "goal"
+
+    def collect(self, context: KeyContext) -> str:
+        """Return the first input, or an empty text if no message or summary holds it any more."""
+        return context.goal
+
+
+@dataclass(frozen=True)
+class Pins:
+    """Names the position of the pinned texts, which the summary's message carries in any case."""
+
+    name: str = "pins"
+
+    def collect(self, context: KeyContext) -> None:
+        """Return nothing: the summary's message adds the pinned texts itself."""
+
+
+@dataclass(frozen=True)
+class Memories:
+    """The newest memories of a LangGraph `Store`."""
+
+    namespace: tuple[str, ...] = ("memories",)
+    """The namespace in the store; `{name}` is replaced by `config["configurable"][name]`."""
+    looked_at: int = 1_000
+    """How many memories are read, of which the newest are used: not every store returns the newest first."""
+    name: str = "memories"
+
+    def collect(self, context: KeyContext) -> str:
+        """Return one line for each memory, the newest last."""
+        if context.store is None:
+            return ""
+        known = context.config.get("configurable", {})
+        place = tuple(part.format_map(known) for part in self.namespace)
+        found = sorted(context.store.search(place, limit=self.looked_at), key=lambda item: item.updated_at)
+        return "\n".join(
+            f"- {_remembered(item)}" for item in found[-context.settings.key_information_memories_keep :]
+        )
+
+
+def _remembered(item: SearchItem) -> str:
+    """Return a memory on one line: the text under a usual key if it has one, else the whole value."""
+    value = next((item.value[key] for key in ("content", "text", "memory", "data") if key in item.value), item.value)
+    return " ".join(str(value).split())
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The task list in a channel of the state, as langchain's `TodoListMiddleware` writes it."""
+
+    channel: str = "todos"
+    """The channel; it holds a list of `{"content": text, "status": text}`."""
+    name: str = "tasks"
+
+    def collect(self, context: KeyContext) -> str:
+        """Return the number of tasks in each status, then one line for each task."""
+        tasks = cast("Sequence[Mapping[str, Any]]", context.state.get(self.channel) or ())
+        states = Counter(str(task.get("status", "pending")) for task in tasks)
+        counted = ", ".join(f"{count} {status}" for status, count in states.items())
+        lines = [f"- [{task.get('status', 'pending')}] {task.get('content', '')}" for task in tasks]
+        return "\n".join([f"{len(tasks)} tasks: {counted}", *lines]) if tasks else ""
+
+
+@dataclass(frozen=True)
+class GitDiff:
+    """`git diff --stat` of a repository's working tree."""
+
+    repository: str | os.PathLike[str] | None = None
+    """A folder of the repository; `None` returns no text."""
+    since: str = "HEAD"
+    """The commit that the working tree is compared with."""
+    timeout_s: float = 3.0
+    name: str = "git_diff"
+
+    def collect(self, context: KeyContext) -> str:  # noqa: ARG002 - the protocol passes it
+        """Return the statistics; raise if git fails or takes longer than `timeout_s` seconds."""
+        if self.repository is None:
+            return ""
+        command = ["git", "-C", os.fspath(self.repository), "diff", "--stat", "--no-ext-diff", "--no-textconv"]
+        command += ["--no-color", "--end-of-options", self.since, "--"]
+        done = subprocess.run(  # noqa: S603 - no shell, and no argument that a model or a tool has written
+            command, check=True, capture_output=True, timeout=self.timeout_s, stdin=subprocess.DEVNULL
+        )
+        return done.stdout.decode(errors="replace").strip("\n")
+
+
+@dataclass(frozen=True)
+class _FunctionProvider:
+    """A function of the application, as a provider."""
+
+    name: str
+    collect: Callable[[KeyContext], CollectedText]
+
+
+BUILT_IN: Mapping[str, KeyInformation] = {
+    provider.name: provider for provider in (Goal(), Pins(), Memories(), Tasks(), GitDiff())
+}
+"""The providers that settings may name although the builder was given none."""
+
+KeyInformationArgument = (
+    Sequence[KeyInformation] | Mapping[str, KeyInformation | Callable[[KeyContext], CollectedText]] | None
+)
+"""The type of a builder's `key_information=`: a list of providers, or providers and functions by name."""
+
+
+def providers_of(given: KeyInformationArgument) -> dict[str, KeyInformation]:
+    """Return all providers by name; a given one replaces the built-in one of its name, as `GitDiff(repository)` does.
+
+    Raises `SettingsError` for an object that is no provider.
+    """
+    if isinstance(given, Mapping):
+        named: Mapping[str, Any] = given
+        own: list[Any] = [_FunctionProvider(name, getattr(value, "collect", value)) for name, value in named.items()]
+    else:
+        own = list(given or ())
+    for provider in own:
+        if not isinstance(provider, KeyInformation) or not callable(provider.collect):
+            raise SettingsError(
+                f"key_information holds {provider!r}: give objects with `name` and `collect(context)`, or a mapping "
+                "of names to functions of the context"
+            )
+    return {**BUILT_IN, **{provider.name: provider for provider in own}}
+
+
+def check_known(names: Sequence[str], known: Mapping[str, KeyInformation]) -> None:
+    """Raise `SettingsError` for a listed name that no provider has; the error suggests the nearest name."""
+    for name in names:
+        if name not in known:
+            raise SettingsError(
+                f"no provider of key information is named {name!r}: {hint(name, known)}; pass "
+                "your own to the builder as key_information=[...]"
+            )
+
+
+def key_share(settings: CompactionSettings, room: int) -> int:
+    """Return how many of `room` tokens key information may take, not counting the pinned texts."""
+    wanted = any(name != "pins" for name in settings.key_information)
+    return int(room * settings.key_information_share) if wanted else 0
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Return the names, without repetitions, in the order of their texts in a message."""
+    given = list(dict.fromkeys(names))
+    return sorted(given, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+
+
+def blocks(key: Mapping[str, str], pinned: str) -> tuple[str, str]:
+    """Return the texts before and after the summary; `pinned`, the rendered pins, takes the place of `pins`."""
+    parts = {name: pinned if name == "pins" else section(name, text) for name, text in key.items()}
+    before = [part for name, part in parts.items() if part and name in BEFORE_SUMMARY]
+    after = [part for name, part in parts.items() if part and name not in BEFORE_SUMMARY]
+    return "\n".join(before), "\n".join(after)
+
+
+def section(name: str, text: str) -> str:
+    """Return one text as a labeled quotation; it is escaped, so it cannot close the quotation."""
+    title = TITLES.get(name, "Further information, for reference:")
+    return f'{title}\n<key name="{name}">\n{escape(_UNPRINTABLE.sub(" ", text), quote=False)}\n</key>'
+
+
+def fitted(texts: Mapping[str, str], budget: int, counter: TokenCounter) -> dict[str, str]:
+    """Return the texts, cut so that their sections hold at most `budget` tokens together; earlier texts come first.
+
+    A text that does not fit is cut and marked with a note. It takes more than half of the remaining budget only if
+    the texts after it need less than the other half. `pins` is kept as an empty text that marks a position.
+    """
+    sizes = {name: counter.text(section(name, text)) for name, text in texts.items() if name != "pins"}
+    kept, waiting = dict[str, str](), sum(sizes.values())
+    for name, text in texts.items():
+        if name == "pins":
+            kept[name] = ""
+            continue
+        waiting -= sizes[name]
+        if not text.strip():
+            continue
+        limit = max(budget // 2, budget - waiting)
+        shown = text if sizes[name] <= limit else _cut(name, text, limit, counter)
+        if shown:
+            kept[name] = shown
+            budget -= counter.text(section(name, shown))
+    return kept
+
+
+def _cut(name: str, text: str, limit: int, counter: TokenCounter) -> str:
+    """Return the beginning of a text with a note, in a section of at limit `limit` tokens; empty if nothing fits."""
+    note = f"[... cut; {counter.text(text)} tokens in all]"
+    room = limit - counter.text(section(name, note))
+    while room >= MIN_CUT:
+        short = f"{counter.head(text, room).rstrip()}\n{note}"
+        if counter.text(section(name, short)) <= limit:
+            return short
+        room = room * 3 // 4  # escaping made the text longer
+    return ""
+
+
+def original_request(messages: Sequence[AnyMessage]) -> str:
+    """Return the user's first input: as an earlier summary holds it, else from the first user message."""
+    for message in messages:
+        if is_summary(message) and (found := _GOAL.match(message.text[: marks(message).get("front", 0)])):
+            return unescape(found[1])
+    return next((message.text for message in messages if is_real_user(message)), "")
