@@ -1,19 +1,19 @@
-"""What the custom stream carries while a conversation is compacted. A failing sink is only logged.
+"""The events that a compaction writes to the custom stream. An error of the stream's writer is only logged.
 
-Each event is a dictionary `{"event": name of its class, ...its fields}`, and is logged as well:
+Each event is written as a dictionary `{"event": <class name>, <field>: <value>, ...}`, and logged at level DEBUG:
 
 =================== =========================================================================================
 event               written
 =================== =========================================================================================
-PreCompactEvent     when a trigger fires, also where the attempt is then skipped
-CompactionMetaEvent at each phase of an attempt, where `emit_compaction_meta_events` is set; `summary_done` only
-                    once the gate has let it pass, `rollback` once for each attempt that fails
-KeyInformationEvent when a provider of key information failed or stalled and is left out
-ContextEvent        at a commit (COMPACTION_PERFORMED), and where the messages were replaced, a rollback's
-                    restoring too (CONVERSATION_REPLACED)
+PreCompactEvent     when a trigger fires, also if the attempt is then skipped
+CompactionMetaEvent at each phase of an attempt, if `emit_compaction_meta_events` is set; `summary_done` only
+                    when the gate has accepted the summary, `rollback` once for each failed attempt
+KeyInformationEvent when a provider of key information failed or timed out, and its text is left out
+ContextEvent        at a commit (COMPACTION_PERFORMED), and when messages were replaced, also by a rollback
+                    that restores them (CONVERSATION_REPLACED)
 CompactContextEvent at a commit
-CompactionEvent     when an attempt ends, with its verdict: the last of its events
-ContextWarningEvent when `warn_ratio`, where it is set, is reached: once until the next commit
+CompactionEvent     when an attempt ends, with its verdict: the last event of the attempt
+ContextWarningEvent when the request reaches `warn_ratio`, if that is set: once until the next commit
 =================== =========================================================================================
 """
 
@@ -28,7 +28,7 @@ from .compaction_request import WISHES
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What became of tool blocks and fields."""
+    """Numbers of tool blocks kept and dropped, and of tool calls and results clipped."""
 
     blocks_kept: int = 0
     blocks_dropped: int = 0
@@ -37,17 +37,17 @@ class Counts:
 
 
 class _Log(logging.LoggerAdapter[logging.Logger]):
-    """The package's logger. A handler that raises does not end a turn."""
+    """The package's logger. An exception in a log handler does not end a turn."""
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
-        with suppress(Exception):  # there is nowhere left to say it
+        with suppress(Exception):  # logging itself fails, so the error cannot be logged
             super().log(level, msg, *args, **{**kwargs, "stacklevel": kwargs.get("stacklevel", 1) + 1})
 
 
 log = _Log(logging.getLogger("langgraph_compaction"))
 
 TriggerSource = Literal["input", "precheck", "check"]
-"""Which check asked: without the newest message, before the model, or after its answer."""
+"""The check that found the trigger: before the newest message counts, before the model's call, after its answer."""
 
 Phase = Literal["selective_start", "selective_done", "summary_start", "summary_done", "rollback"]
 
@@ -61,10 +61,10 @@ EventSink = Callable[[Any], None]
 
 @dataclass(frozen=True, kw_only=True)
 class PreCompactEvent:
-    """The conversation reached its trigger; written also when the attempt is then skipped."""
+    """A trigger fired. The event is written also if the attempt is then skipped."""
 
     trigger: str
-    """The check at which tokens fired (`input`, `precheck`, `check`), `overflow`, `manual`, `marker`, `command`,
+    """The check at which tokens fired (`input`, `precheck`, `check`), or `overflow`, `manual`, `marker`, `command`,
     the unit of a count, or the name of an application's own trigger."""
     current_tokens: int
     threshold: int
@@ -72,7 +72,7 @@ class PreCompactEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionMetaEvent:
-    """One phase of an attempt; tokens are those of the whole request."""
+    """One phase of an attempt. Tokens are those of the whole request, counts are those of the attempt so far."""
 
     phase: Phase
     tokens_before: int
@@ -86,7 +86,7 @@ class CompactionMetaEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionEvent:
-    """An attempt ended with this verdict."""
+    """An attempt ended, with this verdict."""
 
     verdict: str
     reason: str
@@ -96,16 +96,16 @@ class CompactionEvent:
     blocks_dropped: int
     compaction_id: str | None
     tokens_remaining: int | None = None
-    """Tokens between the request as it is now and the limit."""
+    """Tokens between the size of the current request and the limit."""
     summary_calls: int = 0
-    """Calls of the summarizer, those that failed too."""
+    """Calls of the summarizer, failed ones included."""
     summary_input_tokens: int = 0
     summary_output_tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContextEvent:
-    """Something became of the conversation itself."""
+    """The conversation was compacted, or its messages were replaced."""
 
     event_type: Literal["COMPACTION_PERFORMED", "CONVERSATION_REPLACED"]
     detail: str
@@ -119,20 +119,20 @@ class CompactContextEvent:
     original_tokens: int
     new_tokens: int
     saved_ratio: float
-    """1 - new / original; 0 where the original is 0."""
+    """1 - new / original; 0 if the original is 0."""
     summary: str | None
-    """Redacted text of the message that carries the summary; `None` where nothing was summarized."""
+    """Redacted text of the message that carries the summary; `None` if nothing was summarized."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContextWarningEvent:
-    """The conversation nears its trigger."""
+    """The request reached `warn_ratio`, before it reaches the trigger."""
 
     type: str = CONTEXT_WARNING
     message: str
     tokens: int
     ratio: float
-    """Of the window."""
+    """Share of the context window that the request fills."""
     will_compact_at: int
     """Tokens at which a compaction starts."""
 
@@ -143,7 +143,7 @@ class KeyInformationEvent:
 
     name: str
     reason: str
-    """`timeout`, or the class of the error."""
+    """`timeout`, or the class name of the exception."""
 
 
 Event = (
@@ -158,7 +158,7 @@ Event = (
 
 
 def cost_of(draft: Mapping[str, Any]) -> dict[str, int]:
-    """What an attempt's summary cost, by the fields of `CompactionEvent`."""
+    """Return the costs of an attempt's summary as fields of `CompactionEvent`."""
     costs = {
         "summary_calls": "calls",
         "summary_input_tokens": "input_tokens",
@@ -168,12 +168,12 @@ def cost_of(draft: Mapping[str, Any]) -> dict[str, int]:
 
 
 def saved_ratio(original: int, new: int) -> float:
-    """Share of the tokens saved: 1 - new / original; 0 where the original is 0."""
+    """Return the share of the tokens that was saved: 1 - new / original; 0 if the original is 0."""
     return 1 - new / original if original else 0.0
 
 
 def committed_events(trigger: str, original: int, new: int, count: int, summary: str | None) -> list[Event]:
-    """What a commit tells: tokens before and after, how many messages the conversation has now, the summary."""
+    """Return the events of a commit; `count` is the new number of messages, `original` and `new` are tokens."""
     by_hand = "manual_compact" if trigger in WISHES else "auto_compact"
     ratio = round(saved_ratio(original, new), 4)
     return [
@@ -184,12 +184,12 @@ def committed_events(trigger: str, original: int, new: int, count: int, summary:
 
 
 def replaced_event(count: int) -> ContextEvent:
-    """The list of messages is another one, of so many."""
+    """Return the event that the list of messages was replaced by one of `count` messages."""
     return ContextEvent(event_type="CONVERSATION_REPLACED", detail=f"conversation replaced with {count} items")
 
 
 def warning_event(tokens: int, window: int, trigger: int) -> ContextWarningEvent:
-    """The warning about a request of so many tokens."""
+    """Return the warning about a request of `tokens` tokens in this window; `trigger` is in tokens too."""
     return ContextWarningEvent(
         message=f"the context is {tokens / window:.0%} full; it is compacted at {trigger} tokens",
         tokens=tokens,
@@ -199,7 +199,7 @@ def warning_event(tokens: int, window: int, trigger: int) -> ContextWarningEvent
 
 
 def meta_event(phase: Phase, before: int, after: int, counts: Counts, reason: str) -> CompactionMetaEvent:
-    """A phase's event with the attempt's cumulative counters."""
+    """Return the event of a phase, with the counts of the attempt so far."""
     return CompactionMetaEvent(
         phase=phase,
         tokens_before=before,
@@ -213,7 +213,7 @@ def meta_event(phase: Phase, before: int, after: int, counts: Counts, reason: st
 
 
 def emit(sink: EventSink, event: Event) -> None:
-    """Write an event to a sink as `{"event": its class's name, …its fields}`; never raises."""
+    """Write an event to a sink, as the module's docstring describes; never raise."""
     payload = {"event": type(event).__name__, **asdict(event)}
     log.debug("%s", payload)
     try:

@@ -1,7 +1,7 @@
-"""A fault kit, to test an agent of your own with: models, summarizers, savers and records that fail on purpose.
+"""Test doubles for your own agent: scripted models, and summarizers, savers and records that fail on purpose.
 
-A model of the script gives replies in turn, raises, or stalls, and records what it received; `BAD_REPLIES` holds
-every bad form of a summary by name; `failing` and `failing_records` let the nth call of a method raise.
+A scripted model returns replies in turn, raises or stalls, and records the messages it received; `BAD_REPLIES` holds
+faulty summaries by name; `failing` and `failing_records` make the nth call of a method raise.
 
     model, summarizer = ScriptedModel(), ScriptedModel(replies=[BAD_REPLIES["refusal"]])
     agent = create_compacting_agent(model, settings=..., summarizer=summarizer, checkpointer=InMemorySaver())
@@ -32,30 +32,30 @@ from .summary.summarizers import SummaryRequest
 
 T = TypeVar("T")
 Reply = AIMessage | str | Exception | Callable[[list[BaseMessage]], Any]
-"""A message, a text, an exception to raise, or a function of the messages received that gives one of these."""
+"""A message, a text, an exception to raise, or a function from the received messages to one of these."""
 
 
 class ScriptedModel(BaseChatModel):
-    """A chat model that gives one scripted reply a call, in order; the last one is repeated for ever."""
+    """A chat model that returns one scripted reply per call, in order; the last one is repeated."""
 
     replies: list[Any] = Field(default_factory=lambda: ["ok"])
     """Each a `Reply`."""
     received: list[list[BaseMessage]] = Field(default_factory=list)
-    """Messages of every call."""
+    """The messages of every call, oldest call first."""
     profile_window: int | None = None
-    """Tokens the model accepts, as its profile says."""
+    """The context window, in tokens, that the model's profile reports; `None` for no profile."""
     bound_tools: list[Any] = Field(default_factory=list)
     name_: str = "scripted"
 
     def model_post_init(self, context: Any, /) -> None:
-        """Carry the window as providers do: in the profile."""
+        """Put the context window into the profile, where providers report it."""
         super().model_post_init(context)
         if self.profile_window is not None:
             self.profile = {"max_input_tokens": self.profile_window}
 
     @property
     def model_name(self) -> str:
-        """Name of the model, as provider packages have it."""
+        """The model's name, under the attribute that provider packages use."""
         return self.name_
 
     @property
@@ -63,7 +63,7 @@ class ScriptedModel(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Sequence[Any], **_: Any) -> Runnable[Any, Any]:
-        """Remember the tools; the script decides what is called."""
+        """Record the tools and return the same model; the script decides which tools are called."""
         self.bound_tools[:] = list(tools)
         return self
 
@@ -82,7 +82,7 @@ class ScriptedModel(BaseChatModel):
 
 
 class StreamingModel(ScriptedModel):
-    """The same, word by word."""
+    """A `ScriptedModel` that streams its replies word by word."""
 
     def _stream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
         reply = self._next(messages)
@@ -98,7 +98,7 @@ class StreamingModel(ScriptedModel):
 
 
 class Stall:
-    """A wait that ends when it is let go, or, on an event loop, when it is cancelled."""
+    """A wait that ends when `let_go` is set or, on an event loop, when it is cancelled."""
 
     def __init__(self) -> None:
         self.entered, self.let_go = threading.Event(), threading.Event()
@@ -106,12 +106,12 @@ class Stall:
         self.cancelled = False
 
     def wait(self) -> None:
-        """Wait on this thread until it is let go."""
+        """Block this thread until `let_go` is set."""
         self._enter()
         self.let_go.wait()
 
     async def await_(self) -> None:
-        """Wait to be cancelled, unless it was let go before."""
+        """Wait until the task is cancelled, unless `let_go` is already set."""
         self._enter()
         try:
             if not self.let_go.is_set():
@@ -126,7 +126,7 @@ class Stall:
 
 
 class StalledModel(ScriptedModel):
-    """A scripted model that gives no answer until its `stall` is let go."""
+    """A scripted model that does not answer until its stall's `let_go` is set."""
 
     stall: Any = Field(default_factory=Stall)
 
@@ -140,7 +140,7 @@ class StalledModel(ScriptedModel):
 
 
 class ReplyingSummarizer:
-    """A summarizer of the `Summarizer` protocol that always gives the same reply, or raises it."""
+    """A summarizer that always returns the same reply, or raises it if it is an exception."""
 
     name = "own"
 
@@ -149,19 +149,19 @@ class ReplyingSummarizer:
         self.requests: list[SummaryRequest] = []
 
     def summarize(self, request: SummaryRequest) -> Any:
-        """Give the reply."""
+        """Record the request and return the reply."""
         self.requests.append(request)
         if isinstance(self.reply, Exception):
             raise self.reply
         return self.reply
 
     async def asummarize(self, request: SummaryRequest) -> Any:
-        """Give the reply, asynchronously."""
+        """Asynchronous form of `summarize`."""
         return self.summarize(request)
 
 
 class StalledSummarizer(Stall, ReplyingSummarizer):
-    """A summarizer of the `Summarizer` protocol that gives no answer until it is let go."""
+    """A summarizer that does not answer until `let_go` is set."""
 
     name = "stalled"
 
@@ -170,40 +170,40 @@ class StalledSummarizer(Stall, ReplyingSummarizer):
         ReplyingSummarizer.__init__(self, SummaryReply(content="<summary>what came too late</summary>"))
 
     def summarize(self, request: SummaryRequest) -> Any:
-        """Wait."""
+        """Wait, then return the reply."""
         self.wait()
         return super().summarize(request)
 
     async def asummarize(self, request: SummaryRequest) -> Any:
-        """Wait, asynchronously."""
+        """Asynchronous form of `summarize`."""
         await self.await_()
         return super().summarize(request)
 
 
 def calls(*pairs: tuple[str, dict[str, Any]], start: int = 1, text: str = "") -> AIMessage:
-    """An assistant message that calls tools: `(name, arguments)` each, with ids call-1, call-2 and so on."""
+    """Return an assistant message that calls tools, given as `(name, arguments)`, with the ids call-1, call-2, ..."""
     made = [{"name": name, "args": args, "id": f"call-{start + n}"} for n, (name, args) in enumerate(pairs)]
     return AIMessage(text, tool_calls=made)
 
 
 def usage(message: AIMessage, input_tokens: int, output_tokens: int = 10) -> AIMessage:
-    """The message with the provider's usage on it."""
+    """Return the message with this token usage in `usage_metadata`."""
     counts = {"input_tokens": input_tokens, "output_tokens": output_tokens}
     return message.model_copy(update={"usage_metadata": {**counts, "total_tokens": sum(counts.values())}})
 
 
 def texts(messages: Sequence[AnyMessage | BaseMessage]) -> str:
-    """All text of a request, for searching."""
+    """Return all text and tool calls of a request as one string, to search in."""
     return "\n".join(f"{message.text} {getattr(message, 'tool_calls', '')}" for message in messages)
 
 
 def copying(pattern: str) -> Callable[[list[BaseMessage]], str]:
-    """A reply that keeps every match of a pattern that is shown: it tells what compaction itself loses."""
+    """Return a reply whose summary holds every match of a pattern in the request, so nothing shown to it is lost."""
     return lambda messages: f"<summary>{' '.join(dict.fromkeys(re.findall(pattern, texts(messages))))}</summary>"
 
 
 def inflated(messages: list[BaseMessage]) -> str:
-    """A summary that is longer than what the summarizer was shown."""
+    """Return a summary that is longer than the text that the summarizer was shown."""
     return f"<summary>The user said {' '.join(f'word{n}' for n, _ in enumerate(texts(messages).split()))}</summary>"
 
 
@@ -232,14 +232,14 @@ BAD_REPLIES: Mapping[str, Reply] = MappingProxyType(
         "permanent error": ValueError("no such model"),
     }
 )
-"""By name, what comes back in place of a summary: for `ScriptedModel(replies=[...])` as the summarizer."""
+"""Faulty replies of a summarizer, by name, to be used as `ScriptedModel(replies=[BAD_REPLIES[name]])`."""
 
 
 class Fault:
-    """Lets calls of one method of an object raise, from the nth on, so many times; `None` is for ever.
+    """Makes calls of one method of an object raise, from the nth on, `times` times; `None` means always.
 
-    Put in place when it is made; taken away by `mend()` or at the end of a `with` block. All else of the object
-    stays as it is, so that a saver stays the saver it was. A coroutine method raises when it is awaited.
+    The fault takes effect when it is created, and ends with `mend()` or at the end of a `with` block. The object is
+    changed in place, so it keeps its class and its other methods. A coroutine method raises when it is awaited.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class Fault:
         self.thing, self.method, self.nth, self.times = thing, method, nth, times
         self.error = error or OSError(f"{method} fails on purpose")
         self.calls = 0
-        """Calls so far, those that raised among them."""
+        """Number of calls so far, including those that raised."""
         self._lock = threading.Lock()
         setattr(thing, method, self._around(getattr(thing, method)))
 
@@ -259,7 +259,7 @@ class Fault:
         self.mend()
 
     def mend(self) -> None:
-        """Let the method work again."""
+        """Remove the fault, so that the method works again."""
         vars(self.thing).pop(self.method, None)
 
     def _around(self, whole: Callable[..., Any]) -> Callable[..., Any]:
@@ -284,13 +284,13 @@ class Fault:
 
 
 def failing(thing: T, method: str, **how: Any) -> T:
-    """The object itself with a `Fault` in it: `checkpointer=failing(InMemorySaver(), "put", nth=3)`."""
+    """Put a `Fault` into an object and return the object: `checkpointer=failing(InMemorySaver(), "put", nth=3)`."""
     Fault(thing, method, **how)
     return thing
 
 
 def failing_records(graph: Any, method: str, **how: Any) -> Fault:
-    """A `Fault` in a graph's records: `begin` (snapshot), `record_summary`, `commit` (archive), `close` (ledger)."""
+    """Break a graph's records: `begin` (snapshot), `record_summary`, `commit` (archive), `close` (ledger)."""
     node = graph.builder.nodes["token_check"].runnable
     if not isinstance(node, CompactionNode):
         raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")

@@ -18,8 +18,7 @@ from ..gate.invariants import Finding
 from ..selection.selector import Demand, Selection
 from ..state import EMBEDDED
 from ..summary.fallback_chain import Level
-from ..summary.key_information import KeyContext, KeyInformation
-from ..summary.key_information import fitted, key_share, ordered, original_request
+from ..summary.key_information import KeyContext, KeyInformation, fitted, key_share, ordered, original_request
 from ..summary.summarizer_call import SummaryTimeoutError, abounded, bounded
 from .engine import Call, needs_summary, propose
 from .ledger_io import stored
