@@ -1,4 +1,4 @@
-"""Conversations of the comparison: prose of a known size with facts planted in it, and tool blocks."""
+"""Conversations of the fault benchmark: prose of a known size with planted facts, and tool blocks."""
 
 import random
 import re

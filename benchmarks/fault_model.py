@@ -1,4 +1,4 @@
-"""A chat model at the edge of the comparison: it refuses what a provider refuses, and keeps every request."""
+"""The chat model of the fault benchmark: it refuses requests that a provider refuses, and records every request."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One scenario with one system: a host that asks, catches what is raised, and asks the next question."""
+"""Runs one scenario with one system: an application asks, catches errors, and asks the next question."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a system of the comparison is given and gives back; and ours."""
+"""The interface of the compared systems, and its implementation by this package."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Summarizers of the comparison: one that works, and each way in which one fails.
+"""Summarizers of the fault benchmark: a working one, and one for each kind of failure.
 
 The one that works copies whatever it is shown of the facts it was told to look for, and the question that is
 open, so that what is gone was lost by the mechanics around it. It puts its summary between the tags that our

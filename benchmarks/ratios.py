@@ -1,4 +1,4 @@
-"""The figures that the checkpoints are judged by, out of the rows of a run, and the tables."""
+"""The figures and tables of the checkpointer benchmark, computed from the rows of a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

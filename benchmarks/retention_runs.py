@@ -1,4 +1,4 @@
-"""The recorded runs, cut and with sentences put into them, and the rows of figures of every policy."""
+"""The recorded runs with their cuts and planted sentences, and the rows of figures of every policy."""
 
 import os
 from collections.abc import Mapping, Sequence

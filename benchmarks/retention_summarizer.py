@@ -1,4 +1,4 @@
-"""The summarizers that every peer is given: a chat model that writes by a rule, and so the same text each time."""
+"""The summarizers of all compared systems: chat models that write by a rule, so that their text is reproducible."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

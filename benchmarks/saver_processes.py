@@ -1,4 +1,4 @@
-"""Each saver that is compared in a process of its own, as in an application; the parent asks one at a time."""
+"""Runs each compared saver in its own process, as in an application; the parent calls one at a time."""
 
 import gc
 import multiprocessing

@@ -1,4 +1,4 @@
-"""The savers that are compared: how each is opened in a database of its own, and what it holds there in bytes."""
+"""The compared savers: how each opens its own database, and the bytes that it stores there."""
 
 import sqlite3
 import sys

@@ -1,4 +1,4 @@
-"""The command line as a test calls it."""
+"""Runs the command line in tests."""
 
 import json
 from typing import Any
@@ -16,5 +16,5 @@ def call(*words: str, expect: int = 0) -> Result:
 
 
 def lines(*words: str) -> list[dict[str, Any]]:
-    """Run it with `--json`."""
+    """Run the command line with `--json`, and return the parsed lines."""
     return [json.loads(line) for line in call(*words, "--json").stdout.splitlines()]

@@ -19,7 +19,7 @@ def recorded(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def foreign_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
-    """Return a function from a kind of database to one that an official saver filled; it is not to be changed."""
+    """Return a function from a kind of database to the URL of one that an official saver filled; only for reading."""
     made: dict[str, str] = {}
     with ExitStack() as stack:
 
@@ -35,7 +35,7 @@ def foreign_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
 
 @pytest.fixture
 def source(foreign_url: Callable[[str], str], tmp_path: Path) -> str:
-    """Return the URL of an SQLite file of the official saver that belongs to the test."""
+    """Return the URL of an SQLite file that the official saver filled, which the test may change."""
     path = tmp_path / "source.db"
     shutil.copy(foreign_url("sqlite").removeprefix("sqlite:///"), path)
     return f"sqlite:///{path}"
@@ -43,5 +43,5 @@ def source(foreign_url: Callable[[str], str], tmp_path: Path) -> str:
 
 @pytest.fixture
 def target(tmp_path: Path) -> str:
-    """Return the URL of a database that is not there yet."""
+    """Return the URL of a database that does not exist yet."""
     return f"sqlite:///{tmp_path / 'target.db'}"

@@ -46,12 +46,12 @@ OFFICIAL: dict[str, Callable[[str], AbstractContextManager[Saver]]] = {
 
 
 def config(thread_id: str, **more: str) -> dict[str, Any]:
-    """The config of a thread."""
+    """Return the config of a thread."""
     return {"configurable": {"thread_id": thread_id, **more}}
 
 
 def agent() -> Any:
-    """A model that calls a tool, and the tool; messages get their ids where LangGraph gives them."""
+    """Build a graph of a model and a tool, in which LangGraph gives messages their ids."""
     numbers = count()
 
     def model(state: MessagesState) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def agent() -> Any:
 
 
 def asking() -> Any:
-    """A graph whose subgraph asks a person."""
+    """Build a graph whose subgraph interrupts to ask a person."""
 
     def ask(state: MessagesState) -> dict[str, Any]:
         return {
@@ -86,7 +86,7 @@ def asking() -> Any:
 
 
 class Tally(TypedDict):
-    """Numbers and what was made of them."""
+    """Numbers, and the results of the tasks for them."""
 
     numbers: list[int]
     squares: Annotated[list[int], operator.add]
@@ -94,7 +94,7 @@ class Tally(TypedDict):
 
 
 def fanning() -> Any:
-    """A graph that sends a task for every number."""
+    """Build a graph that sends a task for every number."""
 
     def square(number: int) -> dict[str, Any]:
         return {"squares": [number * number]}
@@ -114,13 +114,13 @@ def _appended(state: Sequence[Any], writes: Sequence[Any]) -> list[Any]:
 
 
 class DeltaState(TypedDict):
-    """Messages that a checkpoint holds only now and then."""
+    """Messages in a delta channel, which only some checkpoints hold."""
 
     messages: Annotated[list[AnyMessage], DeltaChannel(_appended, snapshot_frequency=5)]
 
 
 def delta() -> Any:
-    """A graph with a delta channel."""
+    """Build a graph with a delta channel."""
 
     def answer(state: DeltaState) -> dict[str, Any]:
         return {"messages": [AIMessage(f"answer to {state['messages'][-1].text}", id=f"a{len(state['messages'])}")]}
@@ -129,7 +129,7 @@ def delta() -> Any:
 
 
 def failing() -> Any:
-    """A graph with a node that fails beside one that does not."""
+    """Build a graph with a failing node parallel to a working one."""
 
     def broken(_: Tally) -> dict[str, Any]:
         raise RuntimeError("broken for good")
@@ -147,16 +147,16 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "delta": delta,
     "failed": failing,
 }
-"""By thread, the graph that made it."""
+"""The graph of each thread."""
 
 
 def said(text: str) -> dict[str, Any]:
-    """An input."""
+    """Return an input."""
     return {"messages": [HumanMessage(text)]}
 
 
 def fill(saver: Saver, turns: int = 3) -> None:
-    """Make a thread of every kind."""
+    """Create a thread of every kind."""
     talk = agent().compile(checkpointer=saver)
     for turn in range(turns):
         talk.invoke(said(f"question {turn}"), config("talk"), durability="sync")
@@ -178,7 +178,7 @@ def fill(saver: Saver, turns: int = 3) -> None:
 
 
 def state_of(saver: Saver, thread_id: str) -> list[Any]:
-    """All that a graph sees of a thread through a saver: every state of its history, what is next, what is asked."""
+    """Return the history of a thread as a graph reads it through a saver: values, next nodes and interrupts."""
     graph = GRAPHS[thread_id]().compile(checkpointer=saver)
     return [
         (
@@ -196,25 +196,25 @@ def state_of(saver: Saver, thread_id: str) -> list[Any]:
 
 @dataclass
 class Order:
-    """A class of an application's own."""
+    """A class of an application."""
 
     number: int
 
 
 class Shop(TypedDict):
-    """What an application keeps of a class of its own."""
+    """A state with a value of the application's class."""
 
     order: Order
 
 
 def shop() -> Any:
-    """A graph with an application's own class in its state."""
+    """Build a graph with an application's class in its state."""
     return StateGraph(Shop).add_node("take", lambda _: {"order": Order(7)}).add_edge(START, "take")
 
 
 @contextmanager
 def foreign_database(kind: str, folder: Path) -> Iterator[str]:
-    """The URL of an empty database for an official saver."""
+    """Return the URL of an empty database for an official saver."""
     if kind == "sqlite":
         yield f"sqlite:///{folder / 'foreign.db'}"
     else:
@@ -223,6 +223,6 @@ def foreign_database(kind: str, folder: Path) -> Iterator[str]:
 
 
 def changed(url: str, statement: str, *values: object) -> list[Any]:
-    """What an SQL statement finds or changes in an SQLite file."""
+    """Run an SQL statement in an SQLite file, and return its rows."""
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as conn, conn:
         return conn.execute(statement, values).fetchall()

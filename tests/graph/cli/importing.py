@@ -1,4 +1,4 @@
-"""How the tests of `import-checkpoints` run it."""
+"""Runs `import-checkpoints` in tests."""
 
 import json
 from collections.abc import Iterator
@@ -13,19 +13,19 @@ from tests.graph.cli.foreign import OFFICIAL, Saver
 
 
 def run(source: str, target: str, *more: str) -> Result:
-    """Run the command; stdout and stderr apart."""
+    """Run the command, with stdout and stderr separate."""
     return CliRunner().invoke(app, ["import-checkpoints", "--from", source, "--to", target, *more])
 
 
 def imported(source: str, target: str, *more: str, code: int = 0) -> dict[str, Any]:
-    """The figures that `--json` prints, and nothing else."""
+    """Return the figures of `--json`, the only output."""
     result = run(source, target, *more, "--json")
     assert (result.exit_code, result.stderr) == (code, "")
     return json.loads(result.stdout)
 
 
 def refused(source: str, target: str, *more: str) -> str:
-    """What is said, in one line and without a traceback, where nothing can be imported."""
+    """Return the error, which is one line without a traceback."""
     result = run(source, target, *more)
     assert (result.exit_code, type(result.exception)) == (1, SystemExit)
     (line,) = result.stderr.splitlines()
@@ -33,7 +33,7 @@ def refused(source: str, target: str, *more: str) -> str:
 
 
 def told_in_list(source: str, target: str) -> str:
-    """The one line of the list of what failed; the figures stand on stdout."""
+    """Return the one line about a failure; the figures are on stdout."""
     result = run(source, target)
     assert result.exit_code == 1
     (line,) = result.stderr.splitlines()

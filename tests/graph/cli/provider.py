@@ -1,4 +1,4 @@
-"""A provider on loopback that speaks OpenAI's chat API as a test scripts it."""
+"""A local server with OpenAI's chat API that gives scripted replies."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from threading import Event, Thread
 from typing import Any
 
 ENDLESS = "endless"
-"""A reply that goes on until nobody listens any more."""
+"""A reply that goes on until the client disconnects."""
 
 
 Reply = str | int | dict[str, str]
@@ -24,16 +24,16 @@ class Provider:
     replies: list[Reply] = field(default_factory=lambda: ["Hello."])
     requests: list[dict[str, Any]] = field(default_factory=list)
     deserted: Event = field(default_factory=Event)
-    """Set when the listener of an endless reply has gone."""
+    """Set when the client of an endless reply has disconnected."""
     base_url: str = ""
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of a command that is to use it."""
+        """The environment variables of a command that uses this server."""
         return {"OPENAI_API_KEY": "test", "OPENAI_BASE_URL": self.base_url, "OPENAI_MODEL": "gpt-4o-mini"}
 
     def reply(self, request: dict[str, Any]) -> Reply:
-        """The reply to a request."""
+        """Answer a request."""
         self.requests.append(request)
         return self.replies[min(len(self.requests), len(self.replies)) - 1]
 
@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 _USAGE = {"prompt_tokens": 20, "completion_tokens": 3, "total_tokens": 23}

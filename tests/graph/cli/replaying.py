@@ -1,4 +1,4 @@
-"""How the tests of `replay` run it, and what they have it replay."""
+"""Runs `replay` in tests, and builds conversations for it."""
 
 import json
 from pathlib import Path
@@ -14,20 +14,20 @@ SYSTEM = {"role": "system", "content": "You read files and tell what stands ther
 
 
 def run(*args: object, width: int = 100, env: dict[str, str | None] | None = None) -> Result:
-    """Run the command; stdout and stderr apart."""
+    """Run the command, with stdout and stderr separate."""
     screen = {"COLUMNS": str(width), "TERMINAL_WIDTH": str(width)}
     return CliRunner().invoke(app, ["replay", *map(str, args)], env={**screen, **(env or {})})
 
 
 def one_line(result: Result) -> str:
-    """What was said on stderr, which must be one line and no traceback."""
+    """Return the error on stderr, which must be one line without a traceback."""
     assert isinstance(result.exception, SystemExit)
     (line,) = result.stderr.splitlines()
     return line
 
 
 def rounds(count: int, words: int = 60) -> list[dict[str, Any]]:
-    """A system message, and rounds in which a person asks, a tool is called and an answer given."""
+    """Return a system message, and rounds of a user message, a tool call, its result and an answer."""
     return [SYSTEM, *(message for number in range(count) for message in _round(number, words))]
 
 
@@ -49,7 +49,7 @@ def written(path: Path, value: Any) -> Path:
 
 
 def replayed(*args: object) -> list[dict[str, Any]]:
-    """The lines that `--json` prints, and nothing else; the command succeeds in silence."""
+    """Return the lines of `--json`, the only output; the command must succeed."""
     result = run(*args, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     return [json.loads(line) for line in result.stdout.splitlines()]

@@ -1,4 +1,4 @@
-"""A real browser, without a screen, driven over its own protocol."""
+"""A headless Chromium, controlled over the DevTools protocol."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ KEYS = {
 
 
 class Page:
-    """A tab. What goes wrong in it is kept in `complaints`, every address it asks for in `asked`."""
+    """A tab. Errors are collected in `complaints`, requested addresses in `asked`."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -39,7 +39,7 @@ class Page:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
-        """Ask the browser for something, and return its answer."""
+        """Send a command to the browser, and return its answer."""
         number = next(self._numbers)
         self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
         while True:
@@ -63,7 +63,7 @@ class Page:
             self.asked.append(params["request"]["url"])
 
     def open(self, address: str) -> None:
-        """Go to an address, and wait until all of it has run."""
+        """Open an address, and wait until the page is loaded."""
         self._loaded = False
         self.send("Page.navigate", url=address)
         while not self._loaded:
@@ -71,18 +71,18 @@ class Page:
             self._hear(said.get("method"), said.get("params") or {})
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Return the value of an expression in the page."""
         found = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     def until(self, script: str) -> None:
-        """Wait until an expression is true in the page; fail where it does not become so."""
+        """Wait until an expression is true in the page; fail after a timeout."""
         look = f"const look = () => ({script}) ? done(true) : left-- ? setTimeout(look, 20) : done(false)"
         assert self.run(f"new Promise(done => {{ let left = 500; {look}; look(); }})"), script
 
     def click(self, selector: str) -> None:
-        """Press and let go of the mouse in the middle of an element."""
+        """Click in the middle of an element."""
         spot = self.run(
             f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
             "one.scrollIntoView({block: 'center', behavior: 'instant'}); const box = one.getBoundingClientRect();"
@@ -92,14 +92,14 @@ class Page:
             self.send("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button="left", clickCount=1)
 
     def press(self, key: str) -> None:
-        """Press and let go of a key."""
+        """Press and release a key."""
         text, code = KEYS[key]
         about: dict[str, Any] = {"key": key, "windowsVirtualKeyCode": code, **({"text": text} if text else {})}
         self.send("Input.dispatchKeyEvent", type="keyDown", **about)
         self.send("Input.dispatchKeyEvent", type="keyUp", **about)
 
     def look(self, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Be a screen of this size, of somebody who likes it dark or light, and nothing to move."""
+        """Emulate a screen of this size, a dark or light color scheme, and reduced motion."""
         mobile = width < 600
         self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile
@@ -109,13 +109,13 @@ class Page:
         self.send("Emulation.setEmulatedMedia", features=[scheme, still])
 
     def picture(self, path: Path) -> None:
-        """Write what can be seen as a PNG."""
+        """Save a screenshot as PNG."""
         path.write_bytes(b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
 
 
 @contextmanager
 def browser(folder: Path) -> Iterator[Page]:
-    """Start Chromium with a profile in this folder, and end it; skip the test where there is none."""
+    """Start Chromium with a profile in this folder, and stop it later; skip the test if it is not installed."""
     if CHROMIUM is None:
         pytest.skip("there is no chromium on this machine: apt-get install chromium")
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]

@@ -1,4 +1,4 @@
-"""A thread with a compaction of every kind, and hostile words in it."""
+"""A thread with a compaction of every kind, and hostile text in it."""
 
 from pathlib import Path
 from typing import Any
@@ -30,21 +30,21 @@ class Told:
         self.graph = agent(model, summarizer, checkpointer=self.saver)
 
     def report(self) -> Report:
-        """What there is to tell of it now."""
+        """Return the report of the thread."""
         return report_of(read(self.saver, THREAD), WORDS, stamp=stamp(self.saver, THREAD))
 
     def say(self, text: str, name: str | None = None) -> Any:
-        """Go on with the thread."""
+        """Run another turn."""
         return self.graph.invoke(said(text, name), CONFIG)
 
     def grow(self, tag: str) -> Any:
-        """Go on with so much that it is over the trigger."""
+        """Run a turn whose input exceeds the trigger."""
         return self.graph.invoke({"messages": [*rounds(7, 50, tag), HumanMessage("on", id=f"{tag}-on")]}, CONFIG)
 
 
 @pytest.fixture
 def told(tmp_path: Path) -> Told:
-    """Return a thread with one attempt, which failed: the summarizer said nothing."""
+    """Return a thread with one attempt, which failed because the summary was empty."""
     made = Told(tmp_path)
     hostile = [HumanMessage(f"{HOSTILE} {filler(20, 'h')}", id="hostile"), AIMessage("I see", id="seen")]
     made.graph.invoke({"messages": [*hostile, *full()["messages"]]}, CONFIG)
@@ -54,7 +54,7 @@ def told(tmp_path: Path) -> Told:
 
 @pytest.fixture
 def every(told: Told) -> Told:
-    """Return it with a compaction in force, one on another branch and one that was undone."""
+    """Return the thread with a compaction in force, one on another branch and one that was undone."""
     CompactionThread(told.graph, CONFIG).pin(message_id="seen")
     told.say("again", "again")
     fork = told.graph.get_state(CONFIG).config
