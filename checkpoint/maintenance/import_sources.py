@@ -1,37 +1,48 @@
-"""The databases of LangGraph's own savers, opened for reading only."""
+"""Reads the databases of LangGraph's own savers, without writing to them."""
 
+import json
 import sqlite3
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import ormsgpack
 import sqlalchemy as sa
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
+    ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
 )
+from langgraph.checkpoint.serde.jsonplus import EXT_DELTA_SNAPSHOT
+from langgraph.checkpoint.serde.types import (
+    _DeltaSnapshot as DeltaSnapshot,  # pyright: ignore[reportPrivateUsage] - it has no public name
+)
 from sqlalchemy import exc
 
 from ..db import urls
-from ..errors import CheckpointError, DatabaseError
-from .import_values import SourceSerializer, with_int_versions
+from ..errors import CheckpointError, DatabaseError, ValueTypeError
+from ..messages.strict_serde import StrictSerializer
 
 _EXAMPLES = "sqlite:///FILE (a SqliteSaver's) or postgresql://user@host/name (a PostgresSaver's)"
+_REMEMBERED_OBJECTS = 4_096
+_JSON_VERSIONS = (1, 2)
+"""Versions of LangChain's form of an object in JSON."""
 _NEEDED = {"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id"}
 
 _checkpoints = sa.table("checkpoints", *(sa.column(name) for name in ("thread_id", "checkpoint_ns", "checkpoint_id")))
 
 
 class SourceError(CheckpointError):
-    """What is to be imported cannot be opened or read; the text says what to do."""
+    """The source of an import cannot be opened or read; the message says what to do."""
 
 
 class PendingWrite(NamedTuple):
-    """A write that a task left beside a checkpoint, and where it stood among the task's."""
+    """A pending write of a task at a checkpoint, and its place among the task's writes."""
 
     task_id: str
     task_path: str
@@ -41,22 +52,100 @@ class PendingWrite(NamedTuple):
 
 
 class SourceCheckpoint(NamedTuple):
-    """A checkpoint as its saver reads it, with the versions of its channels as numbers."""
+    """A checkpoint as its saver reads it, with channel versions as numbers."""
 
     checkpoint: Checkpoint
     metadata: CheckpointMetadata
     parent_id: str | None
     writes: Sequence[PendingWrite]
-    """In the order in which a saver gives them back."""
+    """In the order in which a saver returns them."""
 
 
 def configurable(config: RunnableConfig | None) -> dict[str, Any]:
-    """Return what a config says of a checkpoint's place: nothing where there is none."""
+    """Return the `configurable` part of a config, or {} where there is none."""
     return (config or {}).get("configurable", {})
 
 
+class SourceSerializer(StrictSerializer):
+    """Reads values of the official savers. ValueTypeError for a value that would not be read as it was written.
+
+    Successive checkpoints hold the same messages: an object whose bytes were read before is returned again. Callers
+    must not change what they read.
+    """
+
+    def __init__(self, *, allow: Iterable[type] = ()) -> None:
+        allowed = tuple(allow)
+        super().__init__(allow=allowed)
+        self._allowed_json_modules = {(*kind.__module__.split("."), kind.__name__) for kind in allowed}
+        self._object = lru_cache(_REMEMBERED_OBJECTS)(self._read_object)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Read a value in the current form, or in the JSON form of 2024."""
+        kind, payload = data
+        if "+" in kind:
+            raise ValueTypeError(f"it is encrypted ({kind}): decrypt it first")
+        if kind == "json":
+            return json.loads(payload, object_hook=self._revived)
+        return self._unpacked(payload) if kind == "msgpack" else super().loads_typed(data)
+
+    def _unpacked(self, data: bytes) -> Any:
+        failures: list[CheckpointError] = []
+
+        def extension(code: int, payload: bytes) -> Any:
+            try:
+                is_snapshot = code == EXT_DELTA_SNAPSHOT
+                return DeltaSnapshot(self._unpacked(payload)) if is_snapshot else self._object(code, payload)
+            except CheckpointError as error:  # ormsgpack would replace it by an error of its own
+                failures.append(error)
+                return None
+
+        value = ormsgpack.unpackb(data, ext_hook=extension, option=ormsgpack.OPT_NON_STR_KEYS)
+        if failures:
+            raise failures[0]
+        return value
+
+    def _read_object(self, code: int, payload: bytes) -> Any:
+        return super().loads_typed(("msgpack", ormsgpack.packb(ormsgpack.Ext(code, payload))))
+
+    def _revived(self, value: dict[str, Any]) -> Any:
+        try:
+            revived = self._reviver(value)
+        except (ValueError, TypeError, LookupError, ImportError, AttributeError, NotImplementedError) as error:
+            raise ValueTypeError(f"{type(error).__name__}: {error}") from error
+        is_object = value.get("lc") in _JSON_VERSIONS and value.get("type") == "constructor"
+        if is_object and (revived is None or revived is value):
+            name = ".".join(map(str, value.get("id", ())))
+            raise ValueTypeError(f"{name} is not among the types that may be loaded, or cannot be built again")
+        return revived
+
+
+def with_int_versions(checkpoint: Checkpoint) -> Checkpoint:
+    """Return the checkpoint with the official savers' versions ("%032d.random") as the numbers they begin with.
+
+    A checkpoint may hold both forms, which cannot be compared with each other. ValueTypeError for versions of another
+    form, and where two versions of a channel would become the same number.
+    """
+    channels: dict[str, dict[int, object]] = {}
+
+    def number(channel: str, version: object) -> int | float:
+        if not isinstance(version, str):
+            return cast("int | float", version)
+        whole = version.partition(".")[0]
+        if not (whole.isascii() and whole.isdigit()):
+            raise ValueTypeError(f"{version!r} is not a channel version")
+        if channels.setdefault(channel, {}).setdefault(int(whole), version) != version:
+            raise ValueTypeError(f"channel {channel!r} has two versions with the number {int(whole)}")
+        return int(whole)
+
+    def numbers(versions: Mapping[str, object]) -> ChannelVersions:
+        return {channel: number(channel, version) for channel, version in versions.items()}
+
+    seen = {node: numbers(versions) for node, versions in checkpoint["versions_seen"].items()}
+    return {**checkpoint, "channel_versions": numbers(checkpoint["channel_versions"]), "versions_seen": seen}
+
+
 class Source:
-    """A database of an official saver, of which it holds one checkpoint at a time in memory."""
+    """A database of an official saver. One checkpoint at a time is in memory."""
 
     def __init__(
         self,
@@ -65,7 +154,7 @@ class Source:
         writes: sa.TableClause,
         errors: type[Exception],
     ) -> None:
-        """Read checkpoints by `saver`, whose driver raises `errors`, and walk their ids by `engine`."""
+        """Read checkpoints with `saver`, whose driver raises `errors`, and their ids with `engine`."""
         self.place = urls.place(engine.url)
         self._saver = saver
         self._engine = engine
@@ -127,17 +216,16 @@ class Source:
 
 
 def _metadata(read: CheckpointMetadata) -> CheckpointMetadata:
-    """Leave out the copy of all writes that LangGraph put into metadata until 0.5; they stand beside it anyway."""
+    """Leave out the copy of all writes that LangGraph put into metadata until 0.5."""
     return cast("CheckpointMetadata", {key: value for key, value in read.items() if key != "writes"})
 
 
 @contextmanager
 def open_source(target: str, *, allow: Iterable[type] = ()) -> Generator[Source]:
-    """Open a database of a SqliteSaver or PostgresSaver, for reading only, as long as the block runs.
+    """Open a database of a SqliteSaver or PostgresSaver for reading, until the block ends.
 
-    Values are read strictly: LangGraph's own safe types and the classes in `allow`. SourceError for another kind
-    of database, for a file or tables that are not there, and for a missing package; DatabaseError where it does
-    not answer.
+    Values may have LangGraph's own safe types and the classes in `allow`. SourceError for another kind of database,
+    for a missing file, missing tables or a missing package; DatabaseError where the database does not answer.
     """
     url = urls.sync_url(target)
     opened = {"sqlite": _sqlite, "postgresql": _postgres}.get(url.get_backend_name())
@@ -169,8 +257,8 @@ def _sqlite(url: sa.URL, serde: SourceSerializer) -> Generator[Source]:
     writes = _tables(engine, "SqliteSaver", "writes")
     with closing(connect()) as conn:
         saver = SqliteSaver(conn, serde=serde)
-        saver.is_setup = True  # its own set-up writes
-        saver._has_task_path = "task_path" in writes.c  # noqa: SLF001 - set-up would find out  # pyright: ignore[reportPrivateUsage]
+        saver.is_setup = True  # its own setup() writes to the file
+        saver._has_task_path = "task_path" in writes.c  # noqa: SLF001 - its setup() would set it  # pyright: ignore[reportPrivateUsage]
         yield Source(saver, engine, writes, sqlite3.Error)
 
 
@@ -197,7 +285,7 @@ def _postgres(url: sa.URL, serde: SourceSerializer) -> Generator[Source]:
 
 
 def _tables(engine: sa.Engine, saver: str, writes: str) -> sa.TableClause:
-    """Return the table of writes as it is; SourceError unless a saver of that kind made the tables."""
+    """Return the table of pending writes with its columns; SourceError unless the tables are those of `saver`."""
     place = urls.place(engine.url)
     with _translated(place), engine.connect() as conn:
         inspector = sa.inspect(conn)
@@ -217,7 +305,7 @@ def _rows(engine: sa.Engine, query: sa.Select[*tuple[Any, ...]]) -> list[tuple[A
 
 @contextmanager
 def _translated(place: str) -> Generator[None]:
-    """Turn an error of the database into DatabaseError, without parameters."""
+    """Raise DatabaseError, without parameters, for errors of the database."""
     try:
         yield
     except exc.SQLAlchemyError as error:

@@ -22,7 +22,8 @@ from langgraph_compaction.checkpoint import (
 from langgraph_compaction.checkpoint.checkpoints.write_guards import ERASURE_KNOWN_S
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.db import tables
-from langgraph_compaction.checkpoint.maintenance.import_checkpoints import Failed, import_checkpoints, open_source
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import import_checkpoints
+from langgraph_compaction.checkpoint.maintenance.import_sources import open_source
 from tests.fakes import ScriptedModel
 from tests.graph.cli.foreign import sqlite_saver
 from tests.graph.harness import SUMMARY, agent, full, said
@@ -260,5 +261,5 @@ def test_an_erased_thread_can_be_imported_again(tmp_path: Path) -> None:
         saver.setup()
         for _ in range(2):
             with open_source(source) as opened:
-                assert not [event for event in import_checkpoints(opened, saver) if isinstance(event, Failed)]
+                assert not [event for event in import_checkpoints(opened, saver) if event.problem]
             saver.delete_thread("1")

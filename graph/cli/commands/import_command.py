@@ -10,24 +10,25 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import is_memory, sync_url
-from langgraph_compaction.checkpoint.maintenance.import_checkpoints import (
-    Begun,
-    Event,
-    Failed,
-    Found,
-    Verified,
-    Written,
-    import_checkpoints,
-    open_source,
-)
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import ImportedCheckpoint, import_checkpoints
+from langgraph_compaction.checkpoint.maintenance.import_sources import open_source
 from langgraph_compaction.nodes import SettingsError
 
 from ..open_database import report_errors
 from ..output.printing import Output, complain, print_lines, words
 
 _INTERRUPTED = 130
-_STEPS = 2
-"""A checkpoint is written, and then verified."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A checkpoint that the target does not hold as the source does."""
+
+    thread_id: str
+    namespace: str
+    checkpoint_id: str
+    reason: str
+    held_back: int
 
 
 @dataclass
@@ -42,24 +43,20 @@ class Outcome:
     held_back: int = 0
     failed: list[Failed] = field(default_factory=list[Failed])
 
-    def add(self, event: Event) -> None:
-        """Count an event in."""
-        match event:
-            case Found():
-                self.threads, self.checkpoints = event.threads, event.checkpoints
-            case Begun():
-                self.already += event.already
-            case Written():
-                self.written += 1
-            case Verified():
-                self.verified += 1
-            case Failed():
-                self.held_back += event.held_back
-                self.failed.append(event)
+    def add(self, one: ImportedCheckpoint) -> None:
+        """Count a checkpoint."""
+        self.written += one.written
+        if one.problem is None:
+            self.verified += 1
+            self.already += not one.written
+        else:
+            self.held_back += one.held_back
+            place = (one.thread_id, one.namespace, one.checkpoint_id)
+            self.failed.append(Failed(*place, one.problem, one.held_back))
 
     @property
     def flawless(self) -> bool:
-        """Whether every checkpoint of the target equals the one of the source."""
+        """Whether every checkpoint stands in the target as in the source."""
         return not self.failed and self.verified == self.checkpoints
 
 
@@ -94,6 +91,9 @@ def import_command(
         try:
             with open_source(source, allow=kinds) as opened, SQLAlchemySaver.from_url(target, allow=kinds) as saver:
                 saver.setup()
+                sizes = opened.threads()
+                chosen = dict.fromkeys(thread or sizes)
+                outcome.threads, outcome.checkpoints = len(chosen), sum(sizes.get(name, 0) for name in chosen)
                 _follow(import_checkpoints(opened, saver, threads=thread or None), outcome, console)
         except KeyboardInterrupt:
             complain(f"stopped; run the command again to go on ({outcome.written:,} checkpoints written in this run)")
@@ -106,7 +106,7 @@ def import_command(
         raise typer.Exit(1)
 
 
-def _follow(events: Iterable[Event], outcome: Outcome, console: Output) -> None:
+def _follow(imported: Iterable[ImportedCheckpoint], outcome: Outcome, console: Output) -> None:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -114,21 +114,14 @@ def _follow(events: Iterable[Event], outcome: Outcome, console: Output) -> None:
         TimeRemainingColumn(elapsed_when_finished=True),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("threads", total=None, done="")
-        for event in events:
-            outcome.add(event)
-            match event:
-                case Found():
-                    progress.update(task, total=_STEPS * event.checkpoints)
-                case Begun():
-                    progress.update(task, description=f"thread {event.thread_id[:36]}", advance=event.already)
-                case Written() | Verified():
-                    progress.advance(task)
-                case Failed():
-                    progress.advance(task, 1 + _STEPS * event.held_back)
-            written = outcome.already + outcome.written
+        task = progress.add_task("threads", total=outcome.checkpoints, done="")
+        for one in imported:
+            outcome.add(one)
             progress.update(
-                task, done=f"{written:,} written, {outcome.verified:,} verified of {outcome.checkpoints:,}"
+                task,
+                advance=1 + one.held_back,
+                description=f"thread {one.thread_id[:36]}",
+                done=f"{outcome.verified:,} verified of {outcome.checkpoints:,}",
             )
 
 

@@ -13,7 +13,8 @@ from langgraph.types import Command, interrupt
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.checkpoints.checkpoint_store import next_version
-from langgraph_compaction.checkpoint.maintenance.import_checkpoints import Failed, import_checkpoints, open_source
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import import_checkpoints
+from langgraph_compaction.checkpoint.maintenance.import_sources import open_source
 from langgraph_compaction.graph.offline_edit import newest, rewrite
 from tests.conftest import server_database
 from tests.graph.cli.foreign import postgres_saver, sqlite_saver
@@ -138,7 +139,7 @@ def test_an_imported_thread_goes_on_as_in_its_source(kind: str, ours: SQLAlchemy
     with original(kind, tmp_path) as (theirs, url):
         with open_source(url) as source:
             events = list(import_checkpoints(source, ours))
-        assert not [event for event in events if isinstance(event, Failed)]
+        assert not [event for event in events if event.problem]
         assert gone_on(ours) == gone_on(theirs)
 
 

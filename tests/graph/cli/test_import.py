@@ -14,7 +14,8 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.types import Command
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.checkpoint.maintenance.import_checkpoints import Verified, import_checkpoints, open_source
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import import_checkpoints
+from langgraph_compaction.checkpoint.maintenance.import_sources import open_source
 from tests.conftest import server_database
 from tests.graph.cli import foreign
 from tests.graph.cli.foreign import GRAPHS, OFFICIAL, changed, config, said, state_of
@@ -140,7 +141,7 @@ def test_a_long_thread_is_never_in_memory_as_a_whole(tmp_path: Path, target: str
         saver.setup()
         tracemalloc.start()
         try:
-            verified = sum(isinstance(event, Verified) for event in import_checkpoints(opened, saver))
+            verified = sum(event.problem is None for event in import_checkpoints(opened, saver))
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

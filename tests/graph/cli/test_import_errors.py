@@ -10,13 +10,8 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langgraph_compaction.checkpoint import DatabaseError, SQLAlchemySaver
-from langgraph_compaction.checkpoint.maintenance.import_checkpoints import (
-    Failed,
-    Source,
-    SourceError,
-    import_checkpoints,
-    open_source,
-)
+from langgraph_compaction.checkpoint.maintenance.import_checkpoints import import_checkpoints
+from langgraph_compaction.checkpoint.maintenance.import_sources import Source, SourceError, open_source
 from tests.graph.cli.foreign import OFFICIAL, changed
 from tests.graph.cli.importing import imported, refused, run
 
@@ -79,7 +74,7 @@ def test_a_source_that_changes_under_the_reader_is_told(
         with monkeypatch.context() as patched:
             patched.setattr(Source, "_write_places", lambda *place: places(*place)[1:])
             events = list(import_checkpoints(opened, saver, threads=["talk"]))
-            assert [event.reason for event in events if isinstance(event, Failed)] == [
+            assert [event.problem for event in events if event.problem] == [
                 "it was written to while it was read: run the import again"
             ]
         (namespace, first), *_ = opened.ids("talk")
