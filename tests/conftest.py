@@ -1,4 +1,4 @@
-"""Databases for tests: memory, an SQLite file, and the servers that the environment names."""
+"""Databases for tests (memory, an SQLite file, the servers that the environment names), and the markers of tests."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -17,6 +17,25 @@ SERVERS = {"postgresql": "TEST_POSTGRES_URL", "mariadb": "TEST_MARIADB_URL"}
 SHARED = ("sqlite", *SERVERS)
 """Kinds of database that several processes can open."""
 KINDS = ("memory", *SHARED)
+
+SLOW_FOLDERS = ("tests/faults", "tests/kill", "tests/real_model", "tests/replay", "tests/server")
+PURE_FOLDERS = ("tests/nodes",)
+DATABASE_FIXTURES = frozenset({"database_url", "empty_url", "peer_url", "server_url", "session_url", "shared_url"})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by its fixtures and its folder: `db`, `slow`, or `unit` where it needs neither.
+
+    A test in a pure folder that starts a process carries the mark `slow` itself.
+    """
+    for item in items:
+        path = item.path.relative_to(item.config.rootpath).as_posix()
+        if not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.db)
+        if path.startswith(SLOW_FOLDERS):
+            item.add_marker(pytest.mark.slow)
+        if path.startswith(PURE_FOLDERS) and not {"db", "slow"} & {mark.name for mark in item.iter_markers()}:
+            item.add_marker(pytest.mark.unit)
 
 
 def pytest_report_header() -> list[str]:
@@ -38,6 +57,8 @@ def server_database(kind: str) -> Iterator[str]:
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as conn:
         conn.execute(sa.DDL(f"CREATE DATABASE {name}"))
+        if kind == "postgresql":  # no test stops the server's machine: a commit need not wait for the disk
+            conn.execute(sa.DDL(f"ALTER DATABASE {name} SET synchronous_commit = off"))
         try:
             yield url.set(database=name).render_as_string(hide_password=False)
         finally:

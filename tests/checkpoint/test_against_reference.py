@@ -1,4 +1,7 @@
-"""Random operations, after which every read answers like the reference: `COMPACTION_SOAK=500` for others and more."""
+"""Random operations, after which every read answers like the reference.
+
+A full run draws more of them (`make test-full`); `COMPACTION_SOAK=500` draws so many, and others each time.
+"""
 
 import os
 import sys
@@ -24,6 +27,7 @@ from langgraph.runtime import RunControl, Runtime
 from langgraph_compaction.checkpoint import Database, Keyring, SQLAlchemySaver
 from tests.checkpoint import happenings as happen
 from tests.checkpoint.reference import COUNTERS, Reference
+from tests.full import examples as drawn
 
 MANY = int(os.environ.get("COMPACTION_SOAK", "0"))
 
@@ -459,19 +463,24 @@ def savers_on(url: str, moment: Moment, *options: dict[str, Any]) -> Iterator[St
 def test_like_inmemorysaver(moment: Moment) -> None:
     """For all that InMemorySaver does, it and two savers on one database answer like the reference."""
     with savers_on("memory", moment, {}, {}) as store:
-        check(Conversations, [[InMemorySaver()], store], moment, 30)
+        check(Conversations, [[InMemorySaver()], store], moment, drawn(12, full=30))
 
 
 def test_two_savers_on_one_database(empty_url: str, moment: Moment) -> None:
     """Whichever of two savers that remember writes, and whichever is asked, the answer is the reference's."""
     with savers_on(empty_url, moment, {}, {}) as store:
-        check(WholeInterface, [store], moment, 50 if empty_url.startswith("sqlite") else 6)
+        check(
+            WholeInterface,
+            [store],
+            moment,
+            drawn(15, full=50) if empty_url.startswith("sqlite") else drawn(3, full=6),
+        )
 
 
 def test_a_saver_that_remembers_nothing(moment: Moment) -> None:
     """Without a cache a saver answers the same, beside one that has one."""
     with savers_on("memory", moment, {"cache": 0}, {"cache": 1}) as store:
-        check(WholeInterface, [store], moment, 25)
+        check(WholeInterface, [store], moment, drawn(10, full=25))
 
 
 def test_encrypted(tmp_path: Path, moment: Moment) -> None:
@@ -479,10 +488,10 @@ def test_encrypted(tmp_path: Path, moment: Moment) -> None:
     keys = {"old": b"o" * 32, "new": b"n" * 32}
     options = ({"keys": Keyring(keys, current="old")}, {"keys": Keyring(keys, current="new")})
     with savers_on(f"sqlite:///{tmp_path / 'encrypted.db'}", moment, *options) as store:
-        check(WholeInterface, [store], moment, 20)
+        check(WholeInterface, [store], moment, drawn(8, full=20))
 
 
 def test_where_nothing_is_changed_in_place(empty_url: str, moment: Moment) -> None:
     """A saver that takes this for granted answers the same, beside one that does not."""
     with savers_on(empty_url, moment, {"detect_mutation": False}, {}) as store:
-        check(NoEdits, [store], moment, 50 if empty_url.startswith("sqlite") else 6)
+        check(NoEdits, [store], moment, drawn(15, full=50) if empty_url.startswith("sqlite") else drawn(3, full=6))

@@ -22,9 +22,12 @@ from langgraph_compaction.checkpoint.db.urls import sync_url
 from tests.checkpoint.breaking import CUT_SHORT, REFUSALS, Harm, Server, Thing, Trap, refusal
 from tests.checkpoint.processes import forks
 from tests.conftest import server_database
+from tests.full import FULL
 
 FORKED = multiprocessing.get_context("fork")
 ROUNDS = 5
+EVERY = 1 if FULL else 4
+"""A connection is lost at each statement of a call in a full run, else at every fourth."""
 PAUSE_S = 0.03
 Look = tuple[object, dict[str, Any], dict[str, Any]]
 
@@ -138,7 +141,7 @@ def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_a_connection_lost_at_any_statement_is_not_noticed(server_url: str) -> None:
     """Whichever statement or commit finds its connection gone, the call is carried out all the same, once."""
-    check_harm_is_mended(server_url, Server(server_url).cut)
+    check_harm_is_mended(server_url, Server(server_url).cut, every=EVERY)
 
 
 def test_a_connection_lost_in_the_pool_is_not_noticed(server_url: str) -> None:

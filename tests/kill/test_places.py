@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.full import part
 from tests.kill.children import exit_code, is_killed
 from tests.kill.fuse import Fuse
 from tests.kill.places import KILLS, PLAIN
@@ -23,7 +24,10 @@ def test_the_list_of_places_is_complete(world_of: Worlds, tmp_path: Path) -> Non
     assert sorted(log.read_text().splitlines()) == sorted(PLAIN)
 
 
-@pytest.mark.parametrize(("name", "place"), KILLS, ids=[f"{name}, {place}" for name, place in KILLS])
+PLACES = part(KILLS, 3)
+
+
+@pytest.mark.parametrize(("name", "place"), PLACES, ids=[f"{name}, {place}" for name, place in PLACES])
 def test_a_turn_that_was_killed_is_recovered(world_of: Worlds, around: Around, name: str, place: str) -> None:
     """Wherever it died, the next input recovers it and `invoke(None)` goes on; nothing is lost or paid for twice."""
     scenario = SCENARIOS[name]

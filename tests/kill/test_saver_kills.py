@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.db.urls import sync_url
+from tests.full import examples
 from tests.kill.children import CONTEXT, PATIENCE_S
 from tests.kill.steps import Model, config_of, differing, expected, found, steps, torn
 
-KILLS = int(os.environ.get("COMPACTION_SOAK", "20"))
+KILLS = int(os.environ.get("COMPACTION_SOAK", examples(8, full=20)))
 SEED = os.environ.get("COMPACTION_SEED", "11")
 SESSIONS = {
     "postgresql": "SELECT count(*) FROM pg_stat_activity "

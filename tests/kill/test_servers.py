@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import server_database
+from tests.full import FULL
 from tests.kill.children import is_killed
 from tests.kill.fuse import Fuse
 from tests.kill.recovery import check_recovered, check_resumed, recover, resume
@@ -29,8 +30,16 @@ def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("way", ["the next input", "going on"])
-@pytest.mark.parametrize("death", DEATHS, ids=", ".join)
+WAYS = ("the next input", "going on")
+RECOVERIES = [
+    pytest.param(death, way, id=f"{', '.join(death)}-{way}")
+    for number, death in enumerate(DEATHS)
+    for way in (WAYS if FULL else [WAYS[number % 2]])
+]
+"""Each death, recovered in both ways in a full run, else in one of them, in turn."""
+
+
+@pytest.mark.parametrize(("death", "way"), RECOVERIES)
 def test_a_write_to_a_server_that_was_killed_is_recovered(
     world_of: Worlds, around: Around, server_url: str, death: tuple[str, str], way: str
 ) -> None:

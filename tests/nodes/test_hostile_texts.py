@@ -10,6 +10,7 @@ MINUTES = 5
 """Far more than all texts need together; each of them alone took longer where a pattern was quadratic."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["user", "assistant", "tool", "call"])
 def test_a_compaction_of_hostile_texts_ends(role: str) -> None:
     """Whatever a user, a model, a tool or a call's argument says, the compaction comes to an end."""

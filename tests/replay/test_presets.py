@@ -1,7 +1,7 @@
 """The recorded conversations under the presets beside `selective`, at a quarter and at half of their size.
 
-Each conversation is played under two of them, in turn, at one window each; `COMPACTION_REPLAY_ALL=1` plays each
-under all of them and at both.
+A full run plays each conversation under two of them, in turn, at one window each; a default run plays each third of
+these. `COMPACTION_REPLAY_ALL=1` plays each conversation under all of them and at both.
 """
 
 import os
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from langgraph_compaction.nodes.config.presets import PRESETS, Preset
+from tests.full import part
 from tests.replay.plays import SIZES, Case, Play
 
 OTHERS: Sequence[Preset] = [preset for preset in PRESETS if preset != "selective"]
@@ -26,7 +27,7 @@ def turn(place: int, share: int) -> Case:
 
 
 SAMPLE = [turn(place, share) for share in (25, 50) for place in range(len(EVERY))]
-CASES = WHOLE if os.environ.get("COMPACTION_REPLAY_ALL") else SAMPLE
+CASES = WHOLE if os.environ.get("COMPACTION_REPLAY_ALL") else part(SAMPLE, 3)
 
 
 @pytest.mark.requirement("B1", "B9", "B33")

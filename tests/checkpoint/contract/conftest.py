@@ -1,6 +1,6 @@
 """Each saver of the table for each test; what a peer is known to get wrong must fail, and is named."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from tests.checkpoint.contract.known import HANGS, KNOWN_FAILURES
 from tests.checkpoint.contract.savers import OURS, SAVERS, Kind, Saver
 from tests.conftest import server_database
+from tests.full import FULL
 
 Opened = Callable[..., Any]
 
@@ -61,6 +62,11 @@ def opened(url_for: Callable[[Kind], str]) -> Iterator[Opened]:
         yield open_one
 
 
+def marked(kinds: Iterable[Kind]) -> list[Any]:
+    """Return the kinds as parameters; those of LangGraph's own savers carry the mark `peers`."""
+    return [kind if kind.ours else pytest.param(kind, marks=pytest.mark.peers) for kind in kinds]
+
+
 def known(request: pytest.FixtureRequest) -> Kind:
     """Return the kind of saver a test is given; where the table says that it fails, it has to."""
     kind: Kind = request.param
@@ -70,15 +76,18 @@ def known(request: pytest.FixtureRequest) -> Kind:
     return kind
 
 
-@pytest.fixture(params=SAVERS, ids=str)
+@pytest.fixture(params=marked(SAVERS), ids=str)
 def kind(request: pytest.FixtureRequest) -> Kind:
     """Return each kind of saver."""
     return known(request)
 
 
-@pytest.fixture(params=[each for each in SAVERS if each.detects], ids=str)
+@pytest.fixture(params=marked(each for each in SAVERS if each.detects and (FULL or each.local)), ids=str)
 def detecting_kind(request: pytest.FixtureRequest) -> Kind:
-    """Return each kind of saver that notices a change in place."""
+    """Return each kind of saver that notices a change in place; on a server in a full run only.
+
+    Changes are detected in the messages in memory, before any statement is built.
+    """
     return known(request)
 
 
@@ -94,7 +103,7 @@ def our_kind(request: pytest.FixtureRequest) -> Kind:
     return known(request)
 
 
-@pytest.fixture(params=[each for each in SAVERS if each.prunes], ids=str)
+@pytest.fixture(params=marked(each for each in SAVERS if each.prunes), ids=str)
 def pruning_kind(request: pytest.FixtureRequest) -> Kind:
     """Return each kind of saver that has `prune`."""
     return known(request)

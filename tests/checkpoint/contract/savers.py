@@ -1,6 +1,7 @@
 """The savers that the contract is run against: ours on every database, the peers, and what the peers get wrong."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -200,6 +201,11 @@ class Kind:
     detects: bool = True
     """Whether a message that is changed in place has to be noticed."""
 
+    @property
+    def local(self) -> bool:
+        """Whether no server is needed."""
+        return self.database in {"memory", "sqlite"}
+
     def __str__(self) -> str:
         return f"{self.name}-{self.database}" if self.ours else self.name
 
@@ -230,4 +236,5 @@ PEERS = [
         prunes=True,
     ),
 ]
-SAVERS = [*OURS, *PEERS]
+SAVERS = [*OURS, *(PEERS if os.environ.get("COMPACTION_PEERS") else ())]
+"""The savers that the contract is run against; LangGraph's own only where `make peers` asks for them."""
