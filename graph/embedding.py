@@ -69,7 +69,7 @@ class _Node(RunnableLambda[Any, Any]):
     ) -> dict[str, Any]:
         update = {key: result[key] for key in CHANNELS if self._in_parent and result.get(key)}
         if state.get(REQUEST) is not None:
-            update[REQUEST] = None  # it was heard
+            update[REQUEST] = None  # the request was read
         if self._is_agent:
             beside = {key: value for key, value in result.items() if key not in ("messages", REQUEST, *CHANNELS)}
             return {**update, **beside, "messages": _merged(messages, result["messages"])}

@@ -18,7 +18,7 @@ from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, CompactionSt
 from .pending import KEY, in_view, pending
 
 
-def begun(state: Any, runtime: Runtime[Any], dependencies: Dependencies) -> NodeContext:
+def context_of_hook(state: Any, runtime: Runtime[Any], dependencies: Dependencies) -> NodeContext:
     """The context for the nodes at the beginning of a hook, with pending compactions applied to the messages."""
     config = get_config()
     missing = {key: value for key, value in _of_parent(config).items() if not state.get(key)}
@@ -37,12 +37,12 @@ def _of_parent(config: RunnableConfig) -> dict[str, Any]:
     return {key: parent[key] for key in CHANNELS if parent.get(key)}
 
 
-def changed(context: NodeContext, given: Sequence[Any]) -> Update:
+def update_of_hook(context: NodeContext, given: Sequence[Any]) -> Update:
     """The update of a hook after its nodes: the changed channels, and the messages where they were replaced.
 
     `given` are the messages of the state.
     """
-    update, left = _heard(context), list(context.state["messages"])
+    update, left = _channels_update(context), list(context.state["messages"])
     if left != list(given):
         update["messages"] = replace(left)
     if context.compaction.get(KEY):
@@ -50,7 +50,7 @@ def changed(context: NodeContext, given: Sequence[Any]) -> Update:
     return update
 
 
-def shown(update: Update) -> Effects[None]:
+def keep_from_streaming(update: Update) -> Effects[None]:
     """Keep `stream_mode="messages"` from streaming the messages of a replaced list again.
 
     An agent that is a node of another graph returns its whole list, and LangGraph streams each message that no node
@@ -68,7 +68,7 @@ def shown(update: Update) -> Effects[None]:
     yield from either(lambda: node.invoke(given, config), lambda: node.ainvoke(given, config))
 
 
-def changed_beside_answer(
+def model_call_update(
     context: NodeContext, given: Sequence[Any], view: Sequence[Any], beside: Sequence[Any]
 ) -> Update:
     """The update of a model call without `messages`: the agent's model node writes the answer there.
@@ -77,7 +77,7 @@ def changed_beside_answer(
     Only where messages of the state lack unique ids is the list written at once, followed by the messages of the
     response, `beside`.
     """
-    update, left = _heard(context), list(context.state["messages"])
+    update, left = _channels_update(context), list(context.state["messages"])
     kept = left[:-1] if answer_of(context, view) else left
     if kept == list(view):
         return update
@@ -86,11 +86,11 @@ def changed_beside_answer(
     return {**update, "compaction": {**context.compaction, KEY: pending(given, kept)}}
 
 
-def _heard(context: NodeContext) -> Update:
+def _channels_update(context: NodeContext) -> Update:
     state: Mapping[str, Any] = context.state
     update: Update = {key: state[key] for key in CHANNELS if state.get(key)}
     if REQUEST in state and state[REQUEST] is None:
-        update[REQUEST] = None  # it was heard
+        update[REQUEST] = None  # the request was read
     return update
 
 

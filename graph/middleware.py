@@ -50,11 +50,11 @@ from .context_size import ContextSize, sizes_in, with_sizes
 from .database import records_for
 from .hook_updates import (
     answer_of,
-    begun,
-    changed,
-    changed_beside_answer,
+    context_of_hook,
+    keep_from_streaming,
+    model_call_update,
     newest_answer,
-    shown,
+    update_of_hook,
 )
 from .model_request import Caller, Request, Response, schemas, with_answer
 from .pending import KEY
@@ -131,7 +131,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         self._dependencies = build_dependencies(
             chosen,
             records_for(database, None),
-            model=known or _unknown,
+            model=known or _no_model_yet,
             summarizer=known if summarizer is None else summarizer,
             fallback_summarizers=fallback_summarizers,
             redact=redact,
@@ -171,64 +171,64 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     def wrap_model_call(self, request: Request, handler: Callable[[Request], Response]) -> ExtendedModelResponse[Any]:
         """Check the size, compact where a trigger fires, call the model, and check the size again."""
-        return run(self._called(request, Caller(request, handler)))
+        return run(self._model_call(request, Caller(request, handler)))
 
     async def awrap_model_call(
         self, request: Request, handler: Callable[[Request], Awaitable[Response]]
     ) -> ExtendedModelResponse[Any]:
         """`wrap_model_call`, asynchronously."""
-        return await arun(self._called(request, Caller(request, handler)))
+        return await arun(self._model_call(request, Caller(request, handler)))
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
         """Handle an input that is only a `compaction_request`; the model is not called."""
-        return run(self._wished(state, runtime))
+        return run(self._request_alone(state, runtime))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
         """`before_agent`, asynchronously."""
-        return await arun(self._wished(state, runtime))
+        return await arun(self._request_alone(state, runtime))
 
     def after_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
         """Write the compactions of this run into `messages`; compact where the check after the answer asks for it."""
-        return run(self._due(state, runtime))
+        return run(self._agent_end(state, runtime))
 
     async def aafter_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
         """`after_agent`, asynchronously."""
-        return await arun(self._due(state, runtime))
+        return await arun(self._agent_end(state, runtime))
 
-    def _called(self, request: Request, caller: Caller) -> Effects[ExtendedModelResponse[Any]]:
-        _hold_alone(request.state)
-        dependencies, given = self._called_with(request), request.state["messages"]
-        context = begun(request.state, request.runtime, replaced(dependencies, model=caller))
+    def _model_call(self, request: Request, caller: Caller) -> Effects[ExtendedModelResponse[Any]]:
+        _refuse_second_summarizer(request.state)
+        dependencies, given = self._dependencies_of_call(request), request.state["messages"]
+        context = context_of_hook(request.state, request.runtime, replaced(dependencies, model=caller))
         view = context.state["messages"]
         context = yield from run_nodes(context, "token_check", among=NODES)
         response = _response(context, caller, view)
         self._remember(response, dependencies)
-        command: Command[Any] = Command(update=changed_beside_answer(context, given, view, response.result))
+        command: Command[Any] = Command(update=model_call_update(context, given, view, response.result))
         return ExtendedModelResponse(model_response=response, command=command)
 
-    def _wished(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
-        _hold_alone(state)
+    def _request_alone(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
+        _refuse_second_summarizer(state)
         fault = fault_of(state.get(REQUEST), state.get("compaction") or {})
         if not fault and (state.get(REQUEST) is None or Transcript(state["messages"]).awaits_answer):
             return None
-        context = yield from run_nodes(begun(state, runtime, self._remembered(state)), "token_check")
-        return {**changed(context, state["messages"]), "jump_to": "end"}
+        context = yield from run_nodes(context_of_hook(state, runtime, self._remembered(state)), "token_check")
+        return {**update_of_hook(context, state["messages"]), "jump_to": "end"}
 
-    def _due(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
+    def _agent_end(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
         compaction = state.get("compaction") or {}
         step, last = compaction.get("step", "end"), compaction.get("last") or {}
         if step == "model" and last.get("reason") == NO_REQUEST:
             raise RequestError(last["detail"])
         if step not in COMPACTION_NODES and not compaction.get(KEY):
             return None
-        context = yield from run_nodes(begun(state, runtime, self._remembered(state)), step)
-        update = changed(context, state["messages"])
-        yield from shown(update)
+        context = yield from run_nodes(context_of_hook(state, runtime, self._remembered(state)), step)
+        update = update_of_hook(context, state["messages"])
+        yield from keep_from_streaming(update)
         return update
 
-    def _called_with(self, request: Request) -> Dependencies:
+    def _dependencies_of_call(self, request: Request) -> Dependencies:
         """The dependencies of this call: its model, prompt and tools, and the settings for its window."""
         dependencies, model = self._dependencies_with(_saver()), request.model
         try:
@@ -284,7 +284,7 @@ class AgentHook:
         return self._middleware.dependencies_with(checkpointer)
 
 
-def _hold_alone(state: Mapping[str, Any]) -> None:
+def _refuse_second_summarizer(state: Mapping[str, Any]) -> None:
     """Raise `SettingsError` where deepagents' own summarizer works on this thread, too.
 
     It stores the position of its cut in `messages`, which a compaction would move.
@@ -298,7 +298,7 @@ def _hold_alone(state: Mapping[str, Any]) -> None:
         )
 
 
-def _unknown(_state: Any, _runtime: Any) -> Model:
+def _no_model_yet(_state: Any, _runtime: Any) -> Model:
     """The model before an agent's first call: it raises `UnknownWindowError`."""
     raise UnknownWindowError(
         "the agent's model is known at its first call: give CompactionMiddleware its model=, too"

@@ -49,7 +49,7 @@ def _choose(context: NodeContext) -> Effects[Update]:
     if way == "new_thread":
         return {"compaction": {**on, "trigger": NEW_THREAD, "summarize_all": True}}
     if context.dependencies.embedded:
-        raise ContextExhaustedError(by_hand(context))  # there is no model node of ours that could
+        raise ContextExhaustedError(by_hand(context))  # no later node of this graph could raise
     return (yield from _declined(context, {}, "raise"))
 
 

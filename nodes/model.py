@@ -46,7 +46,7 @@ def model(context: NodeContext) -> Effects[Update]:
     if called is None:
         msg = "a graph without a model has no model node"
         raise RuntimeError(msg)
-    _hold_limit(context)
+    _check_limit(context)
     try:
         answer = yield from either(lambda: called.invoke(request), lambda: cast("Any", called.ainvoke(request)))
     except Exception as error:
@@ -62,7 +62,7 @@ def rendered_request(context: NodeContext) -> list[AnyMessage]:
     return [context.dependencies.system_prompt, *sent] if context.dependencies.system_prompt else sent
 
 
-def _hold_limit(context: NodeContext) -> None:
+def _check_limit(context: NodeContext) -> None:
     if context.size <= context.sizes.limit:
         return
     if context.compaction.get("awaiting_choice") and not room_made(context):

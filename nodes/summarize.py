@@ -9,7 +9,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_a
 from .conversation.transcript import message_id
 from .effects import Effects
 from .events import log, meta_event
-from .runtime.engine import Beside, applied_to, beside, counts_of, demand, summary_budget
+from .runtime.engine import SummaryParts, applied_to, counts_of, demand, summary_budget, summary_parts
 from .runtime.finish_attempt import failed, failure
 from .runtime.ledger_io import keep_summary, known_summary, originals_of
 from .runtime.node_context import NodeContext, Update
@@ -28,7 +28,7 @@ def summarize(context: NodeContext) -> Effects[Update]:
     size = draft["tokens_selected"]
     context.tell(meta_event("summary_start", size, size, counts_of(draft.get("counts")), "always_run"))
     try:
-        extra = _beside(context, draft)
+        extra = _summary_parts(context, draft)
         written = yield from _written(context, draft, level, extra)
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         return failed(draft, failure(error, "summarize"))
@@ -54,13 +54,13 @@ def is_paid(context: NodeContext) -> Effects[bool]:
         return False
     if draft["failure"] or known is None:
         return False
-    summary = _beside(context, draft).message(known.body, context.draft_key.compaction_id)
+    summary = _summary_parts(context, draft).message(known.body, context.draft_key.compaction_id)
     after = applied_to(context.messages, drop=draft["drop"], clip=draft["clip"], summary=summary)
     return context.meter.request(after) <= draft.get("ceiling", context.sizes.limit)
 
 
-def _beside(context: NodeContext, draft: Draft) -> Beside:
-    return beside(
+def _summary_parts(context: NodeContext, draft: Draft) -> SummaryParts:
+    return summary_parts(
         context.call,
         context.fallback_chain[draft["level"]],
         context.messages,
@@ -71,7 +71,7 @@ def _beside(context: NodeContext, draft: Draft) -> Beside:
     )
 
 
-def _written(context: NodeContext, draft: Draft, level: Level, extra: Beside) -> Effects[WrittenSummary]:
+def _written(context: NodeContext, draft: Draft, level: Level, extra: SummaryParts) -> Effects[WrittenSummary]:
     key, call = context.draft_key, context.call
     drop = _drop(context, draft)
     goal = demand(

@@ -24,7 +24,7 @@ from .runtime.finish_attempt import failure, finish_attempt
 from .runtime.ledger_io import REFUSAL, abandon, note, store
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_check import check, check_askable
-from .runtime.undo import is_undo, taken_back, unheard
+from .runtime.undo import is_undo, reject_request, undo_or_release
 from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, merge, replace
 from .summarize import is_paid
 from .text.quoting import clip
@@ -41,7 +41,7 @@ def token_check(context: NodeContext) -> Effects[Update]:
         )
     asked = context.request
     if fault := fault_of(asked, cast("dict[str, Any]", context.compaction)):
-        return unheard(context, fault)
+        return reject_request(context, fault)
     if asked is None:
         return (yield from _decided(context, None))
     context, request = _adopted(context, asked)
@@ -61,7 +61,7 @@ def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Up
         return (yield from _refuse(context, common, *oversize))
     context, view, request = _commanded(context, view, request)
     if request is not None and is_undo(request):
-        done = yield from taken_back(context, request)
+        done = yield from undo_or_release(context, request)
         return {**_update(context, {**common, **done.pop("compaction")}), **done}
     route = _route(context, view, request)
     if view.has_open_call:
@@ -258,7 +258,8 @@ def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, l
     resumed once the database works.
     """
     if marks(message).get("refused"):
-        return _update(context, {**common, "step": "end", "route": "end"})  # even its line is too long for this limit
+        # even the line in its place exceeds this limit
+        return _update(context, {**common, "step": "end", "route": "end"})
     limit, key = context.sizes.limit, context.key(context.base_fingerprint(), 0, REFUSAL)
     try:
         name = yield from store(context, key, message)
@@ -279,7 +280,7 @@ def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, l
     last = yield from _tell(context, key, Finding("refused", "message_over_limit"), least)
     raises = context.settings.on_refusal == "raise"
     if raises and context.dependencies.embedded:
-        raise MessageRefusedError(line)  # there is no model node of ours that could
+        raise MessageRefusedError(line)  # no later node of this graph could raise
     step = "model" if raises else "end"
     kept = [stand_in if item is message else item for item in context.messages]
     return {

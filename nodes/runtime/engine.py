@@ -74,7 +74,7 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside:
+class SummaryParts:
     """The parts of a summary's message that do not come from the summarizer."""
 
     pins: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Beside:
         )
 
 
-NOTHING = Beside()
+NO_PARTS = SummaryParts()
 
 
 TOKEN_TRIGGERS = frozenset({"input", "precheck", "check"})
@@ -139,7 +139,7 @@ def demand(
     named = (ANY_ID,) * (0 if last else EARLIER_HANDLES) if call.names_handles else None
     told = {} if last or key_information is None else key_information
     format_choice = _format_choice(call.settings, 1, last=last)
-    around = Beside(pins=tuple(pins), key_information=told, format_choice=format_choice, handles=named)
+    around = SummaryParts(pins=tuple(pins), key_information=told, format_choice=format_choice, handles=named)
     least = frame(call, around) + _least(call)
     spacious = call.fills_window and extracted and not last
     return Demand(
@@ -165,9 +165,9 @@ def _least(call: Call) -> int:
     return call.meter.scaled(min(high, max(low, call.sizes.room // 20)))
 
 
-def frame(call: Call, beside: Beside) -> int:
+def frame(call: Call, parts: SummaryParts) -> int:
     """Tokens of a summary's message without the summary. A dot stands in for it, because white space counts less."""
-    return call.meter.scaled(call.meter.counter.message(beside.message(".", ANY_ID)))
+    return call.meter.scaled(call.meter.counter.message(parts.message(".", ANY_ID)))
 
 
 def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Demand) -> Selection | Finding:
@@ -206,7 +206,7 @@ def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand)
     return wanted or chosen.tokens > goal.aim
 
 
-def beside(
+def summary_parts(
     call: Call,
     level: Level,
     messages: Sequence[AnyMessage],
@@ -215,7 +215,7 @@ def beside(
     tokens: int,
     ceiling: int,
     key_information: Mapping[str, str] | None = None,
-) -> Beside:
+) -> SummaryParts:
     """Return the parts of the summary's message that the summarizer does not write: pins, facts, key information.
 
     Pinned texts are those of the leaving messages. Facts take at most `facts_share` of the room, and half of what is
@@ -228,7 +228,7 @@ def beside(
     view = Transcript(messages)
     stay = len(set(view.round_starts) - {view.pending_user, *drop})
     earlier_names = () if level.hides else handles_of(leaving)
-    always = Beside(
+    always = SummaryParts(
         pins=pins,
         key_information=key_information or {},
         format_choice=_format_choice(call.settings, stay, last=level.hides),
@@ -248,7 +248,7 @@ def beside(
 
 
 def summary_budget(
-    call: Call, level: Level, goal: Demand, *, tokens: int, ceiling: int, extra: Beside = NOTHING
+    call: Call, level: Level, goal: Demand, *, tokens: int, ceiling: int, extra: SummaryParts = NO_PARTS
 ) -> int:
     """Most tokens of the summary's text, in the counter's tokens, where the request without it has `tokens`.
 

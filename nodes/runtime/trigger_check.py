@@ -49,9 +49,9 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
     name = source if fired.name == "tokens" else fired.name
     emit(context.writer, PreCompactEvent(trigger=name, current_tokens=size, threshold=context.sizes.trigger))
     due = context.size if route == "model" and context.size > context.sizes.limit else size
-    decision = decide(due, context.sizes, standing(context), answered=route == "end")
+    decision = decide(due, context.sizes, trigger_history(context), answered=route == "end")
     if decision == "deferred":
-        reason = suspension_reason(past(context), context.settings)
+        reason = suspension_reason(breaker_history(context), context.settings)
         log.info("Skipping a compaction during the cool-down (冷却中，跳过压缩): %s", reason)
         yield from note(context, name, "deferred_cooldown", size, reason=reason)
     if decision in ("confirm", "choose") and not context.can_ask:
@@ -93,17 +93,17 @@ def _unasked(context: NodeContext, trigger: str, size: int, due: Decision) -> Ef
     return "declined"
 
 
-def standing(context: NodeContext) -> TriggerHistory:
+def trigger_history(context: NodeContext) -> TriggerHistory:
     """The past of the thread, for the decision."""
     return TriggerHistory(
-        suspension_reason=suspension_reason(past(context), context.settings),
+        suspension_reason=suspension_reason(breaker_history(context), context.settings),
         declined_at=context.compaction.get("declined_at"),
         asks_first=context.settings.require_confirmation,
         undone=context.compaction.get("held", False),
     )
 
 
-def past(context: NodeContext) -> BreakerHistory:
+def breaker_history(context: NodeContext) -> BreakerHistory:
     """The figures that the breaker judges."""
     compaction = context.compaction
     return BreakerHistory(

@@ -90,7 +90,7 @@ def is_undo(request: Mapping[str, Any]) -> bool:
     return "undo" in request or "release" in request
 
 
-def unheard(context: NodeContext, fault: str) -> Update:
+def reject_request(context: NodeContext, fault: str) -> Update:
     """Clear an invalid request and end the run; `model` raises the error, so that this update is kept."""
     log.warning("%s", fault)
     last = last_of(verdict="noop", reason=NO_REQUEST, detail=clip(fault, FOCUS_CHARACTERS))
@@ -98,7 +98,7 @@ def unheard(context: NodeContext, fault: str) -> Update:
     return {"compaction": {"request": None, "step": step, "route": "end", "last": last}, REQUEST: None}
 
 
-def taken_back(context: NodeContext, request: Mapping[str, Any]) -> Effects[Update]:
+def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects[Update]:
     """The update of an undo or a release; the turn ends with it and the model is not called.
 
     Where nothing can be undone, the conversation stays, and `compaction["last"]` and an event say why.

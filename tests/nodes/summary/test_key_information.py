@@ -17,7 +17,7 @@ from langgraph_compaction.nodes.conversation.message_marks import (
     pins_in,
     without_pin,
 )
-from langgraph_compaction.nodes.runtime.engine import Beside, Call, demand, frame, summary_budget
+from langgraph_compaction.nodes.runtime.engine import Call, SummaryParts, demand, frame, summary_budget
 from langgraph_compaction.nodes.runtime.key_information import bare, foreseen
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
 from langgraph_compaction.nodes.summary.key_information import (
@@ -187,15 +187,15 @@ def test_room_is_kept_for_what_it_really_takes(scale: float) -> None:
     key = {"goal": "Port it."}
     for last in (True, False):
         assert asked(told, {}, last=last).summary == asked(plain, {}, last=last).summary
-    more = frame(told, Beside(key_information=key)) - frame(told, Beside())
+    more = frame(told, SummaryParts(key_information=key)) - frame(told, SummaryParts())
     assert 0 < more < 60
     assert asked(told, key).summary == asked(told, {}).summary + more
     assert asked(told, key).least == asked(told, key).summary
     assert asked(told, key, last=True).summary == asked(told, {}, last=True).summary
-    beside = Beside(key_information=key)
+    beside = SummaryParts(key_information=key)
     without, less = (
         summary_budget(told, OWN, asked(told, key), tokens=900, ceiling=1_200, extra=extra)
-        for extra in (Beside(), beside)
+        for extra in (SummaryParts(), beside)
     )
     assert less < without
 
