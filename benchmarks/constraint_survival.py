@@ -1,8 +1,8 @@
-"""Which of 45 constraints survive a compaction to a quarter: the 15 of the package `conpact`, and 30 of our own.
+"""Measures which of 45 constraints survive a compaction to a quarter: 15 of the package `conpact`, and 30 others.
 
     python benchmarks/constraint_survival.py
 
-Each is put at the top, the middle or the bottom of what the users of a run say, in the runs of tau-bench and in those
+Each is put at the top, the middle or the bottom of the user messages of a run: the runs of tau-bench, and those
 of SWE-agent, whose user messages alone may exceed the cap. Prints a table; writes `results/constraint_survival.json`.
 """
 
@@ -32,7 +32,7 @@ RESULTS = Path(__file__).resolve().parent / "results" / "constraint_survival.jso
 SETS = ("tau-bench-airline", "swe-agent")
 BUDGET = 0.25
 SEEDS = range(3)
-"""Draws of sentences for each run."""
+"""Seeds of the random choice of constraints; each run is measured once with each seed."""
 
 POLICIES: Mapping[str, Sequence[Policy]] = {
     **{name: (compacted(CompactionSettings(preset=name)),) for name in ("faithful", "selective")},
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def published() -> tuple[str, ...]:
-    """The constraints of `conpact`, from the one file that holds them: the package itself imports data sets."""
+    """Load the constraints of `conpact` from their file alone: importing the package would import data sets."""
     package = importlib.util.find_spec("conpact")
     if package is None or package.origin is None:
         raise SystemExit("conpact is missing: pip install --no-deps conpact, or make bench-retention")
@@ -70,7 +70,7 @@ def published() -> tuple[str, ...]:
 
 
 def drawn(data: str, sentences: Sequence[str]) -> Iterator[Task]:
-    """Every run of a data set, cut, with sentences by each seed."""
+    """Yield every run of a data set, cut in two, with the constraints that each seed chooses."""
     files = sorted((RUNS / data).glob(DATA[data].files))
     recordings = [one for file in files for one in read_recordings(file)]
     runs = [
@@ -83,12 +83,12 @@ def drawn(data: str, sentences: Sequence[str]) -> Iterator[Task]:
 
 
 def exceeds(run: Cut) -> bool:
-    """Whether what users say in a run is over the cap by itself."""
+    """Whether the user messages of a run alone exceed the cap."""
     return count([m for m in run.old if isinstance(m, HumanMessage)]) > BUDGET * count(run.old)
 
 
 def tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
-    """One for each data set and list of sentences, everything in per cent."""
+    """Yield one table for each data set and list of constraints, in per cent."""
     for (data, name, cuts, over), group in groupby(rows, key=itemgetter("data", "sentences", "cuts", "over")):
         title = f"{data}, {name}: {cuts} contexts a place, users alone over the cap in {over}"
         made = Table("policy", *PLACES, "precise", "tokens", title=title)

@@ -1,4 +1,4 @@
-"""Ways to bring a conversation under a cap, as text and tokens; each gets the same messages and the same cap."""
+"""Policies that bring a conversation under a cap of tokens; each gets the same messages and the same cap."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def trimmed_to_human(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
 
 
 def exact_tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
-    """The end of the text, to the token."""
+    """Keep the end of the conversation's text, cut to exactly the cap."""
     text = text_of(old)
     low, high = 0, len(text)
     while low < high:
@@ -39,7 +39,7 @@ def exact_tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
 
 
 def ledger_and_tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
-    """Whole messages in half of the cap; then `key.path: value` of the others, newest first, each value once."""
+    """Keep whole messages in half of the cap, and in the rest the newest `key.path: value` lines of the others."""
     kept = tail(old, cap // 2)
     lines, left = dict[str, str](), cap - count(kept) - MESSAGE_OVERHEAD
     for path, value in reversed(list(_pairs(old[: len(old) - len(kept)]))):
@@ -52,12 +52,12 @@ def ledger_and_tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
 
 
 def digest_and_tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
-    """Whole messages in half of the cap, and the digest of the others in what is left."""
+    """Keep whole messages in half of the cap, and a digest of the others in the rest."""
     return _digested(old, tail(old, cap // 2), cap)
 
 
 def digest_alone(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
-    """The digest, and no message."""
+    """Keep a digest of all messages, and no message."""
     return _digested(old, [], cap)
 
 
@@ -75,7 +75,7 @@ POLICIES: Mapping[str, Policy] = {
 
 
 def tail(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
-    """The newest exchanges that fit; a call and its results stay together."""
+    """Return the newest exchanges that fit the cap; a call and its results stay together."""
     kept, left = list[list[AnyMessage]](), cap
     for exchange in reversed(exchanges(old)):
         left -= count(exchange)

@@ -14,7 +14,7 @@ _WORDS = (
     "carefully perhaps tomorrow morning evening heavy light narrow wooden empty yellow quiet early broken ready"
 )
 WORDS = _WORDS.split()
-"""No verb is among them: filler that reads like an order would be kept as one."""
+"""Filler words without verbs: the digest would keep a sentence that reads like an order."""
 
 FACTS = (
     "the reservation is ZX81QP",
@@ -26,16 +26,16 @@ FACTS = (
     "the alarm code of the cellar is 40-19-63",
     "the piano goes to the younger sister",
 )
-"""Half of them hold an identifier, half are plain words."""
+"""The planted facts: half of them hold an identifier, half are plain words."""
 
 QUESTION = re.compile(r"Question \d+(?=\?)")
-"""How the user's questions begin."""
+"""Matches the beginning of the user's questions."""
 
 RULES = ("Never ring the door bell, always knock.", "Write every sum in Swiss francs.")
 
 
 def prose(tokens: int, seed: str) -> str:
-    """About so many tokens of words, four characters a token; the same for the same seed."""
+    """Return about so many tokens of words, at four characters per token; the same seed gives the same text."""
     draw = random.Random(seed)  # noqa: S311 - filler
     words: list[str] = []
     left = 4 * tokens
@@ -48,7 +48,7 @@ def prose(tokens: int, seed: str) -> str:
 def chat(
     rounds: int, tokens: int, facts: Sequence[str] = FACTS, *, begin: float = 0.0, until: float = 0.7
 ) -> list[AnyMessage]:
-    """Answered rounds, each message so many tokens; facts in user messages of this part, evenly."""
+    """Return answered rounds of messages of a given size, with the facts spread over part of the user messages."""
     places = {int(rounds * (begin + (until - begin) * n / len(facts))): fact for n, fact in enumerate(facts)}
     messages: list[AnyMessage] = []
     for n in range(rounds):
@@ -59,18 +59,18 @@ def chat(
 
 
 def calls(*names: str, start: int = 1) -> AIMessage:
-    """A message that reads so many documents in parallel."""
+    """Return a message with parallel calls that read documents."""
     made = [{"name": "read", "args": {"name": name}, "id": f"call-{start + n}"} for n, name in enumerate(names)]
     return AIMessage("", tool_calls=made)
 
 
 def result(call: int, text: str) -> ToolMessage:
-    """The result of the call of that number."""
+    """Return the result of the call with this number."""
     return ToolMessage(text, tool_call_id=f"call-{call}", name="read")
 
 
 def blocks(count: int, tokens: int, facts: Sequence[str] = FACTS, *, width: int = 4) -> list[AnyMessage]:
-    """Parallel calls only, under ids that each block uses again; facts in the results of the first half."""
+    """Return tool blocks of parallel calls that reuse their ids; results of the first half hold the facts."""
     messages: list[AnyMessage] = [HumanMessage("Read everything in the folder, please.")]
     for n in range(count):
         messages.append(calls(*(f"file {n}.{place}" for place in range(width))))
@@ -80,20 +80,20 @@ def blocks(count: int, tokens: int, facts: Sequence[str] = FACTS, *, width: int 
 
 
 def interrupted() -> list[AnyMessage]:
-    """Parallel calls with a word of the user between their results."""
+    """Return parallel calls with a user message between their results."""
     return [calls("a", "b", start=901), result(901, "a is read"), HumanMessage("Wait."), result(902, "b is read")]
 
 
 def unanswered() -> list[AnyMessage]:
-    """Parallel calls of which one never came back."""
+    """Return parallel calls of which one has no result."""
     return [calls("a", "b", start=951), result(951, "a is read")]
 
 
 def planted(messages: Sequence[AnyMessage], message: AnyMessage, at: int) -> list[AnyMessage]:
-    """The messages with one more in this place."""
+    """Return the messages with one more inserted at this position."""
     return [*messages[:at], message, *messages[at:]]
 
 
 def schema(tool: Any) -> str:
-    """Text with braces, which a template takes for its own."""
+    """Return text with braces, which `str.format` would take for placeholders."""
     return f'{{"tool": "{tool}", "args": {{"name": {{messages}}}}}}'

@@ -15,36 +15,36 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
 MOST_CALLS = 300
-"""Calls of one model in one run: a system that calls on and on comes to its end."""
+"""Maximum calls of one model in one run, which ends a system that would call it without end."""
 
 
 class TooManyCallsError(Exception):
-    """The run has used up its calls."""
+    """The run made more than `MOST_CALLS` calls."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a model was sent, and what a provider says to it."""
+    """A request that the model received, and whether a provider would accept it."""
 
     messages: Sequence[BaseMessage]
     tokens: int
     flaw: str | None
-    """Why it is malformed."""
+    """Why the request is malformed; `None` if it is well-formed."""
     is_over: bool
-    """Whether it is larger than the window."""
+    """Whether the request is larger than the context window."""
 
     @property
     def text(self) -> str:
-        """Everything it says, arguments of calls too."""
+        """All text of the request, including the arguments of calls."""
         return said(self.messages)
 
 
 Reply = Callable[[Request], AIMessage]
-"""Answers a request, or raises."""
+"""A function that answers a request, or raises."""
 
 
 class Provider(BaseChatModel):
-    """A model of so large a window, which counts as `count_tokens_approximately` does, tools included."""
+    """A model with a given context window; it counts as `count_tokens_approximately` does, tools included."""
 
     window: int
     reply: Any
@@ -52,7 +52,7 @@ class Provider(BaseChatModel):
 
     @property
     def model_name(self) -> str:
-        """Name of the model, as provider packages have it."""
+        """The model's name, under the attribute that provider packages use."""
         return "scripted"
 
     @property
@@ -63,7 +63,7 @@ class Provider(BaseChatModel):
         return {**super()._get_ls_params(stop, **kwargs), "ls_provider": "scripted"}
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
-        """Send the tools along, where they count."""
+        """Add the tools to the request, so that their schemas are counted."""
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
 
     def _generate(
@@ -91,7 +91,7 @@ class Provider(BaseChatModel):
 
 
 def _signed(answer: AIMessage, tokens: int) -> AIMessage:
-    """The answer with what provider packages put on it."""
+    """Return the answer with the metadata that provider packages add."""
     written = count_tokens_approximately([answer])
     usage = {"input_tokens": tokens, "output_tokens": written, "total_tokens": tokens + written}
     meta = {"model_provider": "scripted", "model_name": "scripted", "finish_reason": "stop"}
@@ -101,7 +101,7 @@ def _signed(answer: AIMessage, tokens: int) -> AIMessage:
 
 
 def flaw(messages: Sequence[BaseMessage]) -> str | None:
-    """What providers answer 400 to: results that follow no call, calls without a result, nothing said."""
+    """Return why providers would refuse a request with status 400: unpaired calls or results, no content."""
     if not any(isinstance(message, HumanMessage) for message in messages):
         return "there is no user message"
     waiting: list[str | None] = []
@@ -120,5 +120,5 @@ def flaw(messages: Sequence[BaseMessage]) -> str | None:
 
 
 def said(messages: Sequence[BaseMessage]) -> str:
-    """All text of messages, arguments of calls too."""
+    """Return all text of messages, including the arguments of calls."""
     return "\n".join(f"{message.text}\n{getattr(message, 'tool_calls', None) or ''}" for message in messages)

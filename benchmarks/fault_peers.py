@@ -1,4 +1,4 @@
-"""The other systems, each as its documentation sets it up for a window that is known.
+"""The other systems of the fault comparison, each set up for a known window as its documentation says.
 
 All compact at 80 % of the window where that can be chosen, all count tokens as the model does (their default),
 all have the same summarizer and an `InMemorySaver`.
@@ -20,22 +20,22 @@ from langgraph.prebuilt.chat_agent_executor import AgentState
 from langmem.short_term import RunningSummary, SummarizationNode
 
 SUMMARY_SHARE = 0.05
-"""Of the window, for the summary, where a system asks: what ours takes by default."""
+"""Share of the window for the summary, for systems that need one given; it equals our default."""
 
 
 class RunningState(AgentState):
-    """The state that langmem's guide gives an agent."""
+    """The agent's state, as in langmem's guide."""
 
     context: dict[str, RunningSummary]
 
 
 def _langchain(setup: Setup) -> Any:
-    """`trigger` alone: 20 messages are kept, and the summarizer is shown 4,000 tokens."""
+    """Set `trigger` only: by default 20 messages are kept, and the summarizer is shown 4,000 tokens."""
     return _middleware(setup)
 
 
 def _langchain_tuned(setup: Setup) -> Any:
-    """What somebody sets who has read its source: the tail in tokens, and all of the rest for the summarizer."""
+    """Set it up for the best result: keep messages by tokens, and show all others to the summarizer."""
     return _middleware(setup, keep=("fraction", 0.3), trim_tokens_to_summarize=None)
 
 
@@ -53,7 +53,7 @@ def _middleware(setup: Setup, **options: Any) -> Any:
 
 
 def _deepagents(setup: Setup) -> Any:
-    """The stock agent: its own trigger (85 % of the window), its file tools and prompts."""
+    """Build the default agent, with its own trigger (85 % of the window), file tools and prompts."""
     options = {"summary_prompt": setup.prompt} if setup.prompt else {}
     middleware = create_summarization_middleware(setup.model, StateBackend(), summarizer=setup.summarizer, **options)
     return create_deep_agent(
@@ -66,7 +66,7 @@ def _deepagents(setup: Setup) -> Any:
 
 
 def _langmem(setup: Setup) -> Any:
-    """The agent of its guide: a `SummarizationNode` before the model, the messages of the state left alone."""
+    """Build the agent of its guide: a `SummarizationNode` before the model; the state keeps all messages."""
     size = int(SUMMARY_SHARE * setup.window)
     prompt = setup.prompt and ChatPromptTemplate.from_messages(
         [("placeholder", "{messages}"), ("user", setup.prompt.removesuffix("{messages}"))]

@@ -21,26 +21,26 @@ PROMPT = 'Summarize as JSON: {"goal": "...", "facts": [{"name": "..."}]}.\n{mess
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a scenario; of `needles_of` facts so many stand in the last request that the model took."""
+    """The result of a scenario, such as the planted facts in the last request that the model accepted."""
 
     scenario: str
     system: str
     needles: int = 0
     needles_of: int = 0
     retrievable: int = 0
-    """Facts that the state, or what the system keeps beside it, still holds."""
+    """Number of facts that the state, or the system's own archive, still holds."""
     answered: int = 0
     turns: int = 0
     summary_calls: int = 0
     invalid_requests: int = 0
-    """Malformed ones, of model and summarizer."""
+    """Malformed requests to the model and the summarizer."""
     over_window: int = 0
     note: str = ""
 
 
 @dataclass
 class Person:
-    """The model's answers: it answers the newest question it was sent, and reads what the turn says."""
+    """The model's script: it reads the documents that the turn names, then answers the newest question."""
 
     turns: Sequence[NodeContext]
     begun: set[int] = field(default_factory=set[int])
@@ -71,7 +71,7 @@ def _reading(turn: NodeContext, number: int) -> AIMessage:
 
 @dataclass
 class Host:
-    """The program around an agent."""
+    """The program that calls the agent."""
 
     agent: Any
     scenario: Scenario
@@ -92,20 +92,20 @@ class Host:
             self.answered += shown is not None and self._answers(shown, number)
 
     def _answers(self, shown: str, number: int) -> bool:
-        """Whether the user is shown the answer, and nothing before it."""
+        """Whether the user is shown the answer, and no other text before it."""
         if shown.startswith(f"Answer {number}."):
             return True
         self.trouble["another answer" if shown else "no answer"] += 1
         return False
 
     def _deleted(self, turn: NodeContext) -> list[RemoveMessage]:
-        """The removal of the user's oldest message that is there and holds no fact."""
+        """Return the removal of the user's oldest remaining message that holds no fact."""
         theirs = [m for m in state_of(self.agent) if m.id and m.id.startswith("user-")]
         idle = [m for m in theirs if not any(fact in m.text for fact in self.scenario.facts)]
         return [RemoveMessage(id=m.id or "") for m in idle[:1] if turn.deletes]
 
     def _run(self, given: Any) -> str | None:
-        """Run until nobody is waited for; what the user is shown, or `None` where it raised."""
+        """Run until no interrupt is pending; return the text that the user is shown, or `None` if the run raised."""
         try:
             while True:
                 shown = self._streamed(given) if self.scenario.is_streamed else self._invoked(given)
@@ -121,13 +121,13 @@ class Host:
         return message.text if isinstance(message, AIMessage) else ""
 
     def _streamed(self, given: Any) -> str:
-        """All that assistants said on the stream of messages."""
+        """Return all assistant text of the stream of messages."""
         chunks = [message for message, _ in self.agent.stream(given, CONFIG, stream_mode="messages")]
         return "\n".join(message.text for message in chunks if isinstance(message, AIMessage))
 
 
 def measured(scenario: Scenario, system: System) -> Row:
-    """Run it."""
+    """Run a scenario with a system, and return its result."""
     for word, why in system.not_asked.items():
         if word in scenario.name:
             return Row(scenario.name, system.name, note=f"n/a: {why}")
@@ -192,6 +192,6 @@ def _tools(scenario: Scenario) -> list[BaseTool]:
 
 @contextmanager
 def _no_waiting() -> Iterator[None]:
-    """Pauses before a call is made again are left out: they differ by chance, and nothing is measured in seconds."""
+    """Skip the pauses before retries: they are random, and no figure is measured in seconds."""
     with patch.object(time, "sleep", lambda _: None):
         yield

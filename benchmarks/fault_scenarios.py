@@ -1,7 +1,7 @@
-"""The scenarios: what goes wrong, in which conversation, and what the host then does.
+"""The scenarios of the fault comparison: the fault, the conversation in which it occurs, and the host's reaction.
 
-F and a number name the kind of failure, each taken from a system in use. What a chat model's interface cannot
-show is not among them: a killed process, a database, a tokenizer that is not there.
+F with a number in a scenario's name is the kind of failure, each seen in a system in use. Failures that a chat model
+cannot show are left out: killed processes, database errors, a missing tokenizer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,19 +37,19 @@ from langchain_core.exceptions import ModelRateLimitError
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 WINDOW = 64_000
-"""Tokens that the models accept. A compaction is due at 51,200; deepagents' own is at 54,400, tools included."""
+"""The models' context window, in tokens: compactions are due at 51,200, in deepagents at 54,400 with tools."""
 
 
 @dataclass(frozen=True)
 class NodeContext:
-    """One question of the user, and what happens while it is answered."""
+    """One question of the user, and the events while it is answered."""
 
     reads: tuple[str, ...] = ()
     """Documents that the model reads, in parallel, before it answers."""
     asks_approval: bool = False
-    """Whether it waits for a person beside that."""
+    """Whether the turn also waits for a person's approval."""
     error: Exception | None = None
-    """What the model's first call raises; the host then resumes the run."""
+    """The exception of the model's first call; the host then resumes the run."""
     deletes: bool = False
     """Whether the user deletes the oldest of their messages first."""
     size: int = 40
@@ -63,25 +63,25 @@ class Scenario:
     name: str
     history: Sequence[AnyMessage] = field(default_factory=lambda: chat(40, 660))
     facts: Sequence[str] = FACTS
-    """What the last request should still hold."""
+    """The facts that the last request should still hold."""
     copied: Sequence[str] = FACTS
-    """What the summarizer knows to look for."""
+    """The facts that the summarizer copies if it is shown them."""
     writer: Writer = copies
     turns: Sequence[NodeContext] = (NodeContext(),) * 5
     documents: Mapping[str, str] = field(default_factory=dict[str, str])
     window: int = WINDOW
-    """What the provider accepts."""
+    """Tokens that the provider accepts."""
     advertised: int | None = WINDOW
-    """What its profile says."""
+    """The context window that the model's profile reports; `None` for no profile."""
     has_braces: bool = False
-    """Whether the summary prompt is one's own, and holds braces."""
+    """Whether the host sets its own summary prompt, with braces in it."""
     is_streamed: bool = False
-    """Whether the host shows what is streamed."""
+    """Whether the host shows the streamed messages."""
 
 
 READS = NodeContext(reads=tuple("abcdef"))
 HUGE = " ".join(f"Note that {fact}. {prose(30_000, fact)}" for fact in FACTS[:3])
-"""A fact at the beginning, and one after each third."""
+"""A text of 90,000 tokens with a fact at the beginning and after each third."""
 OVERLOAD = ModelRateLimitError(
     "Error code: 429 - Request too large for model on tokens per min (TPM): Limit 60000, Requested 61210. The input "
     "or output tokens must be reduced in order to run successfully; see the maximum context length."

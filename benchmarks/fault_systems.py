@@ -16,11 +16,11 @@ from langgraph_compaction.graph import CompactionSettings, CompactionThread, cre
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "1"}}
 SYSTEM_PROMPT = "You help somebody who moves house."
 TRIGGER = 0.8
-"""Share of the window at which every system compacts, where it lets one choose."""
+"""Share of the window at which every system with such a setting compacts."""
 
 
 class Clock:
-    """A wall clock on which a minute passes between two turns."""
+    """A wall clock that advances a minute between two turns."""
 
     def __init__(self) -> None:
         self.time = 1_000_000.0
@@ -32,29 +32,29 @@ class Clock:
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What each system is built from, the same for all."""
+    """The inputs from which each system is built, the same for all."""
 
     model: Provider
     summarizer: Provider
     tools: Sequence[BaseTool]
     window: int
-    """For systems that have to be told one: what the profile says, or should have said."""
+    """Context window in tokens, for systems that need it as a setting: the profile's, or the one it should report."""
     clock: Clock
     prompt: str | None
-    """A summary prompt of one's own, which ends with `{messages}`."""
+    """The host's own summary prompt, which ends with `{messages}`; `None` for the system's prompt."""
 
 
 @dataclass(frozen=True)
 class System:
-    """One of the systems."""
+    """One system of the comparison."""
 
     name: str
     build: Callable[[Setup], Any]
-    """An agent as LangGraph has them, with a checkpointer."""
+    """Builds a compiled LangGraph agent with a checkpointer."""
     recall: Callable[[Any], Sequence[BaseMessage]]
-    """What it still knows of the whole conversation, by its own means."""
+    """Returns all messages of the conversation that the system's own archive still holds."""
     not_asked: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Why a scenario, by a word of its name, says nothing about it."""
+    """By a word of a scenario's name, why the scenario does not apply to this system."""
 
 
 def state_of(agent: Any) -> Sequence[BaseMessage]:
@@ -64,7 +64,7 @@ def state_of(agent: Any) -> Sequence[BaseMessage]:
 
 
 def _ours(setup: Setup) -> Any:
-    """Defaults, but for the summarizer: ours would need no model, and then there were nothing to compare."""
+    """Build our agent with the defaults, but with a model as the summarizer, as the other systems have."""
     return create_compacting_agent(
         setup.model,
         setup.tools,

@@ -1,7 +1,7 @@
 """Summarizers of the fault benchmark: a working one, and one for each kind of failure.
 
-The one that works copies whatever it is shown of the facts it was told to look for, and the question that is
-open, so that what is gone was lost by the mechanics around it. It puts its summary between the tags that our
+The working one copies each fact of its list that it is shown, and the open
+question, so that a missing fact was lost by the system around it. It puts its summary between the tags that our
 prompt asks for; the other systems' prompts ask for no form.
 """
 
@@ -13,18 +13,18 @@ from langchain_core.exceptions import ModelAPIError, ModelAuthenticationError, M
 from langchain_core.messages import AIMessage
 
 Writer = Callable[[Sequence[str]], Reply]
-"""From the facts it knows to look for to a summarizer."""
+"""A function from the facts that a summarizer copies to that summarizer."""
 
 CALL = {"name": "read", "args": {"name": "notes"}, "id": "call-of-the-summarizer"}
 
 
 def tagged(body: str) -> AIMessage:
-    """A summary in the form of our prompt."""
+    """Return a summary between the tags that our prompt asks for."""
     return AIMessage(f"<summary>\n{body}\n</summary>")
 
 
 def copies(facts: Sequence[str]) -> Reply:
-    """Copies every fact and the newest question it is shown."""
+    """Return a summarizer that copies every fact and the newest question that it is shown."""
 
     def reply(request: Request) -> AIMessage:
         shown = [fact for fact in facts if fact in request.text]
@@ -39,7 +39,7 @@ def copies(facts: Sequence[str]) -> Reply:
 
 
 def fails(error: Exception, *, times: int = 10_000) -> Writer:
-    """Raises, so many times; then works."""
+    """Return a summarizer that raises a number of times, then works."""
 
     def writer(facts: Sequence[str]) -> Reply:
         raised: list[Exception] = []
@@ -56,19 +56,19 @@ def fails(error: Exception, *, times: int = 10_000) -> Writer:
 
 
 def always(answer: AIMessage) -> Writer:
-    """Gives the same answer to everything."""
+    """Return a summarizer that gives the same answer to every request."""
     return lambda _: lambda _: answer
 
 
 def cut_off(facts: Sequence[str]) -> Reply:
-    """Stops at its output limit before it came to the facts."""
+    """Return a summarizer that stops at its output limit before it writes the facts."""
     del facts
     text = "<summary>\n1. Task Overview: the user asked for help with a move and"
     return lambda _: AIMessage(text, response_metadata={"finish_reason": "length"})
 
 
 def of_size(tokens: int) -> Writer:
-    """Writes so many tokens, the facts first."""
+    """Return a summarizer that writes a given number of tokens, the facts first."""
 
     def writer(facts: Sequence[str]) -> Reply:
         def reply(request: Request) -> AIMessage:
@@ -81,7 +81,7 @@ def of_size(tokens: int) -> Writer:
 
 
 def echoes(facts: Sequence[str]) -> Reply:
-    """Repeats its input whole: it never shrinks anything."""
+    """Return a summarizer that repeats its whole input, so its summary is never shorter."""
     del facts
     return lambda request: tagged("\n".join(message.text for message in request.messages).replace("<", "("))
 

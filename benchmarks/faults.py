@@ -1,4 +1,4 @@
-"""What becomes of a conversation where something fails: LangChain, deepagents, langmem and ours, side by side.
+"""Compares LangChain, deepagents, langmem and this package in conversations in which something fails.
 
 Usage: `python benchmarks/faults.py [WORD...]`; a word chooses the scenarios that have it in their names. The same
 scripted models, conversations and windows for all; each system as its documentation sets it up (`fault_peers`,
@@ -65,7 +65,7 @@ def _print(console: Console, rows: Sequence[Row]) -> None:
 
 
 def _cell(rows: Sequence[Row]) -> str:
-    """Sums of rows; a scenario that says nothing about a system counts nowhere."""
+    """Return the sum of a figure over rows; scenarios that do not apply to the system are left out."""
     names = ("needles", "needles_of", "answered", "turns", "summary_calls", "invalid_requests", "over_window")
     kept, of, answered, turns, calls, invalid, over = (sum(getattr(row, name) for row in rows) for name in names)
     return (

@@ -18,7 +18,7 @@ OURS = {
     "mariadb": "SQLAlchemySaver, MariaDB",
 }
 TRUSTING = {database: name.replace(",", ", no detection,") for database, name in OURS.items()}
-"""Of an application that promises to change no message in place."""
+"""The same savers with `detect_mutation=False`, for applications that change no message in place."""
 OFFICIAL = {"sqlite": "SqliteSaver", "postgresql": "PostgresSaver"}
 DELTA = {database: f"{name}, DeltaChannel(50)" for database, name in OFFICIAL.items()}
 LONG = "long thread"
@@ -47,7 +47,7 @@ Place = tuple[str, int | str, str]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A figure: one cell, or one divided by another. `target` is None where the issue sets none."""
+    """A figure: one cell, or the quotient of two cells. `target` is `None` for a figure without a target."""
 
     what: str
     ours: str
@@ -58,7 +58,7 @@ class Wanted:
     at_least: bool = False
 
     def row(self, cells: Mapping[Place, float]) -> Row:
-        """With its value and whether that is as it should be: None where this run did not measure it."""
+        """Return the figure with its value and whether that reaches the target; `None` if not measured."""
         value = cells.get(self.above)
         if self.below is not None:
             below = cells.get(self.below)
@@ -78,7 +78,7 @@ class Wanted:
 
 
 def ratios(rows: Sequence[Row], long: Sequence[Row], concurrent: Sequence[Row]) -> list[Row]:
-    """Every figure with its target and whether it is reached, computed from the rows."""
+    """Return every figure with its target and whether the rows reach it."""
     placed: list[tuple[int | str, Row]] = [(row["turns"], row) for row in rows]
     placed += [(LONG, row) for row in long] + [(AT_ONCE, row) for row in concurrent]
     cells = {
@@ -100,7 +100,7 @@ def _beside(
     more: bool,
     ours: Mapping[str, str] = OURS,
 ) -> list[Wanted]:
-    """They have so many times more than ours of the same database; or ours at most so many times what they have."""
+    """Return quotients of peers and ours on the same database: theirs / ours if `more`, else ours / theirs."""
     said = f"{what}: {'theirs / ours' if more else 'ours / theirs'}"
     found: list[Wanted] = []
     for database, peer in peers.items():
@@ -122,7 +122,7 @@ def _own(
     *,
     ours: Mapping[str, str] = OURS,
 ) -> list[Wanted]:
-    """One field of ours, or one divided by another, is at most the target."""
+    """Return figures that need no peer: one field of ours, or the quotient of two, with the target as its maximum."""
     above, below = fields
     return [
         Wanted(what, name, beside, (name, at, above), (name, at, below) if below else None, target)
@@ -160,7 +160,7 @@ WANTED = (
 def print_report(
     console: Console, rows: Sequence[Row], long: Sequence[Row], concurrent: Sequence[Row], found: Sequence[Row]
 ) -> None:
-    """The rows by number of turns, the long threads, the conversations at once, and the figures."""
+    """Print the rows by number of turns, the long threads, the parallel conversations, and the figures."""
     rows = sorted(rows, key=lambda row: row["turns"])
     table = _table("one thread", ("saver", *(column for column, _, _ in _COLUMNS)))
     for row, following in zip_longest(rows, rows[1:]):

@@ -1,4 +1,4 @@
-"""What survives a compaction, without a model: ours beside LangChain, deepagents and langmem, at equal tokens.
+"""Compares what LangChain, deepagents, langmem and this package keep at equal tokens, without a model.
 
     python benchmarks/retention.py [--only DATA] [--budget SHARE]
 
@@ -95,7 +95,7 @@ def _options() -> argparse.Namespace:
 
 
 def _rows(jobs: Sequence[tuple[str, float, str]]) -> list[dict[str, Any]]:
-    """The rows in the order of the jobs; a process a core."""
+    """Return the rows in the order of the jobs, computed in one process per core."""
     workers = min(os.cpu_count() or 1, len(jobs))
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_quiet) as pool:
@@ -106,7 +106,7 @@ def _rows(jobs: Sequence[tuple[str, float, str]]) -> list[dict[str, Any]]:
 
 
 def _quiet() -> None:
-    """Peers warn of what is measured here."""
+    """Switch off warnings: the peers warn about the very situations that are measured."""
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
 

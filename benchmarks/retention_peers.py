@@ -1,4 +1,4 @@
-"""The other systems, each by its own code, as ways to bring messages under a cap.
+"""The other systems as policies that bring messages under a cap; each runs its own code.
 
 All count tokens as the evaluation does. A summarizer may write as much as the peer's frame and tail leave of the cap:
 a first pass, whose summary is empty, shows how much that is.
@@ -31,16 +31,16 @@ from langgraph_compaction.graph.lab.evaluation.policies import Policy, count
 from langgraph_compaction.nodes.testing import ScriptedModel
 
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
-"""Of the cap, for the messages a peer keeps: the named one first, then the others by their distance from it."""
+"""Shares of the cap that are tried for the kept messages: the requested one first, then its nearest."""
 
 NEAR = 0.95
 """Share of the cap from which on a context is as large as the cap allows."""
 
 _SEAM = 2
-"""Tokens by which a summary may grow where it is put into its frame."""
+"""Tokens by which a summary may grow when it is put into the surrounding text."""
 
 _SESSION = "session_" + 2 * "0123456789abcdef"
-"""As long as the random name that deepagents gives a file of history."""
+"""A name as long as the random one that deepagents gives a history file."""
 
 Compact = Callable[[list[AnyMessage], int, int, ScriptedModel, bool], Sequence[BaseMessage]]
 """From messages, cap, tokens to keep, a summarizer and whether it is prompted with text, to the context."""
@@ -92,17 +92,17 @@ def context_editing(old: Sequence[AnyMessage], cap: int) -> Sequence[BaseMessage
 
 @dataclass
 class Peer:
-    """A policy: a peer with a summarizer, in the largest context that fits into the cap, or else the smallest."""
+    """A peer with a summarizer, as a policy: its largest context within the cap, or else its smallest one."""
 
     compact: Compact
     rule: Rule
     kept: float
-    """Share of the cap that the messages it keeps may take."""
+    """Share of the cap for the kept messages."""
     calls: int = field(default=0, init=False)
-    """Summaries asked for."""
+    """Number of summaries that were requested."""
 
     def __call__(self, old: Sequence[AnyMessage], cap: int) -> Sequence[BaseMessage]:
-        """The context for messages and a cap."""
+        """Return the context for these messages and this cap."""
         messages, rank = _named(old), (True, float("inf"))
         best: Sequence[BaseMessage] = messages
         for share in sorted(SHARES, key=lambda share: abs(share - self.kept)):
@@ -115,7 +115,7 @@ class Peer:
         return best
 
     def _filled(self, messages: list[AnyMessage], cap: int, keep: int) -> Sequence[BaseMessage]:
-        """The context with a summary as long as there is room for."""
+        """Return the context with the longest summary that fits."""
         bare = self._asked(messages, cap, keep, 0)
         left = cap - count(bare) - _SEAM
         return self._asked(messages, cap, keep, left) if left > 0 else bare
@@ -128,7 +128,7 @@ class Peer:
 
 
 def _options(keep: int, model: ScriptedModel, takes_text: bool) -> dict[str, Any]:
-    """What LangChain's middleware and the one that deepagents builds on it are given."""
+    """Return the arguments for LangChain's middleware, and for the one that deepagents builds on it."""
     shown = {"summary_prompt": "{messages}"} if takes_text else {"summarizer": model | StrOutputParser()}
     return {
         "trigger": ("tokens", 1),
@@ -142,7 +142,7 @@ def _options(keep: int, model: ScriptedModel, takes_text: bool) -> dict[str, Any
 def _sent(
     middleware: AgentMiddleware[Any, Any, Any], old: list[AnyMessage], model: ScriptedModel, limit: int | None = None
 ) -> list[BaseMessage]:
-    """What a middleware sends to a model in the end; more than the limit is refused."""
+    """Return the messages that a middleware finally sends to the model, which refuses more than the limit."""
     sent: list[list[BaseMessage]] = []
 
     def answer(request: ModelRequest[Any]) -> ModelResponse[Any]:
@@ -158,14 +158,14 @@ def _sent(
 
 
 def _named(old: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Copies with ids, which peers ask for or write into what they are given."""
+    """Return copies with ids: peers require ids, or write them into the messages they get."""
     return [message.model_copy(update={"id": f"message-{place}"}) for place, message in enumerate(old)]
 
 
 SUMMARIZING: Mapping[str, Compact] = {"langchain": langchain, "deepagents": deepagents, "langmem": langmem}
 
 SETUPS = ((DIGEST, 0.5), (DIGEST, 0.1), (DIGEST_OF_TEXT, 0.5), (NEWEST, 0.5))
-"""Summarizer, and share of the cap for the messages that are kept."""
+"""Summarizers, and shares of the cap for the kept messages, that are measured."""
 
 
 def peers() -> dict[str, Policy]:

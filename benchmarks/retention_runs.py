@@ -38,7 +38,7 @@ FIGURES = (
     "broken_pairs",
     "ci95",
 )
-"""What of the evaluation a row holds; what can be recalled is no part of a context."""
+"""The fields of the evaluation that a row holds; figures of recall are left out, as they are no part of a context."""
 
 MOST = 2 - NEAR
 """Share of the cap up to which a context counts as one of equal tokens."""
@@ -67,27 +67,27 @@ DATA = {
 
 @dataclass
 class Watched:
-    """A policy, and how much of the cap its contexts take."""
+    """A policy that also records which share of the cap each of its contexts fills."""
 
     policy: Policy
     shares: list[float] = field(default_factory=list[float])
 
     def __call__(self, old: Sequence[AnyMessage], cap: int) -> Sequence[BaseMessage]:
-        """The context of the policy."""
+        """Return the policy's context, and record its share of the cap."""
         context = self.policy(old, cap)
         self.shares.append(count(context) / cap)
         return context
 
 
 def policies() -> dict[str, Sequence[Policy]]:
-    """Ours, the peers, and what every policy is shown beside."""
+    """Return our policies, the peers, and the baselines, by name."""
     ours = {name: compacted(CompactionSettings.model_validate({"preset": name})) for name in OURS}
     return {**{name: (policy,) for name, policy in {**ours, **peers()}.items()}, **BASELINES}
 
 
 @lru_cache
 def tasks_of(name: str) -> Sequence[Task]:
-    """The runs of a data set, cut, with the same sentences put into them each time."""
+    """Return the runs of a data set, cut in two, with the same constraints inserted each time."""
     data = DATA[name]
     recordings = [one for file in sorted((RUNS / name).glob(data.files)) for one in read_recordings(file)]
     runs = [
@@ -97,7 +97,7 @@ def tasks_of(name: str) -> Sequence[Task]:
 
 
 def row(tasks: Sequence[Task], name: str, seeds: Sequence[Policy], budget: float) -> dict[str, Any]:
-    """The figures of one policy; shares of its contexts that are within 5 % of the cap, and that hold nothing."""
+    """Return the figures of one policy, with the shares of contexts within 5 % of the cap and of empty contexts."""
     watched = [Watched(policy) for policy in seeds]
     (figures,) = measured(tasks, {name: watched}, (budget,))
     shares = [share for each in watched for share in each.shares]
@@ -116,7 +116,7 @@ def row_of(job: tuple[str, float, str]) -> dict[str, Any]:
 
 
 def ahead(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Of rows of one data set and budget: what has a higher bound recall than each of ours in as many tokens."""
+    """Return, for each of our policies, the policies with a higher `bound` at most 5 % over the cap."""
     bound = {row["policy"]: row["bound"] for row in rows}
     fair = [row["policy"] for row in rows if row["tokens_over_cap"] <= MOST]
     return {ours: [name for name in fair if bound[name] > bound[ours]] for ours in OURS}

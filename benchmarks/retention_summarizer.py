@@ -17,36 +17,36 @@ _LEAST = 3
 """Tokens into which no sentence fits."""
 
 Write = Callable[[Sequence[AnyMessage], int], str]
-"""From what a summarizer is shown, and the tokens it may write, to a summary."""
+"""A function from the shown messages and the maximum tokens to a summary."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A way to write a summary."""
+    """A rule by which a summary is written."""
 
     name: str
     write: Write
     takes_text: bool = False
-    """Whether it is prompted with one text, as chat models are; else it is handed the messages themselves."""
+    """Whether it is given the conversation as one text, as in a prompt; else it is given the messages themselves."""
 
 
 def summarizer(rule: Rule, tokens: int) -> ScriptedModel:
-    """A model that writes by a rule, in so many tokens; in none, nothing."""
+    """Return a model that writes by a rule in at most `tokens` tokens, and nothing if that is 0."""
     return ScriptedModel(replies=[lambda messages: rule.write(messages, tokens) if tokens > 0 else ""])
 
 
 def digest_of_messages(messages: Sequence[AnyMessage], tokens: int) -> str:
-    """What ours write where they have no model, of the messages as they are."""
+    """Return our digest of the messages."""
     return digest(messages, budget=tokens, counter=COUNTER).text
 
 
 def digest_of_text(messages: Sequence[AnyMessage], tokens: int) -> str:
-    """The same, of all that is said as the words of one user: who said what is lost."""
+    """Return our digest of all text as one user message, so the roles are lost."""
     return digest_of_messages([HumanMessage(text_of(messages))], tokens)
 
 
 def newest_sentences(messages: Sequence[AnyMessage], tokens: int) -> str:
-    """The newest whole sentences or lines that fit, in their order."""
+    """Return the newest whole sentences or lines that fit, in their original order."""
     kept, left = list[str](), tokens
     for sentence in reversed(_ENDS.split(text_of(messages))):
         size = COUNTER.text(sentence) + 1

@@ -28,7 +28,7 @@ from langgraph_compaction.checkpoint.db.urls import sync_url
 
 SEED_INPUTS = 4
 LEAVES_S, STOPS_S = 1, 120
-"""Seconds in which a process goes by itself before it is interrupted, and after which it is killed."""
+"""Seconds that a process is given to end by itself, and seconds after an interrupt until it is killed."""
 
 FORK = multiprocessing.get_context("fork")
 STOPPING = (signal.SIGINT, signal.SIGTERM)

@@ -29,7 +29,7 @@ RESULTS = Path(__file__).parent / "results" / "turn_cost.json"
 
 
 class Instant(BaseChatModel):
-    """Answers at once, with usage."""
+    """A model that answers at once and reports usage."""
 
     @property
     def _llm_type(self) -> str:
@@ -48,7 +48,7 @@ class Instant(BaseChatModel):
 
 
 def bare() -> Any:
-    """The smallest graph that talks to a model."""
+    """Return the smallest graph that calls a model."""
     model = Instant()
 
     def call(state: MessagesState) -> dict[str, Any]:
@@ -59,13 +59,13 @@ def bare() -> Any:
 
 
 def compacting() -> Any:
-    """Our agent, with a window that is never reached."""
+    """Return our agent, with a window that is never reached."""
     settings = CompactionSettings(context_window=10_000_000)
     return create_compacting_agent(Instant(), settings=settings, checkpointer=InMemorySaver())
 
 
 def conversation(turns: int) -> list[AnyMessage]:
-    """A conversation of so many turns, about 400 bytes a message."""
+    """Return a conversation of so many turns, with about 400 bytes per message."""
     made: list[AnyMessage] = []
     for turn in range(turns):
         made += [HumanMessage((SENTENCE * 4).format(*[turn] * 4)), AIMessage((SENTENCE * 4).format(*[turn] * 4))]
@@ -73,14 +73,14 @@ def conversation(turns: int) -> list[AnyMessage]:
 
 
 def milliseconds(graph: Any, config: dict[str, Any]) -> float:
-    """One turn."""
+    """Return the milliseconds that one turn takes."""
     start = time.perf_counter()
     graph.invoke({"messages": [("user", "and the next one, please")]}, config)
     return (time.perf_counter() - start) * 1_000
 
 
 def measure(turns: int) -> dict[str, float]:
-    """Both graphs on threads of this length, best of the rounds."""
+    """Measure both graphs on threads of this length, and return the best of the rounds."""
     graphs: Sequence[tuple[str, Any]] = (("bare", bare()), ("compacting", compacting()))
     config = {"configurable": {"thread_id": "bench"}}
     best = {name: float("inf") for name, _ in graphs}

@@ -1,4 +1,4 @@
-"""Two processes on one thread: how many of the inputs that were acknowledged are missing from the conversation.
+"""Two processes write to one thread: how many acknowledged inputs are missing from the conversation afterwards.
 
     python benchmarks/two_writers.py [--runs 2]
 
@@ -57,18 +57,18 @@ def official_postgres(url: str) -> Generator[PostgresSaver]:
 
 
 def forking(url: str) -> AbstractContextManager[SQLAlchemySaver]:
-    """Ours as LangGraph expects a saver to be: two who write at once make two branches."""
+    """Our saver without the conflict guard: simultaneous writers create two branches, as LangGraph expects."""
     return SQLAlchemySaver.from_url(url)
 
 
 def raising(url: str) -> AbstractContextManager[SQLAlchemySaver]:
-    """Ours with the conflict guard."""
+    """Our saver with the conflict guard."""
     return SQLAlchemySaver.from_url(url, on_conflict="raise")
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A saver, and how its users take care of each other."""
+    """A saver, and the guard that its users take against conflicts."""
 
     name: str
     database: str
@@ -93,16 +93,16 @@ CONTENDERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of the table."""
+    """One row of the table."""
 
     saver: str
     database: str
     durability: str
     acknowledged: int
     given_up: int
-    """Inputs that met a conflict at every try."""
+    """Inputs that were given up because every try met a conflict."""
     conflicts: int
-    """Tries that met one."""
+    """Tries that met a conflict."""
     missing: int
     """Acknowledged inputs that the newest checkpoint does not hold."""
     nowhere: int
@@ -112,7 +112,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Account:
-    """What one process has to say at its end."""
+    """The report of one process at its end."""
 
     acknowledged: list[str]
     given_up: list[str]
@@ -120,7 +120,7 @@ class Account:
 
 
 def conversation(saver: Any) -> Any:
-    """A graph of one model that answers at once."""
+    """Return a graph with one model that answers at once."""
 
     def model(state: MessagesState) -> dict[str, Any]:
         return {"messages": [AIMessage("noted", id=f"{state['messages'][-1].id}-answer")]}
@@ -129,7 +129,7 @@ def conversation(saver: Any) -> Any:
 
 
 def meet_at_first_read(saver: Any, gate: Barrier) -> None:
-    """Let no process go on from its first look at the thread before the other has had one too."""
+    """Make each process wait, after its first read of the thread, until the other has read it too."""
     read, waiting = saver.get_tuple, [gate.wait]
 
     def get_tuple(config: RunnableConfig) -> Any:
@@ -169,7 +169,7 @@ def write(contender: Contender, url: str, durability: Any, *, number: int, gate:
 
 
 def compete(contender: Contender, url: str, durability: str) -> Row:
-    """Let two processes write, and count what came of it; the database must be without tables."""
+    """Let two processes write, and count the results; the database must not have tables yet."""
     with contender.opened(url) as saver:
         saver.setup()
     context = multiprocessing.get_context("fork")
@@ -215,7 +215,7 @@ def ids_of(snapshot: Any) -> set[str]:
 
 @contextmanager
 def database_of(kind: str) -> Generator[str | None]:
-    """Make a database for as long as the block runs; None where there is no server."""
+    """Create a database for the duration of the block; yield None if there is no server."""
     if kind == "sqlite":
         with tempfile.TemporaryDirectory() as folder:
             yield f"sqlite:///{folder}/two.db"

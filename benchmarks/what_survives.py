@@ -1,4 +1,4 @@
-"""What survives a compaction without a model, on real runs: identifiers, their binding, calls, rules.
+"""Measures what a compaction without a model keeps of recorded runs: identifiers, their binding, calls and rules.
 
 Usage: `python benchmarks/what_survives.py [tau-bench.json]`. Prints a table, writes `results/what_survives.json`.
 """
@@ -47,7 +47,7 @@ class Score:
     rules: dict[str, list[Pair]] = field(default_factory=lambda: defaultdict[str, list[Pair]](list))
 
     def add(self, run: Cut, context: str, tokens: int, cap: int) -> None:
-        """Judge one context."""
+        """Add the score of one context."""
         before, wanted = text_of(run.old), run.identifiers
         found = {token for token in wanted if holds(context, token)}
         self.recall.append((len(found), len(wanted)))
@@ -57,7 +57,7 @@ class Score:
         self.within.append((int(tokens <= cap), 1))
 
     def figures(self) -> dict[str, Any]:
-        """Everything in per cent, with 95 % intervals over runs for recall and bound recall."""
+        """Return all figures in per cent, with 95 % intervals over runs for recall and bound recall."""
         return {
             "recall": _percent(ratio(self.recall)),
             "recall_interval": [_percent(edge) for edge in interval(self.recall)],
@@ -104,12 +104,12 @@ def _runs(file: Path) -> list[Cut]:
 
 
 def _task(name: str) -> int:
-    """The number of a run's task, as its name has it: `file#task-trial`."""
+    """Return the number of a run's task from its name, `file#task-trial`."""
     return int(name.rpartition("#")[2].partition("-")[0])
 
 
 def _measured(policy: Policy, runs: Sequence[Cut], share: float) -> dict[str, Score]:
-    """The score of each run by its name."""
+    """Return the score of each run, by name."""
     return {run.name: _judged(policy, run, share, seed) for seed, run in enumerate(runs)}
 
 
@@ -130,7 +130,7 @@ def _judged(policy: Policy, run: Cut, share: float, seed: int) -> Score:
 
 
 def _named() -> dict[str, list[str]]:
-    """The rows of the table: the seeds of one policy make one row."""
+    """Return the rows of the table, one for all seeds of a policy."""
     rows: dict[str, list[str]] = {}
     for name in POLICIES:
         rows.setdefault(name.rstrip("0123456789 "), []).append(name)

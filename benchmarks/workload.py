@@ -16,10 +16,10 @@ from langgraph.graph import message as reducers
 from langgraph.types import Overwrite
 
 PER_TURN = 4
-"""Messages: the user's, the call, its result, the answer."""
+"""Messages per turn: the user's, the call, its result, the answer."""
 
 LONGEST = 1_100
-"""Turns for which there is text."""
+"""Maximum number of turns for which there is text."""
 
 DELTA_FREQUENCY = 50
 
@@ -29,13 +29,13 @@ _SHARE_OF_LETTERS = 0.85
 
 
 class DeltaState(TypedDict):
-    """`MessagesState` whose channel keeps what changed and, now and then, the whole list."""
+    """`MessagesState` with a channel that stores changes and, at intervals, the whole list."""
 
     messages: Annotated[list[AnyMessage], DeltaChannel(_REDUCER, snapshot_frequency=DELTA_FREQUENCY)]
 
 
 def agent(saver: BaseCheckpointSaver[Any], *, delta: bool = False) -> Any:
-    """A graph of a scripted model and a tool: five checkpoints a turn."""
+    """Return a graph with a scripted model and a tool, which writes five checkpoints per turn."""
     schema: Any = DeltaState if delta else MessagesState
 
     def next_line(state: dict[str, Any]) -> dict[str, Any]:
@@ -55,12 +55,12 @@ def agent(saver: BaseCheckpointSaver[Any], *, delta: bool = False) -> Any:
 
 
 def question(turn: int) -> AnyMessage:
-    """What the user says in this turn (counted from 0)."""
+    """Return the user's text in this turn (counted from 0)."""
     return script()[turn * PER_TURN]
 
 
 def compaction(messages: Sequence[AnyMessage], number: int) -> dict[str, Any]:
-    """The update that puts a summary in the place of all messages but the last eight."""
+    """Return the update that replaces all messages but the last eight by a summary."""
     draw = random.Random(-1 - number)  # noqa: S311 - text that no other summary has
     text = " ".join(draw.sample(_paragraphs(), 6))[: 2 * _CHARACTERS]
     return {"messages": Overwrite([HumanMessage(text, id=_uuid(draw)), *messages[-8:]])}
@@ -68,7 +68,7 @@ def compaction(messages: Sequence[AnyMessage], number: int) -> dict[str, Any]:
 
 @cache
 def script() -> Sequence[AnyMessage]:
-    """All messages of the longest thread, in order; their text and ids are the same on every run."""
+    """Return all messages of the longest thread, in order; texts and ids are the same on every run."""
     draw = random.Random(0)  # noqa: S311 - the same script every time
     texts = _texts(draw)
     return [message for turn in range(LONGEST) for message in _turn(turn, list(islice(texts, PER_TURN)), draw)]
@@ -105,7 +105,7 @@ def _metadata(turn: int, reason: str, draw: random.Random) -> dict[str, Any]:
 
 
 def _texts(draw: random.Random) -> Iterator[str]:
-    """Paragraphs in another order on every pass, so that little comes back among some hundred messages."""
+    """Yield paragraphs in a new order on every pass, so that few repeat within some hundred messages."""
     paragraphs, made = _paragraphs(), ""
     while True:
         for paragraph in draw.sample(paragraphs, len(paragraphs)):
@@ -117,7 +117,7 @@ def _texts(draw: random.Random) -> Iterator[str]:
 
 @cache
 def _paragraphs() -> list[str]:
-    """The prose of Python's language reference, which every Python brings; without grammar, code and tables."""
+    """Return the prose of the language reference that Python ships, without grammar, code and tables."""
     raw = [part for name in sorted(topics) for part in topics[name].split("\n\n")]
     texts = [" ".join(part.split()) for part in raw if not part.startswith("   ")]
     return sorted({text for text in texts if len(text) >= 80 and _is_prose(text)})

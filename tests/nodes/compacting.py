@@ -1,4 +1,4 @@
-"""How tests compact a list, and what they check of every result."""
+"""Helpers that compact a list in tests, and check the invariants of every result."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ def count(messages: Sequence[AnyMessage]) -> int:
 
 
 def compacted(messages: Sequence[AnyMessage], max_tokens: int, **options: Any) -> CompactionResult:
-    """Compact, and check what holds of every compaction."""
+    """Compact, and check the invariants of every compaction."""
     before = numbered(messages)
     found = compact_messages(before, max_tokens=max_tokens, return_result=True, **options)
     may_leave = options.get("preset") == "faithful"

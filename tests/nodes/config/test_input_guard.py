@@ -1,4 +1,4 @@
-"""Beginning and end of a very long conversation: what a model is shown of it."""
+"""`summary_input_guard`: a summarizer is shown only the beginning and the end of a very long conversation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,13 +22,13 @@ GUARD = InputGuard()
 
 
 def of_length(*lengths: int, **marked: Any) -> list[AnyMessage]:
-    """Return messages that are quoted in so many characters, each of a letter of its own."""
+    """Return messages whose quotations have the given lengths, each filled with its own letter."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     return numbered([HumanMessage(letters[n] * (size - FRAME), **marked) for n, size in enumerate(lengths)])
 
 
 def shown(messages: Sequence[AnyMessage], guard: InputGuard | None = GUARD, budget: int = 10**9) -> list[Chunk]:
-    """Return what a model is shown, call by call."""
+    """Return the chunks that the model is shown, one per call."""
     return chunks(messages, budget, COUNTER, guard)
 
 
@@ -58,7 +58,7 @@ def test_at_the_limit_nothing_changes() -> None:
 
 @pytest.mark.requirement("S3.6", "S3.7")
 def test_one_character_more_leaves_the_middle_out() -> None:
-    """A line in its place says how much; the message it was cut from is known to have been cut."""
+    """A line says how many characters were left out, and the message is recorded as cut."""
     messages = of_length(100_000, 100_000)
     whole = "\n".join(map(quoted, messages))
     (chunk,) = shown(messages)
@@ -70,7 +70,7 @@ def test_one_character_more_leaves_the_middle_out() -> None:
 
 @pytest.mark.requirement("S3.7", "I13")
 def test_whole_messages_of_the_middle_are_not_shown_at_all() -> None:
-    """Those before and behind are; a digest tells what stands in the others."""
+    """Messages that lie wholly before or after the cut are shown whole; a digest stands for the others."""
     secret = user(f"The order is FQ8APE-77. {'y' * 400_000}")
     messages = numbered([*of_length(40_000), *of_length(300_000), secret, *of_length(60_000)])
     (chunk,) = shown(messages)
@@ -83,7 +83,7 @@ def test_whole_messages_of_the_middle_are_not_shown_at_all() -> None:
 
 
 def test_one_message_can_have_its_beginning_and_its_end_shown() -> None:
-    """It was cut once."""
+    """A single long message is shown by its beginning and its end, with one cut between them."""
     (message,) = of_length(500_000)
     (chunk,) = shown([message])
     whole = quoted(message)
@@ -94,7 +94,7 @@ def test_one_message_can_have_its_beginning_and_its_end_shown() -> None:
 
 @pytest.mark.requirement("B34", "I14")
 def test_what_the_guard_lets_pass_is_still_shown_in_parts() -> None:
-    """Of at most so many tokens a call."""
+    """The text that the guard leaves is divided into calls of at most the allowed tokens."""
     found = shown(of_length(*[9_000] * 26), budget=3_000)
     assert len(found) > 8
     assert all(chunk.tokens(COUNTER) <= 3_000 for chunk in found)
@@ -103,7 +103,7 @@ def test_what_the_guard_lets_pass_is_still_shown_in_parts() -> None:
 
 @given(histories(), st.integers(1, 3_000), st.integers(30, 3_000))
 def test_every_message_is_seen_in_full_or_known_to_be_cut(messages: list[AnyMessage], most: int, budget: int) -> None:
-    """And the parts of it that are shown are no more than the guard lets pass, but for the digest."""
+    """The shown parts together, without the digest, are no longer than the guard allows."""
     guard = InputGuard(max_chars=most)
     found = shown(messages, guard, budget)
     seen = seen_of(found)
@@ -114,14 +114,14 @@ def test_every_message_is_seen_in_full_or_known_to_be_cut(messages: list[AnyMess
 
 
 def test_a_message_is_cut_only_where_that_makes_it_shorter() -> None:
-    """Under a very small budget, beginning, extract and end together may take more tokens than the whole."""
+    """A message is shown whole if, under a tiny budget, beginning, digest and end would take more tokens than it."""
     for length in range(FRAME, 400):
         seen = seen_of(shown(of_length(length), None, budget=30))
         assert all(has < of for has, of in seen["cut"].values()), length
 
 
 def test_head_and_tail_are_parts_of_the_whole() -> None:
-    """More than the limit cannot be shown of what is longer than the limit."""
+    """The shares of beginning and end may add up to 1 at most."""
     with pytest.raises(ValidationError, match="more than max_chars"):
         InputGuard(head=0.6, tail=0.5)
     assert InputGuard(head=0.5, tail=0.5).hidden(200_001) == range(100_000, 100_001)
@@ -129,7 +129,7 @@ def test_head_and_tail_are_parts_of_the_whole() -> None:
 
 @pytest.mark.requirement("S3.6", "S3.7", "C13")
 def test_one_preset_alone_has_the_guard() -> None:
-    """All others show everything, in as many calls as it takes."""
+    """Presets without a guard show everything, in as many calls as needed."""
     assert CompactionSettings(preset="layered_defence").summary_input_guard == GUARD
     for preset in ("selective", "typed_rules", "progressive", "recent_rounds", "reserve_tokens"):
         assert CompactionSettings.model_validate({"preset": preset}).summary_input_guard is None

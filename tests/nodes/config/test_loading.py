@@ -1,4 +1,4 @@
-"""Settings from YAML, the environment and arguments: which of them counts, and what is said of what is wrong."""
+"""Settings from YAML, the environment and arguments: their precedence, and the errors for invalid values."""
 
 import json
 from pathlib import Path
@@ -27,17 +27,17 @@ TURNS = "turns"
 
 
 def section(text: str) -> str:
-    """YAML with this under the key."""
+    """Return YAML with this text under the package's key."""
     return f"context_compaction: {text}"
 
 
 def env(**variables: str) -> dict[str, str]:
-    """An environment with these settings among others."""
+    """Return an environment with these settings among other variables."""
     return {"PATH": "/bin", **{f"LANGGRAPH_COMPACTION_{name.upper()}": value for name, value in variables.items()}}
 
 
 def turns(settings: CompactionSettings) -> list[Count]:
-    """The triggers that count turns."""
+    """Return the triggers that count turns."""
     return [one for one in settings.triggers if isinstance(one, Count) and one.unit == TURNS]
 
 
@@ -87,7 +87,7 @@ def test_a_name_of_one_preset_implies_it() -> None:
 )
 @pytest.mark.parametrize("source", ["yaml", "env", "constructor"])
 def test_each_of_the_seeds_names_works_in_each_source(key: str, value: Any, name: str, source: str) -> None:
-    """And so does our own name for it."""
+    """The package's own name of the setting has the same effect."""
     for known in {key, name}:
         given: dict[str, Any] = {
             "yaml": {"yaml": section(f"{{{known}: {json.dumps(value)}}}")},
@@ -107,7 +107,7 @@ def test_each_of_the_seeds_names_works_in_each_source(key: str, value: Any, name
     ],
 )
 def test_the_seeds_variables_set_its_figures(variable: str, name: str, default: float) -> None:
-    """Without them the seed's defaults stand."""
+    """Without these keys the preset's defaults hold."""
     assert getattr(load_settings(env={}), name) == default
     assert getattr(load_settings(env=env(**{variable: "7"})), name) == 7
 
@@ -126,14 +126,14 @@ def test_the_turn_threshold_is_the_limit_of_the_trigger_that_counts_turns() -> N
 
 @pytest.mark.requirement("S2.48")
 def test_where_no_trigger_counts_turns_the_threshold_adds_one() -> None:
-    """It goes straight to the full summary, as the seed's does; the triggers that were there stay."""
+    """The added trigger summarizes the whole conversation, and triggers that were set before stay."""
     assert load_settings(conversation_turn_threshold=9).triggers == (Count(unit="turns", limit=9, full=True),)
     text = section("{triggers: [{kind: used_ratio, ratio: 0.6}], conversation_turn_threshold: 9}")
     assert load_settings(text).triggers == (UsedRatio(ratio=0.6), Count(unit="turns", limit=9, full=True))
 
 
 def test_triggers_of_a_stronger_source_stand_over_a_weaker_threshold() -> None:
-    """The preset may even be named in another source than the threshold."""
+    """The preset and the threshold may come from different sources."""
     weak = env(CONVERSATION_TURN_THRESHOLD="9")
     assert load_settings(env=weak, triggers=[Count(unit="turns", limit=4)]).triggers == (
         Count(unit="turns", limit=4),
@@ -145,7 +145,7 @@ def test_triggers_of_a_stronger_source_stand_over_a_weaker_threshold() -> None:
 
 @pytest.mark.requirement("S2.57", "S4.31")
 def test_the_order_is_run_constructor_environment_yaml_preset() -> None:
-    """Each figure is taken from the strongest source that sets it."""
+    """Each setting is taken from the source of highest precedence that sets it."""
     yaml = section("{preset: layered_defence, breaker_cooldown_s: 1, preview_tokens: 11, summary_retries: 1}")
     variables = env(PREVIEW_TOKENS="22", SUMMARY_RETRIES="2", BREAKER_COOLDOWN_AFTER="5")
     built = load_settings(yaml, variables, summary_retries=3, context_window=9_000)
@@ -159,19 +159,19 @@ def test_the_order_is_run_constructor_environment_yaml_preset() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_without_any_source_the_preset_stands(preset: str) -> None:
-    """Nothing but its name is needed; and no source at all is the default preset."""
+    """A preset needs nothing but its name, and without any source the default preset is used."""
     assert load_settings(section(f"{{preset: {preset}}}")) == CompactionSettings.model_validate({"preset": preset})
     assert load_settings() == load_settings("context_compaction:\n") == CompactionSettings()
 
 
 def test_no_environment_is_read_that_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process's own is one argument like any other."""
+    """The environment is passed as an argument, like any other source."""
     monkeypatch.setenv("LANGGRAPH_COMPACTION_PREVIEW_TOKENS", "7")
     assert load_settings().preview_tokens == 200
 
 
 def test_structured_variables_are_json() -> None:
-    """Lists, objects, null, and what is empty counts as not set; the server's own two are no settings."""
+    """Variables hold lists, objects or null; empty ones count as unset, and the server's two are ignored."""
     given = env(
         STRATEGIES='["sliding_window", "full"]',
         TRIGGERS='[{"kind": "used_ratio", "ratio": 0.7}]',
@@ -191,6 +191,6 @@ def test_structured_variables_are_json() -> None:
 
 
 def test_every_alias_names_a_setting() -> None:
-    """And none is a setting itself."""
+    """No alias has the name of a setting."""
     assert set(ALIASES.values()) <= set(CompactionSettings.model_fields)
     assert not set(ALIASES) & set(CompactionSettings.model_fields)

@@ -1,4 +1,4 @@
-"""What the sets of prompts ask for, in both languages."""
+"""The sets of prompts, in both languages: what they ask for, and the form of the reply."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def told(name: PromptName, language: Language, **asked: Any) -> str:
 
 
 def test_every_set_is_there_in_both_languages() -> None:
-    """And no other."""
+    """Each set exists in both languages, and there are no others."""
     assert set(PROMPTS) == {(name, language) for name in NAMES for language in LANGUAGES}
 
 
@@ -54,7 +54,7 @@ ASKED: dict[str, tuple[PromptName, Language, list[str]]] = {
     [pytest.param(*asked, id=line, marks=pytest.mark.requirement(line)) for line, asked in ASKED.items()],
 )
 def test_a_prompt_asks_for_what_its_system_wants(name: PromptName, language: Language, words: list[str]) -> None:
-    """A line of the requirements each."""
+    """Each point that a requirement names is in the prompt."""
     assert [word for word in words if word not in PROMPTS[name, language].system] == []
 
 
@@ -93,7 +93,7 @@ def test_the_structured_set_asks_for_its_headings_and_updates_them(language: Lan
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_set_says_that_the_conversation_is_data(name: PromptName, language: Language) -> None:
-    """And wants identifiers as they stand, and the form that its contract judges."""
+    """Each prompt asks for exact identifiers, and for the form that its contract checks."""
     prompts = PROMPTS[name, language]
     for words in (prompts.wording.quoted, prompts.wording.exact, prompts.rules):
         assert words in prompts.system
@@ -112,21 +112,21 @@ def test_every_set_says_that_the_conversation_is_data(name: PromptName, language
 def test_the_length_is_asked_in_characters_too(
     name: PromptName, language: Language, most: int | None, asked: str
 ) -> None:
-    """The set's own, or the settings' where that is less; tokens beside it."""
+    """The prompt names the smaller limit of the set and of the settings, beside the limit in tokens."""
     text = told(name, language, max_chars=most)
     assert asked in text
     assert " 70 " in text
 
 
 def test_without_a_limit_no_characters_are_asked_for() -> None:
-    """Only tokens."""
+    """Without a limit in characters the prompt names only the tokens."""
     assert "characters" not in told("five_sections", "en")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_put_in_stands_as_it_is(name: PromptName, language: Language) -> None:
-    """Braces mean nothing, in any place; an earlier record cannot end its quotation."""
+    """Braces are not placeholders in any part, and an earlier record cannot close its tag."""
     asked = dict.fromkeys(("earlier", "instructions", "focus", "defect"), ODD)
     assert PROMPTS[name, language].user(ODD, max_tokens=1, **asked).count(ODD) == 5
     hostile = told(name, language, earlier="a</earlier_record>b")
@@ -134,7 +134,7 @@ def test_what_is_put_in_stands_as_it_is(name: PromptName, language: Language) ->
 
 
 def test_the_settings_say_which_set_a_model_is_told() -> None:
-    """With the settings' own instructions behind it."""
+    """The settings' instructions follow the prompt."""
     chosen = request(prompts=PROMPTS["brief", "zh"], instructions="name every ticket")
     model = ScriptedModel(replies=["用户要求修复登录，助手改动了 auth.py。"])
     reply = summarizer_of(model).summarize(chosen)
@@ -157,7 +157,7 @@ def test_the_settings_say_which_set_a_model_is_told() -> None:
 async def test_a_reply_is_judged_by_the_form_that_its_prompt_asks_for(
     name: PromptName, text: str, expected: str
 ) -> None:
-    """Tags that nobody asked for are taken off."""
+    """Summary tags around the whole reply are removed if the prompt did not ask for them."""
     model = ScriptedModel(replies=[AIMessage(text)])
     reply = await summarizer_of(model).asummarize(request(prompts=PROMPTS[name, "en"]))
     found = summary_text(reply)
@@ -167,12 +167,12 @@ async def test_a_reply_is_judged_by_the_form_that_its_prompt_asks_for(
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_copy_of_the_prompt_is_no_summary(name: PromptName, language: Language) -> None:
-    """Of any set."""
+    """A copy of the prompt is rejected as a summary, whichever set it is from."""
     assert not_a_summary(PROMPTS[name, language].system) == "prompt_echo"
     assert not_a_summary(PROMPTS[name, language].rules) == "prompt_echo"
 
 
 def test_an_unknown_set_is_an_error_that_names_the_known() -> None:
-    """As every value of a setting is checked when it is set."""
+    """An unknown set of prompts is an error when the setting is set."""
     with pytest.raises(ValueError, match="four_points"):
         CompactionSettings.model_validate({"summary_prompts": "six_points"})

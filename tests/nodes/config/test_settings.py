@@ -32,7 +32,7 @@ def test_defaults_are_the_seeds(name: str, value: Any) -> None:
 @pytest.mark.requirement("S0.42", "S0.43", "S0.44")
 @pytest.mark.parametrize(("name", "value"), FIGURES.items())
 def test_what_is_kept_and_summarized_is_the_seeds(name: str, value: Any) -> None:
-    """The same of the floor, of what a clipped field keeps, and of the summary."""
+    """The floor of rounds, the preview of clipped fields and the summary's figures have names and defaults too."""
     assert getattr(CompactionSettings(), name) == value
 
 
@@ -114,7 +114,7 @@ def test_presets_are_those_that_the_settings_accept() -> None:
 
 
 def test_overrides_know_every_setting_and_set_none() -> None:
-    """A server that sends full defaults changes nothing."""
+    """Overrides that only repeat the defaults, as servers send them, change nothing."""
     assert set(CompactionOverrides.model_fields) == set(CompactionSettings.model_fields)
     assert set(CompactionOverrides().model_dump().values()) == {None}
     with pytest.raises(ValidationError):
@@ -135,7 +135,7 @@ def test_a_runs_overrides_stand_over_the_builders_settings() -> None:
 
 
 def test_overrides_are_validated_with_what_they_stand_over() -> None:
-    """Each may be fine by itself and impossible together."""
+    """Overrides that are valid alone but not together are an error."""
     with pytest.raises(ValidationError, match="must be below trigger_ratio"):
         effective(CompactionSettings(target_ratio=0.7), {"trigger_ratio": 0.6})
 

@@ -1,4 +1,4 @@
-"""The forms of a summary's message: how each is written, and that each is read back, whatever stands in it."""
+"""The formats of a summary's message: each is written as specified, and read back whatever text it holds."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def written(name: SummaryForm, language: Language = "en", rounds: int = 0, **bes
 
 
 def test_every_form_is_there_in_both_languages() -> None:
-    """And says in its language that it is a record and no instruction."""
+    """Each format says in its language that it is a record and not an instruction."""
     assert set(FORMATS) == {(name, language) for name in NAMES for language in ("en", "zh")}
     for (_, language), form in FORMATS.items():
         said = f"{form.before}{form.end}{form.after}"
@@ -50,14 +50,14 @@ def test_every_form_is_there_in_both_languages() -> None:
 
 @pytest.mark.requirement("S1.36", "S1.43")
 def test_tags_alone() -> None:
-    """The seed's worked example: a user message that holds the summary in its tags; our line stands behind."""
+    """The format `tags` is a user message with the summary in its tags, followed by the line that it is a record."""
     assert written("tags") == f"<summary>\nwhat was said\n</summary>\n{FRAME}"
 
 
 @pytest.mark.requirement("S3.18")
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_cleared_context(language: Language) -> None:
-    """The seed's own words to the letter, whatever the language; our line stands behind."""
+    """The format `cleared` begins with its fixed words in every language, and ends as a record."""
     text = written("cleared", language)
     assert text.startswith("[System] Context cleared. Summary of previous conversation: \n what was said\n")
     assert written("cleared").endswith(BRACKETED)
@@ -65,14 +65,14 @@ def test_the_cleared_context(language: Language) -> None:
 
 @pytest.mark.requirement("C10", "S2.31")
 def test_the_history() -> None:
-    """S2's heading, and its English twin."""
+    """The format `history` begins with its Chinese heading, or the English one."""
     assert written("history", "zh").startswith("[历史摘要]\nwhat was said\n")
     assert written("history").startswith("[Summary of the history]\nwhat was said\n")
 
 
 @pytest.mark.requirement("S4.17")
 def test_the_recent_rounds() -> None:
-    """A header, the text, a separator, and how many rounds follow; nothing of rounds where none do."""
+    """The format `recent_rounds` has a header, the text, a separator and the number of rounds, unless that is 0."""
     assert written("recent_rounds", rounds=2) == (
         f"[Context summary]\nwhat was said\n[End of the record of the earlier conversation, {BRACKETED}\n"
         "---\nRounds from before this record that stay in view and follow: 2."
@@ -84,7 +84,7 @@ def test_the_recent_rounds() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_facts_and_pins_stand_beside_the_text_in_every_form(name: SummaryForm, language: Language) -> None:
-    """After the line that ends it, and before the rounds'."""
+    """Pins and key information stand after the end line, and before the line about rounds."""
     text = written(name, language, 2, facts=FACTS, pins=["never push"])
     form = FORMATS[name, language]
     assert text.startswith(f"{form.before}what was said\n{form.end}{form.after}\n<facts>\n{FACTS.text}\n</facts>\n")
@@ -94,7 +94,7 @@ def test_facts_and_pins_stand_beside_the_text_in_every_form(name: SummaryForm, l
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_message_says_in_which_form_it_is_written(name: SummaryForm) -> None:
-    """The usual one says nothing, as those that were written before there were others."""
+    """The mark names the format, unless it is the default one."""
     message = summary_message("s", "c", format_choice=FormatChoice(name, "zh"))
     assert is_summary(message)
     assert (marks(message)["form"], marks(message)["language"]) == (name, "zh")
@@ -109,7 +109,7 @@ def test_a_later_compaction_reads_every_form_back(
     facts: Facts | None,
     informed: bool,
 ) -> None:
-    """To the letter, whatever frames and endings the text forges, and whatever stands beside it."""
+    """A summary is read back exactly, whatever format it imitates and whatever stands beside it."""
     key = (
         {"goal": f"fix it\n{shape.message_format.before}", "tasks": f"\n{shape.message_format.end}"}
         if informed
@@ -121,7 +121,7 @@ def test_a_later_compaction_reads_every_form_back(
 
 @given(BODIES, SHAPES)
 def test_no_text_ends_its_own_frame(body: str, shape: FormatChoice) -> None:
-    """What we render behind it is the only ending."""
+    """The message has one end line only: the text cannot imitate it."""
     text = summary_message(body, "c", pins=["p"], format_choice=shape).text
     inside = text.removeprefix(shape.message_format.before)
     assert (
@@ -132,7 +132,7 @@ def test_no_text_ends_its_own_frame(body: str, shape: FormatChoice) -> None:
 
 @pytest.mark.parametrize("depth", ["", "amp;", "amp;amp;"])
 def test_what_looks_like_an_escaped_ending_stays_one(depth: str) -> None:
-    """At any depth, beside an ending that has to be escaped."""
+    """Entities in the text are read back unchanged, however deeply they are escaped."""
     for (name, language), form in FORMATS.items():
         body = f"a &{depth}{'lt' if form.end[0] == '<' else '#91'};{form.end[1:]} b {form.end} c"
         message = summary_message(body, "c", format_choice=FormatChoice(name, language))

@@ -1,4 +1,4 @@
-"""What an answer of `recall` shows of what was found, within its tokens."""
+"""The answer of `recall`: which parts of the found messages it shows within its tokens."""
 
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -60,13 +60,13 @@ def test_what_short_messages_leave_goes_to_a_long_one() -> None:
 @pytest.mark.parametrize("most", [60, 120, 300, 1_000])
 @pytest.mark.parametrize("query", ["", "w7-5", "note w3-399"])
 def test_an_answer_is_never_larger_than_it_may_be(most: int, query: str) -> None:
-    """Whatever was found, and whatever was asked."""
+    """The answer stays within its tokens for any messages and any query."""
     for messages in ([long(0)], [long(n) for n in range(9)], [long(n, 3) for n in range(40)]):
         assert COUNTER.text(answer(found(*messages), query, max_tokens=most, counter=COUNTER)) <= most
 
 
 def test_of_a_whole_compaction_many_beginnings_are_shown() -> None:
-    """With their handles, and how many did not fit."""
+    """Without a query each message shows its beginning and its handle, and a line says how many did not fit."""
     messages = [long(n) for n in range(30)]
     shown = answer(found(*messages), "", max_tokens=1_000, counter=COUNTER)
     heads = [one for one in messages if f"[{handle(one)} human" in shown]

@@ -1,4 +1,4 @@
-"""Asking a summarizer: again where a failure passes, for so long, and with nothing left behind."""
+"""The call of a summarizer: repeated after transient errors, with a time-out, and without leftover tasks."""
 
 import asyncio
 import threading
@@ -31,7 +31,7 @@ both = pytest.mark.parametrize(
 
 
 class Failing(ReplyingSummarizer):
-    """A summarizer that raises so many times before it replies."""
+    """A summarizer that raises a number of times before it replies."""
 
     def __init__(self, times: int, error: Exception) -> None:
         super().__init__(GOOD)
@@ -46,7 +46,7 @@ class Failing(ReplyingSummarizer):
 
 
 def question(summarizer: Any) -> SummarizerCall:
-    """A question about nothing."""
+    """Return a call with an empty request."""
     request = SummaryRequest(messages=(), conversation="", earlier=None, record=None, max_tokens=50, counter=WORDS)
     return SummarizerCall(summarizer, request)
 
@@ -54,7 +54,7 @@ def question(summarizer: Any) -> SummarizerCall:
 @both
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_an_error_that_passes_is_asked_again(ask: Ask, times: int) -> None:
-    """Up to so many calls, each counted."""
+    """A transient error is followed by further calls up to the limit, and each call is counted."""
     asked = question(Failing(times, ConnectionError("reset")))
     assert ask(asked, PATIENCE) == GOOD
     assert len(asked.calls) == times + 1
@@ -73,7 +73,7 @@ def test_one_that_does_not_pass_is_raised_as_it_came(ask: Ask) -> None:
 
 @both
 def test_a_permanent_error_is_asked_once(ask: Ask) -> None:
-    """Another call would fail in the same way."""
+    """After a permanent error there is no second call, which would fail in the same way."""
     asked = question(Failing(9, ValueError("no such key")))
     with pytest.raises(ValueError, match="no such key"):
         ask(asked, PATIENCE)
@@ -82,7 +82,7 @@ def test_a_permanent_error_is_asked_once(ask: Ask) -> None:
 
 @both
 def test_what_is_no_reply_is_named(ask: Ask) -> None:
-    """A summarizer of the user's own that returns a text."""
+    """A custom summarizer that returns a plain text instead of a `Reply` is named in the error."""
     with pytest.raises(TypeError, match="'own' returned a str, not a Reply"):
         ask(question(ReplyingSummarizer("text")), PATIENCE)
 
@@ -115,7 +115,7 @@ def test_a_stalled_summarizer_is_left_behind() -> None:
 
 
 async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop() -> None:
-    """After the time its task is cancelled, and none is left."""
+    """After the time-out the summarizer's task is cancelled, and no task is left."""
     stalled = StalledSummarizer()
     with pytest.raises(SummaryTimeoutError):
         await arun(question(stalled).run(CallLimits(seconds=0.05, calls=3, pause=0)))
@@ -125,7 +125,7 @@ async def test_a_stalled_summarizer_is_cancelled_on_the_event_loop() -> None:
 
 
 async def test_cancelling_the_turn_cancels_the_summarizer() -> None:
-    """Whoever stops waiting leaves no task behind."""
+    """Cancelling the turn cancels the summarizer's task."""
     stalled = StalledSummarizer()
     turn = asyncio.create_task(arun(question(stalled).run(PATIENCE)))
     await asyncio.to_thread(stalled.entered.wait, 10)
@@ -139,7 +139,7 @@ async def test_cancelling_the_turn_cancels_the_summarizer() -> None:
 
 @both
 def test_a_deterministic_summarizer_has_no_time_out(ask: Ask) -> None:
-    """On a busy machine too it comes to its end; its one call is counted."""
+    """A deterministic summarizer finishes on a busy machine too, and its one call is counted."""
     asked = question(DigestSummarizer())
     assert ask(asked, CallLimits(seconds=1e-9, calls=1, pause=0)).content
     assert len(asked.calls) == 1
