@@ -43,7 +43,7 @@ class _Runs:
         self._known: OrderedDict[tuple[int, str], tuple[object, int]] = OrderedDict()
 
     def set(self, run: object, thread_id: str, key: int | None, *, anew: bool = False) -> None:
-        """Remember the row of a run's thread; a known row is replaced only where the run starts `anew`."""
+        """Remember the row of a run's thread; a known row is replaced only with `anew`, when the run starts."""
         place = id(run), thread_id
         with self._lock:
             if anew:

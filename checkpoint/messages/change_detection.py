@@ -245,7 +245,7 @@ def _release(between: list[BaseMessage], _one: ref[BaseMessage]) -> None:
 
 
 def _released() -> None:
-    """Stand for a reference to a message that was released."""
+    """Return None, like a weak reference to a message that was released."""
 
 
 def _observe(messages: Sequence[BaseMessage]) -> Observation | None:

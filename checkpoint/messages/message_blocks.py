@@ -24,7 +24,7 @@ LARGE = 2**16
 """Bytes of a stored message above which it keeps a row of its own."""
 
 _SINGLE_BLOCKS = 2
-"""Newest blocks whose messages keep rows of their own: one that still grows, and one that is likely read next."""
+"""Number of newest blocks whose messages keep rows of their own: one still grows, one is likely to be read next."""
 _BLOCKS_AT_ONCE = 32
 _message, _block = tables.message.c, tables.block.c
 
@@ -35,7 +35,7 @@ def first_single(thread: Thread) -> int:
 
 
 def blocks_due(count: int) -> int:
-    """Return how many blocks a thread with so many messages should have."""
+    """Return how many blocks a thread with `count` messages should have."""
     return max(count // BLOCK - _SINGLE_BLOCKS + 1, 0)
 
 

@@ -19,7 +19,7 @@ from .sequence_runs import Runs, count, covering, expand, runs_of
 
 _RANGES_PER_QUERY = 100
 _FEW_RANGES = 2
-"""Up to so many ranges are read by one query each: a query whose text never changes is compiled only once."""
+"""Number of ranges up to which each is read by its own query: a query with constant text is compiled only once."""
 
 
 class PreparedMessage(NamedTuple):
