@@ -110,7 +110,7 @@ def play(case: Case, database: Database, tamper: Callable[[State], State] = lamb
     wire = Wire(recording, limit(recording, case.share))
     options = Options(
         window=f"{case.share}%",
-        settings=CompactionSettings(preset=case.preset),
+        settings=CompactionSettings(preset=case.preset, summary_backoff_s=0),  # no test is about the pause
         usage_bias=case.kind == "-biased",
         summarizer=ReplyingSummarizer(ConnectionError("down")) if case.kind == "-failing" else "digest",
         database=database,
