@@ -16,6 +16,7 @@ import ormsgpack
 import sqlalchemy as sa
 
 from ..db import tables
+from ..db.columns import ident
 from ..db.row_codec import expect_types, intact
 from ..db.statements import any_of, chunks, in_groups, insert_new
 from ..db.thread_row import Thread
@@ -143,14 +144,13 @@ def places_of_all(
 ) -> list[tuple[str, list[Place]]]:
     """Return (thread id, its places) of all threads, newest first by checkpoint id; a thread may occur again."""
     names = dict(conn.execute(sa.select(tables.thread.c.id, tables.thread.c.thread_id)).tuples().all())
-    query = sa.select(_checkpoint.thread, _checkpoint.namespace, _checkpoint.number)
-    if before is not None:
-        query = query.where(_checkpoint.id < before)
-    query = query.order_by(_checkpoint.id.desc(), _checkpoint.thread, _checkpoint.number.desc()).limit(limit)
-    rows = conn.execute(query).tuples().all()
+    query = sa.select(_checkpoint.id, _checkpoint.thread, _checkpoint.namespace, _checkpoint.number)
+    rows = conn.execute(query if before is None else query.where(_checkpoint.id < before))
+    # sorted here, because databases compare text differently, and a copied thread has the same checkpoint ids
+    found = sorted(((ident(row.id), names[row.thread], row.number, row.namespace) for row in rows), reverse=True)
     return [
-        (names[thread], [(namespace, number) for _, namespace, number in group])
-        for thread, group in groupby(rows, lambda row: row[0])
+        (name, [(namespace, number) for _, _, number, namespace in group])
+        for name, group in groupby(found[:limit], lambda row: row[1])
     ]
 
 
