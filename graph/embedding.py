@@ -14,7 +14,7 @@ from langgraph_compaction.nodes.runtime.engine import applied_to
 from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, replace, with_ids
 
 from .builder import Graph
-from .threads import dependencies_of
+from .thread_state import dependencies_of
 
 Persist = Literal["parent", "subgraph"]
 

@@ -16,7 +16,7 @@ from langgraph_compaction.nodes.effects import Effects, either, querying
 from .builder import Graph
 from .notebook_display import Parts, card
 from .recall_tool import Wanted, Where, recalled
-from .threads import dependencies_of, records_of, state_of, thread_of
+from .thread_state import dependencies_of, records_of, state_of, thread_of
 
 
 @dataclass(frozen=True, kw_only=True)

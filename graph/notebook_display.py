@@ -1,4 +1,4 @@
-"""Compactions as a notebook shows them: `_repr_html_` of `Diff`, `Preview`, `Undone` and `Compaction`."""
+"""HTML that a notebook shows for a compaction: `_repr_html_` of `Diff`, `Preview`, `Undone` and `Compaction`."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -12,19 +12,19 @@ from langgraph_compaction.nodes.conversation.tokens import texts_of
 from .inspector.page import environment
 
 SHOWN = 50
-"""Most messages of a list that a notebook shows."""
+"""Most messages shown of a list."""
 _CHARACTERS = 240
 _ROLES = {"human": "user", "ai": "assistant"}
 
 Figures = Sequence[tuple[str, int | str | None]]
 Parts = Sequence[tuple[str, Sequence[Any]]]
-"""Messages, or pairs of them, by what became of them."""
+"""Lists of messages, or of pairs of messages (before, after), each with its heading."""
 
 
 def card(title: str, figures: Figures, parts: Parts = (), summary: str = "") -> str | None:
-    """Figures, lists of messages (or of pairs of them, before and after) that fold away, and a summary, as HTML.
+    """Return HTML with a title, figures, lists of messages that can be folded, and a summary.
 
-    `None` without jinja2, which the extra `cli` installs: a notebook shows the text of the value then.
+    Returns `None` without jinja2, which the extra `cli` installs; a notebook then shows the value's `repr`.
     """
     if find_spec("jinja2") is None:
         return None
@@ -42,7 +42,7 @@ def card(title: str, figures: Figures, parts: Parts = (), summary: str = "") -> 
 
 
 def _row(one: BaseMessage | tuple[BaseMessage, BaseMessage]) -> tuple[str, str, str]:
-    """Role, text, and the text that stands for it now."""
+    """Return the role, the text, and the text that replaced it (empty for a single message)."""
     before, after = one if isinstance(one, tuple) else (one, None)
     role = "summary" if is_summary(before) else _ROLES.get(before.type, before.type)
     return role, _text(before), _text(after) if after else ""

@@ -1,4 +1,4 @@
-"""Change a thread that is at rest without its graph: only its checkpoints are at hand (the command line)."""
+"""Read and change a thread through its checkpoints alone, without its graph, for the command line."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,16 +13,16 @@ from langgraph_compaction.nodes import CompactionError
 from .pending import KEY, in_view
 
 _TASKS = ("branch:to:", "__start__", "__pregel_tasks")
-"""Channels that hold something only while a node is to run."""
+"""Prefixes of the channels that hold a value only while a node is still to run."""
 
 
 def newest(saver: BaseCheckpointSaver[Any], thread: str) -> CheckpointTuple:
-    """The newest checkpoint of a thread's graph; raises `CompactionError` where there is none of a compacting one."""
+    """Return a thread's newest checkpoint; raises `CompactionError` where no compacting graph has written one."""
     found = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
     if found is None or "compaction" not in found.checkpoint["channel_values"]:
         raise CompactionError(
-            f"this database has no checkpoint of a compacting graph for thread {thread!r}: where they are kept by "
-            "another checkpointer, the functions of langgraph_compaction.graph do the same in Python"
+            f"this database has no checkpoint of a compacting graph for thread {thread!r}: if another checkpointer "
+            "stores them, use CompactionThread of langgraph_compaction.graph in Python"
         )
     values = found.checkpoint["channel_values"]
     if values["compaction"].get(KEY):
@@ -31,7 +31,7 @@ def newest(saver: BaseCheckpointSaver[Any], thread: str) -> CheckpointTuple:
 
 
 def at_rest(found: CheckpointTuple) -> CheckpointTuple:
-    """The same checkpoint; raises `CompactionError` while its turn is not over."""
+    """Return the checkpoint; raises `CompactionError` while its turn is not over."""
     waiting = [channel for channel in found.checkpoint["channel_values"] if channel.startswith(_TASKS)]
     if waiting or found.pending_writes:
         raise CompactionError(
@@ -41,7 +41,7 @@ def at_rest(found: CheckpointTuple) -> CheckpointTuple:
 
 
 def rewrite(saver: BaseCheckpointSaver[Any], found: CheckpointTuple, changes: Mapping[str, Any]) -> RunnableConfig:
-    """Write a checkpoint behind `found` in which these channels have other values; every other one stays."""
+    """Write a checkpoint after `found` with these values of channels; all other channels keep their values."""
     step = int(found.metadata.get("step", -1)) + 1
     checkpoint = copy_checkpoint(found.checkpoint)
     checkpoint["id"], checkpoint["ts"] = str(uuid6(clock_seq=step)), datetime.now(UTC).isoformat()

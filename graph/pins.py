@@ -16,7 +16,7 @@ from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.state import with_ids
 
 from .builder import Graph
-from .threads import at_rest, settled, state_of, written
+from .thread_state import at_rest, settled, state_of, written
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Pin:
 
     text: str
     message_id: str
-    """The message that is pinned, or that holds the pinned text."""
+    """Id of the message that is pinned, or that holds the pinned text."""
     whole: bool
-    """Whether the whole message is pinned, its tool block with it, or only a text in it."""
+    """Whether the whole message is pinned, together with its tool block; otherwise only a text in it."""
 
 
 def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Effects[str]:

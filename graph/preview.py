@@ -24,7 +24,7 @@ from langgraph_compaction.nodes.summary.fallback_chain import Level, strategy
 
 from .builder import Graph
 from .notebook_display import Parts, card
-from .threads import dependencies_of, state_of
+from .thread_state import dependencies_of, state_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`recall`, the agent's own tool: get back what left the view, in the words it had."""
+"""The tool `recall`, with which an agent reads archived messages of its thread, and the lookup behind it."""
 
 from dataclasses import dataclass
 from typing import Annotated, TypedDict
@@ -15,13 +15,13 @@ from langgraph_compaction.nodes.effects import Effects, arun, querying, run
 from langgraph_compaction.nodes.summary.recall_answer import answer
 
 MAX_TOKENS = 1_000
-"""Tokens of an answer."""
+"""Most tokens of an answer, unless the caller gives another number."""
 MOST_FOUND = 8
-"""Messages of an answer."""
+"""Most messages of an answer."""
 
 
 class Arguments(BaseModel):
-    """What the agent may ask."""
+    """Arguments of the tool."""
 
     query: Annotated[str, Field(description="Words or identifiers that stand in what you look for.")] = ""
     handle: Annotated[
@@ -35,7 +35,7 @@ or identifiers that stand in what you look for, or a handle. What comes back is 
 
 
 class Where(TypedDict, total=False):
-    """What `recall` takes besides a query."""
+    """The arguments of `CompactionThread.recall` besides the query; the fields of `Wanted` describe them."""
 
     handle: str | None
     since: float | None
@@ -45,27 +45,28 @@ class Where(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is looked for; at least a query or a handle."""
+    """A lookup in the archive; it needs a query, a handle, or both."""
 
     query: str = ""
-    """Words or identifiers."""
+    """Words or identifiers of the text."""
     handle: str | None = None
-    """Of a message, or the id of a compaction; with a query it says where to look."""
+    """Handle of a message or id of a compaction. With a query it limits the search to that compaction's messages."""
     since: float | None = None
-    """Out of view since then (wall clock, seconds)."""
+    """Earliest time at which a message left the view (seconds of the wall clock)."""
     until: float | None = None
+    """Latest time at which a message left the view."""
     max_tokens: int = MAX_TOKENS
     """Most tokens of the answer."""
 
     def __post_init__(self) -> None:
         if not self.query.strip() and not self.handle:
-            raise SettingsError("give a query (words or identifiers that stand in what you look for) or a handle")
+            raise SettingsError("give a query (words or identifiers of the text that you look for) or a handle")
         if self.max_tokens < 1:
             raise SettingsError(f"max_tokens={self.max_tokens} leaves no room for an answer")
 
 
 def recalled(records: CompactionRecords, thread: str, wanted: Wanted, counter: TokenCounter) -> Effects[str]:
-    """The answer, from these records."""
+    """Look up archived messages of a thread and return the answer as text."""
 
     def found() -> str:
         messages = look_up(records, thread, wanted)
@@ -75,7 +76,7 @@ def recalled(records: CompactionRecords, thread: str, wanted: Wanted, counter: T
 
 
 def look_up(records: CompactionRecords, thread: str, wanted: Wanted) -> list[Found]:
-    """The archived messages that are wanted, the best first; those of a compaction in their order."""
+    """Return the archived messages that match: by relevance for a query, in their order for a compaction."""
     given = records.by_handle(thread, wanted.handle) if wanted.handle else []
     if not wanted.query.strip() or (wanted.handle and len(given) == 1):
         return given
@@ -91,7 +92,7 @@ def look_up(records: CompactionRecords, thread: str, wanted: Wanted) -> list[Fou
 
 
 def recall_tool(records: CompactionRecords, counter: TokenCounter) -> BaseTool:
-    """The tool `recall` of an agent: it sees the archive of the thread that it is called in, and no other."""
+    """Return the tool `recall`. It reads only the archive of the thread in which it is called."""
 
     def wanted(query: str, handle: str) -> Wanted:
         return Wanted(query=query, handle=handle.strip() or None)
@@ -110,5 +111,5 @@ def recall_tool(records: CompactionRecords, counter: TokenCounter) -> BaseTool:
 def _thread(config: RunnableConfig) -> str:
     thread = config.get("configurable", {}).get("thread_id")
     if thread is None:
-        raise ToolException("this conversation has no thread_id: nothing of it is kept, and nothing can be recalled")
+        raise ToolException("this conversation has no thread_id, so no messages are archived that could be recalled")
     return str(thread)

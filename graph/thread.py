@@ -19,7 +19,7 @@ from .history import Compaction, Diff, attempts, changes_since, erased, recalled
 from .pins import Pin, pinned, pins_of, unpinned
 from .preview import Preview, previewed_thread
 from .recall_tool import Where
-from .threads import compacted, handed_over, records_of, run_sync
+from .thread_state import compacted, handed_over, records_of, run_sync
 from .undo import Undone, branched, released, undone_in
 
 

@@ -17,7 +17,7 @@ from langgraph_compaction.nodes.state import STATE_VERSION, replace
 
 from .builder import Graph
 from .notebook_display import card
-from .threads import at_rest, records_of, settled, state_of, thread_of, written
+from .thread_state import at_rest, records_of, settled, state_of, thread_of, written
 
 
 class OverLimitError(CompactionError):

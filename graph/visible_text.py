@@ -1,4 +1,4 @@
-"""Text that others wrote, without the characters that command a terminal or change the order of what is shown."""
+"""Escape characters of untrusted text that control a terminal or change the order in which text is displayed."""
 
 import json
 import re
@@ -13,20 +13,20 @@ _FORBIDDEN: Final = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""Return the text with each such character as its escape, as `\x1b` or `\u202e`; a line keeps its end."""
+    r"""Return the text with each such character escaped, as `\x1b` or `\u202e`; line feeds stay."""
     return _FORBIDDEN.sub(_escape, text.replace("\r\n", "\n"))
 
 
 def in_line(text: str) -> str:
-    r"""Return the same for text that stands in one line: line feeds and tabs are escaped too, as `\n` and `\t`."""
+    r"""Return the text on one line: as `visible`, with line feeds and tabs escaped too, as `\n` and `\t`."""
     return visible(text.replace("\r\n", "\n")).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def json_line(value: Any) -> str:
-    r"""Return a value as JSON in one line, such characters as JSON's own escapes, as `\u001b`."""
+    r"""Return a value as one line of JSON, with such characters in JSON's own escapes, as `\u001b`."""
     return _FORBIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"  # noqa: PLR2004 - two digits are enough
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"  # noqa: PLR2004 - below it two hexadecimal digits are enough

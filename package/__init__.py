@@ -1,6 +1,6 @@
 """Compaction for long LangGraph conversations, as a transaction, with snapshots in SQL.
 
-The names below are loaded when they are first used: importing the package itself opens and reads nothing.
+Each name below is imported on first use, so that importing the package itself is fast and opens no file.
 """
 
 from importlib import import_module
@@ -50,7 +50,7 @@ def _module_of(name: str) -> str:
     return f"{__name__}.checkpoint" if name in _CHECKPOINT else f"{__name__}.graph"
 
 
-if not TYPE_CHECKING:  # or else type checkers would accept any name
+if not TYPE_CHECKING:  # type checkers would otherwise accept any name
 
     def __getattr__(name: str) -> Any:
         """Return a public name, from the module that defines it; AttributeError for any other."""
@@ -59,5 +59,5 @@ if not TYPE_CHECKING:  # or else type checkers would accept any name
         return getattr(import_module(_module_of(name)), name)
 
     def __dir__() -> list[str]:
-        """Return the public names, for completion."""
+        """Return the public names, so that completion shows them."""
         return sorted({*globals(), *__all__})

@@ -3,7 +3,7 @@
 import sys
 
 EXTRA = {"jinja2", "rich", "typer"}
-"""What the extra `cli` installs."""
+"""Packages that the extra `cli` installs."""
 
 
 def run() -> None:

@@ -17,7 +17,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 
 from ..builder import Graph
 from ..thread import CompactionThread
-from ..threads import records_of
+from ..thread_state import records_of
 from ..window_usage import WindowUsage, standing
 
 Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[Literal["event"], dict[str, Any]]

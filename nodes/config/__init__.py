@@ -1,1 +1,1 @@
-"""Settings: their values and defaults, the presets, the triggers as values, the prompts, and loading from YAML."""
+"""Settings: values and defaults, presets, triggers, prompts, and loading from YAML and environment variables."""

@@ -1,7 +1,4 @@
-"""The presets: each system of the requirements as a set of settings.
-
-A preset is nothing but values: whatever it sets, a user may set otherwise.
-"""
+"""The presets: named sets of default values for the settings. A user can override each value."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
@@ -101,12 +98,12 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "long_input": "summarize",
     },
 }
-"""What each preset sets otherwise than `selective`."""
+"""The values of each preset that differ from `selective`."""
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
-"""Presets that exist."""
+"""The names of all presets."""
 
 
 def defaults_of(preset: Any) -> dict[str, Any]:
-    """What a preset sets otherwise than the fields' own defaults; nothing for a name that is none."""
+    """Return the values of a preset that differ from the fields' defaults; an empty dict for an unknown name."""
     return dict(_DEFAULTS.get(preset, {})) if isinstance(preset, str) else {}

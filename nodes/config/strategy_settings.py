@@ -33,7 +33,8 @@ PRIORITIES: Mapping[str, int] = {
     "agent_loop": 100,
     "system_prompt": 100,
 }
-"""Every type by its name, the mark `kind` of a message; the lowest priority leaves first."""
+"""Message types with their priorities; messages of the lowest priority are removed first. A message's `kind` mark
+names its type."""
 
 
 class TypeRule(Frozen):
@@ -41,7 +42,7 @@ class TypeRule(Frozen):
 
     action: Action
     keep_recent: NonNegativeInt = 0
-    """Newest messages of the type that `truncate` keeps."""
+    """Number of newest messages of the type that `truncate` keeps."""
 
 
 TYPE_RULES: dict[str, TypeRule] = {
@@ -54,11 +55,11 @@ TYPE_RULES: dict[str, TypeRule] = {
     "subagent_strategy": TypeRule(action="none"),
     "compaction_summary": TypeRule(action="none"),
 }
-"""The rule of each type; a type without one is left alone."""
+"""The usual rule of each type; messages of a type without a rule stay."""
 
 
 class AdaptiveOrders(Frozen):
-    """For each type of task the strategies of which `adaptive` takes the first that applies."""
+    """For each type of task, the strategies in the order in which `adaptive` tries them."""
 
     code: tuple[Progressive, ...] = ("sliding_window", "key_events", "incremental")
     analysis: tuple[Progressive, ...] = ("sliding_window", "importance", "incremental")
@@ -67,7 +68,7 @@ class AdaptiveOrders(Frozen):
     unknown: tuple[Progressive, ...] = ("sliding_window", "importance", "incremental")
 
     def of(self, task: TaskType) -> tuple[Progressive, ...]:
-        """The order of one type."""
+        """Return the strategies of one type of task."""
         order: tuple[Progressive, ...] = getattr(self, task)
         return order
 

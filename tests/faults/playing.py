@@ -12,7 +12,7 @@ from langgraph.types import Command, Overwrite
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError, SettingsError
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel, texts, usage

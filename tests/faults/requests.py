@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.tools import tool
 
 from langgraph_compaction.graph import CompactionThread, UnknownWindowError, create_compacting_agent
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.conversation.message_marks import marks
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, copying, texts, usage
 from tests.faults.stage import NEEDLE, Stage, scenario

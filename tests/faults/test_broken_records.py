@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.types import Overwrite
 
 from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Redaction
 from langgraph_compaction.nodes.conversation.message_marks import marks
 from langgraph_compaction.nodes.testing import ScriptedModel, failing_records, texts, usage

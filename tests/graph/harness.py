@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from tests.fakes import ScriptedModel, usage
 

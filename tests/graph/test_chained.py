@@ -9,7 +9,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
 from langgraph_compaction.graph import CompactionThread
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import testing
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, texts

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,

@@ -14,7 +14,7 @@ from langgraph_compaction.graph import (
     as_node,
     create_compaction_graph,
 )
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import render
 from tests.fakes import ScriptedModel, StreamingModel, texts
 from tests.graph.harness import (

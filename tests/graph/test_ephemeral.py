@@ -16,7 +16,7 @@ from langgraph_compaction.graph import (
     as_node,
     create_compaction_graph,
 )
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import failing_records
 from tests.fakes import ScriptedModel, calls, texts, usage
 from tests.graph.harness import (

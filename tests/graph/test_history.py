@@ -9,7 +9,7 @@ from langgraph_compaction.checkpoint import Database, SQLAlchemySaver, UnknownAt
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.history import diff
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, agent, filler, frozen, full, said, standing, tool_block, values

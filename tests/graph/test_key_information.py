@@ -25,7 +25,7 @@ from langgraph_compaction.graph import (
     create_compacting_agent,
     create_compaction_graph,
 )
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import KeyContext
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (

@@ -19,7 +19,7 @@ from langgraph_compaction.checkpoint import (
     SQLAlchemySaver,
 )
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, SettingsError, create_compaction_graph
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from tests.graph.harness import Drive, agent, frozen, full, said, values, verdicts
 
 SAVERS = (SQLAlchemySaver, AsyncSQLAlchemySaver)

@@ -2,7 +2,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.graph import CompactionError, CompactionThread, SettingsError
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from tests.fakes import ScriptedModel, calls, texts
 from tests.graph.harness import CONFIG, Drive, agent, filler, full, rounds, said, tool_block, values
 

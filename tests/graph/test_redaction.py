@@ -11,7 +11,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Redaction
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (

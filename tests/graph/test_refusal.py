@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.types import Overwrite
 
 from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (
     CONFIG,

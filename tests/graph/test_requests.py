@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from langgraph_compaction.graph import CompactionState, CompactionThread, RequestError, as_node
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph import harness
 from tests.graph.harness import CONFIG, THREAD, Drive, filler, full, rounds, said, standing, values, verdicts

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Overwrite
 
 from langgraph_compaction.graph import CompactionThread
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Reply
 from tests.fakes import ReplyingSummarizer, ScriptedModel, texts
 from tests.graph.harness import (

@@ -15,7 +15,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionError, CompactionThread
-from langgraph_compaction.graph.threads import AS_NODE
+from langgraph_compaction.graph.thread_state import AS_NODE
 from tests.graph.harness import agent, full
 
 DOCS = "\n".join(

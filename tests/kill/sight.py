@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.graph import CompactionThread
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.kill.world import CONFIG, World
 

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint.db import tables
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from tests.kill.recovery import check_whole
 from tests.kill.scenarios import SCENARIOS, Worlds
 from tests.kill.sight import Around, sight

@@ -7,7 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
 from langgraph_compaction.nodes.gate.reply_checks import summary_text
 from langgraph_compaction.nodes.summary.summarizers import summarizer_of

@@ -6,7 +6,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 
 CONFIG: dict[str, Any] = {"configurable": {"thread_id": "real"}}

@@ -1,7 +1,7 @@
 """`presets`: what the presets are, and each as YAML ready to edit."""
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +13,7 @@ from rich.text import Text
 from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.loading import KEY
 from langgraph_compaction.nodes.config.presets import PRESETS, Preset
-from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.nodes.config.settings import GROUPS, CompactionSettings
 from langgraph_compaction.nodes.config.triggers import (
     Command,
     Count,
@@ -86,10 +86,13 @@ def _fields(settings: CompactionSettings, *, changed: bool) -> list[str]:
     return [n for n in names if n == "preset" or not changed or getattr(settings, n) != getattr(usual, n)]
 
 
-def as_yaml(settings: CompactionSettings, names: Iterable[str]) -> str:
+def as_yaml(settings: CompactionSettings, names: Sequence[str]) -> str:
     """Return settings as YAML that `load_settings` reads, each below a comment that explains it."""
     plain = settings.model_dump(mode="json")
-    parts = [f"{KEY}:", *(textwrap.indent(_entry(name, plain[name]), "  ") for name in names)]
+    parts = [f"{KEY}:"]
+    for heading, group in GROUPS.items():
+        entries = [_entry(name, plain[name]) for name in names if name in group.model_fields]
+        parts += [textwrap.indent("\n".join([f"# == {heading} ==\n", *entries]), "  ")] if entries else []
     return "\n".join(parts)
 
 

@@ -20,7 +20,7 @@ from langgraph_compaction.nodes.testing import ScriptedModel, usage
 
 from ...builder import create_compacting_agent
 from ...thread import CompactionThread
-from ...threads import records_of
+from ...thread_state import records_of
 from ...window_usage import standing
 from ..replay.recorded_run import schema_tokens, schemas_of
 from ..replay.replay_report import compaction_figures

@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, SettingsError
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts
 from tests.graph.harness import CONFIG, SUMMARY, WORDS, Drive, filler, said, standing, values, verdicts
 

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from langgraph_compaction.graph import ContextExhaustedError
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import Fault, StreamingModel
 from tests.faults import conversations, models, requests, stage, threads
 from tests.faults.models import CALM

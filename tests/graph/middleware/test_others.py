@@ -25,7 +25,7 @@ from pydantic import BaseModel
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError, SettingsError
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph.harness import (
     CONFIG,

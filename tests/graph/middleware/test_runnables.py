@@ -12,7 +12,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from langgraph_compaction.graph import CompactionState, as_node
-from langgraph_compaction.graph.threads import records_of
+from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, StreamingModel, calls, copying, texts, usage
 from tests.graph import harness
 from tests.graph.harness import (
