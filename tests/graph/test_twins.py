@@ -167,11 +167,11 @@ async def test_a_twin_does_the_same_and_leaves_the_loop_alone(
 
 
 def _noting(places: list[int]) -> Any:
-    again = Database.again
+    retry = Database.retry
 
     def noted(self: Database, transaction: Any) -> Any:
         places.append(threading.get_ident())
-        return again(self, transaction)
+        return retry(self, transaction)
 
     return noted
 
