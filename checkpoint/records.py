@@ -11,7 +11,7 @@ from .checkpoints.write_guards import ErasureGuard, current_run
 from .compaction import archive, ledger, search, snapshots, summary_cache, transcript
 from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
 from .compaction.ledger import Opening
-from .compaction.search import Found
+from .compaction.search import SearchHit
 from .db.database import Database, reads, writes
 from .db.thread_row import Thread, check_lease
 from .errors import UnknownAttemptError
@@ -143,7 +143,7 @@ class CompactionRecords:
         compaction_id: str | None = None,
         since: float | None = None,
         until: float | None = None,
-    ) -> list[Found]:
+    ) -> list[SearchHit]:
         """Return the archived messages of a thread that contain words of a query, the best first.
 
         Restricted to one compaction, or to the time between `since` and `until` (Unix seconds), where given. Every
@@ -156,7 +156,9 @@ class CompactionRecords:
         return search.search_archive(conn, self.store, thread, query, limit=limit, scope=scope)
 
     @reads
-    def by_handle(self, conn: sa.Connection, thread_id: str, handle: str, *, compactions: bool = True) -> list[Found]:
+    def by_handle(
+        self, conn: sa.Connection, thread_id: str, handle: str, *, compactions: bool = True
+    ) -> list[SearchHit]:
         """Return the archived message with this handle (12 to 32 hexadecimal characters); [] for any other text.
 
         With `compactions`, a handle may also be the id of a compaction, or at least its first 12 characters: then all

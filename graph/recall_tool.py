@@ -8,7 +8,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langgraph_compaction.checkpoint import CompactionRecords
-from langgraph_compaction.checkpoint.compaction.search import Found
+from langgraph_compaction.checkpoint.compaction.search import SearchHit
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from langgraph_compaction.nodes.effects import Effects, arun, querying, run
@@ -75,7 +75,7 @@ def recalled(records: CompactionRecords, thread: str, wanted: Wanted, counter: T
     return (yield from querying(records, found))
 
 
-def look_up(records: CompactionRecords, thread: str, wanted: Wanted) -> list[Found]:
+def look_up(records: CompactionRecords, thread: str, wanted: Wanted) -> list[SearchHit]:
     """Return the archived messages that match: by relevance for a query, in their order for a compaction."""
     given = records.by_handle(thread, wanted.handle) if wanted.handle else []
     if not wanted.query.strip() or (wanted.handle and len(given) == 1):

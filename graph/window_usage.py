@@ -26,7 +26,7 @@ class WindowUsage:
         return max(0, self.limit - self.tokens)
 
 
-def standing(graph: Graph, config: RunnableConfig) -> WindowUsage:
+def window_usage(graph: Graph, config: RunnableConfig) -> WindowUsage:
     """Measure a thread as its next turn would; raises `TypeError` for a graph of another package."""
     spec = graph.builder.nodes["token_check"]
     if not isinstance(spec.runnable, CompactionNode):

@@ -42,7 +42,7 @@ _REMEMBERED_TOKENS = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchHit:
     """A message of the archive that a search found."""
 
     message: BaseMessage
@@ -90,7 +90,7 @@ class Scope(NamedTuple):
 
 def search_archive(
     conn: sa.Connection, store: MessageStore, thread: Thread, query: str, *, limit: int, scope: Scope
-) -> list[Found]:
+) -> list[SearchHit]:
     """Return the archived messages that contain words of a query, the best first; [] for a query without words."""
     entries = archive.entries(conn, thread)
     places = {seq: one for one in reversed(entries) for seq in expand(one.runs)}
@@ -109,7 +109,7 @@ def search_archive(
 
 def find_by_handle(
     conn: sa.Connection, store: MessageStore, thread: Thread, handle: str, *, compactions: bool
-) -> list[Found]:
+) -> list[SearchHit]:
     """Return the archived message with a handle; [] for text that is not a handle.
 
     With `compactions`, a handle may also be the id of a compaction, or at least its first 12 characters: then all
@@ -254,8 +254,8 @@ def _is_named(entry: Entry, handle: str) -> bool:
     return name == handle or (len(handle) >= HANDLE_CHARS and name.startswith(handle))
 
 
-def _found(message: BaseMessage, entry: Entry, score: float) -> Found:
-    return Found(
+def _found(message: BaseMessage, entry: Entry, score: float) -> SearchHit:
+    return SearchHit(
         message=message,
         handle=handle_of(message),
         compaction_id=entry.compaction_id,

@@ -18,7 +18,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from ..builder import Graph
 from ..thread import CompactionThread
 from ..thread_state import records_of
-from ..window_usage import WindowUsage, standing
+from ..window_usage import WindowUsage, window_usage
 
 Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[Literal["event"], dict[str, Any]]
 """A piece of the answer, a tool call as text, or a compaction's event."""
@@ -44,7 +44,7 @@ class Status:
     """Verdict of the last attempt."""
     rows: list[LedgerRow]
     """The newest rows of the ledger."""
-    standing: WindowUsage
+    usage: WindowUsage
 
 
 class Stop(BaseCallbackHandler):
@@ -143,9 +143,9 @@ class Conversation:
         return bool(self.graph.get_state(self.config).next)
 
     @property
-    def standing(self) -> WindowUsage:
+    def usage(self) -> WindowUsage:
         """How full the window is."""
-        return standing(self.graph, self.config)
+        return window_usage(self.graph, self.config)
 
     def compact(self, focus: str | None) -> Iterator[Happening]:
         """Compact now; yields the outcome: verdict, reason and tokens."""
@@ -163,7 +163,7 @@ class Conversation:
             epoch=compaction.get("epoch", 0),
             last=(compaction.get("last") or {}).get("verdict", "none"),
             rows=records_of(self.graph).history(self.thread)[-LAST_ROWS:],
-            standing=self.standing,
+            usage=self.usage,
         )
 
 

@@ -96,7 +96,7 @@ def load_settings(
     try:
         return CompactionSettings.model_validate(values)
     except ValidationError as error:
-        raise _told(error, places) from None
+        raise _settings_error(error, places) from None
 
 
 def _layer(raw: Mapping[str, Any], place: str, spell: Callable[[str], str]) -> _Layer:
@@ -120,12 +120,12 @@ def _layer(raw: Mapping[str, Any], place: str, spell: Callable[[str], str]) -> _
     try:
         turns = {TURNS: _TURNS.validate_python(values.pop(TURNS))} if TURNS in values else {}
     except ValidationError as error:
-        raise _told(error, {"": places[TURNS]}) from None
+        raise _settings_error(error, {"": places[TURNS]}) from None
     _no_switches(values, places)
     try:
         plain = CompactionOverrides.model_validate(values).model_dump(include=set(values))
     except ValidationError as error:
-        raise _told(error, places) from None
+        raise _settings_error(error, places) from None
     implied: list[Preset] = [preset for name, preset in IMPLIED.items() if spell(name) in raw]
     return _Layer({**plain, **turns}, places, implied[0] if implied else None)
 
@@ -215,7 +215,7 @@ def _text(yaml: str | Path) -> tuple[str, str]:
         raise SettingsError(f"{yaml}: cannot be read ({error.strerror}){hint}") from None
 
 
-def _told(error: ValidationError, places: Mapping[str, str]) -> SettingsError:
+def _settings_error(error: ValidationError, places: Mapping[str, str]) -> SettingsError:
     """Convert to an error of one line that gives, for each fault, its place, the value and what is accepted."""
     return SettingsError("; ".join(_fault(places, **one) for one in error.errors()))
 

@@ -82,24 +82,24 @@ def facts(
     `beside`, the messages that stay in view, gets little worth because it stays visible there.
     """
     every, near = list(extract_values(old, start)), list(extract_values(beside, start + len(old)))
-    shown = {mark for sighting in near for mark in sighting.marks}
+    shown = {mark for occurrence in near for mark in occurrence.marks}
     mentions: defaultdict[str, _Mentions] = defaultdict(_Mentions)
-    for sighting, mark in {(s.at, s.source, mark): (s, mark) for s in [*every, *near] for mark in s.marks}.values():
-        mentions[mark].by[sighting.source] += 1
+    for occurrence, mark in {(s.at, s.source, mark): (s, mark) for s in [*every, *near] for mark in s.marks}.values():
+        mentions[mark].by[occurrence.source] += 1
     seen = list({(s.at, s.path, s.row, s.key, s.value): s for s in every}.values())
     known = {mark: entry for entry in earlier for mark in identifiers(entry.value)}
     owners = {**_owners(seen, known), **dict.fromkeys(shown, _BESIDE)}
-    new = [_scored(index, sighting, mentions, owners, known) for index, sighting in enumerate(seen)]
+    new = [_scored(index, occurrence, mentions, owners, known) for index, occurrence in enumerate(seen)]
     found = [*(_carried(entry, mentions, owners) for entry in earlier), *new]
     return _mark_superseded(found, [*earlier, *_object_lookups([*every, *near])])
 
 
 def _object_lookups(every: Sequence[ExtractedValue]) -> list[ExtractedValue]:
     """Return the values in results that repeat, outside lists, an identifier their call was given."""
-    asked = {(sighting.at, sighting.value) for sighting in every if sighting.source == "call"}
-    results = [sighting for sighting in every if sighting.source == "result"]
+    asked = {(occurrence.at, occurrence.value) for occurrence in every if occurrence.source == "call"}
+    results = [occurrence for occurrence in every if occurrence.source == "result"]
     about = {s.at for s in results if not s.path and not s.row and (s.at, s.value) in asked}
-    return [sighting for sighting in results if sighting.at in about]
+    return [occurrence for occurrence in results if occurrence.at in about]
 
 
 def _mark_superseded(found: Sequence[Entry], stated: Sequence[Statement]) -> list[Entry]:
@@ -120,9 +120,9 @@ def _owners(seen: Sequence[ExtractedValue], known: Mapping[str, Entry]) -> dict[
     earlier digest's entry has a clearer key.
     """
     best: dict[str, tuple[float, int, int]] = {}
-    for index, sighting in enumerate(seen):
-        place = (_clarity(sighting) * (_IN_PROSE if sighting.is_prose else 1), sighting.at, -index)
-        for mark in sighting.marks:
+    for index, occurrence in enumerate(seen):
+        place = (_clarity(occurrence) * (_IN_PROSE if occurrence.is_prose else 1), occurrence.at, -index)
+        for mark in occurrence.marks:
             best[mark] = max(best.get(mark, place), place)
     owners = {mark: -index for mark, (_, _, index) in best.items()}
     for mark in owners.keys() & known.keys():
@@ -132,33 +132,33 @@ def _owners(seen: Sequence[ExtractedValue], known: Mapping[str, Entry]) -> dict[
     return owners
 
 
-def _clarity(sighting: ExtractedValue) -> float:
-    bulk = math.pow(_FREE_VALUES / max(_FREE_VALUES, sighting.siblings), _SIZE_EXPONENT)
-    return key_worth(sighting.key) * bulk
+def _clarity(occurrence: ExtractedValue) -> float:
+    bulk = math.pow(_FREE_VALUES / max(_FREE_VALUES, occurrence.siblings), _SIZE_EXPONENT)
+    return key_worth(occurrence.key) * bulk
 
 
 def _scored(
     index: int,
-    sighting: ExtractedValue,
+    occurrence: ExtractedValue,
     mentions: Mapping[str, _Mentions],
     owners: Mapping[str, int],
     known: Mapping[str, Entry],
 ) -> Entry:
-    own = [mark for mark in sighting.marks if owners[mark] == index]
+    own = [mark for mark in occurrence.marks if owners[mark] == index]
     worth = sum(
-        (sighting.plain or kind_worth(mark)) * (mentions[mark].factor if owners[mark] == index else _REPEATED)
-        for mark in sighting.marks
+        (occurrence.plain or kind_worth(mark)) * (mentions[mark].factor if owners[mark] == index else _REPEATED)
+        for mark in occurrence.marks
     )
-    cost = 1 + _COST.text(sighting.key) + _COST.text(sighting.value)
+    cost = 1 + _COST.text(occurrence.key) + _COST.text(occurrence.value)
     inherited = max((known[mark].worth for mark in own if mark in known), default=0.0)
     return Entry(
         section="Facts",
-        at=sighting.at,
-        worth=max(inherited, worth * _clarity(sighting) / cost),
-        value=sighting.value,
-        path=sighting.path,
-        row=sighting.row,
-        key=sighting.key,
+        at=occurrence.at,
+        worth=max(inherited, worth * _clarity(occurrence) / cost),
+        value=occurrence.value,
+        path=occurrence.path,
+        row=occurrence.row,
+        key=occurrence.key,
     )
 
 

@@ -83,8 +83,8 @@ def extract_values(messages: Sequence[AnyMessage], start: int = 0) -> Iterator[E
 
 def _with_siblings(found: Iterator[ExtractedValue]) -> Iterator[ExtractedValue]:
     group = list(found)
-    held = sum(max(1, len(sighting.marks)) for sighting in group)
-    return (replace(sighting, siblings=held) for sighting in group)
+    held = sum(max(1, len(occurrence.marks)) for occurrence in group)
+    return (replace(occurrence, siblings=held) for occurrence in group)
 
 
 def _arguments(view: Transcript, index: int, at: int) -> Iterator[ExtractedValue]:

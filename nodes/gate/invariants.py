@@ -126,7 +126,7 @@ def _verbatim(selector: Selector, left: dict[int, AnyMessage], floor: int) -> Fi
     """Check the messages that must be kept unchanged; `left` holds those that are kept, by their former position."""
     view = selector.view
     pending = frozenset(() if view.pending_user is None else (view.pending_user,))
-    pending -= selector.yielding - left.keys()
+    pending -= selector.yielding_input - left.keys()
     changed = frozenset(index for index, message in left.items() if message != view.messages[index])
     for indexes, verdict, reason in (
         (view.header, "rejected_pairing", "system_message_changed"),

@@ -40,7 +40,7 @@ def summarize_by_sections(work: Work) -> Effects[WrittenSummary]:
             done = [
                 _excerpted(part, each) if each.finding else each for part, each in zip(sections, done, strict=True)
             ]
-    return limited(work, _together(done, HEADINGS[work.call.settings.language]))
+    return limited(work, _joined_sections(done, HEADINGS[work.call.settings.language]))
 
 
 def _divided(work: Work) -> list[Work]:
@@ -76,7 +76,7 @@ def _excerpt(work: Work) -> Chunk:
     return Chunk(tuple(old), text, {name: (counter.text(a), counter.text(b)) for name, (a, b) in told.items()})
 
 
-def _together(sections: Sequence[WrittenSummary], heading: str) -> WrittenSummary:
+def _joined_sections(sections: Sequence[WrittenSummary], heading: str) -> WrittenSummary:
     """Sections as one summary, with what all of them cost, and with the finding of the last."""
     return WrittenSummary(
         body="\n".join(f"{heading.format(place)}\n{section.body}" for place, section in enumerate(sections, 1)),

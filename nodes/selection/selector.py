@@ -113,9 +113,9 @@ class Selector:
     meter: Meter
     pins: frozenset[str] = frozenset()
 
-    def closed(self, demand: Demand, choice: Choice) -> Selection:
+    def resolve(self, demand: Demand, choice: Choice) -> Selection:
         """Return a choice's selection: messages that must stay do so, and tool blocks leave whole or not at all."""
-        fixed = self.untouchable - self.yielding if choice.takes_input else self.untouchable
+        fixed = self.untouchable - self.yielding_input if choice.takes_input else self.untouchable
         if choice.takes_steps and demand.must_fit:
             fixed -= self.steps
         drop = choice.drop - fixed
@@ -174,7 +174,7 @@ class Selector:
         return "goal" in self.settings.key_information and drop.issuperset(first) and bool(first) and not told
 
     @cached_property
-    def spoken(self) -> list[int]:
+    def non_system(self) -> list[int]:
         """Indexes of all messages except system messages."""
         return [index for index in range(len(self.view.messages)) if index not in self.view.header]
 
@@ -187,7 +187,7 @@ class Selector:
         return frozenset({*view.header, *self.pinned, *waiting, *view.unseen, *pending})
 
     @cached_property
-    def yielding(self) -> frozenset[int]:
+    def yielding_input(self) -> frozenset[int]:
         """The unanswered user message if it may leave: `long_input` allows it, and it is read and not pinned."""
         view, pending = self.view, self.view.pending_user
         if self.settings.long_input == "keep" or pending is None:

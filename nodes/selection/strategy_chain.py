@@ -25,7 +25,7 @@ def forced(selector: Selector, demand: Demand) -> Selection | None:
 def _fitting(selector: Selector, demand: Demand, tried: Iterable[Choice]) -> Selection | None:
     fallback: Selection | None = None
     for choice in tried:
-        found = selector.closed(demand, choice)
+        found = selector.resolve(demand, choice)
         need = demand.summary if choice.summary is None else choice.summary
         need = need if found.drop and (found.summarize is not False or found.owes_summary) else 0
         if found.tokens + need > demand.ceiling or _too_many(selector, demand, found):
@@ -60,13 +60,13 @@ def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strateg
             named = named if latest.then is None else deque(latest.then)
     if demand.summarize_all or last_resort:
         yield from (replace(choice, name="full") for choice in full(selector, demand))
-    if selector.yielding:
+    if selector.yielding_input:
         yield with_unanswered_input(selector, demand)
 
 
 def with_unanswered_input(selector: Selector, demand: Demand) -> Choice:
     """Return the choice that drops all that may leave, and the unanswered user message."""
-    must = selector.untouchable - selector.yielding
+    must = selector.untouchable - selector.yielding_input
     drop = frozenset(range(len(selector.view.messages))) - must
     clip = selector.tight_clip(must, drop, demand.aim - demand.least)
     return Choice(drop=drop, clip=clip, summary=demand.least, summarize=True, takes_input=True, name="with_input")
@@ -78,13 +78,13 @@ def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
     A step is a tool block that is unread or was interrupted. A message with very many calls, or with reasoning
     blocks, cannot be clipped enough: the thread can continue only without it.
     """
-    takes = (False, True) if selector.yielding else (False,)
+    takes = (False, True) if selector.yielding_input else (False,)
     steps = [frozenset(block.indexes) for block in selector.view.blocks if block.start in selector.steps]
     for count in sorted({0, len(steps), *(1 << power for power in range(len(steps).bit_length()))}):
         gone = frozenset[int]().union(*steps[:count])
         least = demand.least + (0 if gone.isdisjoint(selector.view.unseen) else demand.step_notice)
         for takes_input in takes:
-            must = selector.untouchable - gone - (selector.yielding if takes_input else frozenset())
+            must = selector.untouchable - gone - (selector.yielding_input if takes_input else frozenset())
             drop = frozenset(range(len(selector.view.messages))) - must
             yield Choice(
                 drop=drop,
@@ -109,7 +109,7 @@ def _on_the_rest(selector: Selector, gone: frozenset[int], strategy: Strategy, d
     if not gone:
         yield from strategy(selector, demand)
         return
-    rest, places = selector.without(selector.closed(demand, Choice(drop=gone)).drop)
+    rest, places = selector.without(selector.resolve(demand, Choice(drop=gone)).drop)
     for choice in strategy(rest, demand):
         drop = gone | _original_indexes(choice.drop, places)
         clip = {places[index]: message for index, message in choice.clip.items()}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from langchain_core.messages import BaseMessage
 
-from langgraph_compaction.checkpoint.compaction.search import Found, singular, words
+from langgraph_compaction.checkpoint.compaction.search import SearchHit, singular, words
 
 from ..conversation.tokens import TokenCounter, texts_of
 
@@ -22,7 +22,7 @@ _LEAST = 40
 _ELLIPSIS = "[...]"
 
 
-def answer(found: Sequence[Found], query: str, *, max_tokens: int, counter: TokenCounter) -> str:
+def answer(found: Sequence[SearchHit], query: str, *, max_tokens: int, counter: TokenCounter) -> str:
     """Return the found messages, the best first, each under a headline with its handle and its role.
 
     A headline also names the compaction and its time if they differ from the message before. A message that does not
@@ -51,7 +51,7 @@ def answer(found: Sequence[Found], query: str, *, max_tokens: int, counter: Toke
     return "\n".join(parts) if parts else NOTHING
 
 
-def _headline(one: Found, before: Found | None) -> str:
+def _headline(one: SearchHit, before: SearchHit | None) -> str:
     """Return the line above a message; it names the compaction only if the message before left in another one."""
     name = f" {one.message.name}" if one.message.name else ""
     if before is not None and before.compaction_id == one.compaction_id:

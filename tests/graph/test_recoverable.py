@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
-from langgraph_compaction.checkpoint.compaction.search import Found
+from langgraph_compaction.checkpoint.compaction.search import SearchHit
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
@@ -153,7 +153,7 @@ def test_a_run_is_archived_once_and_a_question_answered_once(
     """However many contexts are judged."""
     looked: list[Wanted] = []
 
-    def counted(records: CompactionRecords, thread: str, wanted: Wanted) -> list[Found]:
+    def counted(records: CompactionRecords, thread: str, wanted: Wanted) -> list[SearchHit]:
         looked.append(wanted)
         return look_up(records, thread, wanted)
 

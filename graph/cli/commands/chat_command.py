@@ -105,7 +105,7 @@ def _talk(screen: Screen, conversation: Conversation) -> None:
     """Read and answer lines until `/quit`. The end of the input raises `EOFError`, Ctrl-C `KeyboardInterrupt`."""
     if before := conversation.status().messages:
         screen.note(f"Taking up {conversation.thread}: {before} messages.")
-        screen.gauge(conversation.standing)
+        screen.gauge(conversation.usage)
     _turn(screen, conversation, iter(()))
     while True:
         line = screen.read("you> ").strip()
@@ -142,7 +142,7 @@ def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happe
         screen.error(f"{explained(error)}.{retry}")
         return
     if shown:
-        screen.gauge(conversation.standing)
+        screen.gauge(conversation.usage)
 
 
 def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:

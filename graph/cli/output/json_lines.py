@@ -46,9 +46,9 @@ class JsonLines:
         self._write("question", **question)
         return self.read("")
 
-    def gauge(self, standing: WindowUsage) -> None:
+    def gauge(self, usage: WindowUsage) -> None:
         """Write how full the window is."""
-        self._write("gauge", **asdict(standing))
+        self._write("gauge", **asdict(usage))
 
     def status(self, status: Status) -> None:
         """Write the status of the thread."""

@@ -14,20 +14,18 @@ SHARED = "•"
 """The sign where several lines meet."""
 
 
-def gauge(standing: WindowUsage, width: int = 40) -> Text:
+def gauge(usage: WindowUsage, width: int = 40) -> Text:
     """Return a bar up to the limit with a mark at the trigger, and the figures."""
-    filled = min(width, round(width * standing.tokens / standing.limit))
-    mark = min(width - 1, round(width * standing.trigger / standing.limit))
+    filled = min(width, round(width * usage.tokens / usage.limit))
+    mark = min(width - 1, round(width * usage.trigger / usage.limit))
     cells = ["█" if cell < filled else "│" if cell == mark else "·" for cell in range(width)]
-    figures = (
-        f" {standing.tokens:,} of {standing.limit:,} tokens (trigger {standing.trigger:,}), {standing.left:,} left"
-    )
-    return Text.assemble(("".join(cells), _color(standing.tokens, standing)), figures)
+    figures = f" {usage.tokens:,} of {usage.limit:,} tokens (trigger {usage.trigger:,}), {usage.left:,} left"
+    return Text.assemble(("".join(cells), _color(usage.tokens, usage)), figures)
 
 
-def chart(sizes: Sequence[int], standing: WindowUsage, width: int) -> Text:
+def chart(sizes: Sequence[int], usage: WindowUsage, width: int) -> Text:
     """Return a bar chart of requests over time with lines for limit and trigger; a column is its largest request."""
-    labels = {_ROWS: f"limit {standing.limit:,} ", _row(standing.trigger, standing): f"trigger {standing.trigger:,} "}
+    labels = {_ROWS: f"limit {usage.limit:,} ", _row(usage.trigger, usage): f"trigger {usage.trigger:,} "}
     margin = max(map(len, labels.values()))
     bars = _columns(sizes, max(1, width - margin))
     text = Text()
@@ -35,9 +33,9 @@ def chart(sizes: Sequence[int], standing: WindowUsage, width: int) -> Text:
         line = "┄" if row in labels else " "
         text.append(labels.get(row, "").rjust(margin), "dim")
         for size in bars:
-            filled = round(8 * (size * _ROWS / standing.limit - row))
+            filled = round(8 * (size * _ROWS / usage.limit - row))
             cell = _EIGHTHS[min(8, max(0, filled))]
-            text.append(line if cell == " " else cell, "dim" if cell == " " else _color(size, standing))
+            text.append(line if cell == " " else cell, "dim" if cell == " " else _color(size, usage))
         text.append("\n")
     return text
 
@@ -92,8 +90,8 @@ def _level(tokens: int, limit: int) -> int:
     return min(_LINE_ROWS, round(_LINE_ROWS * tokens / limit))
 
 
-def _row(tokens: int, standing: WindowUsage) -> int:
-    return min(_ROWS - 1, tokens * _ROWS // standing.limit)
+def _row(tokens: int, usage: WindowUsage) -> int:
+    return min(_ROWS - 1, tokens * _ROWS // usage.limit)
 
 
 def _columns(sizes: Sequence[int], width: int) -> list[int]:
@@ -102,7 +100,7 @@ def _columns(sizes: Sequence[int], width: int) -> list[int]:
     return [max(sizes[start:end]) for start, end in zip(starts, [*starts[1:], len(sizes)], strict=True)]
 
 
-def _color(tokens: int, standing: WindowUsage) -> str:
-    if tokens > standing.limit:
+def _color(tokens: int, usage: WindowUsage) -> str:
+    if tokens > usage.limit:
         return "red"
-    return "yellow" if tokens >= standing.trigger else "cyan"
+    return "yellow" if tokens >= usage.trigger else "cyan"

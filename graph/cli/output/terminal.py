@@ -63,14 +63,14 @@ class Terminal:
             f"{', '.join(offered)}> " if "compact" in offered else "yes, no, or what to keep above all> "
         )
 
-    def gauge(self, standing: WindowUsage) -> None:
+    def gauge(self, usage: WindowUsage) -> None:
         """Print how full the window is."""
         self.end_answer()
-        self._console.print(gauge(standing, max(10, min(40, self._console.width - 60))))
+        self._console.print(gauge(usage, max(10, min(40, self._console.width - 60))))
 
     def status(self, status: Status) -> None:
         """Print the status of the thread."""
-        self.gauge(status.standing)
+        self.gauge(status.usage)
         self.note(
             f"thread {status.thread}: {status.messages} messages in the state, {status.said} ever said; "
             f"{status.epoch} compactions committed, last verdict: {status.last}"

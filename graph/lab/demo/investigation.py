@@ -21,7 +21,7 @@ from langgraph_compaction.nodes.testing import ScriptedModel, usage
 from ...builder import create_compacting_agent
 from ...thread import CompactionThread
 from ...thread_state import records_of
-from ...window_usage import standing
+from ...window_usage import window_usage
 from ..replay.recorded_run import schema_tokens, schemas_of
 from ..replay.replay_report import compaction_figures
 from .library_tools import library_tools
@@ -93,7 +93,7 @@ class Investigation:
             checkpointer=self.saver,
             token_counter=self.counter,
         )
-        self.sizes = standing(self.graph, self.config)
+        self.sizes = window_usage(self.graph, self.config)
 
     def _reply(self, messages: list[BaseMessage]) -> AIMessage:
         self.requests.append(self.overhead + total(self.counter, messages))

@@ -20,7 +20,7 @@ from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_o
 from langgraph_compaction.nodes.conversation.transcript import calls_of
 
 from ...builder import Graph, create_compacting_agent
-from ...window_usage import standing
+from ...window_usage import window_usage
 from ..recordings import Recording
 from .needed_values import Needed
 from .openai_json import to_openai
@@ -170,7 +170,7 @@ class Player:
         whole = records.transcript(self.report.thread, "", messages, head=head)
         self.report.messages, self.report.rounds = len(messages), sum(map(is_real_user, messages))
         self.report.needed, self.report.kept = self.needed.needed, self.needed.kept
-        self.report.trigger = math.floor(standing(self.graph, self.config).trigger / max(1.0, self.bias))
+        self.report.trigger = math.floor(window_usage(self.graph, self.config).trigger / max(1.0, self.bias))
         self.report.archived = len({m.id for m in whole} - {m.id for m in messages})
         lost = Counter(map(_content, self.recording.messages)) - Counter(map(_content, whole))
         self.report.lost_messages = lost.total()

@@ -39,7 +39,7 @@ def adaptive(selector: Selector, demand: Demand) -> Iterator[Choice]:
         replace(choice, name=name, then=settings.adaptive_then)
         for name in settings.adaptive_orders.of(kind)
         for choice in PROGRESSIVE[name](selector, demand)
-        if selector.closed(demand, choice).drop
+        if selector.resolve(demand, choice).drop
     )
     yield from islice(applying, 1)
 

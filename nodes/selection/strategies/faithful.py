@@ -67,7 +67,7 @@ def _plans(selector: Selector, demand: Demand) -> Iterator[Plan]:
     waiting = [i for i in view.unseen if isinstance(view.messages[i], ToolMessage) and i not in selector.pinned]
     silent = frozenset(i for i, m in enumerate(view.messages) if isinstance(m, AIMessage) and not texts_of(m))
     for start in _starts(selector, demand):
-        drop = selector.closed(demand, Choice(drop=frozenset(range(start)) - view.header | silent)).drop
+        drop = selector.resolve(demand, Choice(drop=frozenset(range(start)) - view.header | silent)).drop
         yield _plan(selector, demand, found, drop, ())
         if waiting:
             yield _plan(selector, demand, found, drop, waiting)

@@ -40,14 +40,14 @@ def drop_unimportant(selector: Selector, others: list[int], *, keep: int) -> Ite
     messages = selector.view.messages
     own = [index for index in others if not is_summary(messages[index])]
     drop = frozenset(own[: max(0, len(own) - keep)])
-    if len(selector.spoken) >= MIN_MESSAGES and drop:
-        yield Choice(drop=drop | {i for i in selector.spoken if is_summary(messages[i])}, summarize=True)
+    if len(selector.non_system) >= MIN_MESSAGES and drop:
+        yield Choice(drop=drop | {i for i in selector.non_system if is_summary(messages[i])}, summarize=True)
 
 
 def _scores(selector: Selector) -> dict[int, float]:
     """Map each index to its message's score, except system messages; a tool block has its highest score."""
     view = selector.view
-    own = {index: score(view.messages[index], selector.settings) for index in selector.spoken}
+    own = {index: score(view.messages[index], selector.settings) for index in selector.non_system}
     best = {block.start: max(own[index] for index in block.indexes) for block in view.blocks}
     return {
         index: best[block.start] if (block := view.block_of.get(index)) else points for index, points in own.items()

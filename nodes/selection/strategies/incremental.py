@@ -24,9 +24,9 @@ def incremental(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa
 def _units(selector: Selector) -> list[list[int]]:
     """Return a chunk's units: messages, or turns. The first turn includes messages before the first user message."""
     if selector.settings.incremental_chunk_unit == "message":
-        return [[index] for index in selector.spoken]
+        return [[index] for index in selector.non_system]
     starts, units = frozenset(selector.view.round_starts[1:]), list[list[int]]()
-    for index in selector.spoken:
+    for index in selector.non_system:
         if not units or index in starts:
             units.append([])
         units[-1].append(index)

@@ -20,9 +20,9 @@ LONG_MESSAGE = 100
 def key_events(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
     """Keep user messages, calls, problems, decisions and completions, and the newest of the others."""
     messages, settings = selector.view.messages, selector.settings
-    key = {index for index in selector.spoken if is_key(messages[index], settings)}
+    key = {index for index in selector.non_system if is_key(messages[index], settings)}
     whole = {i for index in key if (block := selector.view.block_of.get(index)) for i in block.indexes}
-    others = [index for index in selector.spoken if index not in key | whole]
+    others = [index for index in selector.non_system if index not in key | whole]
     yield from drop_unimportant(selector, others, keep=settings.key_events_keep_other)
 
 

@@ -21,7 +21,7 @@ def _starts(selector: Selector) -> Iterator[int]:
     """Yield the index from which messages are kept, most kept messages first; never after the newest user message."""
     view, settings = selector.view, selector.settings
     if settings.recent_rounds_as == "message_pairs":
-        answered = [index for index in selector.spoken if index != view.pending_user]
+        answered = [index for index in selector.non_system if index != view.pending_user]
         for count in range(2 * settings.recent_rounds_keep, 0, -2):
             yield from answered[-count:][:1]
         return

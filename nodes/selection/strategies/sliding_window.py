@@ -13,7 +13,7 @@ def sliding_window(selector: Selector, demand: Demand) -> Iterator[Choice]:  # n
 
     A tool block at the edge of the window stays whole.
     """
-    spoken, size = selector.spoken, selector.settings.sliding_window_size
+    spoken, size = selector.non_system, selector.settings.sliding_window_size
     if len(spoken) > 2 * size:
         quota = selector.settings.sliding_window_quota
         newest = _by_author(selector, size) if quota else frozenset(spoken[-size:])
@@ -26,7 +26,9 @@ def _by_author(selector: Selector, size: int) -> frozenset[int]:
     Earlier summaries are not kept, because the new summary absorbs them.
     """
     messages = selector.view.messages
-    own = [index for index in selector.spoken if isinstance(messages[index], AIMessage)]
-    others = [i for i in selector.spoken if not isinstance(messages[i], AIMessage) and not is_summary(messages[i])]
+    own = [index for index in selector.non_system if isinstance(messages[index], AIMessage)]
+    others = [
+        i for i in selector.non_system if not isinstance(messages[i], AIMessage) and not is_summary(messages[i])
+    ]
     few = size // 2
     return frozenset([*own[few - size :], *others[max(0, len(others) - few) :]])

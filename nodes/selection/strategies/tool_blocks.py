@@ -61,7 +61,7 @@ def planned(selector: Selector, plan: Plan, demand: Demand, *, enough: int | Non
     within = keep - selector.view.unseen if plan.spare else keep
     clip = selector.clip(within, chosen.tool_call_threshold, chosen.tool_result_threshold, chosen.preview_tokens)
     if plan.tight:
-        left = selector.closed(demand, Choice(drop=drop, clip=clip)).drop
+        left = selector.resolve(demand, Choice(drop=drop, clip=clip)).drop
         if selector.tokens(left, clip) + demand.summary > demand.aim:
             clip = selector.tight_clip(keep, left, demand.aim - demand.summary)
     return Choice(drop=drop, clip=clip, floor=plan.floor, enough=enough)

@@ -223,7 +223,7 @@ def test_every_plan_leaves_whole_blocks_and_all_that_is_protected(
 ) -> None:
     """On random conversations: no block is torn, system messages stay, the request is valid."""
     chooser = Selector(Transcript(history), CompactionSettings(), Meter(approximate_counter(), 0))
-    found = chooser.closed(ANYTHING, planned(chooser, Plan(floor, beyond, blocks), ANYTHING))
+    found = chooser.resolve(ANYTHING, planned(chooser, Plan(floor, beyond, blocks), ANYTHING))
     after = applied(history, found.drop, found.clip)
     assert found.tokens == chooser.meter.request(after)
     assert not found.drop & chooser.untouchable

@@ -225,7 +225,7 @@ def test_where_no_choice_leaves_room_for_so_much_the_first_one_stands() -> None:
     """A strategy that can free only little: key information takes half of that at most."""
 
     def oldest_round(selector: Selector, _: Demand) -> Iterator[Choice]:
-        yield Choice(drop=frozenset(selector.spoken[1:3]))
+        yield Choice(drop=frozenset(selector.non_system[1:3]))
 
     strategies = {"oldest_round": oldest_round}
     told = replace(call(128_000, key_information=("goal",), strategies=("oldest_round",)), strategies=strategies)

@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint.compaction.search import Found
+from langgraph_compaction.checkpoint.compaction.search import SearchHit
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
@@ -13,10 +13,10 @@ from langgraph_compaction.nodes.summary.recall_answer import NOTHING, answer
 COUNTER = tiktoken_counter()
 
 
-def found(*messages: BaseMessage, compaction: str = "0123456789abcdef") -> list[Found]:
+def found(*messages: BaseMessage, compaction: str = "0123456789abcdef") -> list[SearchHit]:
     """Return messages as a search finds them."""
     return [
-        Found(message=one, handle=handle(one), compaction_id=compaction, archived_at=60.0, score=1.0)
+        SearchHit(message=one, handle=handle(one), compaction_id=compaction, archived_at=60.0, score=1.0)
         for one in messages
     ]
 

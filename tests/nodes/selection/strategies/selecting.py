@@ -36,7 +36,7 @@ def selected(name: str, messages: Sequence[AnyMessage], **chosen: Any) -> Select
     """Return what a strategy's only choice comes to; `None` where it does not apply."""
     (choice, *more) = [*choices(name, messages, **chosen), None]
     assert more in ([], [None])
-    return None if choice is None else selector(messages, **chosen).closed(ANYTHING, choice)
+    return None if choice is None else selector(messages, **chosen).resolve(ANYTHING, choice)
 
 
 def dropped(name: str, messages: Sequence[AnyMessage], **chosen: Any) -> list[int]:

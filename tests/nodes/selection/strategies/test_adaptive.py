@@ -65,7 +65,7 @@ def applying(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
     def strategy(name: str) -> Any:
         def choose(seen: Selector, _: Demand) -> Sequence[Choice]:
             asked.append(name)
-            return [Choice(drop=frozenset(seen.spoken[:1]), summarize=True)] if name in names else []
+            return [Choice(drop=frozenset(seen.non_system[:1]), summarize=True)] if name in names else []
 
         return choose
 

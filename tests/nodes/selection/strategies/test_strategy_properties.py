@@ -38,7 +38,7 @@ def test_what_each_strategy_keeps() -> None:
     }
     for name, left in kept.items():
         choice = next(iter(BUILT_IN[name](seen, DEMAND)))
-        closed = seen.closed(DEMAND, choice)
+        closed = seen.resolve(DEMAND, choice)
         assert [index for index in range(51) if index not in closed.drop] == sorted(left), name
         assert choice.summarize is True
 
@@ -52,7 +52,7 @@ def test_one_choice_that_leaves_blocks_whole(unit: str, messages: list[AnyMessag
         found = list(BUILT_IN[name](seen, DEMAND))
         assert len(found) <= 1
         for choice in found:
-            closed = seen.closed(DEMAND, choice)
+            closed = seen.resolve(DEMAND, choice)
             assert choice.summarize is True
             assert not closed.drop & seen.untouchable
             blocks = [block.indexes for block in seen.view.blocks]

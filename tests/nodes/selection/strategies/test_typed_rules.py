@@ -47,7 +47,7 @@ def selector(messages: Sequence[AnyMessage], **chosen: Any) -> Selector:
 def drops(messages: Sequence[AnyMessage], **chosen: Any) -> list[frozenset[int]]:
     """What leaves after each type that takes something."""
     found = selector(messages, **chosen)
-    return [found.closed(NOTHING_FITS, choice).drop for choice in typed_rules(found, NOTHING_FITS)]
+    return [found.resolve(NOTHING_FITS, choice).drop for choice in typed_rules(found, NOTHING_FITS)]
 
 
 def left(messages: Sequence[AnyMessage], **chosen: Any) -> list[int]:
@@ -258,7 +258,7 @@ def test_no_history_is_broken(messages: list[AnyMessage]) -> None:
     """After every type: whole blocks, the order, pins, system messages and the unanswered user message stand."""
     found = selector(messages)
     for choice in typed_rules(found, NOTHING_FITS):
-        closed = found.closed(NOTHING_FITS, Choice(drop=choice.drop))
+        closed = found.resolve(NOTHING_FITS, Choice(drop=choice.drop))
         after = applied(messages, closed.drop, {})
         if not closed.owes_summary:
             check_transition(messages, after)
