@@ -44,7 +44,7 @@ class Status:
     """Verdict of the last attempt."""
     rows: list[LedgerRow]
     """The newest rows of the ledger."""
-    usage: WindowUsage
+    standing: WindowUsage
 
 
 class Stop(BaseCallbackHandler):
@@ -163,7 +163,7 @@ class Conversation:
             epoch=compaction.get("epoch", 0),
             last=(compaction.get("last") or {}).get("verdict", "none"),
             rows=records_of(self.graph).history(self.thread)[-LAST_ROWS:],
-            usage=self.usage,
+            standing=self.usage,
         )
 
 

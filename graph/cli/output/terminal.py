@@ -70,7 +70,7 @@ class Terminal:
 
     def status(self, status: Status) -> None:
         """Print the status of the thread."""
-        self.gauge(status.usage)
+        self.gauge(status.standing)
         self.note(
             f"thread {status.thread}: {status.messages} messages in the state, {status.said} ever said; "
             f"{status.epoch} compactions committed, last verdict: {status.last}"
