@@ -8,10 +8,14 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import settings
 
 from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.checkpoint.db.urls import sync_url
 from tests.shared_data import recordings_found
+
+settings.register_profile("untimed", settings(), deadline=None)
+settings.load_profile("untimed")  # no example of a property fails because the machine is slow
 
 SERVERS = {"postgresql": "TEST_POSTGRES_URL", "mariadb": "TEST_MARIADB_URL"}
 SHARED = ("sqlite", *SERVERS)
