@@ -81,7 +81,7 @@ def _readable_errors() -> Generator[None]:
             formatted := getattr(error, "format_message", None)
         ) is not None:  # an error of usage, of click's or typer's
             text = visible(formatted())
-            error.format_message = lambda: text  # type: ignore[attr-defined]
+            error.format_message = lambda: text  # type: ignore[attr-defined] # both libraries have it
         raise
 
 
