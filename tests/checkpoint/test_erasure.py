@@ -62,7 +62,7 @@ def rows(database: Database) -> Iterator[tuple[str, bytes]]:
                 for sealed in ENCODED_COLUMNS:
                     if sealed.table is table and (thread := store.find(conn, names[row["thread"]], lock=False)):
                         body = bytes(row[sealed.column])
-                        yield table.name, thread.codec.decode(sealed.name(row), body, bound=sealed.beside(row))
+                        yield table.name, thread.codec.decode(sealed.name(row), body, bound=sealed.bound(row))
 
 
 def _bytes(value: object) -> bytes:
