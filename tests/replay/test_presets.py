@@ -46,7 +46,9 @@ def test_every_preset_compacts_of_its_own_accord(preset: Preset, played: Callabl
     plays = [played(case) for case in CASES if case.preset == preset]
     rows = [row for play in plays for row in play.report.attempts if row.verdict == "committed"]
     assert len(rows) >= len(plays) // 2
-    everything = (played(case) for case in (*CASES, *SAMPLE) if case.preset == preset)  # up to the first that shows it
+    everything = (
+        played(case) for case in (*CASES, *SAMPLE) if case.preset == preset
+    )  # up to the first that shows it
     assert any(row.tokens_before <= play.report.limit for play in everything for row in play.report.attempts)
 
 
