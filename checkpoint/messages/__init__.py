@@ -1,1 +1,1 @@
-"""The message store: each message and each large value once per thread, encoded and cached."""
+"""The message store: it stores each message and each large value once per thread, encoded, and caches them."""

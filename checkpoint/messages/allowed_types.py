@@ -1,4 +1,4 @@
-"""Finds the classes that values may have, from the classes and state schemas that an application allows."""
+"""Finds the classes whose objects may be stored, from the classes and state schemas that an application allows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
@@ -10,15 +10,15 @@ from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
 Name = tuple[str, ...]
-"""(module, name) of a class."""
+"""The module and the name of a class."""
 
 
 def classes_in(allowed: Iterable[Any]) -> set[Name]:
-    """Return (module, name) of the given classes, and of the classes of their fields.
+    """Return (module, name) of each given class and of the classes that its fields mention.
 
-    Fields of pydantic models, dataclasses, typed dicts and named tuples are searched, through unions and containers.
-    Models, dataclasses, enumerations and named tuples that are found there are allowed. An item (module, name)
-    allows that class only.
+    The fields of pydantic models, dataclasses, typed dicts and named tuples are searched, through unions and
+    containers. The models, dataclasses, enumerations and named tuples found in these fields are allowed. An item
+    (module, name) allows only the class that it names.
     """
     given = list(allowed)
     found = {one for one in given if isinstance(one, tuple)}
@@ -56,7 +56,7 @@ def _fields(kind: type) -> Mapping[str, Any]:
         NameError,
         TypeError,
         AttributeError,
-    ):  # a name that only type checkers import
+    ):  # an annotation uses a name that is imported only for type checkers
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Large values that are not messages: each is stored once per thread, under a number."""
+"""Large values that are not messages: each value is stored once per thread, under a number."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -15,7 +15,10 @@ _blob = tables.blob.c
 
 
 def add(conn: sa.Connection, thread: Thread, values: Sequence[bytes]) -> list[int]:
-    """Store new values and return each value's number. Raises the thread's counter, which the caller saves."""
+    """Store the values that are new, and return each value's number.
+
+    The function increases `thread.next_blob`; the caller saves the thread's row.
+    """
     if not values:
         return []
     hashes = [thread.codec.lookup_hash(content_hash(value)) for value in values]
@@ -36,7 +39,7 @@ def add(conn: sa.Connection, thread: Thread, values: Sequence[bytes]) -> list[in
 
 
 def get(conn: sa.Connection, thread: Thread, numbers: Iterable[int]) -> dict[int, bytes]:
-    """Return values by their numbers; RowError names one that is missing or damaged."""
+    """Return values by their numbers; raise `RowError`, naming the row, if a row is missing or damaged."""
     wanted = sorted(set(numbers))
     found: dict[int, bytes] = {}
     for size, group in in_groups(wanted):

@@ -1,9 +1,9 @@
 """Detects whether a message in memory changed in place since it was stored or read.
 
 `ContentTracker` compares everything that the messages of a list hold, so it finds every change. `IdentityTracker`
-relies on the application's promise that it changes no message in place: the same object is the same message, and the
-cost of a put hardly grows with the thread. Single messages are always compared by content: they are few, and
-LangGraph sets their ids in place.
+relies on the application's promise to change no message in place: it takes an object that it already knows for an
+unchanged message, so the cost of a put hardly grows with the length of the conversation. Single messages are always
+compared by content, because single messages are few and LangGraph sets their ids in place.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,19 +30,19 @@ class Tracker(Protocol):
     """Remembers a list of messages, without keeping them alive longer than the application does."""
 
     compares_content: ClassVar[bool]
-    """Whether messages that were read must be compared with the bytes that they were read from."""
+    """Whether messages read from the database must be compared with the bytes of their rows."""
 
     size: int
-    """Estimated bytes that the tracker keeps in memory, with the texts and values of the messages."""
+    """Estimated memory of the tracker in bytes, including the texts and values of the messages."""
 
     def __len__(self) -> int:
         """Return the number of messages."""
         ...
 
     def add(self, messages: Sequence[BaseMessage], observed: Iterable[Any]) -> None:
-        """Append messages, with what `observe` returned for each, or with the length of the bytes each was read from.
+        """Append messages with their observations (the results of `observe`).
 
-        Only an `IdentityTracker` takes lengths.
+        An `IdentityTracker` also accepts, in place of observations, the length in bytes of each message's row.
         """
         ...
 
@@ -51,29 +51,30 @@ class Tracker(Protocol):
         ...
 
     def count_unchanged(self, messages: Sequence[Any], limit: int) -> int:
-        """Return how many messages at the start of a list, up to `limit`, are the tracked ones and unchanged."""
+        """Return how many messages at the start of a list (at most `limit`) are the tracked messages, unchanged."""
         ...
 
 
 Observation = tuple[tuple[int, ...], tuple[str, ...], tuple[Any, ...], tuple[Any, ...], bytes]
-"""The fields of one message or of several at one moment.
+"""The fields of one or several messages at one moment.
 
-The number of fields of each message, all names, all values, the mutable ones among the values, and these in msgpack.
+The parts are: the number of fields of each message, the names of all fields, the values of all fields, the mutable
+values among them, and these mutable values in msgpack.
 """
 
 
 @dataclass(slots=True, eq=False)
 class ContentTracker:
-    """Compares everything that messages hold, however deep, in blocks of 128 messages and a tail of single ones.
+    """Compares everything that messages hold, however deep: whole blocks of 128 messages, then a tail of single ones.
 
-    Where one message of a block has changed, the messages before that block count as unchanged, and no others.
+    If a message of a block has changed, only the messages before that block count as unchanged.
     """
 
     compares_content: ClassVar[bool] = True
     _blocks: list[Observation | None] = field(default_factory=list[Observation | None])
-    """None for a block that never counts as unchanged."""
+    """One observation per block; None stands for a block that never counts as unchanged."""
     _tail: tuple[int, list[Observation | None]] = field(default_factory=lambda: (0, []))
-    """The number of messages in blocks, and the observations after them. One tuple, so that both change at once."""
+    """The number of messages in blocks, and the observations of the later messages; one tuple, to change at once."""
     size: int = 0
 
     def __len__(self) -> int:
@@ -92,7 +93,7 @@ class ContentTracker:
             first, tail = self._tail = first + BLOCK, tail[BLOCK:]
 
     def observe(self, messages: Sequence[BaseMessage]) -> None:
-        """Append messages as they are now: a whole block after other blocks, or fewer messages."""
+        """Append messages and observe their current fields; 128 messages after whole blocks become one block."""
         first, tail = self._tail
         if tail or len(messages) != BLOCK:
             self.add(messages, map(observe, messages))
@@ -103,7 +104,7 @@ class ContentTracker:
             self.size += estimated_bytes(messages, observation)
 
     def prefix(self, length: int) -> Self:
-        """Return a tracker of the first `length` messages; those of a block that is cut count as changed."""
+        """Return a tracker of the first `length` messages; the messages of a block that is cut count as changed."""
         first, tail = self._tail
         blocks = min(length, first) // BLOCK
         cut: list[Observation | None] = [None] * (length % BLOCK)
@@ -111,7 +112,7 @@ class ContentTracker:
         return type(self)(self._blocks[:blocks], (blocks * BLOCK, rest), self.size * length // max(len(self), 1))
 
     def count_unchanged(self, messages: Sequence[Any], limit: int) -> int:
-        """Compare classes and fields, one block after the other, so that a block stays in the processor's cache."""
+        """Compare classes and fields block by block, so that a block stays in the processor's cache."""
         first, tail = self._tail
         for number, block in enumerate(self._blocks[: min(first, limit) // BLOCK]):
             if not _are_unchanged(messages[number * BLOCK : (number + 1) * BLOCK], block):
@@ -125,7 +126,7 @@ class ContentTracker:
 
 
 Reference = Callable[[], BaseMessage | None]
-"""A weak reference: returns the message, or None once the application has released it."""
+"""A weak reference: it returns the message, or None once the application has dropped the message."""
 
 
 class _Block(NamedTuple):
@@ -134,29 +135,29 @@ class _Block(NamedTuple):
     first: Reference
     last: Reference
     between: list[BaseMessage]
-    """Emptied once the first or the last message is released."""
+    """The messages between the first and the last; emptied once the application drops the first or the last."""
 
     def messages(self) -> list[BaseMessage]:
-        """Return all messages of the block, or none."""
+        """Return all messages of the block, or an empty list once its first or last message is gone."""
         first, last = self.first(), self.last()
         return [] if first is None or last is None else [first, *self.between, last]
 
 
 @dataclass(slots=True, eq=False)
 class IdentityTracker:
-    """Takes the same object for the same, unchanged message.
+    """Takes an object that it already knows for an unchanged message.
 
-    Asking a weak reference for each message takes twice as long as comparing objects. So the messages of a whole
-    block are kept alive, but only as long as the application keeps the first and the last of them.
+    Dereferencing one weak reference per message takes twice as long as comparing objects. So the tracker keeps the
+    messages of a whole block alive, but only while the application keeps the block's first and last message.
     """
 
     compares_content: ClassVar[bool] = False
     _blocks: list[_Block] = field(default_factory=list[_Block])
     _tail: tuple[int, list[Reference]] = field(default_factory=lambda: (0, []))
-    """The number of messages in blocks, and references to those after them. One tuple, so both change at once."""
+    """The number of messages in blocks, and references to the later messages; one tuple, to change at once."""
     size: int = 0
     _tail_bytes: int = 0
-    """Estimated bytes of the messages after the blocks, which are not kept alive."""
+    """Estimated bytes of the messages after the blocks; the tracker does not keep these messages alive."""
 
     def __len__(self) -> int:
         """Return the number of messages."""
@@ -164,7 +165,7 @@ class IdentityTracker:
         return first + len(tail)
 
     def add(self, messages: Sequence[BaseMessage], observed: Iterable[Any]) -> None:
-        """Append references to messages, and keep the messages of each block that becomes whole."""
+        """Append weak references to messages, and keep alive the messages of each block that becomes complete."""
         first, tail = self._tail
         lengths = [one for one in observed if type(one) is int]
         self._tail_bytes += (
@@ -194,7 +195,7 @@ class IdentityTracker:
         return type(self)(self._blocks[:blocks], (blocks * BLOCK, cut), size)
 
     def count_unchanged(self, messages: Sequence[Any], limit: int) -> int:
-        """Compare objects, a block at a time."""
+        """Compare objects by identity, a block at a time."""
         first, tail = self._tail
         known = 0
         for block in self._blocks[: first // BLOCK]:
@@ -208,7 +209,7 @@ class IdentityTracker:
 
 
 def observe(message: BaseMessage) -> Observation | None:
-    """Return the fields of a message now, to be compared later; None where a change could not be detected."""
+    """Return the current fields of a message, to be compared later; None if a change could not be detected."""
     return _observe([message])
 
 
@@ -218,20 +219,20 @@ def is_unchanged(message: BaseMessage, before: Observation | None) -> bool:
 
 
 def estimated_bytes(messages: Sequence[BaseMessage], seen: Observation | None, per_packed: int = 3) -> int:
-    """Estimate the memory that an observation keeps: the values, their content, and the references to them.
+    """Estimate the bytes of memory that an observation keeps: the values, their content, and the references.
 
-    Each byte of msgpack counts `per_packed` times: two for the objects that were packed, and one for itself.
+    Each byte of msgpack counts `per_packed` times: twice for the objects that were packed, and once for itself.
     """
     if seen is None:
         return 0
     _, _, values, _, packed = seen
-    # measuring every value takes longer than the observation; only these fields hold large values
+    # measuring every value takes longer than the observation; only the content and an artifact are large
     large = [*map(_content, messages), *(one.artifact for one in messages if isinstance(one, ToolMessage))]
     return sum(map(getsizeof, large)) + _VALUE_BYTES * len(values) + per_packed * len(packed)
 
 
 def _block(messages: Sequence[BaseMessage | None]) -> _Block:
-    """Return a block; where a message of it was released, the block never counts as unchanged."""
+    """Return a block of messages; the block never counts as unchanged if one of the messages is None (dropped)."""
     there = [one for one in messages if one is not None]
     if len(there) < len(messages):
         return _Block(_released, _released, [])
@@ -245,7 +246,7 @@ def _release(between: list[BaseMessage], _one: ref[BaseMessage]) -> None:
 
 
 def _released() -> None:
-    """Return None, like a weak reference to a message that was released."""
+    """Return None, like a weak reference to a message that the application has dropped."""
 
 
 def _observe(messages: Sequence[BaseMessage]) -> Observation | None:
@@ -257,7 +258,7 @@ def _observe(messages: Sequence[BaseMessage]) -> Observation | None:
 
 
 def _joined(observations: Sequence[Observation | None]) -> Observation | None:
-    """Return the observation of several messages together; None where one of them is None."""
+    """Join several observations into one; return None if one of the observations is None."""
     there = [one for one in observations if one is not None]
     if len(there) < len(observations):
         return None
@@ -266,19 +267,19 @@ def _joined(observations: Sequence[Observation | None]) -> Observation | None:
 
 
 def _are_unchanged(messages: Sequence[Any], before: Observation | None) -> bool:
-    # a message of another class, or with fields that its class does not declare, is serialized instead of compared
+    # a message of an unknown class, or with fields that its class does not declare, counts as changed
     if before is None or not set(map(type, messages)) <= MESSAGE_CLASSES or any(map(_extra, messages)):
         return False
     sizes, names, values, mutable, packed = before
     fields = list(map(_fields, messages))
     if tuple(map(len, fields)) != sizes or tuple(_flat(fields)) != names:
         return False
-    # compared by identity: equal text may belong to an enum, and an array has no truth value
+    # values are compared by identity: an enum can equal a text, and comparing arrays gives no truth value
     return all(map(is_, _flat(map(_values, fields)), values)) and _packed(mutable) == packed
 
 
 def _packed(values: tuple[Any, ...]) -> bytes | None:
-    """Return values in msgpack, which tells 1, 1.0 and True apart; None where msgpack cannot write one of them."""
+    """Return values in msgpack, which tells 1, 1.0 and True apart; None if msgpack cannot write a value."""
     try:
         return ormsgpack.packb(values, None, PLAIN_OPTION)[_header_bytes(len(values)) :]
     except (TypeError, ValueError):
@@ -291,13 +292,13 @@ def _header_bytes(count: int) -> int:
 
 
 BLOCK = 128
-"""Messages that are compared at once."""
+"""Number of messages that are compared at once."""
 _VALUE_BYTES = 80
-"""Bytes of a usual value of a message, of the reference to it and of its name."""
+"""Estimated bytes of one field of a message: its value, the reference to the value, and the field's name."""
 _MESSAGE_BYTES, _REFERENCE_BYTES = 900, 130
-"""Bytes of a message without its values, and of a weak reference to it."""
+"""Estimated bytes of a message without its values, and of a weak reference to a message."""
 _BYTES_PER_ROW_BYTE = 2
-"""Bytes in memory for each byte of a message's row."""
+"""Estimated bytes in memory for each byte of a message's row."""
 _IMMUTABLE: frozenset[type] = frozenset({str, bytes, int, float, bool, type(None)})
 _flat = chain.from_iterable
 _values = dict[str, Any].values

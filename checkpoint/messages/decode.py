@@ -1,6 +1,7 @@
-"""The form of a value in a row, and how it becomes a value again. Each message and each blob is read and built once.
+"""Defines the encoded form of a value in a row, and decodes it. A read builds each message once.
 
-An encoded value is a list `[tag, ...]` of values that msgpack knows. It names messages and large values by number.
+An encoded value is a list `[tag, ...]` of values that msgpack can write. An encoded value names messages and large
+values (blobs) by number.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,11 +27,12 @@ from .message_store import MessageStore
 from .sequence_runs import Runs, decode_runs, expand
 
 INLINE, RUNS, MESSAGE, MESSAGE_WITHOUT_ID, BLOB, DICT, LIST, SEND, DELTA, OVERWRITE, SHARED_RUNS = range(11)
-"""The tags.
+"""The tags of encoded values.
 
-INLINE is a serialized value, BLOB the number of one. RUNS is a list of messages, MESSAGE a single one, and
-MESSAGE_WITHOUT_ID a single one whose id was None. DICT, LIST, SEND, DELTA and OVERWRITE contain encoded values.
-SHARED_RUNS is a list of messages in so many runs that most of them are in blobs, which similar lists share.
+INLINE holds a serialized value, BLOB the number of a serialized value that is stored as a blob. RUNS stands for a
+list of messages, as runs of consecutive sequence numbers. MESSAGE stands for a single message, MESSAGE_WITHOUT_ID for
+a single message whose id was None. DICT, LIST, SEND, DELTA and OVERWRITE contain encoded values. SHARED_RUNS stands
+for a list of messages with very many runs: most of the runs are in blobs, which similar lists share.
 """
 
 _LISTS = frozenset({RUNS, SHARED_RUNS})
@@ -38,7 +40,7 @@ _SINGLE = frozenset({MESSAGE, MESSAGE_WITHOUT_ID})
 
 
 def references(encoded: Iterable[Any], run_blobs: Mapping[int, bytes]) -> tuple[list[Runs], set[int]]:
-    """Return the runs of messages and the numbers of blobs that encoded values refer to.
+    """Return the runs of sequence numbers and the numbers of the blobs that encoded values refer to.
 
     `run_blobs` holds at least the blobs that `run_blob_numbers` names.
     """
@@ -55,13 +57,13 @@ def references(encoded: Iterable[Any], run_blobs: Mapping[int, bytes]) -> tuple[
 
 
 def run_blob_numbers(encoded: Iterable[Any]) -> set[int]:
-    """Return the numbers of the blobs that hold runs."""
+    """Return the numbers of the blobs that hold runs of sequence numbers (see SHARED_RUNS)."""
     found = chain.from_iterable(map(leaves, encoded))
     return set(chain.from_iterable(leaf[1] for leaf in found if leaf[0] == SHARED_RUNS))
 
 
 def leaves(encoded: Any) -> Iterator[Any]:
-    """Yield the parts of an encoded value that refer to messages or blobs; ValueError for an unknown form."""
+    """Yield the parts of an encoded value that refer to messages or blobs; raise ValueError for an unknown form."""
     match encoded:
         case [int(tag), str(), bytes()] if tag == INLINE:
             return
@@ -92,9 +94,9 @@ def _blob_numbers(leaf: Any) -> list[int]:
 
 @dataclass(slots=True)
 class ValueDecoder:
-    """Builds the values of one read; a message that occurs in several of them becomes one object.
+    """Builds the values of one read; a message that occurs in several values becomes one object.
 
-    First `expect` all encoded values, then `fetch`, then `build` each of them.
+    First call `expect` for all encoded values, then `fetch` once, then `build` for each encoded value.
     """
 
     conn: sa.Connection
@@ -104,18 +106,18 @@ class ValueDecoder:
     messages: dict[int, BaseMessage] = field(default_factory=dict[int, BaseMessage])
     blobs: dict[int, bytes] = field(default_factory=dict[int, bytes])
     hashes: dict[int, int] | None = None
-    """Results of `hash_bytes` for the bytes of each message that is read; None where they are not needed."""
+    """The result of `hash_bytes` for each message that is read, by number; None if hashes are not needed."""
     hash_bytes: Callable[[bytes], int] = bytes_hash
     expected: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     _longest: dict[int, list[BaseMessage]] = field(default_factory=dict[int, list[BaseMessage]])
 
     def expect(self, row: str, encoded: Iterable[Any]) -> None:
-        """Register the references of a row's encoded values for the next `fetch`; RowError names a damaged row."""
+        """Register the references in a row's encoded values for `fetch`; raise `RowError` if the row is damaged."""
         with intact(row):
             self.expected.extend((row, leaf) for value in encoded for leaf in leaves(value))
 
     def fetch(self) -> None:
-        """Read the expected messages and blobs that were not read before."""
+        """Read the registered messages and blobs that were not read before."""
         numbers = set(chain.from_iterable(_blob_numbers(leaf) for _, leaf in self.expected))
         self.blobs.update(blobs.get(self.conn, self.thread, numbers - self.blobs.keys()))
         runs = [self._runs(leaf, row) for row, leaf in self.expected if leaf[0] in _LISTS | _SINGLE]
@@ -126,20 +128,20 @@ class ValueDecoder:
         self.expected.clear()
 
     def runs(self, encoded: Any, row: str) -> Runs | None:
-        """Return the runs of a fetched list of messages; None for any other encoded value."""
+        """Return the runs of sequence numbers of an encoded list of messages; None for any other encoded value."""
         return self._runs(encoded, row) if encoded[0] in _LISTS else None
 
     def hashes_of(self, runs: Runs) -> list[int]:
-        """Return the `hashes` of fetched messages in their order; [] where hashes are not collected."""
+        """Return the hashes of the fetched messages in the order of `runs`; [] if hashes are not collected."""
         return [] if self.hashes is None else list(map(self.hashes.__getitem__, expand(runs)))
 
     def build(self, encoded: Any, row: str) -> Any:
-        """Return the value of a fetched encoded value; RowError, naming `row`, for a value that may not be loaded."""
+        """Decode a fetched value; raise `RowError`, naming `row`, if loading the value's type is not allowed."""
         with intact(row):
             return self._build(encoded, row)
 
     def load(self, typed: tuple[str, bytes], row: str) -> Any:
-        """Return a serialized value; RowError, naming `row`, for a value that may not be loaded."""
+        """Deserialize a value; raise `RowError`, naming `row`, if loading the value's type is not allowed."""
         try:
             with intact(row):
                 return self.serde.loads_typed(typed)
@@ -183,7 +185,10 @@ class ValueDecoder:
                 raise RowError(f"{row} is damaged: a value in it has an unknown form")
 
     def _messages(self, start: int, length: int) -> list[BaseMessage]:
-        """Return the messages of a run, cut from the longest run with this start: most lists differ at the end."""
+        """Return the messages of one run, as a slice of the longest known run with this start.
+
+        Most lists of one thread start alike and differ only at the end.
+        """
         longest = self._longest.get(start, [])
         if len(longest) < length:
             longest = list(map(self.messages.__getitem__, range(start, start + length)))

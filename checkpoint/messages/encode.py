@@ -1,9 +1,9 @@
-"""Encodes the values of one put: messages and large values by number, small values in place.
+"""Encodes the values of one put: messages and large values become numbers, small values are written in place.
 
-Messages are found in the containers that they usually occur in: dicts, lists, `Send`, `Overwrite` and the snapshots
-of delta channels. A value without messages is serialized as a whole. `ValueEncoder.plan` needs no database and runs
-before the thread is locked; `ValueEncoder.write` fills in the numbers under the lock. As with every LangGraph
-checkpointer, a tuple comes back as a list.
+The encoder finds messages in the usual containers: dicts, lists, `Send`, `Overwrite` and the snapshots of delta
+channels. A value without messages is serialized as a whole. `ValueEncoder.plan` needs no database and is called
+before the thread's row is locked; `ValueEncoder.write` fills in the numbers under the lock. As with every LangGraph
+checkpointer, a tuple is read back as a list.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ from .write_cache import GenerationKey, SerializedMessage, StoredList, StoredMes
 
 _INLINE_BYTES = 256
 _SHORT_LIST = 16
-"""Messages of lists up to this length are remembered one by one."""
+"""Number of messages up to which the messages of a list are cached one by one, not as a list."""
 _RUNS_PER_BLOB = 64
 _MAX_DEPTH = 16
 _CONTAINERS: frozenset[type] = frozenset({dict, list, tuple, Send, Overwrite, DeltaSnapshot})
@@ -55,7 +55,7 @@ _id = attrgetter("id")
 
 @dataclass(slots=True)
 class _Single:
-    """A planned message. Where it is already `stored`, it is serialized only if its row was deleted since."""
+    """A planned message. A message that is already `stored` is serialized only if its row was deleted since."""
 
     message: BaseMessage
     observed: Any
@@ -69,11 +69,11 @@ class _List:
     """A planned list of messages with ids."""
 
     messages: Sequence[BaseMessage]
-    """The caller's own list, in case stored messages were deleted since: copying it takes as long as comparing it."""
+    """The caller's own list, needed if stored messages were deleted; a copy would take as long as the comparison."""
     known: tuple[StoredList, int] | None
-    """A stored list, and the number of messages at its start that this list shares."""
+    """A stored list, and how many messages at its start are also at the start of this list; or None."""
     singles: list[_Single]
-    """The messages after the shared ones."""
+    """The messages of this list after the messages that it shares with the stored list."""
     runs: Runs = ()
 
 
@@ -85,7 +85,7 @@ class _Large:
 
 @dataclass(slots=True)
 class ValueEncoder:
-    """Encodes the values of one put. `write` may run again where a transaction is retried."""
+    """Encodes the values of one put. `write` is called again if the transaction is retried."""
 
     serde: SerializerProtocol
     cache: WriteCache
@@ -97,7 +97,7 @@ class ValueEncoder:
     def plan(self, value: Any, depth: int = 0) -> Any:
         """Serialize a value and return a plan, which `write` turns into its encoded value.
 
-        ValueTypeError for a type that may not be stored.
+        Raise `ValueTypeError` if a type in the value is not allowed.
         """
         if type(value) in MESSAGE_CLASSES:
             return self._plan_message(value)
@@ -106,7 +106,7 @@ class ValueEncoder:
         return self._plan_whole(value)
 
     def write(self, conn: sa.Connection, thread: Thread, store: MessageStore, planned: Any) -> Any:
-        """Store all planned messages and large values, and return the encoded values of `planned`."""
+        """Store all planned messages and large values; return `planned` with their numbers filled in."""
         for one in self._lists:
             if one.known and one.known[0].generation_key != thread.generation_key:
                 deleted = one.messages[: one.known[1]]
@@ -122,7 +122,7 @@ class ValueEncoder:
         return _encoded(conn, thread, planned)
 
     def remember_committed(self, generation_key: GenerationKey) -> None:
-        """Remember the messages of this put for the next one; call it after the commit."""
+        """Cache the messages of this put for the next put; the caller calls this method after the commit."""
         short: list[_Single] = []
         for one in self._lists:
             if one.known or len(one.singles) > _SHORT_LIST:
@@ -141,10 +141,10 @@ class ValueEncoder:
         self.cache.remember_messages(self.thread_id, stored)
 
     def _store_messages(self, conn: sa.Connection, thread: Thread, store: MessageStore) -> None:
-        """Set the sequence number of every planned message, and store those that are new."""
+        """Set the sequence number of every planned message, and store the messages that are new."""
         new: list[_Single] = []
         for single in (*chain.from_iterable(one.singles for one in self._lists), *self._singles):
-            # the same message may have been committed as a pending write since it was planned
+            # since a message was planned, another put may have committed it, for example as a pending write
             stored = single.stored or self.cache.find_message(self.thread_id, single.message)
             if stored is not None and stored.generation_key == thread.generation_key:
                 single.seq, single.observed = stored.seq, stored.observed
@@ -205,7 +205,7 @@ class ValueEncoder:
         return [MESSAGE if message.id else MESSAGE_WITHOUT_ID, single]
 
     def _plan_single(self, message: BaseMessage) -> _Single | None:
-        """Plan a message; None where it holds values that only the saver's own serializer may load."""
+        """Plan a message; return None if it holds values that only the saver's own serializer can load."""
         if (stored := self.cache.find_message(self.thread_id, message)) is not None:
             return _Single(message, stored.observed, stored)
         if (recent := self.cache.find_serialized(message)) is not None:
@@ -267,7 +267,10 @@ def _encoded(conn: sa.Connection, thread: Thread, planned: Any) -> Any:
 
 
 def _encoded_runs(conn: sa.Connection, thread: Thread, runs: Runs) -> Any:
-    """Return an encoded list; one with very many runs shares blobs of 64 runs with the lists before it."""
+    """Return an encoded list of messages.
+
+    A list with very many runs keeps most of them in blobs of 64 runs, which it shares with earlier lists.
+    """
     blob_count = len(runs) // _RUNS_PER_BLOB - 1
     if blob_count < 1:
         return [RUNS, encode_runs(runs)]

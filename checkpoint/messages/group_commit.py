@@ -1,4 +1,4 @@
-"""Group commit: waiting writers share the current writer's transaction, because one commit costs the same for all."""
+"""Group commit: waiting writers share one transaction, because a commit costs the same for one write as for many."""
 
 import threading
 from collections import deque
@@ -22,14 +22,14 @@ _MAX_JOBS = 16
 
 
 class _Job(Generic[T]):
-    """A write that waits. Its `turn` is released once it is written, has failed, or becomes the leader."""
+    """A write that waits. Its lock `turn` is released once the job is written, has failed, or becomes the leader."""
 
     __slots__ = ("alone", "context", "error", "leads", "left", "result", "thread_id", "turn", "work")
 
     def __init__(self, thread_id: str, work: Work[T]) -> None:
         self.thread_id = thread_id
         self.work = work
-        self.context = copy_context()  # leases are found by the context
+        self.context = copy_context()  # the lease of the caller is found through its context
         self.alone = self.leads = self.left = False
         self.result: list[T] = []
         self.error: DatabaseError | None = None
@@ -38,7 +38,7 @@ class _Job(Generic[T]):
 
 
 class _Queue:
-    """Jobs that wait for the current writer. The caller of every method holds the lock of `GroupCommit`."""
+    """The jobs that wait for the current writer. Every method is called with the lock of `GroupCommit` held."""
 
     def __init__(self) -> None:
         self._jobs: deque[_Job[Any]] = deque()
@@ -47,14 +47,14 @@ class _Queue:
         self._jobs.append(job)
 
     def take(self) -> list[_Job[Any]]:
-        """Take the first jobs, 16 at most, up to one that must be written alone."""
+        """Remove and return the first jobs: 16 at most, and none from the first job that must be written alone."""
         taken: list[_Job[Any]] = []
         while self._jobs and len(taken) < _MAX_JOBS and not self._jobs[0].alone:
             taken.append(self._jobs.popleft())
         return taken
 
     def give_back(self, jobs: list[_Job[Any]]) -> None:
-        """Put taken jobs back to the front, each to be written alone."""
+        """Put taken jobs back to the front of the queue, and mark each to be written alone."""
         for one in jobs:
             one.alone, one.result = True, []
         self._jobs.extendleft(one for one in reversed(jobs) if not one.left)
@@ -66,14 +66,14 @@ class _Queue:
             self._jobs.remove(job)
 
     def fail(self, error: DatabaseError) -> None:
-        """Fail all queued jobs: the database is unreachable, and each would wait as long for the same error."""
+        """Fail all queued jobs: the database is unreachable, so each job would only wait for the same error."""
         while self._jobs:
             job = self._jobs.popleft()
             job.error = error
             job.turn.release()
 
     def pass_on(self) -> bool:
-        """Make the next job the leader; False where no job waits."""
+        """Make the next job the leader and return True; return False if no job waits."""
         if not self._jobs:
             return False
         job = self._jobs.popleft()
@@ -83,12 +83,12 @@ class _Queue:
 
 
 class GroupCommit:
-    """Runs writes in transactions that several threads of the process share where they would wait for each other.
+    """Runs writes in transactions that several OS threads share if they would otherwise wait for each other.
 
-    On SQLite, which has one writer at a time, all writers of a saver queue together; on other databases only writers
-    of the same conversation do. The first one leads: it writes its own job and those that arrive meanwhile, and
-    commits. Where one job fails, nothing is committed and each job runs again alone, so that an error reaches only
-    the job that caused it.
+    SQLite has one writer at a time, so there all writers of a saver share one queue; on other databases each
+    conversation has its own queue. The first writer leads: it writes its own job and the jobs that have arrived
+    meanwhile, and commits. If one job fails, nothing is committed, and each job is written again in a transaction of
+    its own, so that an error reaches only the job that caused it.
     """
 
     def __init__(self, database: Database, store: MessageStore) -> None:
@@ -96,13 +96,13 @@ class GroupCommit:
         self._store = store
         self._one_queue = database.is_sqlite
         self._lock = threading.Lock()
-        # by pool: a forked child has another pool, and so does not wait for jobs of its parent
+        # one entry per pool: a forked child process has its own pool, and so does not wait for jobs of its parent
         self._queues: WeakKeyDictionary[Pool, dict[str, _Queue]] = WeakKeyDictionary()
 
     def run(self, thread_id: str, work: Work[T]) -> T:
-        """Run `work` with the locked row of a conversation, which is created if needed and saved afterwards.
+        """Call `work` with the locked row of a conversation; the row is created if needed and saved afterwards.
 
-        `work` must have the same effect when it runs twice: a connection may be lost after the commit.
+        Two calls of `work` must have the same effect as one, because a connection may be lost after the commit.
         """
         return self._database.retry(partial(self._queue_up, "" if self._one_queue else thread_id, thread_id, work))
 
@@ -119,7 +119,7 @@ class GroupCommit:
                 job.turn.acquire()
             if job.leads:
                 self._lead(queue, job)
-        finally:  # pass the turn on, also after an interrupt such as Ctrl-C
+        finally:  # the next job becomes the leader, also after an interrupt such as Ctrl-C
             with self._lock:
                 queue.leave(job)
                 if job.leads and not queue.pass_on():
@@ -129,7 +129,7 @@ class GroupCommit:
         return job.result[0]
 
     def _lead(self, queue: _Queue, job: _Job[Any]) -> None:
-        """Write a job together with those that wait by then; where one of them fails, write the job alone."""
+        """Write a job together with the waiting jobs; if one of these jobs fails, write the first job alone."""
         others: list[_Job[Any]] = []
         begun = False
         cached: CachedThreads | None = None
@@ -147,7 +147,7 @@ class GroupCommit:
                 for thread in threads.values():
                     self._store.threads.save(conn, thread)
                 if uses_cache:
-                    # threads without a job are unchanged: a job changes only the row of its own thread
+                    # a job changes only the row of its own conversation, so the rows without a job are unchanged
                     cached = cache_threads(conn, self._database.change_stamp(conn), {**known, **threads})
         except BaseException as error:
             with self._lock:

@@ -1,7 +1,7 @@
-"""Old messages, 96 to a row: compressed together they take about a third of the bytes of single rows.
+"""Stores old messages in blocks of 96 per row: together they compress to about a third of the bytes of single rows.
 
-Large messages, most of them images, keep rows of their own: a block is read even for a single message, and a row must
-fit into what a database accepts at once (MariaDB: 16 MB).
+Large messages, most of them images, keep rows of their own, for two reasons: a whole block is read even for a single
+message, and a row must not exceed the size that a database accepts at once (MariaDB: 16 MB).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,19 +18,19 @@ from ..db.thread_row import Thread
 from ..errors import KeyringError, RowError
 
 BLOCK = 96
-"""Messages in a block. MariaDB stores a block in its own 16 kB pages, of which the last is half empty on average."""
+"""Number of messages in a block. MariaDB stores a block in 16 kB pages; the last page is half empty on average."""
 
 LARGE = 2**16
-"""Bytes of a stored message above which it keeps a row of its own."""
+"""Size in bytes above which a stored message keeps a row of its own."""
 
 _SINGLE_BLOCKS = 2
-"""Number of newest blocks whose messages keep rows of their own: one still grows, one is likely to be read next."""
+"""Number of newest blocks whose messages keep single rows: one still grows, one is likely to be read next."""
 _BLOCKS_AT_ONCE = 32
 _message, _block = tables.message.c, tables.block.c
 
 
 def first_single(thread: Thread) -> int:
-    """Return the sequence number from which on every message has a row of its own."""
+    """Return the lowest sequence number after the blocks; all messages from it on have rows of their own."""
     return thread.packed * BLOCK
 
 
@@ -40,9 +40,10 @@ def blocks_due(count: int) -> int:
 
 
 def move_old_messages(conn: sa.Connection, thread: Thread) -> None:
-    """Move old messages from single rows into blocks. Raises the thread's counter, which the caller saves.
+    """Move old messages from single rows into blocks.
 
-    A row that cannot be decoded stays where it is: its readers get an error, but writers can go on.
+    The function increases `thread.packed`; the caller saves the thread's row. A row that cannot be decoded is not
+    moved: reading the row raises an error, but writers can go on.
     """
     end = blocks_due(thread.next_seq)
     while thread.packed < end:
@@ -54,14 +55,14 @@ def move_old_messages(conn: sa.Connection, thread: Thread) -> None:
             ours = sa.and_(ours, _message.seq.not_in(damaged))
         write(conn, thread, {block: [found.get(block * BLOCK + at) for at in range(BLOCK)] for block in blocks})
         hashes = sa.select(_message.thread, _message.hash, _message.seq).where(ours)
-        # a hash can exist already only where somebody tampered with the rows
+        # a hash already exists only if somebody tampered with the rows
         conn.execute(ignoring(conn.dialect.name, tables.hash_).from_select(["thread", "hash", "seq"], hashes))
         conn.execute(sa.delete(tables.message).where(ours))
         thread.packed = blocks.stop
 
 
 def write(conn: sa.Connection, thread: Thread, blocks: Mapping[int, Sequence[bytes | None]]) -> None:
-    """Insert blocks, None for a message that is not in its block; a block without any message is not inserted."""
+    """Insert blocks; None stands for a message that is not in its block. A block of None alone is not inserted."""
     rows = [
         {
             "thread": thread.id,
@@ -76,7 +77,7 @@ def write(conn: sa.Connection, thread: Thread, blocks: Mapping[int, Sequence[byt
 
 
 def read(conn: sa.Connection, thread: Thread, blocks: Iterable[int]) -> Iterator[tuple[int, list[bytes | None]]]:
-    """Yield (block, its 96 messages or None) for each of the blocks that exists."""
+    """Yield each existing block as its number and a list of 96, with None for a message that is not in the block."""
     wanted = sorted(set(blocks))
     for size, group in in_groups(wanted):
         for block, body in conn.execute(_chosen(size), {"thread": thread.id, **group}).all():
@@ -84,7 +85,7 @@ def read(conn: sa.Connection, thread: Thread, blocks: Iterable[int]) -> Iterator
 
 
 def bodies(conn: sa.Connection, thread: Thread, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
-    """Yield (sequence number, body) of the messages in (start, length) ranges that are in blocks, block by block."""
+    """Yield (sequence number, body) of each message that is in a block and in one of the (start, length) ranges."""
     wanted: dict[int, list[range]] = {}
     for start, length in ranges:
         for block in range(start // BLOCK, (start + length - 1) // BLOCK + 1):
@@ -119,10 +120,10 @@ def in_single_rows(conn: sa.Connection, thread: Thread) -> Iterator[tuple[int, b
 
 
 def _decoded(thread: Thread, rows: Iterable[sa.Row[int, bytes]]) -> Iterator[tuple[int, bytes | None]]:
-    """Yield (sequence number, data) of rows, None for a row that cannot be decoded."""
+    """Yield (sequence number, decoded body) of each row, with None for a body that cannot be decoded."""
     for seq, body in rows:
         data = None
-        with suppress(RowError, KeyringError):  # the row stays, and is an error for its readers
+        with suppress(RowError, KeyringError):  # the row is not moved, and reading it raises the error
             data = thread.codec.decode(f"message {seq}", bytes(body))
         yield seq, data
 

@@ -1,8 +1,8 @@
 """Serializes one message, and computes the hashes, fingerprints and handles of messages.
 
-The bytes are those of LangGraph's `JsonPlusSerializer` (msgpack). ValueDecoder is strict, whatever the environment
-variables say: all types are checked before an object is built, and a type outside `MESSAGES` and `PLAIN` is an error,
-never a silently different value. Pickle is never used.
+A message is serialized to the bytes that LangGraph's `JsonPlusSerializer` writes (msgpack). Reading is strict,
+whatever LangGraph's environment variables say: all types are checked before an object is built, and a type outside
+`MESSAGES` and `PLAIN` raises an error and is never read as another type. Pickle is never used.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ MESSAGES: dict[tuple[str, ...], type[BaseMessage]] = {
         *(kinds.SystemMessageChunk, kinds.ToolMessage, kinds.ToolMessageChunk),
     )
 }
-"""The classes a row may hold, by module and name."""
+"""The message classes that a row is allowed to hold, by module and name."""
 
 PLAIN = frozenset(
     {
@@ -55,11 +55,11 @@ PLAIN = frozenset(
         ("zoneinfo", "ZoneInfo"),
     }
 )
-"""(module, name) of the types that values in a message may have besides those of msgpack."""
+"""(module, name) of each type that is allowed for values in a message, in addition to msgpack's own types."""
 
 _FIELDS = {kind: frozenset(kind.model_fields) for kind in MESSAGES.values()}
 _new: Callable[[type[BaseMessage]], BaseMessage] = object.__new__
-# the setters of the slots, so that they need not be looked up for every message
+# the setters of the slots are looked up once here, not for every message
 _set_fields: Callable[[BaseMessage, dict[str, Any]], None] = BaseModel.__dict__["__dict__"].__set__
 _set_names: Callable[[BaseMessage, set[str]], None] = BaseModel.__dict__["__pydantic_fields_set__"].__set__
 _set_extra: Callable[[BaseMessage, dict[str, Any]], None] = BaseModel.__dict__["__pydantic_extra__"].__set__
@@ -73,7 +73,7 @@ _BUILDERS = {
     EXT_PYDANTIC_V2,
 }
 _HEADER_BYTES = {0xC7: 3, 0xC8: 4, 0xC9: 6}
-"""Length of a msgpack extension's header, which holds size and code, by its first byte."""
+"""Length in bytes of a msgpack extension's header (size and code), by the header's first byte."""
 
 _NON_STR_KEYS = ormsgpack.OPT_NON_STR_KEYS
 PLAIN_OPTION = (
@@ -83,15 +83,15 @@ PLAIN_OPTION = (
     | ormsgpack.OPT_PASSTHROUGH_ENUM
     | ormsgpack.OPT_PASSTHROUGH_UUID
 )
-"""Option with which msgpack writes its own types as `dumps` does, and raises an error for all others."""
+"""The ormsgpack option that writes msgpack's own types as `dumps` does and raises an error for other types."""
 _SERIALIZER = JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=None)
 
 
 def dumps(message: BaseMessage) -> bytes:
-    """Serialize one message; MessageError names the message where a value in it cannot be serialized.
+    """Serialize one message; raise `MessageError`, naming the message, if a value in it cannot be serialized.
 
-    As with every LangGraph checkpointer, tuples come back as lists, pydantic objects in an artifact as dicts, and an
-    unpaired surrogate as a question mark.
+    As with every LangGraph checkpointer, tuples are read back as lists, pydantic objects in an artifact as dicts, and
+    an unpaired surrogate as a question mark.
     """
     try:
         _, data = _SERIALIZER.dumps_typed(message)
@@ -101,10 +101,10 @@ def dumps(message: BaseMessage) -> bytes:
 
 
 def loads(data: bytes, *, row: str = "the row") -> BaseMessage:
-    """Return the message that `dumps` wrote; RowError, naming `row`, for other bytes, of which no code is run.
+    """Return the message that `dumps` wrote; raise `RowError`, naming `row`, for any other bytes.
 
-    The fields are not validated again. Validation would change some messages: one whose tool calls were removed
-    would get them back from `additional_kwargs`.
+    No code that such bytes name is run. The fields are not validated again, because validation would change some
+    messages: a message whose tool calls were removed would get the tool calls back from `additional_kwargs`.
     """
     if (message := loads_plain(data)) is not None:
         return message
@@ -117,9 +117,9 @@ def loads(data: bytes, *, row: str = "the row") -> BaseMessage:
 
 
 def loads_plain(data: bytes) -> BaseMessage | None:
-    """Return a message that has exactly its class's fields and only values of msgpack's own types; else None."""
+    """Return the message if it has exactly its class's fields, all of msgpack's own types; otherwise return None."""
     try:
-        # without a hook, a nested extension is an error
+        # a nested extension raises an error, because no hook is given
         module, name, fields, _ = ormsgpack.unpackb(data[_inside(data) :], option=_NON_STR_KEYS)
         kind = MESSAGES[module, name]
         return _built(kind, fields) if fields.keys() == _FIELDS[kind] else None
@@ -128,7 +128,7 @@ def loads_plain(data: bytes) -> BaseMessage | None:
 
 
 def construct(kind: type[BaseMessage], fields: dict[str, Any]) -> BaseMessage:
-    """Build a message like `model_construct`, four times as fast where the fields are exactly the class's own."""
+    """Build a message as `model_construct` does, but four times as fast if the fields are exactly the class's own."""
     return _built(kind, fields) if fields.keys() == _FIELDS[kind] else kind.model_construct(None, **fields)
 
 
@@ -147,7 +147,7 @@ def bytes_hash(data: bytes) -> int:
 
 
 def matches_bytes(message: BaseMessage, expected_hash: int) -> bool:
-    """Return whether a message still equals the bytes with this `bytes_hash`; False where that is unknown."""
+    """Return whether a message still serializes to bytes with this `bytes_hash`; False if it cannot be told."""
     kind = type(message)
     try:
         parts = (kind.__module__, kind.__name__, message.__dict__, "model_validate_json")
@@ -157,7 +157,7 @@ def matches_bytes(message: BaseMessage, expected_hash: int) -> bool:
 
 
 def check_readable(message: BaseMessage, data: bytes) -> None:
-    """Raise MessageError unless `data`, the result of `dumps(message)`, can be read again."""
+    """Raise `MessageError` if `data`, the result of `dumps(message)`, cannot be read again."""
     try:
         loads(data, row=f"message {message.id!r}")
     except RowError as error:
@@ -170,7 +170,7 @@ def content_hash(data: bytes) -> bytes:
 
 
 def fingerprint(message: BaseMessage) -> str:
-    """Return 32 hexadecimal characters that differ where messages differ in any field."""
+    """Return 32 hexadecimal characters, which differ for two messages that differ in any field."""
     return content_hash(dumps(message)).hex()
 
 
@@ -180,7 +180,7 @@ def handle(message: BaseMessage) -> str:
 
 
 def fingerprint_all(messages: Sequence[BaseMessage]) -> str:
-    """Return 32 hexadecimal characters that differ where lists of messages differ, also in order or repetitions."""
+    """Return 32 hexadecimal characters, which differ for two lists that differ in a message, order or repetition."""
     whole = blake2b(digest_size=HASH_BYTES)
     for message in messages:
         whole.update(content_hash(dumps(message)))
@@ -188,7 +188,7 @@ def fingerprint_all(messages: Sequence[BaseMessage]) -> str:
 
 
 def _inside(data: bytes) -> int:
-    """Return where the content of a serialized message starts; ValueError unless the bytes are one message."""
+    """Return the offset of a serialized message's content; raise ValueError if the bytes are not one message."""
     start = _HEADER_BYTES.get(data[0], 0) if data else 0
     if start and data[start - 1] == EXT_PYDANTIC_V2 and int.from_bytes(data[1 : start - 1]) == len(data) - start:
         return start
@@ -196,7 +196,7 @@ def _inside(data: bytes) -> int:
 
 
 def _scanned(data: bytes, row: str) -> bytes:
-    """Return the content of the one message in `data` after checking all its types, without building anything."""
+    """Check all types of the one message in `data`, building no object, and return the message's content."""
     found: list[bytes] = []
     foreign: list[str] = []
 
@@ -223,7 +223,7 @@ def _scanned(data: bytes, row: str) -> bytes:
 
 
 def _names(parts: Any) -> tuple[str, ...]:
-    """Return (module, name) of the class that an extension names, or () where it names none."""
+    """Return (module, name) of the class that an extension names, or () if it names no class."""
     match parts:
         case [str(module), str(name), *_]:
             return module, name

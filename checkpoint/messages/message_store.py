@@ -1,4 +1,4 @@
-"""Messages, each stored once per thread, and the sequence numbers that stand for them."""
+"""Stores each message once per thread, under a sequence number that stands for the message in other rows."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from .sequence_runs import Runs, count, covering, expand, runs_of
 
 _RANGES_PER_QUERY = 100
 _FEW_RANGES = 2
-"""Number of ranges up to which each is read by its own query: a query with constant text is compiled only once."""
+"""Number of ranges up to which each range gets its own query, whose constant text is compiled only once."""
 
 
 class PreparedMessage(NamedTuple):
@@ -32,37 +32,37 @@ class PreparedMessage(NamedTuple):
 
     @property
     def hash_without_id(self) -> bytes:
-        """Hash of the same message without its id."""
+        """Hash that this message would have without its id."""
         return content_hash(dumps(loads(self.body).model_copy(update={"id": None})))
 
 
 class MessageStore:
-    """The only writer of message rows and sequence numbers. It holds no state and opens no transaction.
+    """The only writer of message rows and sequence numbers. The store holds no state and opens no transaction.
 
-    A message is recognized by the hash of its bytes; other rows refer to messages by runs of sequence numbers.
-    Numbers are given out under the lock of the thread's row, which every writer takes first.
+    A message is recognized by the hash of its bytes; other rows refer to messages by runs of consecutive sequence
+    numbers. Every writer first locks the thread's row; sequence numbers are assigned under this lock.
 
-    A node may write messages before they have an id, and LangGraph gives them one afterwards. Such a message is
-    stored without an id. The first message that equals it except for the id replaces it in the same row. A reference
-    to the message without id keeps the sequence number and the fact that there was no id.
+    A node can write a message before the message has an id; LangGraph then assigns an id later. Such a message is
+    stored without an id. The first message with an id that is otherwise equal replaces the stored message in its row.
+    A reference to the message without an id keeps the sequence number and records that there was no id.
     """
 
     def __init__(self, keys: Keyring | None = None, now: Callable[[], float] = time.time) -> None:
         self.threads = Threads(keys, now)
 
     def thread(self, conn: sa.Connection, thread_id: str) -> Thread:
-        """Return the thread, created if needed, and lock its row until the transaction ends."""
+        """Return the conversation thread, created if needed, and lock its row until the transaction ends."""
         return self.threads.lock(conn, thread_id)
 
     def find(self, conn: sa.Connection, thread_id: str, *, lock: bool = True) -> Thread | None:
-        """Return a thread or None; with `lock`, lock its row until the transaction ends."""
+        """Return a conversation thread, or None if it does not exist; `lock` locks its row for the transaction."""
         return self.threads.find(conn, thread_id, lock=lock)
 
     def put(self, conn: sa.Connection, thread: Thread, messages: Sequence[BaseMessage]) -> Runs:
-        """Store the messages that are new, and return the runs of the list's sequence numbers, in order.
+        """Store the messages that are new, and return the sequence numbers of all the messages as runs, in order.
 
-        MessageError, before anything is written, for a message without an id or with a value that could not be read
-        again.
+        Raise `MessageError`, before anything is written, for a message that has no id or a value that could not be
+        read again.
         """
         for message in messages:
             if not message.id:
@@ -76,15 +76,16 @@ class MessageStore:
     def add(
         self, conn: sa.Connection, thread: Thread, prepared: Sequence[PreparedMessage], *, checked: bool = False
     ) -> list[int]:
-        """Store new messages and return each message's number. Changes the thread's counters, which the caller saves.
+        """Store the messages that are new, and return the sequence number of each message.
 
-        With `checked` the caller has called `check_readable` for each message.
+        The method changes the counters of `thread`; the caller saves the thread's row. `checked` means that the
+        caller has already called `check_readable` for each message.
         """
         hashes = [thread.codec.lookup_hash(one.hash) for one in prepared]
         seqs = {lookup_hash: thread.added[lookup_hash] for lookup_hash in hashes if lookup_hash in thread.added}
         new = {name: one for name, one in zip(hashes, prepared, strict=True) if name not in seqs}
-        # a single message, the usual case, is not looked up: inserting it tells whether it is new; but a message that
-        # may be stored without its id must be looked up
+        # a single message, the usual case, need not be looked up: the insert tells whether the message is new; but if
+        # the thread has messages without ids, the message must be looked up, because it may replace one of these
         look_up = len(new) > 1 or thread.nameless
         known = self._known(conn, thread, list(new)) if look_up else {}
         missing = {name: one for name, one in new.items() if name not in known}
@@ -102,7 +103,7 @@ class MessageStore:
         return [seqs[lookup_hash] for lookup_hash in hashes]
 
     def get(self, conn: sa.Connection, thread: Thread, runs: Runs) -> list[BaseMessage]:
-        """Return the messages of the runs; RowError names a row that is missing or damaged."""
+        """Return the messages with the sequence numbers in `runs`; raise `RowError` for a missing or damaged row."""
         found = self.get_many(conn, thread, [runs])
         return [found[seq] for seq in expand(runs)]
 
@@ -116,9 +117,10 @@ class MessageStore:
         *,
         hash_bytes: Callable[[bytes], int] = bytes_hash,
     ) -> dict[int, BaseMessage]:
-        """Return each message of any of the runs once, by its number; those in `known` are not read again.
+        """Return by number each message whose sequence number is in any of the runs, once.
 
-        `hashes` receives `hash_bytes` of the bytes of each message that is read.
+        Messages in `known` are not read again. For each message that is read, `hashes` receives the result of
+        `hash_bytes` for its bytes.
         """
         wanted = covering(many)
         found = dict(known or {})
@@ -130,9 +132,10 @@ class MessageStore:
         return found
 
     def each(self, conn: sa.Connection, thread: Thread, runs: Runs) -> Iterator[tuple[int, bytes, BaseMessage]]:
-        """Yield (number, body, message) of each message of sorted runs, not always in order.
+        """Yield (sequence number, body, message) of each message in sorted runs, not always in order.
 
-        Only a block of messages is in memory at a time. RowError names a row that is missing or damaged.
+        Only a block of messages is in memory at a time. Raise `RowError`, naming the row, if a row is missing or
+        damaged.
         """
         found = 0
         for seq, body in self._bodies(conn, thread, runs):
@@ -145,7 +148,7 @@ class MessageStore:
             raise RowError(f"{_row(thread, missing)} is missing")
 
     def find_by_hash(self, conn: sa.Connection, thread: Thread, start: bytes) -> list[int]:
-        """Return the numbers of the messages whose hash starts with these bytes (at least 6), newest first."""
+        """Return the sequence numbers of messages whose hash starts with `start` (at least 6 bytes), newest first."""
         first = thread.codec.lookup_prefix(start[:HASH_PREFIX_BYTES]) + (
             start[HASH_PREFIX_BYTES:] if thread.codec.hashes_are_plain else b""
         )
@@ -170,7 +173,7 @@ class MessageStore:
     def _insert(
         self, conn: sa.Connection, thread: Thread, fresh: Mapping[bytes, PreparedMessage]
     ) -> dict[bytes, int]:
-        """Store messages and return their numbers. A single one may exist already; then its number is returned."""
+        """Store messages and return their numbers; a single message that exists already keeps its number."""
         seqs = {lookup_hash: thread.next_seq + at for at, lookup_hash in enumerate(fresh)}
         rows = [
             {"thread": thread.id, "seq": seqs[name], "hash": name, "body": _encoded(thread, seqs[name], one.body)}
@@ -189,7 +192,7 @@ class MessageStore:
     def _add_ids(
         self, conn: sa.Connection, thread: Thread, missing: Mapping[bytes, PreparedMessage], asked: set[bytes]
     ) -> dict[bytes, int]:
-        """Replace stored messages without an id by equal ones that have an id; return the numbers of these rows."""
+        """Replace stored messages without an id by equal messages with an id; return the numbers of the rows."""
         without_id = {
             name: thread.codec.lookup_hash(one.hash_without_id) for name, one in missing.items() if one.has_id
         }
@@ -204,7 +207,7 @@ class MessageStore:
         return replaced
 
     def _bodies(self, conn: sa.Connection, thread: Thread, runs: Runs) -> Iterator[tuple[int, bytes]]:
-        """Yield (number, body) of the messages of sorted runs that exist."""
+        """Yield (sequence number, body) of each existing message in sorted runs."""
         edge = message_blocks.first_single(thread)
         old = tuple((start, min(length, edge - start)) for start, length in runs if start < edge)
         found: set[int] = set()
@@ -226,7 +229,7 @@ class MessageStore:
 
 
 def prepare(message: BaseMessage) -> PreparedMessage:
-    """Serialize and hash a message; MessageError where a value in it cannot be serialized."""
+    """Serialize and hash a message; raise `MessageError` if a value in the message cannot be serialized."""
     body = dumps(message)
     return PreparedMessage(message, body, content_hash(body), bool(message.id))
 
@@ -256,7 +259,7 @@ def _seqs(size: int) -> sa.CompoundSelect[bytes, int]:
 
 
 _WITH_HASHES = (tables.message, tables.hash_)
-"""Tables that hold the hashes of messages: with the body, or alone for messages in blocks."""
+"""Tables with the hashes of messages: the first also holds the bodies, the second is for messages in blocks."""
 _IN_BLOCK = sa.exists().where(
     tables.hash_.c.thread == new_value(tables.message.c.thread),
     tables.hash_.c.hash == new_value(tables.message.c.hash),

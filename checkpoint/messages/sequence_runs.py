@@ -1,7 +1,7 @@
-"""Runs of sequence numbers: how a row refers to a list of messages.
+"""Runs of consecutive sequence numbers: the form in which a row refers to a list of messages.
 
-A list that mostly grows at its end is one to three runs of a few bytes each, at any length. Order and repetitions are
-kept; the numbers of a run count upwards.
+A list of messages that mostly grows at its end takes one to three runs of a few bytes each, however long the list is.
+Runs keep order and repetitions; the numbers within a run count upwards.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from ..db.row_codec import RowCodec
 from ..errors import RowError
 
 Runs = tuple[tuple[int, int], ...]
-"""(start, length) pairs, in order; every length is at least 1."""
+"""(start, length) pairs of runs of consecutive sequence numbers, in order; every length is at least 1."""
 
 _SEVEN_BITS = 0x7F
 _MORE = 0x80
@@ -46,7 +46,7 @@ def first(runs: Runs, count: int) -> Runs:
 
 
 def extended(runs: Runs, seqs: Iterable[int]) -> Runs:
-    """Return the runs followed by more sequence numbers."""
+    """Return the runs with `seqs` appended."""
     more = runs_of(seqs)
     if not (runs and more and sum(runs[-1]) == more[0][0]):
         return (*runs, *more)
@@ -60,12 +60,12 @@ def expand(runs: Runs) -> Iterator[int]:
 
 
 def count(runs: Runs) -> int:
-    """Return how many sequence numbers the runs hold."""
+    """Return how many sequence numbers the runs hold, repetitions included."""
     return sum(length for _, length in runs)
 
 
 def covering(many: Iterable[Runs]) -> Runs:
-    """Return sorted runs without overlap that hold every sequence number of the given runs."""
+    """Return sorted runs without overlap that together hold every sequence number of the given runs."""
     merged: list[tuple[int, int]] = []
     for start, length in sorted(run for runs in many for run in runs):
         end = start + length
@@ -78,7 +78,7 @@ def covering(many: Iterable[Runs]) -> Runs:
 
 
 def encode_runs(runs: Runs) -> bytes:
-    """Return runs as varints: start, length, start, length ..."""
+    """Serialize runs as varints: start, length, start, length ..."""
     out = bytearray()
     for number in (n for run in runs for n in run):
         rest = number
@@ -90,7 +90,7 @@ def encode_runs(runs: Runs) -> bytes:
 
 
 def decode_runs(data: bytes, *, row: str = "the row") -> Runs:
-    """Return the runs that `encode_runs` wrote; RowError, naming `row`, for other bytes."""
+    """Return the runs that `encode_runs` wrote; raise `RowError`, naming `row`, for any other bytes."""
     numbers = _varints(data, row)
     if len(numbers) % 2 or not all(numbers[1::2]) or max(numbers, default=0) > _LARGEST:
         raise RowError(f"{row} is damaged: its runs are not valid")
@@ -98,12 +98,12 @@ def decode_runs(data: bytes, *, row: str = "the row") -> Runs:
 
 
 def runs_to_body(codec: RowCodec, row: str, runs: Runs) -> bytes:
-    """Return the body of a row that holds runs and nothing else."""
+    """Return the body of a row that holds only runs of sequence numbers."""
     return codec.encode(row, encode_runs(runs))
 
 
 def runs_from_body(codec: RowCodec, row: str, body: bytes) -> Runs:
-    """Return the runs of a row's body; RowError names the row where the bytes were changed."""
+    """Return the runs that a row's body holds; raise `RowError`, naming the row, if the bytes were changed."""
     return decode_runs(codec.decode(row, bytes(body)), row=codec.describe(row))
 
 

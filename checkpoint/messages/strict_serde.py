@@ -1,8 +1,9 @@
-"""Serializes values that are not messages, in LangGraph's format, for allowed types only.
+"""Serializes values that are not messages, in LangGraph's format and only if their types are allowed.
 
-The bytes are those of `JsonPlusSerializer`. That class reads a type that it does not know as a dict, or as the
-constructor's arguments. Here both writing and reading raise an error that names the type, and no object is built
-before every type of the value is allowed.
+Values are serialized to the bytes that LangGraph's `JsonPlusSerializer` writes. `JsonPlusSerializer` reads a type
+that it does not know as a dict, or as the constructor's arguments. For a type that is not allowed,
+`StrictSerializer` raises an error that names the type, both on writing and on reading. It builds no object before it
+has checked every type of the value.
 """
 
 import sys
@@ -52,16 +53,16 @@ _BUILT = frozenset(
 class StrictSerializer(JsonPlusSerializer):
     """LangGraph's serializer, restricted to LangGraph's own safe types and the types in `allow`.
 
-    `allow` holds classes, state schemas, unions of them, or (module, name) of classes; see `classes_in`.
-    ValueTypeError, on writing and on reading, names a type that is not allowed or that cannot be built again. Pickle
-    and JSON constructors are never used.
+    `allow` holds classes, state schemas, unions of classes or schemas, or (module, name) of classes; see
+    `classes_in`. Writing and reading raise `ValueTypeError`, naming the type, for a type that is not allowed or whose
+    object cannot be built again. Pickle and JSON constructors are never used.
     """
 
     def __init__(self, *, allow: Iterable[Any] = ()) -> None:
         super().__init__(pickle_fallback=False, allowed_msgpack_modules=tuple(classes_in(allow)) or None)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Serialize a value; ValueTypeError where it could not be read again."""
+        """Serialize a value; raise `ValueTypeError` if the value could not be read again."""
         try:
             kind, data = super().dumps_typed(obj)
         except (ormsgpack.MsgpackEncodeError, TypeError, ValueError) as error:
@@ -71,7 +72,7 @@ class StrictSerializer(JsonPlusSerializer):
         return kind, data
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value that `dumps_typed` wrote."""
+        """Return the value that `dumps_typed` wrote; raise `ValueTypeError` if a type in it is not allowed."""
         kind, payload = data
         if kind in _PLAIN:
             return super().loads_typed(data)
@@ -81,9 +82,9 @@ class StrictSerializer(JsonPlusSerializer):
         return _Walk(_build).unpack(payload)
 
     def _allow_all(self, data: bytes, *, written: bool = False) -> None:
-        """Raise ValueTypeError, naming all refused types, unless every type in the data is allowed.
+        """Raise `ValueTypeError`, naming all refused types, if a type in the data is not allowed.
 
-        No object is built. With `written`, each class must also be importable by its name.
+        The check builds no object. With `written`, each class must also be found by its name in its module.
         """
         allowed = self._allowed_msgpack_modules
         refused: dict[tuple[str, ...], None] = {}
@@ -116,12 +117,12 @@ class _Walk:
         self._failures: list[ValueTypeError] = []
 
     def unpack(self, data: bytes) -> Any:
-        """Return the unpacked value; ValueTypeError from the visitor, or for bytes that are not a value."""
+        """Return the unpacked value; raise `ValueTypeError` if the visitor does, or if the bytes are not a value."""
         try:
-            # ormsgpack ignores bytes after a value; an end mark after the data reveals them
+            # ormsgpack ignores bytes after a value; the end mark after the data reveals such bytes
             value, end = ormsgpack.unpackb(_PAIR + data + _END, ext_hook=self._extension, option=_OPTION)
         except ValueError as error:
-            if self._failures:  # ormsgpack replaces the visitor's error by one of its own
+            if self._failures:  # ormsgpack replaces the visitor's error by its own error
                 raise self._failures[0] from None
             raise ValueTypeError(f"the bytes are not a serialized value: {error}") from error
         if end != _LAST:
@@ -196,7 +197,7 @@ def _made(code: int, kind: Any, inside: Any) -> Any:
 def _model(kind: Any, fields: Any) -> Any:
     try:
         return kind(**fields)
-    except ValidationError:  # it was stored, so the state held it without validation
+    except ValidationError:  # the state held these fields without validation, so they are not validated here either
         return kind.model_construct(**fields)
 
 

@@ -1,12 +1,13 @@
-"""Remembers what was stored last, so that a put of a long list serializes only the new messages.
+"""Remembers the messages stored or read last, so that a put of a long list serializes only the new messages.
 
-A list is recognized by its first object, and its messages by `change_detection`: a message that changed in place is
-stored again like a new one. References to messages are weak. A thread is forgotten once the application has released
-all its messages, because then none of them can be recognized.
+A list is recognized by its first message object; `change_detection` tells which of its messages are unchanged. A
+message that changed in place is stored again like a new message. The cache holds weak references to messages. It
+forgets a conversation thread once the application has dropped all messages by which the cache could recognize its
+lists.
 
-A thread's turn counts as running while the application keeps a remembered message of it and the thread was read or
-written within the last hour (`RUNNING_S`). LangGraph keeps a run's messages until the run ends. The time limit covers
-applications that keep the messages of all their conversations.
+The turn of a conversation thread counts as running while the application keeps a cached message of the thread and
+the thread was read or written within the last hour (`RUNNING_S`). LangGraph keeps a run's messages until the run
+ends. The time limit is for applications that keep the messages of all their conversations.
 """
 
 import threading
@@ -26,23 +27,23 @@ from .message_store import PreparedMessage
 from .sequence_runs import Runs, first
 
 DEFAULT_THREADS, DEFAULT_BYTES = 1_024, 256 * 2**20
-"""Limits of a saver's cache."""
+"""Default limits of a saver's cache: number of conversation threads, and bytes."""
 
 RUNNING_S = 3_600.0
-"""Seconds after its last read or write for which a turn may count as running."""
+"""Seconds after the last read or write of a conversation thread for which its turn can count as running."""
 
-_LISTS_PER_THREAD = 4  # lists of channels, and of states that are sent to nodes
+_LISTS_PER_THREAD = 4  # message lists of channels, and of the states that are sent to nodes
 _MESSAGES_PER_THREAD = 64
 _RECENTLY_SERIALIZED = 8
 _EVICTION_CANDIDATES = 4
-"""Least recently used threads that are checked after each change; a change adds one thread at most."""
+"""Number of least recently used threads checked after each change; a change adds at most one thread."""
 
 _THREAD_BYTES, _LIST_BYTES, _READ_MESSAGE_BYTES, _MESSAGE_BYTES = 1_500, 400, 42, 700
-"""Bytes of a thread, of a list, of a message in a list that was read, and of a single message, without content."""
+"""Estimated bytes, without content: a thread, a list, a message in a list that was read, and a single message."""
 
 L = TypeVar("L", bound="StoredList | ReadList")
 GenerationKey = tuple[int, int]
-"""(key, generation) of a thread; once it changes, remembered rows may have been deleted."""
+"""(key, generation) of a thread's row; once the pair changes, cached messages may have been deleted."""
 
 
 class StoredList(NamedTuple):
@@ -52,35 +53,35 @@ class StoredList(NamedTuple):
     first: ref[BaseMessage]
     length: int
     tracker: Tracker
-    """Tracks the messages of the list. It may hold more messages, where another list grew from this one."""
+    """Tracker of the list's messages; it holds further messages if a longer list grew from this list."""
     runs: Runs
 
     def match(self, messages: Sequence[BaseMessage]) -> "tuple[StoredList, int]":
-        """Return this list, and how many messages at the start of `messages` are its own and unchanged."""
+        """Return this list, and how many messages at the start of `messages` belong to the list and are unchanged."""
         return self, self.tracker.count_unchanged(messages, min(self.length, len(messages)))
 
 
 class ReadList(NamedTuple):
-    """A list of messages as it was read. Most readers never write, so its messages are observed only at a put."""
+    """A list of messages that was read; the messages are observed only at a put, because most readers never write."""
 
     generation_key: GenerationKey
     first: ref[BaseMessage]
     runs: Runs
     hashes: Sequence[int]
-    """`bytes_hash` of the bytes that each message was read from."""
+    """The `bytes_hash` of the bytes from which each message was read."""
 
     @property
     def length(self) -> int:
-        """Number of messages."""
+        """Number of messages in the list."""
         return len(self.hashes)
 
     def match(self, messages: Sequence[BaseMessage]) -> tuple[StoredList, int]:
-        """Return the unchanged start of `messages` as a stored list, and its length."""
+        """Return the messages at the start of `messages` that are unchanged, as a stored list, and their number."""
         tracker = ContentTracker()
         for at in range(0, min(self.length, len(messages)), BLOCK):
             known = takewhile(lambda one: type(one) in MESSAGE_CLASSES, messages[at : min(at + BLOCK, self.length)])
             part = list(known)
-            # observed before it is compared, so that a change in between is found by one of the two
+            # observing before comparing makes sure that a change in between is found, now or at the next put
             tracker.observe(part)
             same = sum(1 for _ in takewhile(bool, map(matches_bytes, part, self.hashes[at:])))
             if same < BLOCK:
@@ -91,7 +92,7 @@ class ReadList(NamedTuple):
 
 
 class SerializedMessage(NamedTuple):
-    """A message that was just serialized to be stored, and its observation."""
+    """A message that was just serialized to be stored, with the observation of its fields."""
 
     message: BaseMessage
     observed: Any
@@ -99,7 +100,7 @@ class SerializedMessage(NamedTuple):
 
 
 class StoredMessage(NamedTuple):
-    """A single message that is stored in the database, and its observation."""
+    """A single message that is stored in the database, with the observation of its fields."""
 
     generation_key: GenerationKey
     message: ref[BaseMessage]
@@ -115,15 +116,15 @@ class _Thread:
     message_bytes: dict[int, int] = field(default_factory=dict[int, int])
     used_at: float = 0.0
     size: int = 0
-    """Bytes at the last use."""
+    """Estimated bytes of the thread in the cache, as counted after the last change."""
 
     def in_use(self) -> bool:
-        """Whether the application still keeps a message by which anything can be recognized."""
+        """Return whether the application still keeps a message by which the cache recognizes a list or a message."""
         lists = (one.first() is not None for one in (*self.lists, *self.reads))
         return any(lists) or any(one.message() is not None for one in self.messages.values())
 
     def count_bytes(self) -> int:
-        """Return the bytes that the thread takes; a tracker that lists share counts once."""
+        """Estimate the bytes that the thread takes in the cache; a tracker that several lists share counts once."""
         trackers = {id(one.tracker): one.tracker for one in (*self.lists, *self.reads) if isinstance(one, StoredList)}
         read = sum(len(one.hashes) for one in self.reads if isinstance(one, ReadList))
         lists = _LIST_BYTES * (len(self.lists) + len(self.reads)) + sum(one.size for one in trackers.values())
@@ -131,11 +132,12 @@ class _Thread:
 
 
 class WriteCache:
-    """The newest lists and messages of the threads used last, up to `threads` threads and `max_bytes` bytes.
+    """The newest lists and messages of the conversation threads used last, within two limits.
 
-    Messages of a running turn are never forgotten: where running turns alone need more, they exceed the limits.
-    Bytes are an estimate of the remembered texts and values, which a running turn's own messages share. Safe for use
-    by several threads of the process.
+    The limits are `threads` conversation threads and `max_bytes` bytes. Messages of a running turn are never
+    forgotten, so the cache exceeds its limits if running turns alone need more. The bytes are an estimate of the
+    cached texts and values; while a turn runs, its own messages refer to the same objects as the cache, so the cache
+    adds less memory than estimated. Several OS threads can use the cache at the same time.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ class WriteCache:
     ) -> None:
         self.tracker = tracker
         self.hash_bytes: Callable[[bytes], int] = bytes_hash if tracker.compares_content else len
-        """Function of a message's bytes whose results `remember_read` takes."""
+        """The function that computes, from each message's bytes, the hashes passed to `remember_read`."""
         self._max_threads = threads
         self._max_bytes = max_bytes
         self._clock = clock
@@ -158,9 +160,9 @@ class WriteCache:
         self._serialized: deque[SerializedMessage] = deque(maxlen=_RECENTLY_SERIALIZED if threads else 0)
 
     def find_serialized(self, message: BaseMessage) -> SerializedMessage | None:
-        """Return the recent serialization of a message that is unchanged since; or None.
+        """Return the recent serialization of a message if the message is unchanged since then; otherwise None.
 
-        A node's answer is put twice: as its pending write and, before that is committed, in the state.
+        A node's answer is put twice: as the node's pending write and, before this write is committed, in the state.
         """
         for one in tuple(self._serialized):
             if one.message is message:
@@ -172,9 +174,9 @@ class WriteCache:
         self._serialized.appendleft(new)
 
     def find_prefix(self, thread_id: str, messages: Sequence[BaseMessage]) -> tuple[StoredList, int] | None:
-        """Return the stored list with the longest unchanged start in common with `messages`, and its length; or None.
+        """Return the stored list with the longest unchanged start in common with `messages`, or None.
 
-        The length is the number of messages in common.
+        The list is returned with the number of messages that both have in common.
         """
         if not messages:
             return None
@@ -192,13 +194,13 @@ class WriteCache:
         return best
 
     def find_message(self, thread_id: str, message: BaseMessage) -> StoredMessage | None:
-        """Return a message that was stored by itself or in a short list and is unchanged since; or None."""
+        """Return the cache entry of a message stored singly or in a short list; None if the message changed since."""
         with self._lock:
             one = self._threads[thread_id].messages.get(id(message)) if thread_id in self._threads else None
         return one if one is not None and one.message() is message and is_unchanged(message, one.observed) else None
 
     def remember_list(self, thread_id: str, new: StoredList, before: StoredList | None = None) -> None:
-        """Remember a stored list, in place of the list `before` that it grew from."""
+        """Remember the stored list `new`, and forget the list `before` from which it grew."""
         if not self._max_threads:
             return
         with self._lock:
@@ -211,11 +213,11 @@ class WriteCache:
     def extend_tracker(
         self, before: tuple[StoredList, int] | None, messages: Sequence[BaseMessage], observed: Iterable[Any]
     ) -> Tracker:
-        """Return a tracker of the start of a stored list and of more messages after it."""
+        """Return a tracker of the messages at the start of a stored list, followed by further messages."""
         stored, length = before or (None, 0)
         with self._lock:
             tracker = self.tracker() if stored is None else stored.tracker
-            # another list may have grown from the same one
+            # another list may have grown from the same stored list
             tracker = tracker if len(tracker) == length else tracker.prefix(length)
             tracker.add(messages, observed)
         return tracker
@@ -228,7 +230,7 @@ class WriteCache:
         runs: Runs,
         hashes: Sequence[int],
     ) -> None:
-        """Remember a list that was read, with `hash_bytes` of the bytes that each message was read from."""
+        """Remember a list that was read; `hashes` holds the result of `hash_bytes` for each message's bytes."""
         if not self._max_threads:
             return
         new: ReadList | StoredList = ReadList(generation_key, ref(messages[0]), runs, hashes)
@@ -251,7 +253,7 @@ class WriteCache:
             for key in [key for key, one in messages.items() if one.message() is None]:
                 del messages[key], sizes[key]
             for one in new:
-                if (message := one.message()) is not None:  # while it exists, no other object has its id
+                if (message := one.message()) is not None:  # while the message exists, no other object has its id()
                     messages[id(message)] = one
                     messages.move_to_end(id(message))
                     sizes[id(message)] = _MESSAGE_BYTES + estimated_bytes([message], one.observed)
@@ -260,19 +262,19 @@ class WriteCache:
             self._evict(thread)
 
     def forget(self, thread_ids: Iterable[str]) -> None:
-        """Forget everything about threads."""
+        """Forget all lists and messages of these conversation threads."""
         with self._lock:
             for thread_id in thread_ids:
                 self._drop(thread_id)
 
     def _use(self, thread_id: str) -> _Thread:
-        """Return a thread and make it the one used last. The caller holds the lock."""
+        """Return a thread's entry and mark it as the one used last. The caller holds the lock."""
         thread = self._threads.setdefault(thread_id, _Thread())
         self._threads.move_to_end(thread_id)
         return thread
 
     def _evict(self, thread: _Thread) -> None:
-        """Count the bytes of a changed thread, and forget least recently used ones. The caller holds the lock."""
+        """Count the bytes of a changed thread, and forget least recently used threads. The caller holds the lock."""
         now, before = self._clock(), thread.size
         thread.used_at, thread.size = now, thread.count_bytes()
         self._bytes += thread.size - before
@@ -284,7 +286,7 @@ class WriteCache:
             if not oldest.in_use() or (over_limit and now - oldest.used_at > RUNNING_S):
                 self._drop(name)
             elif over_limit:
-                self._threads.move_to_end(name)  # its turn is running: check the others before it again
+                self._threads.move_to_end(name)  # a running turn: check all other threads before this one again
             else:
                 return
 
@@ -294,7 +296,7 @@ class WriteCache:
 
 
 def _others(lists: Iterable[L], new: StoredList | ReadList) -> Iterator[L]:
-    """Yield the lists whose messages still exist, except those that start like `new` and are not longer."""
+    """Yield the lists whose first message still exists, except lists that start like `new` and are not longer."""
     for one in lists:
         if (start := one.first()) is not None and (start is not new.first() or one.length > new.length):
             yield one
