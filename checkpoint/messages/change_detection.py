@@ -1,8 +1,8 @@
 """Detects whether a message in memory changed in place since it was stored or read.
 
 `ContentTracker` compares everything that the messages of a list hold, so it finds every change. `IdentityTracker`
-relies on the application's promise to change no message in place: it takes an object that it already knows for an
-unchanged message, so the cost of a put hardly grows with the length of the conversation. Single messages are always
+relies on the application's promise to change no message in place: it regards every message object that it already
+knows as unchanged, so the cost of a put hardly grows with the length of the conversation. Single messages are always
 compared by content, because single messages are few and LangGraph sets their ids in place.
 """
 
@@ -145,7 +145,7 @@ class _Block(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class IdentityTracker:
-    """Takes an object that it already knows for an unchanged message.
+    """Regards every message object that it already knows as unchanged.
 
     Dereferencing one weak reference per message takes twice as long as comparing objects. So the tracker keeps the
     messages of a whole block alive, but only while the application keeps the block's first and last message.
