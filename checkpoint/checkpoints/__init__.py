@@ -1,1 +1,1 @@
-"""Checkpoints and their pending writes."""
+"""Stores the checkpoints of a conversation thread and the pending writes of each checkpoint."""

@@ -1,9 +1,9 @@
-"""The checkpoint rows of a thread.
+"""Reads and writes the checkpoint rows of a conversation thread.
 
-A row holds encoded values: numbers that stand for messages and large values, and small values themselves. Nothing
-here reads a message. Rows are numbered in the order in which they arrive in their thread. The newest checkpoint of a
-thread and namespace is the one with the highest number, whatever its id: a clock that steps back cannot make a new
-checkpoint look older than an earlier one.
+A row holds encoded values: numbers that stand for messages and large values, and the small values themselves. This
+module reads no message. The rows of a thread are numbered in the order in which they are stored. The newest
+checkpoint of a thread and namespace is the checkpoint with the highest number, whatever its id: so a clock that is
+set back cannot make a new checkpoint look older than an earlier checkpoint.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from . import pending_writes
 from .pending_writes import Write
 
 Place = tuple[str, int]
-"""Namespace and number of a checkpoint."""
+"""The namespace and the number of a checkpoint."""
 
 _OPTION = ormsgpack.OPT_NON_STR_KEYS
 _checkpoint, _write = tables.checkpoint.c, tables.write.c
@@ -35,8 +35,8 @@ _checkpoint, _write = tables.checkpoint.c, tables.write.c
 class CheckpointRow:
     """A checkpoint as the database holds it.
 
-    `values` are encoded values by channel; `metadata` and `rest` (the keys of a checkpoint that this version does not
-    know) are (type, bytes) as the serializer wrote them.
+    `values` holds the encoded values by channel. `metadata` and `rest` hold (type, bytes) as the serializer wrote
+    them; `rest` holds the keys of a checkpoint that this version of the package does not know.
     """
 
     namespace: str
@@ -60,11 +60,11 @@ class CheckpointRow:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Its namespace and id."""
+        """The checkpoint's namespace and id."""
         return self.namespace, self.id
 
     def encode(self, thread: Thread) -> bytes:
-        """Return the row's body, bound to the row's number, parent and run."""
+        """Return the row's body, which decodes only together with the row's number, parent and run."""
         content = [
             *(self.v, self.ts, self.versions, self.seen, self.updated),
             *(self.values, self.metadata, self.rest),
@@ -74,7 +74,7 @@ class CheckpointRow:
 
     @classmethod
     def decode(cls, thread: Thread, row: Mapping[Any, Any]) -> Self:
-        """Read a database row; RowError names the row where it is damaged."""
+        """Read a database row; raise `RowError`, naming the row, if the row is damaged."""
         name = row_name(row["namespace"], row["id"])
         with intact(thread.codec.describe(name)):
             bound = bound_columns(row["number"], row["parent"], row["run"])
@@ -96,20 +96,20 @@ class CheckpointRow:
 
 
 def newest_id(conn: sa.Connection, thread: Thread, namespace: str) -> str | None:
-    """Return the id of the newest checkpoint, or None where there is none."""
+    """Return the id of a namespace's newest checkpoint, or None if the namespace has no checkpoint."""
     found: str | None = conn.execute(_NEWEST_ID, {"thread": thread.id, "namespace": namespace}).scalar_one_or_none()
     return found
 
 
 def number(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str) -> int | None:
-    """Return a checkpoint's number, or None where the checkpoint does not exist."""
+    """Return a checkpoint's number, or None if the checkpoint does not exist."""
     where = {"thread": thread.id, "namespace": namespace, "id": checkpoint_id}
     found: int | None = conn.execute(_NUMBER, where).scalar_one_or_none()
     return found
 
 
 def find(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str | None) -> CheckpointRow | None:
-    """Return the checkpoint with this id, or the newest where the id is None; None where it does not exist."""
+    """Return the checkpoint with this id, or the newest if the id is None; return None if it does not exist."""
     where = {"thread": thread.id, "namespace": namespace}
     query = _BY_ID if checkpoint_id else _NEWEST
     row = conn.execute(query, {**where, "id": checkpoint_id} if checkpoint_id else where).mappings().one_or_none()
@@ -125,10 +125,10 @@ def places(
     before: str | None = None,
     limit: int | None = None,
 ) -> list[Place]:
-    """Return the places of a thread's checkpoints, newest first, in one namespace or (None) in all.
+    """Return the places of a thread's checkpoints, newest first, in one namespace or (None) in all namespaces.
 
-    `only` and `before` are checkpoint ids. Where the thread has no checkpoint with the id `before`, ids are compared
-    instead of numbers, because ids of one clock sort by time.
+    `only` and `before` are checkpoint ids. If the thread has no checkpoint with the id `before`, ids are compared
+    instead of numbers, because ids made with one clock sort by time.
     """
     known = _highest_number(conn, thread, namespace, before) if before else None
     compare_ids = before is not None and known is None
@@ -142,11 +142,14 @@ def places(
 def places_of_all(
     conn: sa.Connection, *, before: str | None = None, limit: int | None = None
 ) -> list[tuple[str, list[Place]]]:
-    """Return (thread id, its places) of all threads, newest first by checkpoint id; a thread may occur again."""
+    """Return (thread id, places of checkpoints) groups of all threads, newest first by checkpoint id.
+
+    A thread occurs in several groups if checkpoints of other threads are between its own.
+    """
     names = dict(conn.execute(sa.select(tables.thread.c.id, tables.thread.c.thread_id)).tuples().all())
     query = sa.select(_checkpoint.id, _checkpoint.thread, _checkpoint.namespace, _checkpoint.number)
     rows = conn.execute(query if before is None else query.where(_checkpoint.id < before))
-    # sorted here, because databases compare text differently, and a copied thread has the same checkpoint ids
+    # sorted in Python, because databases compare text differently and copied threads share checkpoint ids
     found = sorted(((ident(row.id), names[row.thread], row.number, row.namespace) for row in rows), reverse=True)
     return [
         (name, [(namespace, number) for _, _, number, namespace in group])
@@ -155,7 +158,7 @@ def places_of_all(
 
 
 def up_to(conn: sa.Connection, thread: Thread, namespace: str, last: str, size: int) -> list[CheckpointRow]:
-    """Return the checkpoint with the id `last` and those that arrived before it, `size` at most; [] if it is gone."""
+    """Return at most `size` checkpoints, newest first from the one with the id `last`; [] if that one is gone."""
     end = number(conn, thread, namespace, last)
     query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id, _checkpoint.namespace == namespace)
     query = query.where(_checkpoint.number <= (-1 if end is None else end)).order_by(_checkpoint.number.desc())
@@ -170,7 +173,7 @@ def all_of(conn: sa.Connection, thread: Thread) -> Iterator[CheckpointRow]:
 
 
 def at(conn: sa.Connection, thread: Thread, places: Sequence[Place]) -> dict[Place, CheckpointRow]:
-    """Return the checkpoints at these places, without those that do not exist."""
+    """Return by place the checkpoints that exist at these places."""
     found: dict[Place, CheckpointRow] = {}
     for namespace in {name for name, _ in places}:
         for size, group in in_groups([number for name, number in places if name == namespace]):
@@ -205,7 +208,7 @@ def put(conn: sa.Connection, thread: Thread, new: CheckpointRow) -> bool:
 
 
 def change_all(conn: sa.Connection, thread: Thread, change: Callable[[CheckpointRow], CheckpointRow | None]) -> None:
-    """Replace each checkpoint by `change` of it; where that is None, delete it with its pending writes."""
+    """Replace each checkpoint by the result of `change`; if that is None, delete the checkpoint and its writes."""
     gone: dict[str, list[CheckpointRow]] = {}
     for one in list(all_of(conn, thread)):
         new = change(one)
@@ -221,10 +224,10 @@ def change_all(conn: sa.Connection, thread: Thread, change: Callable[[Checkpoint
 def follow_parents(
     start: str | None, parent_of: Callable[[str], str | None], describe: Callable[[str], str]
 ) -> Iterator[str]:
-    """Yield `start`, its parent, the parent's parent and so on, until there is none.
+    """Yield `start`, its parent, the parent's parent and so on, up to the first id without a parent.
 
-    Checkpoints and rows of the compaction ledger both have parents. RowError, naming the row by `describe`, where
-    damaged or forged rows lead back to an id that was already yielded.
+    Checkpoints and rows of the compaction ledger both have parents. Raise `RowError`, with the row's name from
+    `describe`, if damaged or forged rows lead back to an id that was already yielded.
     """
     seen = set[str]()
     current = start
@@ -247,7 +250,7 @@ def full_row_name(thread: Thread, namespace: str, checkpoint_id: str) -> str:
 
 
 def bound_columns(number: int, parent: str | None, run: str | None) -> str:
-    """Return the text that binds a checkpoint's body to the row's other columns."""
+    """Return the text by which a checkpoint's encoded body is bound to the row's other columns."""
     return f"{number} {parent} {run}"
 
 
@@ -265,7 +268,7 @@ def _replace(conn: sa.Connection, thread: Thread, row: CheckpointRow) -> None:
 
 
 def _highest_number(conn: sa.Connection, thread: Thread, namespace: str | None, checkpoint_id: str) -> int | None:
-    """Return the highest number of a checkpoint with this id, which may occur in several namespaces."""
+    """Return the highest number of the checkpoints with this id, which can occur in several namespaces."""
     query = sa.select(sa.func.max(_checkpoint.number)).where(_checkpoint.thread == thread.id)
     if namespace is not None:
         query = query.where(_checkpoint.namespace == namespace)

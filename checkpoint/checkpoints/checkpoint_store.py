@@ -1,6 +1,6 @@
 """Reads and writes checkpoints and pending writes in LangGraph's form; each call is one transaction.
 
-The caller passes its serializer to each call: LangGraph copies a saver and gives the copy another serializer.
+The caller passes its serializer to each call, because LangGraph copies savers and gives the copies other serializers.
 """
 
 import random
@@ -42,7 +42,7 @@ _KNOWN_KEYS = frozenset({"v", "id", "ts", "channel_values", "channel_versions", 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStore:
-    """The checkpoints of one database. Every method may be called from any thread."""
+    """The checkpoints of one database. Every method can be called from any OS thread."""
 
     database: Database
     store: MessageStore
@@ -53,9 +53,9 @@ class CheckpointStore:
     now: Callable[[], float]
 
     def get(self, serde: SerializerProtocol, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that the config names, or the newest of its thread and namespace, or None.
+        """Return the checkpoint that the config names, or the newest of the config's thread and namespace.
 
-        RowError names a row that is missing or damaged.
+        Return None if there is no such checkpoint. Raise `RowError`, naming the row, if a row is missing or damaged.
         """
         thread_id, namespace = thread_and_namespace(config)
         wanted = get_checkpoint_id(config)
@@ -153,7 +153,7 @@ class CheckpointStore:
     def delta_history(
         self, serde: SerializerProtocol, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return for each delta channel its first value, and the later writes of a checkpoint's ancestors."""
+        """Return for each delta channel its first value and the later writes at the ancestors of a checkpoint."""
         thread_id, namespace = thread_and_namespace(config)
         wanted = get_checkpoint_id(config)
 
@@ -173,7 +173,10 @@ class CheckpointStore:
         before: RunnableConfig | None,
         limit: int | None,
     ) -> Generator[list[CheckpointTuple]]:
-        """Yield non-empty pages of checkpoints whose metadata has the `wanted` items; each is one transaction."""
+        """Yield non-empty pages of the checkpoints whose metadata has the `wanted` items.
+
+        Each page is read in a transaction of its own.
+        """
         left = limit
         for thread_id, find_places in self._threads_to_list(config, before, None if wanted else limit):
             messages: dict[int, BaseMessage] = {}
@@ -189,7 +192,7 @@ class CheckpointStore:
                     yield page
 
     def _commit(self, encoder: ValueEncoder, run: object | None, work: Callable[..., GenerationKey]) -> None:
-        """Run `work` in a shared transaction, then remember its messages, and the thread's row for its run."""
+        """Call `work` in a shared transaction; then cache the messages, and note the thread's row for the run."""
         key = self.group_commit.run(encoder.thread_id, work)
         encoder.remember_committed(key)
         self.erasures.note_run_write(run, encoder.thread_id, key[0])
@@ -197,7 +200,7 @@ class CheckpointStore:
     def _threads_to_list(
         self, config: RunnableConfig | None, before: RunnableConfig | None, limit: int | None
     ) -> Iterable[tuple[str, _FindPlaces]]:
-        """Return (thread id, a function that finds the places of its checkpoints, newest first)."""
+        """Return (thread id, a function that finds the places of the thread's checkpoints, newest first) pairs."""
         until = get_checkpoint_id(before) if before else None
         if config is None:
             all_of = partial(checkpoint_rows.places_of_all, before=until, limit=limit)
@@ -233,11 +236,11 @@ class CheckpointStore:
 
 
 def next_version(current: Any) -> Any:
-    """Return the channel version after `current`, in the same form; 1 where there is none.
+    """Return the channel version after `current`, in the form of `current`; return 1 if `current` is None.
 
-    This saver counts in whole numbers. Threads from other savers have texts such as "0...02.0.7315". LangGraph
-    compares the versions of a thread with each other, so a thread keeps its form.
-    ValueError for a text that does not begin with a number.
+    This saver counts in whole numbers. Threads from other savers have versions such as "0...02.0.7315". LangGraph
+    compares the versions of a thread with each other, so a thread keeps the form of its versions. Raise ValueError
+    if `current` is a text that does not begin with a number.
     """
     if not isinstance(current, str):
         return 1 if current is None else current + 1
@@ -252,7 +255,7 @@ def next_version(current: Any) -> Any:
 
 
 def thread_and_namespace(config: RunnableConfig) -> tuple[str, str]:
-    """Return (thread id, namespace) of a config; ValueError where it names no thread."""
+    """Return (thread id, namespace) of a config; raise ValueError if the config names no thread."""
     named = _configurable(config)
     return str(named["thread_id"]), named.get("checkpoint_ns") or ""
 

@@ -1,4 +1,4 @@
-"""The history of delta channels: no checkpoint holds their value, it is rebuilt from pending writes."""
+"""Reads the history of delta channels, whose values LangGraph rebuilds from pending writes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,10 +15,10 @@ _ROWS_AT_ONCE = 64
 def history(
     decoder: ValueDecoder, namespace: str, checkpoint_id: str | None, channels: Sequence[str]
 ) -> Mapping[str, DeltaChannelHistory]:
-    """Return for each channel the pending writes of a checkpoint's ancestors, oldest first, and their first value.
+    """Return for each channel its first value and the pending writes at a checkpoint's ancestors, oldest first.
 
-    For each channel the walk along the parents ends at the nearest ancestor that holds a value of it. The
-    checkpoint's own pending writes belong to the next step and are left out.
+    For each channel, the walk along the parents ends at the nearest ancestor that holds a value of the channel; this
+    value is the first value. The checkpoint's own pending writes belong to the next step and are left out.
     """
     conn, thread = decoder.conn, decoder.thread
     describe = thread.codec.describe
@@ -52,9 +52,9 @@ def history(
 
 
 def _ancestors(decoder: ValueDecoder, target: CheckpointRow) -> Iterator[CheckpointRow]:
-    """Yield the parent of a checkpoint, its parent, and so on; the walk ends at a parent that was deleted.
+    """Yield the parent of a checkpoint, the parent's parent, and so on, as far as the parents still exist.
 
-    RowError where the parents lead in a circle.
+    Raise `RowError` if the parents lead in a circle.
     """
     conn, thread, namespace = decoder.conn, decoder.thread, target.namespace
     held = {target.id: target}
@@ -63,7 +63,7 @@ def _ancestors(decoder: ValueDecoder, target: CheckpointRow) -> Iterator[Checkpo
         return held[name].parent
 
     for name in follow_parents(target.id, parent_of, lambda name: full_row_name(thread, namespace, name)):
-        if name not in held:  # parents mostly arrived right before their children, so read a range of rows at once
+        if name not in held:  # most parents were stored right before their children, so read a range of rows at once
             held = {row.id: row for row in checkpoint_rows.up_to(conn, thread, namespace, name, _ROWS_AT_ONCE)}
         if name not in held:
             return

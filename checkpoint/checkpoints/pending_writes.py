@@ -1,4 +1,4 @@
-"""Pending writes: the values that tasks wrote at a checkpoint, one row for each task."""
+"""Stores pending writes: the values that tasks wrote at a checkpoint, in one row for each task."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,15 +27,15 @@ class Write:
     index: int
     channel: str
     value: Any
-    """Encoded value."""
+    """The encoded value (see `messages.decode`)."""
     row: str
-    """Name of its row within the thread."""
+    """Name, within the thread, of the row that holds the write."""
 
 
 def merged(held: Iterable[Write], writes: Sequence[Write]) -> Iterable[Write]:
-    """Return one task's writes after it wrote again: the first write of an index stays.
+    """Return a task's writes after the task wrote again: for each index, the earliest write is kept.
 
-    Where all new writes are special (an error, an interrupt, a resume), they replace earlier ones.
+    If all new writes are special (an error, an interrupt, a resume), each one replaces an earlier write of its index.
     """
     special = all(one.channel in WRITES_IDX_MAP for one in writes)
     new = {one.index: one for one in (writes if special else reversed(writes))}
@@ -44,7 +44,7 @@ def merged(held: Iterable[Write], writes: Sequence[Write]) -> Iterable[Write]:
 
 
 def put(conn: sa.Connection, thread: Thread, place: tuple[str, str], task: str, writes: Sequence[Write]) -> None:
-    """Add one task's writes to those that it has stored at this checkpoint."""
+    """Add writes of one task to the writes that the task has already stored at this checkpoint."""
     namespace, checkpoint_id = place
     key = {"thread": thread.id, "namespace": namespace, "checkpoint": checkpoint_id, "task": task}
     row = row_name(namespace, checkpoint_id, task)
@@ -57,7 +57,7 @@ def put(conn: sa.Connection, thread: Thread, place: tuple[str, str], task: str, 
 
 
 def of(conn: sa.Connection, thread: Thread, namespace: str, ids: Iterable[str]) -> dict[str, list[Write]]:
-    """Return the writes at these checkpoints, in the order in which LangGraph applies them."""
+    """Return by checkpoint id the writes at these checkpoints, in the order in which LangGraph applies them."""
     wanted = list(ids)
     found: dict[str, list[Write]] = {}
     for size, group in in_groups(wanted):
@@ -71,7 +71,7 @@ def of(conn: sa.Connection, thread: Thread, namespace: str, ids: Iterable[str]) 
 
 
 def all_of(conn: sa.Connection, thread: Thread) -> Iterator[tuple[str, str, list[Write]]]:
-    """Yield (namespace, checkpoint id, one task's writes) for the whole thread."""
+    """Yield (namespace, checkpoint id, one task's writes) for each row of pending writes in the thread."""
     query = sa.select(_write.namespace, _write.checkpoint, _write.task, _write.body).where(_write.thread == thread.id)
     for namespace, checkpoint_id, task, body in conn.execute(query):
         row = row_name(namespace, checkpoint_id, task)
@@ -92,7 +92,7 @@ def _grouped(writes: Iterable[Write]) -> list[Any]:
 
 
 def _ungrouped(groups: Any, task: str, row: str) -> Iterator[Write]:
-    """Yield the writes that `_grouped` was given; TypeError or ValueError for another form."""
+    """Yield the writes that `_grouped` grouped; raise TypeError or ValueError for data in any other form."""
     for path, items in groups:
         for index, channel, value in items:
             expect_types((path, str), (index, int), (channel, str))
@@ -105,7 +105,7 @@ def _writes(thread: Thread, row: str, task: str, body: bytes) -> list[Write]:
 
 
 def row_name(namespace: str, checkpoint_id: str, task: str) -> str:
-    """Return the name of a row of pending writes within its thread."""
+    """Return the name, within the thread, of the row with a task's pending writes."""
     return f"write of task {task} at checkpoint {checkpoint_id} in {namespace!r}"
 
 

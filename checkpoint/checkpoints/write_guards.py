@@ -1,8 +1,8 @@
-"""Refuses writes of a run whose thread was erased since the run began, or has newer checkpoints from another run.
+"""Refuses writes of a run if, since the run began, its thread was erased or got checkpoints from another run.
 
-All calls of a LangGraph run carry the same `RunControl` object, which identifies the run. The key of a thread's row
-is never reused, so a run whose thread has another key than at its start writes to a new thread of the same id. A call
-outside of runs is refused where it names a checkpoint that does not exist and the thread was erased within the last
+All calls of one LangGraph run carry one `RunControl` object, which identifies the run. The key of a thread's row is
+never reused. So if the key has changed since the run began, the run would write to a new thread with the old id. A
+call outside of runs is refused if it names a checkpoint that does not exist and the thread was erased within the last
 day.
 """
 
@@ -29,21 +29,21 @@ ERASURE_KNOWN_S = 86_400.0
 """Seconds for which the erasure of a thread is remembered."""
 
 _MAX_RUNS = 4_096
-_RUNTIME, _TASK = "__pregel_runtime", "__pregel_task_id"  # LangGraph's names
+_RUNTIME, _TASK = "__pregel_runtime", "__pregel_task_id"  # names that LangGraph gives to keys of a config
 _erased = tables.erased.c
 _ALLOW_RECREATION: ContextVar[bool] = ContextVar("compaction_allow_recreation", default=False)
 
 
 class _Runs:
-    """The key of the thread row that each of the newest runs works on. Safe for use by several threads."""
+    """Maps each of the newest LangGraph runs to the key of its thread's row. Several OS threads can use one map."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # keeps the run alive, because another object could get its id
+        # holds the run object, so that no other object can get its id()
         self._known: OrderedDict[tuple[int, str], tuple[object, int]] = OrderedDict()
 
     def set(self, run: object, thread_id: str, key: int | None, *, anew: bool = False) -> None:
-        """Remember the row of a run's thread; a known row is replaced only with `anew`, when the run starts."""
+        """Remember the row of a run's thread; only `anew`, given when the run starts, replaces a known row."""
         place = id(run), thread_id
         with self._lock:
             if anew:
@@ -54,40 +54,40 @@ class _Runs:
                 self._known.popitem(last=False)
 
     def get(self, run: object, thread_id: str) -> int | None:
-        """Return the key of the thread row that a run works on."""
+        """Return the key of the thread row on which a run works, or None if the run is not known."""
         with self._lock:
             return self._known.get((id(run), thread_id), (None, None))[1]
 
 
 _RUNS_BY_DATABASE: WeakKeyDictionary[Database, _Runs] = WeakKeyDictionary()
-"""The runs of each database, which its savers and records share."""
+"""The known runs by database; all savers and records of one database share the database's entry."""
 
 
 class ErasureGuard:
-    """Refuses late writes to threads that were erased."""
+    """Refuses writes that come from before the erasure of their conversation thread."""
 
     def __init__(self, database: Database, now: Callable[[], float]) -> None:
         self._runs = _RUNS_BY_DATABASE.setdefault(database, _Runs())
         self._now = now
 
     def note_run_start(self, config: RunnableConfig, thread_id: str, key: int | None) -> None:
-        """Remember the thread row that a run starts on, if this is the call that loads the run's state."""
+        """Remember the thread row on which a run starts, if the call with this config loads the state."""
         run = run_of(config)
         if run is not None and _TASK not in config.get("configurable", {}):
             self._runs.set(run, thread_id, key, anew=True)
 
     def note_run_write(self, run: object | None, thread_id: str, key: int) -> None:
-        """Remember the thread row that a run has written to; call it after the commit."""
+        """Remember the thread row to which a run has written; the caller calls this method after the commit."""
         if run is not None:
             self._runs.set(run, thread_id, key)
 
     def check(
         self, conn: sa.Connection, thread: Thread, run: object | None, named: tuple[str, str] | None = None
     ) -> None:
-        """Raise ErasedThreadError for a late write to the locked thread.
+        """Raise `ErasedThreadError` if a write to the locked thread comes from before the thread's erasure.
 
-        `named` is the checkpoint (namespace, id) that the write builds on. For a call of a run it is not looked up:
-        LangGraph stores a run's checkpoints in the background, so the checkpoint may be stored later.
+        `named` is the checkpoint (namespace, id) on which the write builds. For a call of a run, `named` is not
+        looked up: LangGraph stores a run's checkpoints in the background, so this checkpoint can be stored later.
         """
         if run is None:
             late = named is not None and not _ALLOW_RECREATION.get() and self._is_gone(conn, thread, named)
@@ -117,13 +117,13 @@ def current_run() -> object | None:
     """Return the object that identifies the run whose node is being executed, or None outside of runs."""
     try:
         return getattr(get_runtime(), "control", None)
-    except (RuntimeError, KeyError):  # not within a run
+    except (RuntimeError, KeyError):  # the caller is not within a run
         return None
 
 
 @contextmanager
 def allow_recreation() -> Generator[None]:
-    """Allow writes in the block to recreate an erased thread, whatever checkpoint they name."""
+    """Allow the writes in the `with` block to recreate an erased thread, whatever checkpoint the writes name."""
     before = _ALLOW_RECREATION.set(True)
     try:
         yield
@@ -132,7 +132,7 @@ def allow_recreation() -> Generator[None]:
 
 
 def note_erased(conn: sa.Connection, thread_id: str, now: float) -> None:
-    """Record that a thread is erased, and delete records that are older than a day."""
+    """Record that a thread is erased, and delete the records of erasures that are older than a day."""
     name = _name(thread_id)
     conn.execute(sa.delete(tables.erased).where(_erased.at < now - ERASURE_KNOWN_S))
     conn.execute(sa.delete(tables.erased).where(_erased.name == name))
@@ -140,14 +140,14 @@ def note_erased(conn: sa.Connection, thread_id: str, now: float) -> None:
 
 
 def _name(thread_id: str) -> str:
-    """Return the hash by which an erased thread is found: the id itself may be personal data."""
+    """Return the hash under which an erasure is recorded, because the thread id itself can be personal data."""
     return blake2b(thread_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def refuse_fork(
     conn: sa.Connection, thread: Thread, place: tuple[str, str], parent: str | None, source: object
 ) -> None:
-    """Raise ConflictError where a run builds on a checkpoint that is no longer the newest."""
+    """Raise `ConflictError` if a run builds on a checkpoint that is no longer the newest."""
     namespace, name = place
     newest = checkpoint_rows.newest_id(conn, thread, namespace)
     if source not in {"input", "loop"} or newest in {parent, name}:
