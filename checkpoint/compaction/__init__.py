@@ -1,1 +1,1 @@
-"""Snapshots, paid summaries, the ledger, the archive and its search."""
+"""Stores the snapshots, paid summaries, ledger rows and archives of compactions, and searches the archives."""

@@ -1,4 +1,4 @@
-"""The archive: the messages that left the view, in their original form, as runs of sequence numbers."""
+"""The archive: the messages that compactions removed or clipped, in their original form, as sequence numbers."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ _archive = tables.archive.c
 
 
 class Entry(NamedTuple):
-    """The messages that one compaction archived, and the time in Unix seconds."""
+    """The messages that one compaction archived, as runs of sequence numbers, and the time in Unix seconds."""
 
     compaction_id: str
     runs: Runs
@@ -20,7 +20,11 @@ class Entry(NamedTuple):
 
 
 def write(conn: sa.Connection, thread: Thread, namespace: str, compaction_id: str, runs: Runs, *, now: float) -> None:
-    """Add to the archive of a compaction: a fork may commit the same attempt with other messages."""
+    """Archive messages under a compaction.
+
+    Messages archived earlier under the compaction stay, because a fork can commit the same attempt (with an equal
+    compaction_id) with other messages.
+    """
     row, held = row_name(compaction_id), _read(conn, thread, compaction_id)
     if held is None:
         key = {"thread": thread.id, "compaction_id": compaction_id, "namespace": namespace}
@@ -33,7 +37,7 @@ def write(conn: sa.Connection, thread: Thread, namespace: str, compaction_id: st
 
 
 def of_thread(conn: sa.Connection, thread: Thread, namespace: str | None = None) -> dict[str, Runs]:
-    """Return the archived runs by compaction_id, of one namespace of a thread or of all."""
+    """Return by compaction_id the sequence numbers of archived messages, in one namespace or (None) in all."""
     query = sa.select(_archive.compaction_id, _archive.runs).where(_archive.thread == thread.id)
     if namespace is not None:
         query = query.where(_archive.namespace == namespace)
@@ -54,5 +58,5 @@ def _read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Runs | Non
 
 
 def row_name(compaction_id: str) -> str:
-    """Return the name of an archive row within its thread."""
+    """Return an archive row's name within its thread."""
     return f"archive {compaction_id}"

@@ -10,9 +10,9 @@ from langchain_core.messages import BaseMessage
 
 @dataclass(frozen=True, slots=True)
 class AttemptKey:
-    """The key of an attempt's writes. It contains no random id and no epoch, so a repeated attempt has the same key.
+    """The key of an attempt's rows. It holds no random id and no epoch, so a repeated attempt has an equal key.
 
-    `base_fingerprint` is `fingerprint_all` of the messages the attempt began with.
+    `base_fingerprint` is the `fingerprint_all` of the messages with which the attempt began.
     """
 
     thread_id: str
@@ -23,17 +23,17 @@ class AttemptKey:
 
     @property
     def compaction_id(self) -> str:
-        """Sixteen hexadecimal characters of a hash of the whole key."""
+        """Hash of the whole key, as 16 hexadecimal characters."""
         whole = json.dumps([self.thread_id, self.namespace, self.base_fingerprint, self.level, self.attempt])
         return blake2b(whole.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How an attempt ended. A field that is None keeps the value of an earlier outcome of the same attempt.
+    """How an attempt ended. If a field is None, the ledger keeps the value from an earlier outcome of the attempt.
 
-    Token counts are in the units of the attempt's counter. `seen` lists the ids of the messages that the summarizer
-    saw in full, cut, or not at all. `now` is in Unix seconds.
+    Token counts are in the units of the attempt's token counter. `seen` lists the ids of the messages that the
+    summarizer saw in full, saw cut, or did not see. `now` is in Unix seconds.
     """
 
     verdict: str
@@ -41,7 +41,7 @@ class Outcome:
     reason: str = ""
     detail: str = ""
     strategy: str | None = None
-    """The strategy that was used, where it was not known completely when the attempt began."""
+    """The strategy that was used, if it was not completely known when the attempt began."""
     tokens_after: int | None = None
     blocks_kept: int | None = None
     blocks_dropped: int | None = None
@@ -59,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRecord:
-    """A paid summary, which is used again only for the same input at the same level."""
+    """A paid summary, which is reused only for an equal input at the level of the attempt that made the summary."""
 
     input_digest: str
     text: str
@@ -71,7 +71,7 @@ class SummaryRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """A row of the ledger: one attempt. `verdict` and `ended_at` are None while it is open."""
+    """A row of the ledger: one attempt. `verdict` and `ended_at` are None while the attempt is open."""
 
     id: int
     thread_id: str
@@ -108,17 +108,20 @@ class LedgerRow:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Ids of the messages that left the view, without earlier summaries. Other archived messages were clipped."""
+        """Ids of the messages that the attempt removed, without earlier summaries.
+
+        All other messages that the attempt archived were clipped.
+        """
         seen = self.seen or {}
         return tuple(name for key in ("full", "cut", "not_seen") for name in seen.get(key, ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """A conversation as it would be without some compactions."""
+    """A conversation as it would be if some of its compactions had not happened."""
 
     messages: list[BaseMessage]
     undone: tuple[str, ...]
-    """The compaction_ids of these compactions, oldest first."""
+    """The compaction_ids of the compactions that are left out, oldest first."""
     head: str | None
-    """The compaction_id of the last commit that the conversation then contains, or None."""
+    """The compaction_id of the last compaction that the conversation still contains, or None."""

@@ -1,4 +1,4 @@
-"""The ledger: one row for each compaction attempt. Every writer holds the lock of the thread's row."""
+"""The ledger: one row for each compaction attempt. Every writer of the ledger holds the lock of the thread's row."""
 
 import json
 from dataclasses import asdict
@@ -20,7 +20,7 @@ class Opening(TypedDict):
     """The facts about an attempt when it begins."""
 
     parent_id: str | None
-    """compaction_id of the commit that the attempt builds on."""
+    """compaction_id of the committed compaction on which the attempt builds, or None."""
     checkpoint_id: str | None
     epoch: int
     trigger: str
@@ -30,7 +30,7 @@ class Opening(TypedDict):
 
 
 def begin(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, *, now: float, fresh: bool) -> None:
-    """Open the attempt's row. An existing row is opened again if it is abandoned or, with `fresh`, was only noted."""
+    """Open the attempt's row; reopen an existing row if the attempt was abandoned or has never begun (`fresh`)."""
     found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         _insert(conn, thread, key, opening, started_at=now)
@@ -40,7 +40,7 @@ def begin(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening
 
 
 def close(conn: sa.Connection, thread: Thread, key: AttemptKey, outcome: Outcome) -> None:
-    """Write the verdict, also over an earlier one; UnknownAttemptError where the attempt was never begun."""
+    """Write the verdict, also over an earlier verdict; raise `UnknownAttemptError` if the attempt has no row."""
     found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         raise UnknownAttemptError(
@@ -50,7 +50,10 @@ def close(conn: sa.Connection, thread: Thread, key: AttemptKey, outcome: Outcome
 
 
 def note(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, outcome: Outcome) -> None:
-    """Write the row of an attempt that never began. The row of a real attempt with the same key is not changed."""
+    """Write the row of an attempt that never began.
+
+    The row is not changed if an attempt with this key has begun and ended.
+    """
     found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         _insert(conn, thread, key, opening, started_at=outcome.now, **_ending(outcome))
@@ -59,7 +62,7 @@ def note(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening,
 
 
 def abandon(conn: sa.Connection, thread: int, namespace: str, *, keep: AttemptKey | None, now: float) -> int:
-    """Close every open row of the namespace except `keep`; return how many rows changed."""
+    """Close every open row of the namespace, except the row of `keep`, as abandoned; return how many rows changed."""
     still_open = sa.and_(_ledger.thread == thread, _ledger.namespace == namespace, _ledger.verdict.is_(None))
     if keep is not None:
         still_open &= _ledger.compaction_id != keep.compaction_id
@@ -68,7 +71,7 @@ def abandon(conn: sa.Connection, thread: int, namespace: str, *, keep: AttemptKe
 
 
 def rows(conn: sa.Connection, thread: Thread, namespace: str | None) -> list[LedgerRow]:
-    """Return the attempts of a thread, of one namespace or of all, in the order in which they began."""
+    """Return a thread's attempts in one namespace or (None) in all, in the order of their first opening."""
     query = sa.select(tables.ledger).where(_ledger.thread == thread.id).order_by(_ledger.id)
     if namespace is not None:
         query = query.where(_ledger.namespace == namespace)
@@ -87,7 +90,7 @@ def row_name(compaction_id: str) -> str:
 
 
 def parents(conn: sa.Connection, thread: int) -> dict[str, str | None]:
-    """Return compaction_id -> parent_id for the whole thread."""
+    """Return the parent_id of each attempt of the thread, by compaction_id."""
     query = sa.select(_ledger.compaction_id, _ledger.parent_id).where(_ledger.thread == thread)
     return {row.compaction_id: row.parent_id for row in conn.execute(query)}
 
@@ -122,13 +125,13 @@ def _update(
 
 
 def _take_content(values: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Remove from `values` the texts that may quote the conversation, and return them: they are stored encoded."""
+    """Remove from `values` the texts that can quote the conversation, and return these texts to be stored encoded."""
     taken = {field: values.pop(field, held) for field, held in before.items()}
     return {field: None if text is None else printable(text) for field, text in taken.items()}
 
 
 def encode_content(thread: Thread, compaction_id: str, content: dict[str, Any]) -> bytes:
-    """Return the column `content` of a row, which holds its detail and its summary."""
+    """Encode the column `content` of a row, which holds the base fingerprint, the detail and the summary."""
     return thread.codec.encode(row_name(compaction_id), json.dumps(content).encode())
 
 

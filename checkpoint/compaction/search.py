@@ -1,10 +1,10 @@
-"""Full-text search in a thread's archive: every archived message is read, and those with a word are ranked.
+"""Full-text search in a thread's archive: reads every archived message, and ranks the messages with a query's words.
 
-There is no index. An index would hold the words of a thread in plain text beside encrypted rows, and SQLite keeps
-deleted words in it. The scan is the same on every database.
+There is no index. An index would hold the words of a thread in plain text beside encrypted rows, and in an
+index of SQLite, deleted words would remain. The search works alike on every database.
 
-Words are compared in lower case. Identifiers count as a whole and by their parts. Chinese, Japanese and Korean have
-no spaces between words, so pairs of neighboring characters count as words.
+Words are compared in lower case. An identifier counts as one word, and each of its parts counts as a word too.
+Chinese, Japanese and Korean have no spaces between words, so pairs of neighboring characters count as words.
 """
 
 import math
@@ -34,7 +34,7 @@ _IS_WIDE = re.compile(f"[{_WIDE}]")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _SHORTEST_PLURAL = 4
 _MAX_TOKENS = 20_000
-"""Tokens of one text that are compared, from its start."""
+"""Number of tokens, from the start of a text, that are compared; later tokens are ignored."""
 _SATURATION, _LENGTH = 1.2, 0.75
 """The parameters k1 and b of BM25."""
 _QUERY_WORDS = 64
@@ -49,29 +49,29 @@ class SearchHit:
     handle: str
     """The handle by which `recall` returns the message."""
     compaction_id: str
-    """The compaction that first removed the message from the view."""
+    """The compaction_id of the first compaction that archived the message."""
     archived_at: float
-    """Time of the archiving, in Unix seconds."""
+    """Time at which the message was archived, in Unix seconds."""
     score: float
-    """Higher is better; comparable within one search only."""
+    """Rank of the hit: higher is better; scores of different searches cannot be compared."""
 
 
 class Match(NamedTuple):
-    """The words of a query that a text contains."""
+    """The words of a query that one text contains."""
 
     counts: Mapping[str, int]
-    """Occurrences of each word of the query that the text contains."""
+    """Number of occurrences in the text, by word of the query; words that do not occur are left out."""
     length: int
     """Number of words in the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The texts that contain a word of a query, by their numbers."""
+    """The texts that contain a word of a query, by the numbers of the texts."""
 
     scores: Mapping[int, float] = field(default_factory=dict[int, float])
     words: Mapping[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
-    """The words of the query that each text contains."""
+    """The words of the query that each text contains, by the number of the text."""
 
 
 class Scope(NamedTuple):
@@ -91,7 +91,7 @@ class Scope(NamedTuple):
 def search_archive(
     conn: sa.Connection, store: MessageStore, thread: Thread, query: str, *, limit: int, scope: Scope
 ) -> list[SearchHit]:
-    """Return the archived messages that contain words of a query, the best first; [] for a query without words."""
+    """Return the archived messages that contain words of a query, best match first; [] for a query without words."""
     entries = archive.entries(conn, thread)
     places = {seq: one for one in reversed(entries) for seq in expand(one.runs)}
     wanted = covering(one.runs for one in entries if scope.contains(one))
@@ -110,10 +110,10 @@ def search_archive(
 def find_by_handle(
     conn: sa.Connection, store: MessageStore, thread: Thread, handle: str, *, compactions: bool
 ) -> list[SearchHit]:
-    """Return the archived message with a handle; [] for text that is not a handle.
+    """Return the archived message with a handle as a list of one hit; [] if there is none.
 
-    With `compactions`, a handle may also be the id of a compaction, or at least its first 12 characters: then all
-    messages that it archived are returned, in their order.
+    With `compactions`, `handle` can also be the id of a compaction, or at least 12 characters from its start: then
+    all messages that the compaction archived are returned, in the order of their sequence numbers.
     """
     entries = archive.entries(conn, thread)
     named = [one for one in entries if compactions and _is_named(one, handle.lower())]
@@ -127,16 +127,16 @@ def find_by_handle(
 
 
 def hash_prefix(handle: str) -> bytes | None:
-    """Return the bytes of a handle, or None for text that is not a handle: a model may ask for anything."""
+    """Return the bytes of a handle, or None if the text is not a handle, because a model can pass any text."""
     if not HANDLE_CHARS <= len(handle) <= 2 * HASH_BYTES or len(handle) % 2 or not set(handle) <= set(hexdigits):
         return None
     return bytes.fromhex(handle)
 
 
 def scan(query: str, messages: Iterable[tuple[int, BaseMessage]]) -> Hits:
-    """Return the messages that contain a word of the query, in singular or plural. A query has no syntax errors.
+    """Return the messages that contain a word of the query, in singular or plural.
 
-    A query without a word reads no message.
+    A query has no syntax: any text is a valid query. If the query has no words, no message is read.
     """
     asked = list(dict.fromkeys(map(singular, words(query)[:_QUERY_WORDS])))
     matcher = WordMatcher(asked)
@@ -155,18 +155,18 @@ def text_of(message: BaseMessage) -> str:
 
 
 class WordMatcher:
-    """Counts words in many texts. The words of each token are remembered for the next text."""
+    """Counts the words of a query in many texts. The words of each token are cached for the next texts."""
 
     def __init__(self, asked: Sequence[str]) -> None:
         self._asked = frozenset(asked)
         self._known: set[str] = set()
         self._special: dict[str, tuple[int, Sequence[str]]] = {}
-        """(number of words, those that are asked for) of known tokens with several words or an asked one."""
+        """(number of words, words of the query) of each known token that has several words or a word of the query."""
 
     def match(self, text: str) -> Match | None:
-        """Count the words that are asked for in a text; None where it contains none of them."""
+        """Count the words of the query in a text; return None if the text contains no word of the query."""
         whole = folded(text)
-        if not any(word in whole for word in self._asked):  # splitting a text takes ten times as long
+        if not any(word in whole for word in self._asked):  # ten times as fast as splitting the text
             return None
         found = Counter(tokens(text))
         self._learn(found.keys() - self._known)
@@ -191,7 +191,7 @@ class WordMatcher:
 
 
 def ranked(asked: Sequence[str], matches: Mapping[int, Match]) -> dict[int, float]:
-    """Score texts by BM25 among each other (Robertson & Zaragoza 2009); texts without any word are left out."""
+    """Score texts relative to each other by BM25 (Robertson & Zaragoza 2009); skip texts without a query word."""
     average = sum(match.length for match in matches.values()) / max(1, len(matches)) or 1.0
     scores: dict[int, float] = {}
     for word in asked:
@@ -207,10 +207,10 @@ def ranked(asked: Sequence[str], matches: Mapping[int, Match]) -> dict[int, floa
 def originals_first(
     order: Sequence[int], held: Mapping[int, BaseMessage], words: Mapping[int, frozenset[str]]
 ) -> list[int]:
-    """Put messages that repeat others behind them, or leave them out where they add nothing.
+    """Put original messages before messages that repeat others, and leave out repetitions that add nothing.
 
-    A clipped message adds nothing where its original is among those held. A summary or a recalled message adds
-    nothing where originals contain its words.
+    A clipped message adds nothing if its original is among the messages in `held`. A summary or a recalled message
+    adds nothing if the originals together contain all the query's words that it contains.
     """
     whole = [seq for seq in order if is_original(held[seq])]
     names = {handle_of(held[seq]) for seq in whole}
@@ -225,22 +225,22 @@ def words(text: str) -> list[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """Return the tokens between spaces and punctuation, in order: words, identifiers, runs of wide characters."""
+    """Return the words, identifiers and sequences of Chinese, Japanese or Korean characters of a text, in order."""
     return _TOKEN.findall(normalize("NFKC", text))[:_MAX_TOKENS]
 
 
 def folded(text: str) -> str:
-    """Return a text that contains each of its `words` letter for letter."""
+    """Return a text in the normalized lower-case form in which each of its `words` occurs letter for letter."""
     return normalize("NFKC", text).casefold()
 
 
 def singular(word: str) -> str:
-    """Return a word without the s of a plural, so that `flights` matches `flight`; short words stay as they are."""
+    """Return a word without the s of a plural, so that `flights` matches `flight`; keep short words unchanged."""
     return word[:-1] if len(word) >= _SHORTEST_PLURAL and word.endswith("s") and not word.endswith("ss") else word
 
 
 def words_in(token: str) -> list[str]:
-    """Return the words of one of a text's `tokens`."""
+    """Return the words of one token (see `tokens`)."""
     if _IS_WIDE.match(token):
         return [token[at : at + 2] for at in range(max(1, len(token) - 1))]
     whole = token.casefold()
@@ -249,7 +249,7 @@ def words_in(token: str) -> list[str]:
 
 
 def _is_named(entry: Entry, handle: str) -> bool:
-    """Return whether a handle is a compaction's id, or at least its first 12 characters."""
+    """Return whether a handle is the id of the entry's compaction, or at least 12 characters from the id's start."""
     name = entry.compaction_id
     return name == handle or (len(handle) >= HANDLE_CHARS and name.startswith(handle))
 

@@ -1,4 +1,4 @@
-"""Snapshots: the messages at the begin of a compaction attempt, as a few bytes of runs."""
+"""Snapshots: the messages with which a compaction attempt began, as a few bytes of runs of sequence numbers."""
 
 import sqlalchemy as sa
 
@@ -21,18 +21,18 @@ def write(conn: sa.Connection, thread: Thread, compaction_id: str, runs: Runs, *
 
 
 def read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Runs | None:
-    """Return the runs of an attempt's snapshot, or None where it has none."""
+    """Return the sequence numbers in an attempt's snapshot as runs, or None if the attempt has no snapshot."""
     query = sa.select(_snapshot.runs).where(_snapshot.thread == thread.id, _snapshot.compaction_id == compaction_id)
     data = conn.execute(query).scalar_one_or_none()
     return None if data is None else runs_from_body(thread.codec, row_name(compaction_id), data)
 
 
 def of_thread(conn: sa.Connection, thread: Thread) -> dict[str, Runs]:
-    """Return the runs of every snapshot of a thread, by compaction_id."""
+    """Return by compaction_id the sequence numbers, as runs, in every snapshot of a thread."""
     query = sa.select(_snapshot.compaction_id, _snapshot.runs).where(_snapshot.thread == thread.id)
     return {name: runs_from_body(thread.codec, row_name(name), data) for name, data in conn.execute(query)}
 
 
 def row_name(compaction_id: str) -> str:
-    """Return the name of a snapshot row within its thread."""
+    """Return a snapshot row's name within its thread."""
     return f"snapshot {compaction_id}"

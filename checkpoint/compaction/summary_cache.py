@@ -1,4 +1,4 @@
-"""Paid summaries: each is stored before it is used, so that a crash does not lose it."""
+"""Paid summaries: each summary is stored before it is used, so that a crash does not lose the summary."""
 
 import sqlalchemy as sa
 
@@ -10,7 +10,7 @@ _summary, _ledger = tables.summary.c, tables.ledger.c
 
 
 def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: SummaryRecord) -> None:
-    """Store the summary of one input; a later summary of the same input replaces it."""
+    """Store the summary of an input; it replaces the compaction's earlier summary of an equal input."""
     lookup = thread.codec.lookup_text(record.input_digest)
     conn.execute(sa.delete(tables.summary).where(_same(thread.id, compaction_id, lookup)))
     text = record.text.encode("utf-8", "surrogatepass")
@@ -29,10 +29,11 @@ def write(conn: sa.Connection, thread: Thread, compaction_id: str, record: Summa
 
 
 def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str) -> SummaryRecord | None:
-    """Return the newest summary of this input by an attempt of the same namespace and level, or None.
+    """Return the newest summary of this input by an attempt with the namespace and level of `key`, or None.
 
-    The attempt may have begun with other messages: an attempt that crashed is repeated with messages that arrived
-    since, and a fork has messages of its own. A summary that the gate rejected is not returned.
+    The attempt that made the summary can have begun with other messages: an attempt that crashed is repeated with the
+    messages that arrived since the crash, and a fork has messages of its own. A summary that the gate rejected is not
+    returned.
     """
     rejected = sa.func.coalesce(_ledger.verdict, "").like("rejected%")
     attempt = sa.and_(_ledger.thread == _summary.thread, _ledger.compaction_id == _summary.compaction_id)

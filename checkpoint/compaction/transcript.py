@@ -1,4 +1,4 @@
-"""Rebuilds the whole conversation from the current view and from the messages that compactions removed."""
+"""Rebuilds the whole conversation from the current messages and the messages that compactions removed."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,9 +16,10 @@ _HEADLINE = re.compile(r"\[[0-9a-f]{12} \w")
 
 
 def chain(parents: Mapping[str, str | None], head: str | None, thread_id: str) -> list[str]:
-    """Return `head` and the compactions that it builds on, oldest first; the chain ends at one without a ledger row.
+    """Return `head` and the compactions on which it builds, oldest first.
 
-    RowError where the parents of the thread's ledger rows lead in a circle.
+    The chain goes back until a compaction has no ledger row or no parent. Raise `RowError` if the parents of the
+    thread's ledger rows lead in a circle.
     """
     found = follow_parents(head, parents.get, lambda name: f"ledger row {name} of thread {thread_id!r}")
     return list(takewhile(parents.__contains__, found))[::-1]
@@ -33,10 +34,10 @@ def join(
     """Return every message once, in the order of the conversation, in its original form.
 
     `snapshots` and `archived` belong to the compactions that `messages` contains, oldest first; `refused` holds
-    messages that were archived without a compaction. The result holds the messages that are in `messages` or were
-    archived. A message that is only in a snapshot was deleted by the application and is left out. Where the archive
-    holds a message, its oldest archived form is returned (it was clipped or refused later), else its current form.
-    Summaries are left out, because they replace other messages.
+    messages that were archived without a compaction. The result holds the messages that are in `messages` or
+    `archived`. A message that is only in a snapshot was deleted by the application and is left out. For a message
+    that was removed, clipped or refused, the oldest archived form is returned; for any other message, the current
+    form. Summaries are left out, because they replace other messages.
     """
     left = list(archived)
     now = {_id(message): message for message in messages}
@@ -58,12 +59,13 @@ def restored(
     clipped: Collection[str],
     undone: Collection[str],
 ) -> list[BaseMessage]:
-    """Return the conversation as it would be now without some compactions.
+    """Return the conversation as it would be now if the undone compactions had not happened.
 
-    `snapshots` holds the messages at the begin of these compactions, `archived` those that they removed, oldest
-    first; `clipped` holds the ids of messages that they only clipped; `undone` holds their compaction_ids. Removed
-    messages return to their places in their original form. Messages that the application deleted since, also clipped
-    ones, stay deleted. Messages that were added or changed since stay as they are.
+    `undone` holds the compaction_ids of the undone compactions. `snapshots` holds the messages with which the undone
+    compactions began, `archived` the messages that they archived, oldest first. `clipped` holds the ids of the
+    messages that the undone compactions clipped but did not remove. Archived messages return to their places in their
+    original form. Messages that the application has deleted since then stay deleted, clipped messages included.
+    Messages that were added or changed since then stay as they are.
     """
     now = {_id(message): message for message in messages}
     left: dict[str, BaseMessage] = {}
@@ -77,19 +79,19 @@ def restored(
 
 
 def summarized_by(message: BaseMessage) -> str | None:
-    """Return the compaction_id of a summary message, or None for another message."""
+    """Return the compaction_id of the compaction that made a summary message; None for any other message."""
     marks = message.additional_kwargs.get("compaction")
     return str(marks.get("compaction")) if isinstance(marks, Mapping) and is_summary(message) else None
 
 
 def is_summary(message: BaseMessage) -> bool:
-    """Return whether a message is a summary of messages that were removed from the view."""
+    """Return whether a message is a summary of messages that a compaction removed."""
     marks = message.additional_kwargs.get("compaction")
     return isinstance(marks, Mapping) and marks.get("kind") == SUMMARY_KIND
 
 
 def clipped_from(message: BaseMessage) -> str | None:
-    """Return the handle of the original of a clipped message; None for a message that is not clipped."""
+    """Return the handle of a clipped message's original; None for a message that is not clipped."""
     marks = message.additional_kwargs.get("compaction")
     return str(marks.get("handle")) if isinstance(marks, Mapping) and marks.get("clipped") else None
 
@@ -108,7 +110,7 @@ def is_original(message: BaseMessage) -> bool:
 
 
 def _merge(order: list[str], later: Sequence[str]) -> list[str]:
-    """Merge two orders: new ids of `later` come before the next id that both contain, or at the end."""
+    """Merge two orders of ids: each id that only `later` contains goes before the next id in both, or at the end."""
     known = set(order)
     before: dict[str, list[str]] = {}
     new: list[str] = []
