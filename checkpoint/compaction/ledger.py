@@ -71,7 +71,7 @@ def abandon(conn: sa.Connection, thread: int, namespace: str, *, keep: AttemptKe
 
 
 def rows(conn: sa.Connection, thread: Thread, namespace: str | None) -> list[LedgerRow]:
-    """Return a thread's attempts in one namespace or (None) in all, in the order of their first opening."""
+    """Return a thread's attempts in one namespace or (None) in all, in the order in which their rows were added."""
     query = sa.select(tables.ledger).where(_ledger.thread == thread.id).order_by(_ledger.id)
     if namespace is not None:
         query = query.where(_ledger.namespace == namespace)

@@ -1,7 +1,7 @@
 """Full-text search in a thread's archive: reads every archived message, and ranks the messages with a query's words.
 
-There is no index. An index would hold the words of a thread in plain text beside encrypted rows, and in an
-index of SQLite, deleted words would remain. The search works alike on every database.
+There is no index. An index would hold the words of a thread in plain text beside encrypted rows, and an
+index of SQLite would keep deleted words. The search works alike on every database.
 
 Words are compared in lower case. An identifier counts as one word, and each of its parts counts as a word too.
 Chinese, Japanese and Korean have no spaces between words, so pairs of neighboring characters count as words.
