@@ -21,11 +21,11 @@ _HANDLE = 12
 _HANDLE_LINE = re.compile(r"\n\[recall: [0-9a-f]{12}\]\Z")
 _RAW_CALLS = frozenset({"tool_calls", "function_call"})
 _CALL_FIELDS = {kind: CALL_BLOCKS[kind] for kind in ("tool_use", "tool_call", "function_call")}
-"""Content blocks that repeat a call; their arguments are clipped together with the call's."""
+"""Content blocks that repeat a tool call; the repeated arguments are clipped together with the call's arguments."""
 
 _SENTENCE_END = re.compile(r"[.!?;](?=\s)|[。！？；]|(?=\n)")
 _MIN_SHARE = 0.5
-"""Smallest share of the allowed text that must remain for a cut at a sentence's end; else the cut is anywhere."""
+"""Smallest share of the allowed text that a cut at a sentence's end must keep; else the text is cut at its limit."""
 
 
 def without_clip_marker(text: str) -> str:
@@ -34,7 +34,7 @@ def without_clip_marker(text: str) -> str:
 
 
 def clipped_text(text: str, keep: int, counter: TokenCounter) -> str:
-    """Return a text's first `keep` tokens and a marker line with its original size, which a second clip keeps."""
+    """Return a text's first `keep` tokens and a marker line with the original size; a second clip keeps that size."""
     earlier = _MARKER.search(text)
     original = int(earlier[1]) if earlier else counter.text(text)
     body = text[: earlier.start()] if earlier else text
@@ -44,10 +44,10 @@ def clipped_text(text: str, keep: int, counter: TokenCounter) -> str:
 def clip_result(
     message: ToolMessage, *, threshold: int, keep: int, counter: TokenCounter, recall: bool = False
 ) -> ToolMessage:
-    """Return the result with its text cut to `keep` tokens if it holds more than `threshold` tokens, else itself.
+    """Return the result with its text cut to `keep` tokens if it has more than `threshold` tokens, else unchanged.
 
-    Media blocks count towards the threshold. If the result is clipped they are removed, and a line gives their
-    number. With `recall` the last line holds the handle by which the recall tool returns the original.
+    Media blocks count towards the threshold. Clipping removes the media blocks and adds a line with their number.
+    With `recall` the last line holds the handle by which the recall tool returns the original.
     """
     media, text = media_blocks(message), "\n".join(texts_of(message))
     size = counter.text(text)
@@ -71,7 +71,7 @@ def with_clipped_text(message: ToolMessage, text: str, counter: TokenCounter, *,
 def clip_text(
     message: AIMessage, *, threshold: int, keep: int, counter: TokenCounter, recall: bool = False
 ) -> AIMessage:
-    """Return the message with its text cut to `keep` tokens if it holds more than `threshold` tokens, else itself.
+    """Return the message with its text cut to `keep` tokens if it has more than `threshold` tokens, else unchanged.
 
     Only text blocks are cut: providers sign reasoning blocks and refuse changed ones. With `recall` the last line
     holds the handle by which the recall tool returns the original.
@@ -84,7 +84,7 @@ def clip_text(
 
 
 def _with_text(content: Any, text: str) -> Any:
-    """Return the content with one text in place of all its texts; other blocks keep their order."""
+    """Return the content with `text` in place of its first text block and without its other text blocks."""
     if isinstance(content, str):
         return text
     texts = [index for index, block in enumerate(content) if _is_text(block)]
@@ -100,7 +100,7 @@ def _is_text(block: Any) -> bool:
 
 
 def with_recall_handle(message: M) -> M:
-    """Return a clipped message with a last line that names the handle of its original, if its mark has one."""
+    """Return a clipped message with a last line that names the original's handle, if the mark has a handle."""
     name = marks(message).get("handle")
     if name is None:
         return message
@@ -109,12 +109,12 @@ def with_recall_handle(message: M) -> M:
 
 
 def recall_line(*names: str) -> str:
-    """Return the line that names handles, each by the 12 characters that the recall tool needs."""
+    """Return the line that names these handles, each by the first 12 characters, which the recall tool needs."""
     return f"[recall: {', '.join(name[:_HANDLE] for name in names)}]"
 
 
 def clip_calls(message: AIMessage, *, threshold: int, keep: int, counter: TokenCounter) -> AIMessage:
-    """Return the message with the arguments of each call over `threshold` tokens cut to about `keep`, else itself."""
+    """Return the message with the arguments of each call cut to about `keep` tokens if they exceed `threshold`."""
     calls = [_clip_call(dict(call), threshold, keep, counter) for call in message.tool_calls]
     broken = [_clip_broken(dict(call), threshold, keep, counter) for call in message.invalid_tool_calls]
     if calls == message.tool_calls and broken == message.invalid_tool_calls:
@@ -124,7 +124,7 @@ def clip_calls(message: AIMessage, *, threshold: int, keep: int, counter: TokenC
 
 
 def _shortened(message: M, update: Mapping[str, Any]) -> M:
-    """Return the message with these fields, its original's handle in the mark, and no raw copy of its calls."""
+    """Return a copy with the fields of `update`, the original's handle in the mark, and no raw copy of the calls."""
     mark = {**marks(message), "clipped": True}
     if "handle" not in mark:
         with suppress(MessageError):  # a message that cannot be stored is not archived and has no handle
@@ -134,7 +134,7 @@ def _shortened(message: M, update: Mapping[str, Any]) -> M:
 
 
 def _clip_broken(call: dict[str, Any], threshold: int, keep: int, counter: TokenCounter) -> dict[str, Any]:
-    """Return a malformed call, whose arguments are a text or None, clipped."""
+    """Return a malformed call, whose arguments are a text or `None`, with its arguments clipped if too long."""
     text = call["args"] or ""
     return {**call, "args": clipped_text(text, keep, counter)} if counter.text(text) > threshold else call
 
@@ -170,7 +170,7 @@ def _share(sizes: list[int], keep: int) -> int:
 
 
 def _with_arguments(content: Any, calls: Sequence[dict[str, Any]]) -> Any:
-    """Return the content with the clipped arguments in the blocks that repeat a call, paired by position."""
+    """Return the content with the clipped arguments in the blocks that repeat a call, paired by id and order."""
     if isinstance(content, str):
         return content
     left = list(calls)

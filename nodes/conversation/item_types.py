@@ -1,4 +1,4 @@
-"""Classify messages for rules by type: the type, segment and priority of each message."""
+"""Give each message a type, a segment and a priority, for the settings that apply to messages by type."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,14 +14,14 @@ Segment = Literal["header", "conversation"]
 """`header`: system messages, which are never changed. `conversation`: every other message."""
 
 TOOL_CALL = "tool_call"
-"""The type of an assistant message with tool calls; it leaves together with its results."""
+"""The type of an assistant message with tool calls; the message and its results are removed together."""
 
 SKILLS = frozenset({"skill_prompt", "skill_metadata"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One message with its type, segment, size in tokens, and priority (lower leaves earlier)."""
+    """One message with its type, segment, size in tokens, and priority (lower priorities are removed earlier)."""
 
     id: str
     type: str
@@ -37,7 +37,7 @@ class Item:
 
 
 def item_type(message: AnyMessage) -> str:
-    """Return a message's type: `tool_call`, else the `kind` of its mark, else one that follows from its role."""
+    """Return a message's type: `tool_call`, else the `kind` in its mark, else a type that follows from its role."""
     if calls_of(message):
         return TOOL_CALL
     kind = marks(message).get("kind")
@@ -51,7 +51,10 @@ def item_type(message: AnyMessage) -> str:
 
 
 def priority_of(kind: str) -> int:
-    """Return the priority of a type; lower leaves earlier. Calls have that of results, unknown types the highest."""
+    """Return the priority of a message type; messages of a lower priority are removed earlier.
+
+    A tool call has the priority of a tool result, and an unknown type has the highest priority.
+    """
     return PRIORITIES["tool_result"] if kind == TOOL_CALL else PRIORITIES.get(kind, max(PRIORITIES.values()))
 
 
@@ -61,7 +64,7 @@ def is_skill(message: AnyMessage) -> bool:
 
 
 def unread(view: Transcript) -> frozenset[int]:
-    """Return the indexes after the last assistant message: messages that the model has not read yet."""
+    """Return the indexes of the messages after the last assistant message, which the model has not read yet."""
     answers = [index for index, message in enumerate(view.messages) if isinstance(message, AIMessage)]
     return frozenset(range(answers[-1] + 1 if answers else 0, len(view.messages)))
 

@@ -37,14 +37,14 @@ def is_real_user(message: BaseMessage) -> bool:
 
 
 def is_pinned(message: BaseMessage, pins: Collection[str] = ()) -> bool:
-    """Whether this message must stay verbatim: its mark says so, or its id is one of `pins`."""
+    """Whether this message must be kept verbatim, because its mark pins it or its id is in `pins`."""
     return bool(marks(message).get("pinned")) or message.id in pins
 
 
 def pinned_texts(messages: Sequence[AnyMessage], most: int, counter: TokenCounter) -> tuple[str, ...]:
     """Return the texts that a user pinned with `<Pin>`, oldest first, without repetitions, in at most `most` tokens.
 
-    Only tags in real user messages count, outside code and quotations, and pins that an earlier summary carries.
+    Pins come from tags in real user messages, outside code and quotations, and from earlier summaries.
     A text that does not fit into the remaining tokens is skipped.
     """
     kept: list[str] = []
@@ -72,7 +72,7 @@ def pins_in(message: AnyMessage) -> list[str]:
 
 
 def without_pin(message: AnyMessage, text: str) -> AnyMessage:
-    """Return the message with this text no longer pinned by its mark; its content does not change."""
+    """Return the message with a mark that unpins this text; the message's content does not change."""
     known = marks(message)
     left = [pin for pin in pins_in(message) if pin != text]
     mark = {"pins": left} if is_summary(message) else {"unpinned": [*known.get("unpinned", ()), text]}
@@ -80,7 +80,7 @@ def without_pin(message: AnyMessage, text: str) -> AnyMessage:
 
 
 def first_inputs(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the real user messages before the first assistant message, without refused ones."""
+    """Return the real user messages before the first assistant message, without messages marked as refused."""
     spoken = takewhile(lambda message: not isinstance(message, AIMessage), messages)
     return [message for message in spoken if is_real_user(message) and not marks(message).get("refused")]
 
@@ -98,10 +98,10 @@ class EarlierSummary:
 
 
 def earlier_summary(leaving: Sequence[AnyMessage]) -> EarlierSummary:
-    """Return the content of the earlier summaries among the messages that leave.
+    """Return the content of the earlier summaries among the messages to be removed.
 
-    If there are several, as in joined message lists, all texts are returned but no record: a record describes one
-    summary only.
+    Several earlier summaries, as in joined message lists, give all their texts but no record, because a record
+    describes only one summary.
     """
     earlier = [message for message in leaving if is_summary(message)]
     alone = marks(earlier[0]) if len(earlier) == 1 else {}

@@ -37,15 +37,15 @@ _SECRETS = re.compile(
     r"['\"]?\s*(?:[:=]|provided:)\s*['\"]?(?:bearer\s+|basic\s+)?)[^\s'\",;}]{4,})"
 )
 _LONGEST = 500
-"""Longest error text in characters that events and logs show."""
+"""Maximum length, in characters, of an error text in events and logs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Redaction:
     """An application's redaction function, and where it applies.
 
-    The summarizer, the facts and the ledger always get redacted text. With `store` the archive and the snapshots do
-    too, so that recall and undo return redacted text.
+    The summarizer, the facts and the ledger always get redacted text. With `store` the archive and the snapshots
+    also get redacted text, so that recall and undo return redacted text.
     """
 
     hook: Callable[[str], str]

@@ -28,13 +28,13 @@ MALFORMED = (
 """Content of the result for a call whose arguments are not JSON; `why` quotes the parser's error."""
 
 MAX_ERROR_CHARS = 200
-"""Longest quotation of the parser's error, in characters."""
+"""Maximum length, in characters, of the quotation of the parser's error."""
 
 BLANK = "[an empty message]"
 """Content that a request gets for a user message without text."""
 
 NAMELESS = "unknown"
-"""Tool name that a request gets for a malformed call without one."""
+"""Tool name that a request gets for a malformed call without a tool name."""
 
 RAW_ARGUMENTS = "__raw__"
 """Name of the only argument of a malformed call in a request; its value is the text that is not JSON."""
@@ -43,10 +43,10 @@ REASONING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning", "rea
 """Types of the content blocks that hold a model's reasoning."""
 
 MAX_ID_CHARS = 40
-"""Longest call id in characters that every provider accepts."""
+"""Maximum length, in characters, of a call id that every provider accepts."""
 
 _STEM = 32
-"""Leading characters of an id that a number never replaces; ids with the same first 32 share one numbering."""
+"""Number of leading characters of an id that a number never replaces; ids that begin alike share one numbering."""
 
 _RAW_CALLS = "tool_calls"
 
@@ -64,7 +64,7 @@ def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) 
 
 
 def parts(view: Transcript) -> list[list[AnyMessage]]:
-    """Return for each message the messages that are sent for it.
+    """Return, for each message, the list of messages that a request holds in place of the message.
 
     A tool block is sent whole at the position of its assistant message. Its results, orphan results and empty
     messages give an empty list at their own position. Each part is independent of the others, so removing whole
@@ -124,9 +124,9 @@ def _blocks(message: AnyMessage) -> list[str | dict[str, Any]]:
 
 
 def sendable(message: AnyMessage) -> AnyMessage | None:
-    """Return the message, a repaired copy if a provider would refuse it, or `None` if it is not sent.
+    """Return the message, a repaired copy if a provider would refuse the message, or `None` to leave it out.
 
-    The result does not depend on other messages. Not sent are assistant messages without text and calls, assistant
+    The result does not depend on other messages. Left out are assistant messages without text and calls, assistant
     messages with reasoning only, and user messages that are commands to this package.
     """
     if not isinstance(message, AIMessage | HumanMessage | ToolMessage):
@@ -165,9 +165,9 @@ def _is_not_reasoning(block: str | dict[str, Any]) -> bool:
 
 
 def with_unique_call_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the request with unique call ids; messages whose ids are unique already are the same objects.
+    """Return the request with unique call ids; messages whose ids are already unique are not copied.
 
-    The first call with an id keeps it. A call's new id depends only on earlier messages, so that a growing
+    The first call with an id keeps that id. A call's new id depends only on earlier messages, so that a growing
     conversation keeps the beginning of its request, and with it the provider's prompt cache.
     """
     ids = _UniqueIds()
@@ -190,7 +190,7 @@ class _UniqueIds:
         self._last: dict[str, int] = {}
 
     def give(self, wanted: str | None) -> str:
-        """Return `wanted`, cut to the longest length; if that is in use, with the next free number."""
+        """Return the id `wanted`, cut to `MAX_ID_CHARS`; if another call has that id, append the next free number."""
         base = (wanted or "call")[:MAX_ID_CHARS]
         found, stem = base, base[:_STEM]
         while found in self._given:
@@ -214,10 +214,10 @@ def _with_call_ids(message: AIMessage, ids: Sequence[str]) -> AIMessage:
 
 
 def replace_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
-    """Return the message with each of its calls replaced, in its content blocks too; itself if nothing changes.
+    """Return the message with each of its calls replaced, also in its content blocks, or itself if nothing changes.
 
-    Removed are content blocks of calls that the message does not have, and the raw calls in `additional_kwargs` if
-    they no longer match: no result would answer them.
+    Content blocks of calls that the message does not have are removed, and so are the raw calls in
+    `additional_kwargs` if they no longer match: no result would answer such calls.
     """
     own = all_calls(message)
     changes = list(zip(own, calls, strict=True))
@@ -235,7 +235,7 @@ def replace_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
 def _content_block(
     block: str | dict[str, Any], changes: list[tuple[ToolCall | InvalidToolCall, ToolCall]]
 ) -> str | dict[str, Any] | None:
-    """Return the block with its call's new id and arguments, found by the old id; `None` if there is no such call."""
+    """Return the block with the new id and arguments of its call, or `None` if no call has the block's old id."""
     if not isinstance(block, dict):
         return block
     call_id, arguments = CALL_BLOCKS.get(block.get("type") or "", ("", ""))

