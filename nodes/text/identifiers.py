@@ -1,4 +1,4 @@
-"""Find identifiers in a text, and estimate how likely each is needed later by its shape and its key."""
+"""Find identifiers in a text, and estimate from its shape and key how likely each identifier is needed later."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from functools import lru_cache
 
 _TOKEN = re.compile(r"/?[A-Za-z0-9_]+(?:[-./@:#+]+[A-Za-z0-9_]+)*")
 _LONGEST = 120
-"""Longest identifier in characters: anything longer is a blob such as base64 or a minified file."""
+"""Maximum length of an identifier in characters; a longer token is a blob such as base64 or a minified file."""
 
 _SHORTEST = 3
 
@@ -53,7 +53,7 @@ def spans(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def is_capitalized_word(line: str, start: int, end: int) -> bool:
-    """Whether `line[start:end]` is an ordinary word in capitals: next to another such word, or used as a heading."""
+    """Whether `line[start:end]` is an ordinary word in capitals: next to another word in capitals, or a heading."""
     if not line[start:end].isalpha():
         return False
     if start <= _CONTEXT_CHARS and line[end : end + 1] == ":" and not line[:start].strip(" #*>-"):
@@ -65,7 +65,7 @@ def is_capitalized_word(line: str, start: int, end: int) -> bool:
 
 @lru_cache(maxsize=4_096)
 def identifiers_with_digit(key: str) -> tuple[str, ...]:
-    """Return the identifiers in a key that contain a digit: they are ids, not field names made of words."""
+    """Return the identifiers in a key that contain a digit: ids rather than field names made of words."""
     return tuple(token for token in identifiers(key) if any(map(str.isdigit, token)))
 
 

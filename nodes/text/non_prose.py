@@ -45,11 +45,11 @@ _CODE = re.compile(
 
 _WINDOW = 400
 _LOOP = 0.2
-"""A text that compresses to less than this share of its bytes is repetitive (prose: over 0.5, a list: over 0.25)."""
+"""Compressed size divided by size: less than this is repetitive (prose: over 0.5, a list: over 0.25)."""
 
 
 def is_call(text: str) -> bool:
-    """Whether the text contains a tool call written as text, or consists of one."""
+    """Whether the text contains a tool call written as text, or consists of a tool call."""
     value = _parsed(text)
     first = value[0] if isinstance(value, list) and value else value
     named = isinstance(first, dict) and "name" in first and not _ARGUMENTS.isdisjoint(first)
@@ -57,7 +57,7 @@ def is_call(text: str) -> bool:
 
 
 def is_transcript(text: str) -> bool:
-    """Whether the text repeats the conversation: in the tags that quote it, or as a list of labeled turns."""
+    """Whether the text repeats a conversation, in the tags that quote messages or as a list of labeled turns."""
     lines = [line for line in text.splitlines() if line.strip()]
     turns = [turn for line in lines if (turn := _TURN.match(line))]
     both = len({bool(turn[1]) for turn in turns}) > 1

@@ -5,7 +5,7 @@ import re
 ELLIPSIS = "…"
 
 _QUOTED_CODE = re.compile(r"(`{3,20}|~{3,20}).*?(?:\1|\Z)", re.DOTALL)
-"""A fenced block. The fence's length is bounded because it is compared at every following character."""
+"""A fenced code block. The pattern bounds the fence's length, because every later character is compared with it."""
 _LINE_END = re.compile(r"\r\n?")
 _QUOTED_LINE = re.compile(r"^[^\S\n]*+>.*$", re.MULTILINE)
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
@@ -14,8 +14,8 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 def one_line(text: str, limit: int | None = None) -> str:
     """Return the text on one line of at most `limit` characters, without control characters and without a `<`.
 
-    Headings and list items start a line and tags start with `<`. Text without line breaks and `<` can therefore
-    be mistaken for neither. The limit counts characters before each `<` becomes `&lt;`.
+    Headings and list items start a line, and tags start with `<`. A text without line breaks and `<` can therefore
+    not be mistaken for a heading, a list item or a tag. The limit counts characters before each `<` becomes `&lt;`.
     """
     if limit is not None:
         text = text[: 4 * limit]  # bound the work on a huge text; only white space shortens it
@@ -34,12 +34,12 @@ def clip(text: str, limit: int) -> str:
 
 
 def quoted(line: str) -> str:
-    """Return a line in double quotes, with double quotes inside it replaced by single ones."""
+    """Return a line in double quotes, with double quotes inside the line replaced by single quotes."""
     return '"' + line.replace('"', "'") + '"'
 
 
 def quoted_if_spaced(line: str) -> str:
-    """Return a name or value, in quotes if it contains a space, so that a reader sees where it ends."""
+    """Return a name or value, in quotes if it contains a space, so that its end is visible."""
     return quoted(line) if " " in line else line
 
 
