@@ -1,15 +1,15 @@
-"""Classify a failed model call: whether the request exceeded the context window, or what else went wrong.
+"""Classify the error of a failed model call, above all whether the request exceeded the context window.
 
 A `ContextOverflowError` of langchain-core counts as an overflow unless its HTTP status contradicts it
 (langchain-openai also raises it for a 429 that mentions the context window). Any other error is classified by its
-status first and by its text second, because rate limits use the same words ("too many tokens"):
+status first and by its text second, because rate limit errors use the words of overflows ("too many tokens"):
 
-* Statuses 400, 413 and 422, or no status, may be an overflow. Statuses 401, 403, 404, 408, 429, 5xx and
-  langchain-core's classes for them never are.
+* An error with status 400, 413 or 422, or without a status, can be an overflow. An error with status 401, 403,
+  404, 408, 429 or 5xx, or of langchain-core's class for such a status, never is.
 * A text that names a rate limit or a server failure is not an overflow.
-* 413 is an overflow whatever its text says: the status means that the request was too large.
-* 400 without a body is an overflow only from hosts known to answer an overflow that way: it can mean anything
-  else, and an unneeded compaction would remove messages from the view.
+* A 413 with any other text is an overflow: the status means that the request was too large.
+* A 400 without a body is an overflow only if it comes from a host that is known to answer an overflow that way.
+  From other hosts it can mean anything, and an unneeded compaction would remove messages from the conversation.
 * If `max_tokens` alone fills the window, the error is a plain bad request: no compaction would help.
 """
 
@@ -22,7 +22,7 @@ from .overflow_texts import EMPTY_BODY_HOSTS, INVALID_KEY, OUT_OF_CREDIT, TRANSI
 from .provider_error import causes, has_body, host_of, status_of, text_of
 
 ErrorKind = Literal["overflow", "transient", "auth", "quota", "permanent"]
-"""Kinds of failure, by remedy: compact; retry later; correct the API key; add credit; none for this request."""
+"""Kinds of failure. Their remedies, in order: compact; retry later; correct the API key; add credit; none."""
 
 _POSSIBLE: Final = frozenset({None, 400, 413, 422})
 _TRANSIENT: Final = frozenset({408, 409, 429, *range(500, 600)})
@@ -31,7 +31,7 @@ _PAYMENT_REQUIRED: Final = 402
 
 
 def _known(*names: str) -> tuple[type[BaseException], ...]:
-    """Return langchain-core's exception classes of these names; versions before 1.6 do not have them."""
+    """Return langchain-core's exception classes with these names; versions before 1.6 do not have the classes."""
     return tuple(getattr(exceptions, name) for name in names if hasattr(exceptions, name))
 
 
@@ -40,7 +40,7 @@ _DENIALS: Final = _known("ModelAuthenticationError", "ModelPermissionDeniedError
 _NEVER: Final = _DENIALS + _known(
     "ModelAPIError", "ModelConnectionError", "ModelNotFoundError", "ModelRateLimitError", "ModelTimeoutError"
 )
-# exception classes of aiohttp, botocore, httpx and provider SDKs, by name because none is a dependency
+# names of exception classes of aiohttp, botocore, httpx and provider SDKs, none of which is a dependency
 _TRANSPORT: Final = frozenset({"APIConnectionError", "ClientConnectionError", "HTTPClientError", "TransportError"})
 
 
@@ -61,10 +61,10 @@ def is_context_overflow(error: BaseException) -> bool:
 
 
 def overflow_sizes(error: BaseException) -> tuple[int | None, int | None]:
-    """Return (tokens the server counted, tokens it allows); each is None if the error's text does not name it.
+    """Return (tokens the server counted, tokens the server allows), each `None` if the error's text does not name it.
 
-    The first includes the room requested for the answer if the server names that too, because the server
-    compared the sum of both with its limit.
+    The first number includes the tokens reserved for the answer if the server names them, because the server
+    compared the sum of request and answer with its limit.
     """
     found = _numbers(text_of(error)) or {}
     total = found.get("total")
@@ -109,7 +109,7 @@ def _is_empty_overflow(error: BaseException) -> bool:
 
 
 def _numbers(text: str) -> dict[str, int] | None:
-    """Return the numbers named by the matching wording with the most of them; None if no wording matches."""
+    """Return the numbers from the matching wording that names the most numbers; `None` if no wording matches."""
     matches = [match for wording in WORDINGS if (match := wording.pattern.search(text))]
     told = [
         {place: int(number.replace(",", "")) for place, number in m.groupdict().items() if number} for m in matches

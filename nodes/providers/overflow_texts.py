@@ -1,8 +1,8 @@
-"""The error messages that servers send when a request does not fit, as patterns for `overflow.py`.
+"""Patterns of the error messages that servers send when a request exceeds the context window, for `overflow.py`.
 
 In a pattern, ``{allowed}`` is the server's token limit and ``{total}`` the request's size that the server compared
-with it. Servers that include the requested answer in that size also name its two parts: ``{sent}`` (input) and
-``{output}``, which ``{parts}`` finds in an enumeration. ``{gap}`` is up to 120 characters without a digit.
+with the limit. Servers that include the requested answer in the size also name its two parts: ``{sent}`` (input)
+and ``{output}``, which ``{parts}`` finds in an enumeration. ``{gap}`` is up to 120 characters without a digit.
 
 Messages that langchain-openai already turns into `ContextOverflowError` are listed only because other clients or a
 gateway pass them on unchanged, or because they contain sizes.
@@ -101,16 +101,16 @@ TRANSIENT_TEXT: Final = re.compile(
     r"|resource[ _]?exhausted|overloaded|server_error|service[ _]?unavailable",
     re.IGNORECASE,
 )
-"""A rate limit, or a server failure: a retry after a pause helps."""
+"""Texts of errors from a rate limit or a server failure; a retry after a pause helps."""
 
 OUT_OF_CREDIT: Final = re.compile(
     r"insufficient[ _](?:quota|balance|credit|fund)|more credits|credit balance|can only afford",
     re.IGNORECASE,
 )
-"""The account has no credit left: neither a retry nor a smaller request helps."""
+"""Texts of errors from an account without credit; neither a retry nor a smaller request helps."""
 
 INVALID_KEY: Final = re.compile(r"(?:api|access)[ _]key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
-"""The API key is invalid, reported by a server that does not use status 401 or 403 for it."""
+"""Texts by which servers report an invalid API key without status 401 or 403."""
 
 EMPTY_BODY_HOSTS: Final = ("cerebras.ai",)
-"""Hosts that answer a request over the window with status 400 and an empty body."""
+"""Hosts that answer a request larger than the context window with status 400 and an empty body."""

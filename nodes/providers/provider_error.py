@@ -1,9 +1,9 @@
 """Read the HTTP status, the provider's text and the host from an exception of any provider's client.
 
-Clients share no base class, so the attributes decide: OpenAI, Anthropic and similar SDKs (`status_code`, `body`),
-httpx and requests (`response`), Google (`code`), botocore (`response` as a mapping), errors inside a stream or a
-200 answer (a mapping as `body` or as first argument), plain text. An exception raised `from` another is read
-together with its causes.
+Clients share no base class, so the exception's attributes are read: those of OpenAI, Anthropic and similar SDKs
+(`status_code`, `body`), httpx and requests (`response`), Google (`code`), botocore (`response` as a mapping), and
+errors inside a stream or a 200 answer (a mapping as `body` or as first argument), else the exception's text.
+An exception raised `from` another is read together with its causes.
 """
 
 import re
@@ -44,7 +44,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status (400-599) of the outermost error with one, from an attribute, its body or its text."""
+    """Return the HTTP status (400-599) of the outermost error that has one in an attribute, its body or its text."""
     for each in causes(error):
         for value in _status_values(each):
             if (status := _as_status(value)) is not None:
@@ -64,7 +64,7 @@ def text_of(error: BaseException) -> str:
 
 
 def host_of(error: BaseException) -> str:
-    """Return the host that the request was sent to; an empty string if it is not known."""
+    """Return the host that the request was sent to, or an empty string if the host is not known."""
     try:
         url = getattr(getattr(error, "request", None), "url", None)
     except RuntimeError:  # httpx: "the .request property has not been set"
@@ -82,7 +82,7 @@ def _own_text(error: BaseException) -> str:
 
 
 def _body(error: BaseException) -> object:
-    """Return the answer's body: a mapping or list if it was JSON, else text; None if there is none."""
+    """Return the body of the server's answer: a mapping or list if it was JSON, else text; `None` without a body."""
     body = getattr(error, "body", None)
     if body is not None:
         return body
