@@ -1,4 +1,4 @@
-"""The invariants that a proposed conversation must keep before it may replace the current one. Deterministic."""
+"""Deterministic checks that a proposed conversation must pass before it replaces the current conversation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ..conversation.transcript import Transcript, message_id
 from ..selection.selector import Selector
 
 _SHOWN = 80
-"""Characters of a lost text that a finding quotes."""
+"""Number of characters of a lost text that a finding quotes."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Bounds:
     """Limits for the size of the whole next request, in tokens."""
 
     before: int
-    """Size before the compaction; the proposal must be smaller."""
+    """Size of the request before the compaction; the proposed conversation must be smaller."""
     ceiling: int
-    """The largest size that is accepted."""
+    """The maximum size that is accepted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +56,10 @@ def broken_invariant(
     floor: int,
     required: Required = NOTHING_REQUIRED,
 ) -> Finding | None:
-    """Return the first invariant that the messages `after` break, or `None` if they may replace the conversation.
+    """Return the first invariant that the messages `after` break, or `None` if they break none.
 
-    The conversation that they would replace is `selector.view`. `floor` is the number of newest rounds whose
-    messages must be kept verbatim; it is 0 on the last level.
+    The messages `after` would replace the conversation `selector.view`. `floor` is the number of newest rounds whose
+    messages must be kept verbatim; `floor` is 0 on the last fallback level.
     """
     size = selector.meter.request(after)
     if size >= bounds.before:
@@ -82,7 +82,7 @@ def _lost(after: Sequence[AnyMessage], required: Required) -> Finding | None:
 
 
 def _structure(selector: Selector, after: Sequence[AnyMessage], floor: int) -> Finding | None:
-    """Check order, tool blocks, summaries and kept messages."""
+    """Return a finding for an error in the order, the tool blocks, the summaries or the kept messages."""
     before, positions = selector.view, {message_id(m): i for i, m in enumerate(selector.view.messages)}
     origin = [positions.get(message_id(message)) for message in after]
     kept = [index for index in origin if index is not None]
@@ -106,7 +106,7 @@ def _pairs(view: Transcript) -> set[tuple[str | None, ...]]:
 
 
 def _summaries(selector: Selector, after: Sequence[AnyMessage], new: Sequence[AnyMessage]) -> Finding | None:
-    """Check that only a summary is new, that a new one is the only one, and that none left without a new one."""
+    """Return a finding if a new message is no summary, a new summary is not alone, or all summaries are lost."""
     pinned = {message_id(selector.view.messages[index]) for index in selector.pinned}
     left = [message for message in after if is_summary(message) and message_id(message) not in pinned]
     if not all(map(is_summary, new)) or (new and len(left) > 1):
@@ -117,13 +117,13 @@ def _summaries(selector: Selector, after: Sequence[AnyMessage], new: Sequence[An
 
 
 def _user_message(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> Finding | None:
-    """Check that at least one user message is left where there was one: providers refuse a request without any."""
+    """Return a finding if all user messages were removed: providers refuse a request without a user message."""
     lost = any(isinstance(m, HumanMessage) for m in before) and not any(isinstance(m, HumanMessage) for m in after)
     return Finding("rejected_pairing", "no_user_message") if lost else None
 
 
 def _verbatim(selector: Selector, left: dict[int, AnyMessage], floor: int) -> Finding | None:
-    """Check the messages that must be kept unchanged; `left` holds those that are kept, by their former position."""
+    """Return a finding if a message to keep was changed or is missing; `left` maps old indexes to messages."""
     view = selector.view
     pending = frozenset(() if view.pending_user is None else (view.pending_user,))
     pending -= selector.yielding_input - left.keys()

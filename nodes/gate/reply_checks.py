@@ -1,4 +1,4 @@
-"""Whether a summarizer's reply is a summary, judged by its words alone, without asking a second model."""
+"""Decide from its text alone, without a second model, whether a summarizer's reply is a summary."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ _BOLD = re.compile(r"\s*\*\*[^*\n]{1,80}\*\*\s*")
 _PLACEHOLDER = re.compile(
     r"(?:n a|na|none|null|nil|nothing|empty|tbd|todo|unknown|not (?:applicable|available|specified|provided)"
     r"|ok|okay|done|understood|noted|sure|yes|no|好的?|收到|明白了?|完成|无|暂无|没有|空|待定|待补充|未知|不适用|略"
-    r"|and)?"  # "and" stands between the tags of the prompt itself, where that is copied
+    r"|and)?"  # "and" stands between the tags in the prompt; a reply may copy it
 )
 _BLANK = re.compile(r"\s*[\[<{【][^\]>}】\"\n]{0,160}[\]>}】][.。]?\s*")
 _NAME = r"(?:summary|record|recap|摘要|总结|记录|概述)"
@@ -68,14 +68,14 @@ _WORD = re.compile(r"\w+")
 _UNIT = re.compile(r"[⺀-鿿]|[^\W⺀-鿿]+")
 """A word, or one character of a script that puts no spaces between words."""
 _SHINGLE = 6
-"""Length of a word sequence that a reply shares with the prompt only if it copies the prompt."""
+"""Number of words in a sequence so long that a reply shares the sequence with a prompt only by copying."""
 
 
 class ReplyContract(Protocol):
     """The form that a set of prompts asks of a reply."""
 
     def body(self, text: str) -> str | Finding:
-        """Return the summary's text, or a finding if the reply does not have the form."""
+        """Return the summary's text, or a finding if the reply does not have the requested form."""
         ...
 
 
@@ -86,7 +86,7 @@ class Tags:
     name: str = "summary"
 
     def body(self, text: str) -> str | Finding:
-        """Return the text between the tags, or a finding if there is not exactly one pair with text."""
+        """Return the text between the tags, or a finding unless there is exactly one pair of tags with text."""
         spoken = _spoken(text)
         if not spoken:
             return _NOTHING_SPOKEN
@@ -136,7 +136,7 @@ CONTRACTS: Mapping[ReplyForm, ReplyContract] = {"tags": IN_TAGS, "headings": Hea
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What a summarizer returned."""
+    """The reply of a summarizer: the content, and what the provider reported about the call."""
 
     content: Any
     """Text, content blocks, or `None`."""
@@ -160,7 +160,7 @@ def _spoken(text: str) -> str:
 
 
 def _untagged(text: str) -> str:
-    """Return the text without summary tags around all of it: some models write them unasked."""
+    """Return the text without summary tags around the whole text, which some models add unasked."""
     body = IN_TAGS.body(text) if text.startswith("<summary>") and text.endswith("</summary>") else text
     return body if isinstance(body, str) else text
 
@@ -197,13 +197,13 @@ def _why_empty(reply: Reply, finish: str) -> str:
 
 
 def not_a_summary(text: str) -> str | None:
-    """Return the reason why a text is not a summary, such as `refusal` or `raw_data`, or `None` if it is one."""
+    """Return the reason why a text is not a summary, such as `refusal` or `raw_data`, or `None` for a summary."""
     spoken = _spoken(text)
     return next((reason for reason, holds in _REASONS.items() if holds(spoken)), None)
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines that are not empty, without a first line that only announces a summary."""
+    """Return the non-empty lines, except a first line that only announces a summary."""
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[1:] if lines and _PREFACE.fullmatch(lines[0].strip()) else lines
 
@@ -227,17 +227,17 @@ def _has_content(line: str) -> bool:
 
 
 def _value(line: str) -> str:
-    """Return the text behind a label and its colon, or the line itself if it has no colon."""
+    """Return the text after the first colon of a line, or the whole line if it has no colon."""
     return re.split("[:：]", line, maxsplit=1)[-1]
 
 
 def _plain(value: str) -> str:
-    """Return the words in lower case, without an aside in parentheses."""
+    """Return the words of a value in lower case: those before the first parenthesis if there are any, else all."""
     return " ".join(_WORD.findall((re.split("[(（]", value)[0].strip() or value).lower())).strip("_ ")
 
 
 def _copies_prompt(text: str) -> bool:
-    """Whether more than two thirds of the words are copied from a prompt, in sequences of `_SHINGLE` words."""
+    """Whether more than two thirds of the text's words belong to sequences of `_SHINGLE` words from a prompt."""
     words = _UNIT.findall(text.lower())
     starts = [at for at, shingle in enumerate(_shingles(words)) if shingle in _PROMPT_SHINGLES]
     return len({at + step for at in starts for step in range(_SHINGLE)}) * 3 > len(words) * 2
@@ -267,4 +267,4 @@ _REASONS: Mapping[str, Callable[[str], bool]] = {
     "continues_chat": lambda text: continues_chat(_own_sentences(text)),
     "answers_user": lambda text: explains_subject(_own_sentences(text)),
 }
-"""By reason, the test that finds it in a text; the first reason that applies is reported."""
+"""Reasons why a text is not a summary, each with its test; the first reason that applies is reported."""

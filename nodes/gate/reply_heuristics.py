@@ -1,4 +1,4 @@
-"""Whether a text refuses, continues the chat or explains a subject, where a summary reports in the third person."""
+"""Decide whether a text refuses, continues the chat or explains a subject instead of reporting as a summary does."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _HEARD = re.compile(
     r"(?:\n\s*(?:[-*•]|\d{1,2}[.)、])[^\n]*)*",
     re.IGNORECASE | re.MULTILINE,
 )
-"""The sections of a summary that may quote the user's words, such as goals and constraints; they are not judged."""
+"""Sections of a summary, such as goals, that are not judged because they are allowed to quote the user's words."""
 _CODE = re.compile(r"```.*?```|`[^`\n]{1,400}`|^[ \t]*>[^\n]*", re.DOTALL | re.MULTILINE)
 _QUOTE = re.compile(
     r"\"[^\"\n]{1,400}\"|“[^“”\n]{1,400}”|「[^「」\n]{1,400}」|『[^『』\n]{1,400}』|«[^«»\n]{1,400}»"
@@ -71,7 +71,7 @@ _SELF_OR_ORDER = _any(
     r"\byou (?:must|are now)\b|我只?是.{0,10}(?:助手|客服|模型|机器人|AI)",
     r"[你您](?:必须|现在是|现在处于)|从现在起.{0,4}[你您]",
 )
-"""A writer that calls itself an assistant, or gives the reader orders, is not reporting."""
+"""Phrases by which a writer calls itself an assistant or gives the reader orders, as no summary does."""
 _OPENER = _any(
     r"(?:sure|certainly|of course|absolutely|okay|ok|alright|got it|understood|great|perfect|no problem"
     r"|no worries|thanks|hello|hi|hey|yes|no|right|hmm+|well|wow|sounds good"
@@ -105,7 +105,7 @@ _REFUSAL = _any(
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences that the writer of a text says itself, without quotations, code and list markers."""
+    """Return the sentences of a text without quotations, code, list markers and sections of users' words."""
     own = _QUOTE.sub(" ", _CODE.sub(" ", _HEARD.sub("", text)))
     stripped = (_MARKUP.sub("", part).strip() for part in _BREAK.split(own))
     return [part for part in stripped if any(map(str.isalnum, part))]
@@ -123,7 +123,7 @@ def _is_refusal(sentence: str) -> bool:
 
 
 def continues_chat(said: Sequence[str]) -> bool:
-    """Whether the sentences address the user, or announce what the writer will do, more than they report."""
+    """Whether too many sentences address the user or announce what the writer will do, instead of reporting."""
     if not said:
         return False
     chats = [_is_chat(one) for one in said]
@@ -138,7 +138,7 @@ def continues_chat(said: Sequence[str]) -> bool:
 
 
 def explains_subject(said: Sequence[str]) -> bool:
-    """Whether the sentences explain a subject in the present tense, and mention no person and nothing done."""
+    """Whether the sentences explain a subject in the present tense without mentioning a person or an action."""
     if len(said) == 1 or any(_is_record(one) or _DEED.search(one) for one in said):
         return False
     return sum(bool(_EXPOSITION.search(one)) for one in said) * 2 > len(said)

@@ -1,7 +1,7 @@
-"""Whether a summary is long enough to replace a conversation. An acknowledgment ("Understood.") is not.
+"""Decide whether a summary is long enough to replace a conversation. An acknowledgment ("Understood.") is not.
 
-The length of a text is counted in units. A unit is a word. In scripts that put no spaces between words it is two
-Chinese, Japanese or Korean characters, or four characters of Thai, Lao, Burmese or Khmer.
+The length of a text is counted in units. A unit is a word, or, in scripts counted by characters, two Chinese,
+Japanese or Korean characters, or four characters of Thai, Lao, Burmese or Khmer.
 """
 
 import re
@@ -11,16 +11,16 @@ MIN_UNITS = 3
 """Minimum length, in units, of a summary that replaces a conversation of 30 units or more."""
 
 MIN_UNSHARED_UNITS = 10
-"""Distinct units from which on a summary need not share a term with the conversation: it may be a translation."""
+"""Number of distinct units from which a summary need not share a term with the conversation: it can be translated."""
 
 MIN_UNITS_AFTER_ACKNOWLEDGMENT = 24
-"""Units below which a summary that begins with an acknowledgment counts as nothing more than that."""
+"""Minimum length, in units, of a summary that begins with an acknowledgment; a shorter summary is rejected."""
 
 _UNITS_PER_SUMMARY_UNIT = 10
-"""In a conversation of fewer than 30 units, so many of them require one unit of summary."""
+"""Number of units of a conversation that require one unit of summary, if the conversation has fewer than 30."""
 
 _MIN_WORDS_TO_SHARE = 20
-"""A conversation with fewer distinct words consists of codes and figures; its summary need not repeat any word."""
+"""Number of distinct words without digits from which a conversation must share a term with its summary."""
 
 _TAG = re.compile(r"<[^<>\n]*>")
 _HAN = "⺀-〇぀-ヿ㐀-鿿豈-﫿\U00020000-\U0003ffff"
@@ -30,10 +30,10 @@ _PACKED = re.compile(f"[{_HAN}{_HANGUL}]")
 _SLOW = re.compile(f"[{_ALPHABETS}]")
 _WORD = re.compile(rf"[^\W_{_HAN}{_HANGUL}{_ALPHABETS}]+(?:['’][^\W\d_{_HAN}{_HANGUL}{_ALPHABETS}]+)*")
 _PAIRED = re.compile(f"(?=([ァ-ヺ㐀-鿿]{{2}}|[{_HANGUL}]{{2}}|[{_ALPHABETS}]{{4}}))")
-"""Overlapping pieces that two texts in such a script may share. Hiragana, mostly grammatical endings, is left out."""
+"""Overlapping pieces of text in scripts without word spaces. Hiragana, mostly grammatical endings, is left out."""
 
 _STEM, _SHORTEST = 5, 4
-"""Characters of a word that are compared, so that grammatical endings do not count; fewest letters of such a word."""
+"""Number of leading characters compared in a word, which excludes most endings; minimum length of such a word."""
 
 _ACKNOWLEDGED = re.compile(
     r"\W*(?:"
@@ -58,7 +58,7 @@ _ACKNOWLEDGED = re.compile(
     re.IGNORECASE,
 )
 _END = re.compile(r"[ \t]*(?:[,.!;…\-–—。！，、～،।۔፣։]|\Z|\n)|(?<=[\u0e00-\u17ff]) ")
-"""The end of an acknowledgment that is a sentence of its own; followed by a colon it would be a heading."""
+"""The end of an acknowledgment that is a sentence of its own; an acknowledgment before a colon is a heading."""
 
 
 def is_too_short(summary: str, conversation: str) -> bool:
