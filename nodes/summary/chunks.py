@@ -1,4 +1,4 @@
-"""The chunks in which the summarizer is shown the messages that leave the conversation."""
+"""Divide the messages to be summarized into chunks of text that the summarizer can read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from ..conversation.transcript import message_id
 from ..digest.digest import digest
 
 MAX_EXTRACTED = 2_000
-"""Maximum tokens of the digest that replaces the characters left out by `summary_input_guard`."""
+"""Maximum size, in tokens, of the digest that replaces the characters left out by `summary_input_guard`."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Chunk:
     messages: tuple[AnyMessage, ...]
     text: str
     cut: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    """By message id, the tokens shown and the tokens in all; messages that are not here are shown in full."""
+    """For each cut message id, the tokens shown and the tokens in all; other messages are shown in full."""
 
     def tokens(self, counter: TokenCounter) -> int:
         """Return the number of tokens of the text."""
@@ -31,7 +31,7 @@ class Chunk:
 
 
 def old_part(messages: Sequence[AnyMessage], drop: frozenset[int]) -> list[AnyMessage]:
-    """Return the messages that a summary replaces, in order, without earlier summaries, which are handed on apart."""
+    """Return the messages that a summary replaces, in order, without the earlier summaries."""
     return [messages[index] for index in sorted(drop) if not is_summary(messages[index])]
 
 
@@ -40,8 +40,8 @@ def chunks(
 ) -> list[Chunk]:
     """Divide messages into chunks of at most `budget` tokens, so that the summarizer sees all of them.
 
-    A single message over the budget is shown by its beginning and its end, and so is a conversation of more
-    characters than `guard` allows.
+    Of a single message over the budget, only the beginning, the end and a digest are shown. The same parts are shown
+    of a conversation that has more characters than `guard` allows.
     """
     whole = [Chunk((message,), quoted(message)) for message in messages]
     groups: list[list[Chunk]] = []
@@ -58,7 +58,7 @@ def chunks(
 
 
 def _guarded(whole: Sequence[Chunk], guard: InputGuard, budget: int, counter: TokenCounter) -> Sequence[Chunk]:
-    """Replace the characters between the beginning and the end that the guard shows by a digest of their messages.
+    """Replace the characters that the guard hides, between beginning and end, with a digest of their messages.
 
     Characters are counted in the quoted messages joined by line breaks.
     """
@@ -91,7 +91,7 @@ def _shown(chunk: Chunk, budget: int, counter: TokenCounter) -> Chunk:
     if tokens <= budget:
         return chunk
     short = _ends(chunk, budget, counter)
-    if (left := counter.text(short)) >= tokens:  # under a very small budget the extract takes more than is cut
+    if (left := counter.text(short)) >= tokens:  # a tiny budget: the digest is no shorter
         return chunk
     cut = {message_id(message): (left, tokens) for message in chunk.messages}
     return Chunk(chunk.messages, short, {**cut, **chunk.cut})

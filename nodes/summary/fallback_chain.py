@@ -1,4 +1,4 @@
-"""The chain of summarizers that an attempt falls back through, from the configured one to one without a model."""
+"""The chain of summarizers tried one after the other, from the configured summarizer to one without a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ SMALLER_INPUT_HELPS = frozenset({"rejected_truncated", "rejected_not_a_summary",
 
 @dataclass(frozen=True)
 class Level:
-    """One link of the fallback chain: a summarizer, and whether it is given the conversation in pieces."""
+    """One link of the fallback chain: a summarizer, and whether the summarizer gets the conversation in pieces."""
 
     summarizer: Summarizer
     name: str
     in_pieces: bool = False
-    """Whether small pieces are summarized one by one, and their summaries then together."""
+    """Whether small pieces are summarized one by one, and the pieces' summaries are then summarized together."""
 
     @property
     def is_deterministic(self) -> bool:
@@ -35,7 +35,7 @@ FallbackChain = tuple[Level, ...]
 
 
 def fallback_chain_of(summarizer: Summarizer, fallbacks: Sequence[Summarizer] = ()) -> FallbackChain:
-    """Return the levels: the summarizer, the same with smaller pieces, the fallbacks, the digest, the notice."""
+    """Return the levels: summarizer, the same summarizer with smaller pieces, fallbacks, digest, notice."""
     digest, notice = DigestSummarizer(), NoticeSummarizer()
     first = [Level(summarizer, summarizer.name)]
     if not is_deterministic(summarizer):
@@ -67,7 +67,7 @@ def after_failure(fallback_chain: FallbackChain, level: int, finding: Finding) -
 
 
 COMMITTED = frozenset({"committed", "degraded_deterministic"})
-"""The verdicts of a commit."""
+"""The verdicts of attempts whose proposal was committed."""
 
 
 def verdict_of(fallback_chain: FallbackChain, level: int) -> str:

@@ -1,4 +1,4 @@
-"""Key information: texts that stand beside every summary, whatever the summarizer wrote.
+"""Key information: texts added to every summary's message, whatever the summarizer wrote.
 
 The first half holds the providers, built in or given by an application. The second half orders the texts, cuts them
 to a budget and renders them as quotations.
@@ -37,13 +37,13 @@ TITLES: Mapping[str, str] = {
 }
 
 MIN_CUT = 8
-"""Minimum tokens of the beginning of a text that is cut; with less room left, the text is left out."""
+"""Minimum number of tokens kept of a text that is cut; if fewer tokens fit, the text is left out."""
 
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _GOAL = re.compile(rf'{re.escape(TITLES["goal"])}\n<key name="goal">\n(.*?)\n</key>', re.DOTALL)
 
 CollectedText = str | None | Awaitable[str | None]
-"""What `collect` returns: a text, `None` for no information, or, from a coroutine function, an awaitable of these."""
+"""The type of `collect`'s result: a text, `None` for no information, or an awaitable of a text or `None`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class KeyInformation(Protocol):
         ...
 
     def collect(self, context: KeyContext) -> CollectedText:
-        """Return the text beside the summary. It runs on its own thread unless it is a coroutine function."""
+        """Return the text for the summary's message. A function runs in an OS thread; a coroutine is awaited."""
         ...
 
 
@@ -80,13 +80,13 @@ class Goal:
     name: str = "goal"
 
     def collect(self, context: KeyContext) -> str:
-        """Return the first input, or an empty text if no message or summary holds it any more."""
+        """Return the user's first input, or an empty text if no message or summary still holds the input."""
         return context.goal
 
 
 @dataclass(frozen=True)
 class Pins:
-    """Names the position of the pinned texts, which the summary's message carries in any case."""
+    """Marks the position of the pinned texts, which the summary's message contains in any case."""
 
     name: str = "pins"
 
@@ -101,7 +101,7 @@ class Memories:
     namespace: tuple[str, ...] = ("memories",)
     """The namespace in the store; `{name}` is replaced by `config["configurable"][name]`."""
     looked_at: int = 1_000
-    """How many memories are read, of which the newest are used: not every store returns the newest first."""
+    """Number of memories read to find the newest memories: not every store returns the newest first."""
     name: str = "memories"
 
     def collect(self, context: KeyContext) -> str:
@@ -117,7 +117,7 @@ class Memories:
 
 
 def _remembered(item: SearchItem) -> str:
-    """Return a memory on one line: the text under a usual key if it has one, else the whole value."""
+    """Return a memory on one line: the text under a usual key such as `content`, else the whole value."""
     value = next((item.value[key] for key in ("content", "text", "memory", "data") if key in item.value), item.value)
     return " ".join(str(value).split())
 
@@ -144,7 +144,7 @@ class GitDiff:
     """`git diff --stat` of a repository's working tree."""
 
     repository: str | os.PathLike[str] | None = None
-    """A folder of the repository; `None` returns no text."""
+    """A folder of the repository; with `None` the provider returns no text."""
     since: str = "HEAD"
     """The commit that the working tree is compared with."""
     timeout_s: float = 3.0
@@ -164,7 +164,7 @@ class GitDiff:
 
 @dataclass(frozen=True)
 class _FunctionProvider:
-    """A function of the application, as a provider."""
+    """A provider made from a function of the application."""
 
     name: str
     collect: Callable[[KeyContext], CollectedText]
@@ -173,7 +173,7 @@ class _FunctionProvider:
 BUILT_IN: Mapping[str, KeyInformation] = {
     provider.name: provider for provider in (Goal(), Pins(), Memories(), Tasks(), GitDiff())
 }
-"""The providers that settings may name although the builder was given none."""
+"""The built-in providers, which the settings can name without passing a provider to the builder."""
 
 KeyInformationArgument = (
     Sequence[KeyInformation] | Mapping[str, KeyInformation | Callable[[KeyContext], CollectedText]] | None
@@ -182,9 +182,10 @@ KeyInformationArgument = (
 
 
 def providers_of(given: KeyInformationArgument) -> dict[str, KeyInformation]:
-    """Return all providers by name; a given one replaces the built-in one of its name, as `GitDiff(repository)` does.
+    """Return all providers by name; a given provider replaces the built-in provider of its name.
 
-    Raises `SettingsError` for an object that is no provider.
+    For example, `GitDiff(repository)` replaces the built-in `GitDiff()`. Raises `SettingsError` for an object that
+    is no provider.
     """
     if isinstance(given, Mapping):
         named: Mapping[str, Any] = given
@@ -231,7 +232,7 @@ def blocks(key: Mapping[str, str], pinned: str) -> tuple[str, str]:
 
 
 def section(name: str, text: str) -> str:
-    """Return one text as a labeled quotation; it is escaped, so it cannot close the quotation."""
+    """Return a text as a labeled quotation, escaped so that the text cannot close the quotation."""
     title = TITLES.get(name, "Further information, for reference:")
     return f'{title}\n<key name="{name}">\n{escape(_UNPRINTABLE.sub(" ", text), quote=False)}\n</key>'
 
@@ -260,7 +261,7 @@ def fitted(texts: Mapping[str, str], budget: int, counter: TokenCounter) -> dict
 
 
 def _cut(name: str, text: str, limit: int, counter: TokenCounter) -> str:
-    """Return the beginning of a text with a note, in a section of at limit `limit` tokens; empty if nothing fits."""
+    """Return the beginning of a text and a note whose section has at most `limit` tokens; empty if nothing fits."""
     note = f"[... cut; {counter.text(text)} tokens in all]"
     room = limit - counter.text(section(name, note))
     while room >= MIN_CUT:
@@ -272,7 +273,7 @@ def _cut(name: str, text: str, limit: int, counter: TokenCounter) -> str:
 
 
 def original_request(messages: Sequence[AnyMessage]) -> str:
-    """Return the user's first input: as an earlier summary holds it, else from the first user message."""
+    """Return the user's first input, from an earlier summary if one holds the input, else the first user message."""
     for message in messages:
         if is_summary(message) and (found := _GOAL.match(message.text[: marks(message).get("front", 0)])):
             return unescape(found[1])

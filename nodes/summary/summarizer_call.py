@@ -1,4 +1,4 @@
-"""The call of a summarizer: in an empty context, with a time-out, repeated after transient errors."""
+"""Call a summarizer in an empty `contextvars` context, with a time-out; repeat the call after transient errors."""
 
 import asyncio
 import contextvars
@@ -20,7 +20,7 @@ T = TypeVar("T")
 MAX_PAUSE = 20.0
 """Maximum number of seconds between two calls."""
 _FIRST_PAUSE = "multiplier" if "multiplier" in signature(wait_exponential_jitter).parameters else "initial"
-"""The name of tenacity's parameter for the first pause: from 9.2 on it warns about the older name."""
+"""The name of tenacity's parameter for the first pause; tenacity 9.2 and newer warn about the older name."""
 
 
 class SummaryTimeoutError(TimeoutError):
@@ -31,7 +31,7 @@ class SummaryTimeoutError(TimeoutError):
 
 
 class _TransientError(Exception):
-    """Wraps a transient error, its cause, so that the call is repeated."""
+    """Marks a failed call for repetition; `__cause__` is the transient error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +43,12 @@ class CallLimits:
     calls: int
     """Maximum number of calls, 1 or more."""
     pause: float
-    """Seconds before the second call; doubled, with jitter, before each further call."""
+    """Seconds between the first and the second call; the pause doubles, with jitter, before each further call."""
 
 
 @dataclass(frozen=True)
 class SummarizerCall:
-    """One request to one summarizer, with a record of the calls that it took."""
+    """One request to one summarizer, with a list of the calls that were made for the request."""
 
     summarizer: Summarizer
     request: SummaryRequest
@@ -59,7 +59,7 @@ class SummarizerCall:
         """Call the summarizer and return its reply.
 
         Raises the summarizer's own error, `SummaryTimeoutError` after the time-out, and `TypeError` if the result is
-        no `Reply`. A deterministic summarizer has no time-out, so that it finishes on a busy machine too.
+        no `Reply`. A deterministic summarizer has no time-out, so that it also finishes on a busy machine.
         """
         if is_deterministic(self.summarizer):
             self.calls.append(None)
@@ -106,9 +106,9 @@ class SummarizerCall:
 
 
 def bounded(call: Callable[[], T], seconds: float) -> T:
-    """Run a call on its own thread, in an empty context; raise `SummaryTimeoutError` after `seconds`.
+    """Run a call on an OS thread, in an empty `contextvars` context; raise `SummaryTimeoutError` after `seconds`.
 
-    A stalled call goes on in a daemon thread, so it delays neither the turn nor the end of the process.
+    A stalled call goes on in a daemon OS thread, so it delays neither the turn nor the end of the process.
     """
     outcome: list[T] = []
     failure: list[BaseException] = []
@@ -132,7 +132,7 @@ def bounded(call: Callable[[], T], seconds: float) -> T:
 
 
 async def abounded(call: Callable[[], Awaitable[T]], seconds: float) -> T:
-    """Await a call in an empty context; raise `SummaryTimeoutError` after `seconds`."""
+    """Await a call in an empty `contextvars` context; raise `SummaryTimeoutError` after `seconds`."""
 
     async def target() -> T:
         return await call()

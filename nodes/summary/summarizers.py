@@ -24,24 +24,24 @@ class SummaryRequest:
     """The input of one call of a summarizer."""
 
     messages: tuple[AnyMessage, ...]
-    """The messages that leave the conversation, or one chunk of them."""
+    """The messages to be summarized and removed, or one chunk of these messages."""
     conversation: str
-    """The same messages as escaped text, cut to the summarizer's input limit."""
+    """The messages in `messages` as escaped text, cut to the summarizer's input limit."""
     earlier: str | None
-    """The current summary, if any; the new one replaces it and must keep its content."""
+    """The current summary, if any; the new summary replaces the current summary and must keep its content."""
     record: Mapping[str, Any] | None
     """Structured content of the current summary, if a digest wrote it."""
     facts: Mapping[str, Any] | None = None
-    """The facts that stand beside the current summary, if a model wrote it."""
+    """The facts next to the current summary, if a model wrote that summary."""
     stays: tuple[AnyMessage, ...] = ()
-    """The messages that stay in the conversation, as they will stand beside the new summary."""
+    """The messages that remain in the conversation next to the new summary."""
     max_tokens: int
     """Maximum number of tokens of the summary."""
     counter: TokenCounter
     focus: str | None = None
-    """What the user asked to keep."""
+    """The content that the user asked the summary to keep."""
     defect: str | None = None
-    """Why the last reply to this request was rejected."""
+    """The reason why the last reply to this request was rejected."""
     prompts: PromptSet = FIVE_SECTIONS
     """The prompts for a chat model."""
     instructions: str | None = None
@@ -49,7 +49,7 @@ class SummaryRequest:
     max_chars: int | None = None
     """Maximum number of characters of the summary; `None` for no limit."""
     callbacks: Any = None
-    """Callbacks of the run, which let tracing see the call."""
+    """Callbacks of the graph's invocation, through which tracing sees the summarizer's call."""
 
     def prompt(self) -> list[BaseMessage]:
         """Return the request as messages for a chat model."""
@@ -67,7 +67,7 @@ class SummaryRequest:
 
 @runtime_checkable
 class Summarizer(Protocol):
-    """Summarizes the messages that leave a conversation. It may raise: the attempt then fails and is rolled back."""
+    """Summarizes messages to be removed. If a summarizer raises, the attempt fails and is rolled back."""
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ class Summarizer(Protocol):
 
 
 def notice(request: SummaryRequest) -> str:
-    """Return the shortest possible summary: how many messages left the conversation."""
+    """Return the shortest possible summary, which gives only the number of removed messages."""
     return f"{len(request.messages)} earlier messages are no longer in view."
 
 
@@ -94,7 +94,7 @@ class DigestSummarizer:
 
     name: str = "digest"
     deterministic: bool = True
-    """It needs no model, and takes all messages at once: it has no input limit."""
+    """Whether the summarizer needs no model and takes all messages at once, without an input limit."""
 
     def summarize(self, request: SummaryRequest) -> Reply:
         """Extract as much as fits `request.max_tokens`."""
@@ -111,13 +111,13 @@ class DigestSummarizer:
         return Reply(content=text, record=made.record, contract=Free())
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
-        """Extract on a worker thread: a long text would block the event loop."""
+        """Extract on a worker OS thread, because a long text would block the event loop."""
         return await asyncio.to_thread(self.summarize, request)
 
 
 @dataclass(frozen=True)
 class NoticeSummarizer:
-    """The summarizer of the last level: writes a notice, and as much of the earlier summary as fits."""
+    """Writes a notice and as much of the earlier summary as fits; the summarizer of the last fallback level."""
 
     name: str = "hide"
     deterministic: bool = True
@@ -143,7 +143,7 @@ class RunnableSummarizer:
     name: str = "model"
 
     def summarize(self, request: SummaryRequest) -> Reply:
-        """Call it outside the turn's context: thread, checkpointer and tools are not inherited."""
+        """Call the model or graph without the turn's conversation thread, checkpointer and tools."""
         output = self.runnable.invoke(self._input(request), self._config(request))
         return self._reply(output, CONTRACTS[request.prompts.form])
 
@@ -186,7 +186,7 @@ def _finish_reason(answer: AIMessage) -> str | None:
 
 
 def summarizer_of(given: Any) -> Summarizer:
-    """Return the summarizer for a builder's `summarizer=`; raise `SettingsError` for anything that is none."""
+    """Return the summarizer for a builder's `summarizer=`; raise `SettingsError` for anything else."""
     if given in (None, "digest"):
         return DigestSummarizer()
     if isinstance(given, BaseChatModel):
@@ -202,5 +202,5 @@ def summarizer_of(given: Any) -> Summarizer:
 
 
 def is_deterministic(summarizer: Summarizer) -> bool:
-    """Whether a summarizer works without a model: it takes all messages at once and would fail the same way again."""
+    """Whether a summarizer works without a model, takes all messages at once, and would fail alike if repeated."""
     return bool(getattr(summarizer, "deterministic", False))

@@ -1,4 +1,4 @@
-"""The message that carries a summary, with the key information, facts and pinned texts beside it."""
+"""Build the message that carries a summary together with key information, facts and pinned texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def summary_message(
     """Return the user message that replaces the summarized messages.
 
     `body` is the summarizer's text; key information, facts and pinned texts are added here, whatever the summarizer
-    wrote. The message id is derived from the compaction's, so a step that runs again writes the same message. With
+    wrote. The message id is derived from the compaction's id, so a repeated step writes an identical message. With
     `handles`, the ids of earlier compactions, a line names them and this compaction for `recall`. `step` holds the
     number of tool calls, and of those with a result, of a last step that the model has not read: a line says that it
     was summarized.
