@@ -1,4 +1,4 @@
-"""Write a summary without a model: extract entries, and choose those worth most within a token budget."""
+"""Write a summary without a model: extract entries, and show the most valuable entries within a token budget."""
 
 import math
 from collections import defaultdict
@@ -25,30 +25,30 @@ _SHARES: dict[Section, float] = {
     "Open": 0.15,
     "Said": 0.2,
 }
-"""Share of the budget that a section may use before entries of other sections are preferred."""
+"""Share of the token budget that each section may use before entries of other sections are preferred."""
 
 _AGES: dict[Section, float] = {"Goal": 1, "Rules": 1, "Earlier": 1, "Facts": 3, "Steps": 12, "Open": 3, "Said": 1}
-"""Factor by which the newest entry outweighs an otherwise equal one from the conversation's beginning."""
+"""For each section, the factor by which its newest entry outweighs an equal entry of the oldest message."""
 
 _FOCUS = 3.0
-"""Factor by which an entry that contains a word of the focus outweighs an otherwise equal one."""
+"""Factor by which an entry that contains a word of the focus outweighs an equal entry without such a word."""
 
 _FOCUS_LETTERS = 4
-"""Shortest word of the focus that is searched for, in letters."""
+"""Number of letters of the shortest word of the focus that is searched for in entries."""
 
 _MIN_TOKENS: dict[Section, int] = {"Goal": 12, "Rules": 24, "Earlier": 24, "Open": 12, "Said": 24}
-"""Tokens that a sentence of a section may have however small the section's share is."""
+"""For each section, the number of tokens that a sentence may always have, even if the section's share is smaller."""
 
 _HEADING = 6
-"""Tokens of a section's heading and a list item's dash."""
+"""Number of tokens that a section's heading and the dash of a list item take together."""
 
 _FURTHER_TRIES = 40
-"""How many more entries are tried after the first one that does not fit."""
+"""Number of entries that are still tried from the first entry on that does not fit."""
 
 _COST = approximate_counter()
 
 _LINE_DIVISOR = 4
-"""Divisor: one line is recorded uncut if it takes at most this fraction (a quarter) of the record."""
+"""An entry is recorded uncut if it takes at most the record's size limit divided by this number (a quarter of it)."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Digest:
     text: str
     """Sections under English headings; empty if the budget is too small for any entry."""
     record: dict[str, Any]
-    """The entries of the text as JSON, and further entries that did not fit into the text, by worth."""
+    """The text's entries as JSON, and the most valuable of the entries that did not fit into the text."""
 
 
 def digest(
@@ -72,11 +72,12 @@ def digest(
     sections: Collection[Section] = SECTIONS,
     beside: Sequence[AnyMessage] = (),
 ) -> Digest:
-    """Return the entries of `old` and of an earlier summary that are worth most, in at most `budget` tokens of text.
+    """Return the most valuable entries of `old` and of an earlier summary, in at most `budget` tokens of text.
 
     `previous` is the record of an earlier digest, `previous_text` the text of a summary written by a model; the new
-    digest replaces both. Entries that match `focus` are preferred. Facts that are visible in `beside`, the messages
-    that stay in view, count little. The same input always gives the same digest.
+    digest replaces both. Entries that contain a word of `focus` are preferred. Facts that also occur
+    in `beside`, the messages that the model continues to see, count little.
+    The same input always gives the same digest.
     """
     start, known = unpack(previous)
     entries = [entry for entry in _entries(old, start, known, previous_text, beside) if entry.section in sections]
@@ -98,15 +99,15 @@ class WeightedEntry:
     """The worth and the cost of one entry that a digest could show."""
 
     at: int
-    """Index of its message among the given ones; negative for an entry of an earlier digest."""
+    """Index of the entry's message among the given messages; negative for an entry of an earlier digest."""
     worth: float
-    """Worth per token, with its age taken into account."""
+    """Worth of the entry per token, reduced by the entry's age."""
     cost: int
-    """Approximate tokens."""
+    """Approximate number of tokens of the entry."""
 
 
 def weighted_entries(old: Sequence[AnyMessage], *, previous: Mapping[str, Any] | None = None) -> list[WeightedEntry]:
-    """Return every entry that a digest of `old` and of an earlier digest would choose from."""
+    """Return all entries among which a digest would choose: those of `old` and of the earlier record `previous`."""
     start, known = unpack(previous)
     total = start + len(old)
     return [
@@ -155,7 +156,7 @@ def _clipped(entry: Entry, budget: int, counter: TokenCounter) -> Entry:
 
 
 def _focus_words(focus: str | None) -> list[str]:
-    """Return the words of a focus to search for; from words that are not ASCII, every pair of adjacent characters."""
+    """Return the search words of a focus: its ASCII words, and every two adjacent characters of its other words."""
     words = (focus or "").lower().split()
     pairs = [word[i : i + 2] for word in words if not word.isascii() for i in range(len(word) - 1)]
     return [*(word for word in words if word.isascii() and len(word) >= _FOCUS_LETTERS), *pairs]
@@ -164,7 +165,7 @@ def _focus_words(focus: str | None) -> list[str]:
 def _ranked(
     entries: Sequence[Entry], total: int, budget: int, counter: TokenCounter, focus: Sequence[str]
 ) -> list[int]:
-    """Return the entries' indexes by worth; entries beyond their section's share come after all others."""
+    """Return the entries' indexes, most valuable first; entries beyond their section's share come last."""
 
     def weight(entry: Entry) -> float:
         text = f"{entry.path} {entry.key} {entry.value}".lower() if focus else ""
@@ -188,7 +189,7 @@ def _rendered(entries: Sequence[Entry], chosen: Iterable[int]) -> str:
 
 
 def _earlier(entries: Sequence[Entry], ranked: Sequence[int], limit: int) -> Iterator[int]:
-    """Yield entries of earlier summaries' lines, up to about `limit` bytes: nothing else preserves their content."""
+    """Yield indexes of lines of earlier summaries, up to about `limit` bytes; only the record keeps these lines."""
     left = limit
     for index in ranked:
         if entries[index].section == "Earlier" and left > 0:
@@ -197,7 +198,7 @@ def _earlier(entries: Sequence[Entry], ranked: Sequence[int], limit: int) -> Ite
 
 
 def _fitting(entries: Sequence[Entry], ranked: Sequence[int], budget: int, counter: TokenCounter) -> list[int]:
-    """Return the longest prefix of the ranking that fits the budget, and later entries that still fit."""
+    """Return the longest prefix of `ranked` that fits the budget, and the later indexes whose entries still fit."""
 
     def fits(chosen: Sequence[int]) -> bool:
         return counter.text(_rendered(entries, chosen)) <= budget
@@ -226,11 +227,11 @@ class Facts:
     """Facts to show next to a summary that a model writes."""
 
     text: str = ""
-    """The lines that show them; empty if there are none."""
+    """The lines that show the facts; empty if there are no facts."""
     record: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The record from which the next compaction reads them."""
+    """The record from which the next compaction reads these facts."""
     needed: tuple[tuple[str, ...], ...] = ()
-    """For each fact, the texts that the next request must contain: its value, key and path."""
+    """For each fact, the texts that the next request must contain: the value, key and path that `text` shows."""
 
 
 NO_FACTS = Facts()
@@ -239,7 +240,7 @@ NO_FACTS = Facts()
 def facts_of(
     old: Sequence[AnyMessage], earlier: Mapping[str, Any] | None, *, budget: int, counter: TokenCounter
 ) -> Facts:
-    """Return the rules and facts of `old` and of an earlier record that are worth most, in `budget` tokens."""
+    """Return the most valuable rules and facts of `old` and of an earlier record, in at most `budget` tokens."""
     made = digest(old, budget=budget, counter=counter, previous=earlier, sections=_FACT_SECTIONS)
     shown = [entry for entry in unpack(made.record)[1] if entry.value in made.text]
     needed = tuple(tuple(w for w in (e.value, e.key, e.path) if w and w in made.text) for e in shown)

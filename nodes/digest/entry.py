@@ -1,4 +1,4 @@
-"""The entries of a digest, and the record (JSON) that the next digest reads them from."""
+"""The entries of a digest, and the JSON record from which the next digest reads these entries."""
 
 import json
 from collections import ChainMap
@@ -14,17 +14,17 @@ VERSION = 1
 """Format version of a record; a record of another version is ignored."""
 
 RECORD_BYTES_PER_TOKEN = 6
-"""Bytes that a record may hold for each token of the digest's budget."""
+"""Number of bytes that a record may take for each token of the digest's budget."""
 
 MIN_RECORD_BYTES = 256
-"""Bytes that a record may hold however small the budget is."""
+"""Number of bytes that a record may always take, however small the digest's budget is."""
 
 _ENVELOPE, _SMALLEST = 64, 16
-"""Bytes of a record without entries; bytes of the smallest entry."""
+"""Number of bytes of a record without entries, and number of bytes of the smallest entry."""
 
 _WORTH_SCALE = 1000
 _ROW_NUMBERS = 6
-"""Numbers that start a record's row: section, position, path, list row, key, worth in thousandths. A text follows."""
+"""How many numbers start a row: section, position, path, list row, key, worth in thousandths. A text follows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +33,25 @@ class Entry:
 
     section: Section
     at: int
-    """Position of its message, counted over all digested messages of the conversation."""
+    """Position of the entry's message, counted over all messages of the conversation that were ever digested."""
     worth: float
-    """Estimated use of showing it, per token, before its age is taken into account."""
+    """Estimated use of showing the entry, per token, before the entry's age is taken into account."""
     value: str
     path: str = ""
     """Dotted keys that lead to a fact, without its own key; for a quotation, its speaker."""
     row: str = ""
-    """Indexes of the list elements on that path, dotted."""
+    """Indexes of the list elements on the entry's path, joined by dots."""
     key: str = ""
     """The fact's own key."""
 
 
 def record_limit(budget: int) -> int:
-    """Return the largest size of the record of a digest of `budget` tokens, in bytes (`record_bytes`)."""
+    """Return the most bytes (`record_bytes`) that a digest's record may take, for a digest of `budget` tokens."""
     return max(MIN_RECORD_BYTES, RECORD_BYTES_PER_TOKEN * budget)
 
 
 def record_bytes(value: Any) -> int:
-    """Return the bytes of a value as compact JSON in UTF-8."""
+    """Return the number of bytes of a value as compact JSON in UTF-8."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 

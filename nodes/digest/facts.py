@@ -1,8 +1,8 @@
 """Extract facts from a conversation: identifiers with their keys or surrounding words, each with its worth.
 
 The worth of an identifier estimates how likely a later call needs it. It depends on the identifier's shape and key,
-on who mentioned it (a call, the user, the assistant) and how recently. It decreases with the number of values in its
-message: each row of a search result of 500 rows matters little.
+on who mentioned it (a call, the user, the assistant) and how recently. An identifier's worth decreases with
+the number of values in its message: each row of a search result of 500 rows matters little.
 """
 
 import math
@@ -23,23 +23,23 @@ _USED: dict[Source, tuple[float, int]] = {
     "user": (1.8, 2),
     "result": (1.5, 4),
 }
-"""By source: the factor for each message that mentions an identifier, and how many messages count."""
+"""For each source, the factor for a message that mentions an identifier, and the number of messages that count."""
 
 _FREE_VALUES = 8
 _SIZE_EXPONENT = 0.35
-"""Values in a message that do not reduce its facts' worth; with four times as many values the worth falls by 40 %."""
+"""Number of values in a message up to which its facts keep their worth; four times as many reduce it by 40 %."""
 
 _REPEATED = 0.12
-"""Factor for further occurrences of an identifier, relative to the occurrence that counts."""
+"""Factor for the worth of an identifier's further occurrences, relative to the one occurrence that counts in full."""
 
 _IN_PROSE = 0.5
-"""Factor for an occurrence in prose, relative to one under a key, when the clearest occurrence is chosen."""
+"""Factor for an occurrence in prose, relative to an occurrence under a key, when the clearest one is chosen."""
 
 _ASSISTANT_ONLY = 0.7
-"""Factor for identifiers that only the assistant mentioned: mostly numbers that it made up."""
+"""Factor for identifiers that only the assistant mentioned: mostly numbers that the assistant made up."""
 
 _GAIN, _HIGHEST = 2.0, 10.0
-"""Largest factor by which a carried fact gains when it is mentioned again, and its highest worth."""
+"""Largest factor for the worth of an earlier digest's fact that is mentioned again, and the highest worth it gets."""
 
 _EARLIER, _BESIDE = -1, -2
 
@@ -49,7 +49,7 @@ SUPERSEDED = " (superseded)"
 """Suffix of a value that a later message replaced."""
 
 Place = tuple[int, str, str, str]
-"""Location of a value: position of its message; path, row and key in it."""
+"""Location of a value: the position of its message, and the value's path, row and key in the message."""
 
 Field = tuple[str, str, str, str, str]
 """A field of an identified object: key and value of the object's id; path, row and key of the field."""
@@ -69,7 +69,7 @@ class _Mentions:
 
     @property
     def factor(self) -> float:
-        """The gain, reduced for identifiers that only the assistant mentioned."""
+        """The value of `gain`, reduced for identifiers that only the assistant mentioned."""
         return self.gain * (_ASSISTANT_ONLY if self.by.keys() == {"assistant"} else 1)
 
 
@@ -79,7 +79,7 @@ def facts(
     """Return the facts of an earlier digest and of these messages, in reading order.
 
     `start` is the position of the first message, counted over all digests. An identifier that also occurs in
-    `beside`, the messages that stay in view, gets little worth because it stays visible there.
+    `beside`, the messages that the model continues to see, gets little worth because the model still sees it there.
     """
     every, near = list(extract_values(old, start)), list(extract_values(beside, start + len(old)))
     shown = {mark for occurrence in near for mark in occurrence.marks}
@@ -95,7 +95,7 @@ def facts(
 
 
 def _object_lookups(every: Sequence[ExtractedValue]) -> list[ExtractedValue]:
-    """Return the values in results that repeat, outside lists, an identifier their call was given."""
+    """Return the values of the results that repeat, outside lists, an identifier from the arguments of their call."""
     asked = {(occurrence.at, occurrence.value) for occurrence in every if occurrence.source == "call"}
     results = [occurrence for occurrence in every if occurrence.source == "result"]
     about = {s.at for s in results if not s.path and not s.row and (s.at, s.value) in asked}
@@ -116,8 +116,8 @@ def _mark_superseded(found: Sequence[Entry], stated: Sequence[Statement]) -> lis
 def _owners(seen: Sequence[ExtractedValue], known: Mapping[str, Entry]) -> dict[str, int]:
     """Return for each identifier the index of the occurrence that counts.
 
-    That is the clearest occurrence; of equally clear ones the latest message's first. `_EARLIER` means that an
-    earlier digest's entry has a clearer key.
+    The clearest occurrence counts; of equally clear occurrences, the first one in the latest message. `_EARLIER`
+    in place of an index means that an earlier digest's entry has a clearer key.
     """
     best: dict[str, tuple[float, int, int]] = {}
     for index, occurrence in enumerate(seen):
@@ -163,7 +163,7 @@ def _scored(
 
 
 def _carried(entry: Entry, mentions: Mapping[str, _Mentions], owners: Mapping[str, int]) -> Entry:
-    """Return an earlier digest's fact: worth more if it was mentioned again, little if a newer fact shows it."""
+    """Return an earlier fact, with more worth if it was mentioned again, with less if a newer fact shows it."""
     own = identifiers(entry.value)
     again = [mark for mark in own if mark in owners]
     if not again:
@@ -191,7 +191,7 @@ def place_of(one: Statement) -> Place:
 
 
 def _fields(stated: Sequence[Statement]) -> Iterator[tuple[Statement, Field]]:
-    """Yield each statement with its field, for messages that contain the id of the object they describe."""
+    """Yield each statement with its field, for every message that contains the id of the object it describes."""
     groups: defaultdict[int, list[Statement]] = defaultdict(list)
     for one in stated:
         groups[one.at].append(one)
@@ -203,5 +203,5 @@ def _fields(stated: Sequence[Statement]) -> Iterator[tuple[Statement, Field]]:
 
 
 def _is_object_id(one: Statement) -> bool:
-    """Whether this is the id of the object that its whole message describes."""
+    """Whether a statement gives the id of the object that the statement's whole message describes."""
     return not one.path and not one.row and is_id_key(one.key) and bool(identifiers(one.value))

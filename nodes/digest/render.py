@@ -9,7 +9,7 @@ from ..text.quoting import ELLIPSIS
 from .entry import SECTIONS, Entry, Section
 
 _FAR = 60
-"""Characters after which a key is repeated, so that a value is never far from its name."""
+"""Number of characters after which a key is repeated, so that no value is far from its key."""
 
 _ELSEWHERE: dict[Section, tuple[Section, ...]] = {
     "Rules": ("Goal", "Open"),
@@ -38,10 +38,10 @@ def render_entries(entries: Sequence[Entry]) -> str:
 
 
 def _not_repeated(own: Sequence[Entry], entries: Sequence[Entry], section: Section) -> Iterator[Entry]:
-    """Yield a section's entries whose words no section in `_ELSEWHERE` already shows.
+    """Yield a section's entries whose words are in none of the sections that `_ELSEWHERE` lists for this section.
 
-    An open request is left out only if a rule contains it and is longer. Entries with a path come from tools: they
-    are neither left out nor searched.
+    An open request is left out only if a rule contains it and is longer. Entries with a path come from tools: such
+    entries are never left out, and the words of others are not searched for in them.
     """
     elsewhere = _ELSEWHERE[section]
     shown = _Phrases(entry.value for entry in entries if entry.section in elsewhere and not entry.path)
@@ -61,7 +61,7 @@ class _Phrases:
         self._suffixes = sorted(text[found.start() :] for text in self._texts for found in _WORD_START.finditer(text))
 
     def hold(self, phrase: str, *, with_more: bool) -> bool:
-        """Whether a text contains the phrase at the beginning of a word; with `with_more` the text must be longer."""
+        """Whether a text contains the phrase at a word's start; with `with_more` the text must be longer."""
         at = bisect_left(self._suffixes, phrase) + (with_more and phrase in self._texts)
         return at < len(self._suffixes) and self._suffixes[at].startswith(phrase)
 
@@ -73,7 +73,7 @@ def _line(entry: Entry) -> str:
 
 
 def _fact_lines(own: Sequence[Entry]) -> Iterator[str]:
-    """Yield one line for each message, facts outside lists first, so that they are not read as part of a list row."""
+    """Yield one line per message; facts without a path come first, so that none seems to be part of a list row."""
     for _, group in groupby(own, key=lambda entry: entry.at):
         yield _fact_line(sorted(group, key=lambda entry: entry.path != ""))
 

@@ -13,18 +13,18 @@ from ..text.quoting import one_line, without_quotations
 from .entry import Entry
 
 STRONG, FIRM, MILD, PLAIN = 3, 2, 1, 0
-"""Strength of a sentence as a rule: duty or prohibition; bound or preference; wish or plain order; no rule."""
+"""The four strengths of a sentence as a rule: duty or ban; bound or preference; wish or plain order; no rule."""
 
 _SENTENCE_CHARS = 320
-"""Longest sentence in characters; the rest is cut."""
+"""Number of characters that are kept of a sentence; further characters are cut."""
 
 _STATEMENT_WORDS = 4
-"""Fewest words of a statement; two Chinese characters count as one word."""
+"""Smallest number of words of a statement; two Chinese characters count as one word."""
 
 _WRAPPED = re.compile(r"(?<=[a-z,])[ \t]*+\n[ \t]*+(?=[a-z])")
 _BREAK = re.compile(r"(?<=[.!?])[\"')\]]*+\s++(?=\S)|(?<=[。！？；])|;\s++|\n++|(?<=\s)[-*•]\s++")
-"""Where a sentence ends. No alternative starts with white space, because a long run of white space would be scanned
-again from each of its characters. The caller strips white space around a sentence."""
+"""Pattern for the end of a sentence. No alternative starts with white space, because a long run of white space would
+be scanned again from each of its characters. The caller strips white space around a sentence."""
 _BULLET = re.compile(r"^\s*+(?:(?:[-*•]|\d{1,2}[.)])\s++|\d{1,2}、\s*+)")
 
 _NOT_A_RULE = re.compile(
@@ -81,15 +81,16 @@ _MILD = re.compile(
 )
 
 _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
-"""Longest goal, request, rule, and line of an earlier summary, in characters."""
+"""Maximum number of characters of a goal, a request, a rule, and a line of an earlier summary."""
 
 _GOAL_WORTH, _REQUEST_WORTH = 2.0, 0.9
 _RULE_WORTH = {STRONG: 2.4, FIRM: 2.1, MILD: 0.15}
 _STATEMENT_WORTH = 0.06
 _QUESTION_FACTOR = 0.8
-"""Factor for a rule that is phrased as a question."""
+"""Factor for the worth of a rule that is phrased as a question."""
 _FULL_SENTENCES, _EDGE = 8, 2
-"""Sentences of a message that count in full (a longer one may be a pasted manual), and those at each end of it."""
+"""Number of sentences up to which a message counts in full (a longer message may be a pasted manual), and number of
+sentences at each end of a longer message that count in full."""
 
 _LINE_WORTH, _LINE_IDENTIFIER_WORTH = 0.5, 0.15
 
@@ -98,7 +99,7 @@ _DECORATION = re.compile(r"^[\s#>*•-]+")
 
 
 def goal(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Return the earlier digest's goal, else the first user message, cut to 600 characters."""
+    """Return the earlier digest's goal or, if there is none, the first user message cut to 600 characters."""
     first = next((index for index, message in enumerate(old) if is_real_user(message) and message.text), None)
     if earlier or first is None:
         return list(earlier)
@@ -106,7 +107,7 @@ def goal(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -
 
 
 def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Return the rules that real users set, in their words and order, without repetitions."""
+    """Return the rules that real users set, in the users' words and in order, without repetitions."""
     return _without_repetitions(
         [
             *earlier,
@@ -124,9 +125,9 @@ def _rule_worth(sentence: str, strength: int) -> float:
 
 
 def statements(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Return users' other statements, in their words, without repetitions: they may be rules that no pattern matches.
+    """Return users' statements that no rule pattern matches, verbatim and without repetitions: some may be rules.
 
-    Sentences with identifiers are left out, because these are extracted as facts.
+    Sentences with identifiers are left out, because the identifiers are extracted as facts.
     """
     return _without_repetitions(
         [
@@ -158,7 +159,7 @@ def _without_repetitions(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def requests(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Return the user messages after the last full answer, and earlier ones if there is no full answer."""
+    """Return the user messages after the last full answer; if there is none, put the `earlier` requests first."""
     view = Transcript(old)
     waiting = [index for index in view.round_starts if index > view.last_answer and old[index].text]
     return [
@@ -168,7 +169,7 @@ def requests(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = (
 
 
 def earlier_lines(text: str | None, at: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Return the lines of an earlier summary; lines with identifiers are worth more."""
+    """Return the `earlier` lines and each line of the summary `text`; lines with identifiers are worth more."""
     lines = [_DECORATION.sub("", line).strip() for line in _TAGS.sub("", text or "").splitlines()]
     return [
         *earlier,
@@ -188,7 +189,7 @@ def earlier_lines(text: str | None, at: int, earlier: Sequence[Entry] = ()) -> l
 def rules_of(text: str) -> list[tuple[str, int]]:
     """Return the sentences of a user's text that set a rule, verbatim, each with its strength.
 
-    Quoted code and quoted lines are left out: they are someone else's words.
+    Quoted code and quoted lines are left out, because they are someone else's words.
     """
     return [(sentence, strength) for sentence, strength in sentences_of(text) if strength]
 

@@ -12,7 +12,7 @@ from .entry import Entry
 from .value_extraction import parsed, scalars
 
 _STEP, _NAME, _VALUE, _ERROR = 100, 48, 60, 140
-"""Longest step, name in it, value in it, and error, in characters."""
+"""Maximum number of characters of a step, of a name in a step, of a value in a step, and of an error."""
 
 _STEP_WORTH, _ERROR_WORTH = 0.08, 0.7
 
@@ -23,7 +23,7 @@ _FAILED = re.compile(
 
 
 def steps(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Return a short line for each call, oldest first; a repeated call appears once, at its last position."""
+    """Return a short line for each call, oldest first; a repeated call appears only at its last position."""
     made = [
         Entry("Steps", start + index, _STEP_WORTH, _step(call["name"], call["args"]))
         for index, message in enumerate(old)

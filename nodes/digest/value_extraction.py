@@ -17,22 +17,23 @@ from ..text.quoting import one_line, quoted, quoted_if_spaced
 Source = Literal["user", "assistant", "call", "result"]
 
 _VALUE = 64
-"""Longest JSON text in characters that is a value; a longer one is treated as prose."""
+"""Maximum number of characters of a JSON text that counts as a value; a longer text is treated as prose."""
 
 _KEY = 48
-"""Longest key or path in characters."""
+"""Maximum number of characters of a key or a path."""
 
 _SNIPPET, _BEFORE, _AFTER = 90, 28, 14
-"""Longest quotation in characters, and how many characters it shows before and after its identifiers."""
+"""Maximum number of characters from a quotation's start to the end of its last identifier, and the number of
+characters that a quotation shows before its first and after its last identifier."""
 
 _KEY_CHARS_READ = 4 * _KEY
-"""How many characters of a key are read; bounded because each value below it repeats them."""
+"""Number of characters of a key that are read; limited because each value under the key repeats them."""
 
 _MAX_DEPTH = 12
 """How many levels of nested JSON are read."""
 
 _NAME, _AMOUNT, _WORD = 0.4, 0.25, 0.15
-"""Worth of a value without an identifier: a name, a number, any other word."""
+"""Worth of a value without an identifier if the value is a name, a number, or any other word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +42,20 @@ class ExtractedValue:
 
     source: Source
     at: int
-    """Position of its message; a call's arguments have the position of the call's result."""
+    """Position of the value's message; a call's arguments have the position of the call's result."""
     value: str
     path: str = ""
     """Dotted keys up to the last list; for a quotation, its speaker."""
     row: str = ""
-    """Indexes of the list elements on the path, dotted."""
+    """Indexes of the list elements on the path, joined by dots."""
     key: str = ""
     """Dotted keys after the last list."""
     marks: tuple[str, ...] = ()
-    """Identifiers in the value or its key; if there are none, the key and the value."""
+    """Identifiers in the value or its key; if there are none, one text of the key and the value."""
     plain: float = 0.0
-    """Worth of a value without identifiers; 0 if it has any."""
+    """Worth of a value without identifiers; 0 if the value has identifiers."""
     siblings: int = 1
-    """Number of values in the same group of its message."""
+    """Number of values in the same text, result or call's arguments, this value included."""
 
     @property
     def is_prose(self) -> bool:
@@ -88,7 +89,7 @@ def _with_siblings(found: Iterator[ExtractedValue]) -> Iterator[ExtractedValue]:
 
 
 def _arguments(view: Transcript, index: int, at: int) -> Iterator[ExtractedValue]:
-    """Yield the arguments of the call that this result answers."""
+    """Yield the values in the arguments of the call that is answered by the result at `index`."""
     if block := view.block_of.get(index):
         yield from _call_arguments(view, block.start, block.position_of[index], at)
 
@@ -146,7 +147,7 @@ def _json(value: Any, source: Source, at: int) -> Iterator[ExtractedValue]:
 def scalars(
     value: Any, path: str = "", row: str = "", key: str = "", depth: int = 0
 ) -> Iterator[tuple[str, str, str, Any]]:
-    """Yield `(path, row, key, scalar)` for each scalar. A key that is an identifier is a row, like an index."""
+    """Yield `(path, row, key, scalar)` for each scalar. A key that is an identifier is a row, like a list index."""
     if depth > _MAX_DEPTH or not isinstance(value, (dict, list)):
         yield path, row, key, value
         return
