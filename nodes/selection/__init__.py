@@ -1,1 +1,1 @@
-"""Decide when to compact (triggers, breaker) and which messages leave the view (strategies)."""
+"""Decide when to compact (triggers, breaker) and which messages to remove from what the model sees (strategies)."""

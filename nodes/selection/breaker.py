@@ -1,7 +1,8 @@
 """The breaker: suspends automatic compactions of a thread after failures, or if they become too frequent.
 
-It has no state of its own: it reads the history in the thread's state, and so in the checkpoint. It only suspends
-compactions between trigger and limit. Over the limit, and if a person asks for it, a compaction always runs.
+The breaker has no state of its own: it reads the history in the thread's state, which the checkpoint holds. It only
+suspends compactions of requests whose size is between the trigger and the limit. If the request is over the limit, or
+if a person asks for a compaction, the compaction always takes place.
 """
 
 from collections.abc import Sequence
@@ -10,31 +11,32 @@ from dataclasses import dataclass
 from ..config.settings import CompactionSettings
 
 REMEMBERED_COMMITS = 16
-"""How many commits are remembered."""
+"""Number of commits (compactions that were carried out) that the breaker's history remembers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BreakerHistory:
-    """The thread's history that the breaker reads."""
+    """The part of a thread's history that the breaker reads."""
 
     now: float
     """Current wall clock time in seconds."""
     cooldown_until: float = 0.0
     """Wall clock time in seconds at which the cool-down ends."""
     failures: int = 0
-    """Consecutive failed attempts."""
+    """Number of consecutive failed attempts to compact."""
     ineffective: int = 0
-    """Consecutive commits after which the provider still reported a size at or above the trigger."""
+    """Number of consecutive commits after which the provider still reported a size at or above the trigger."""
     calls: int = 0
     """Number of model calls so far."""
     recent: Sequence[int] = ()
-    """The value of `calls` at the last commits."""
+    """The value of `calls` at each of the last commits, oldest first."""
 
 
 def suspension_reason(past: BreakerHistory, settings: CompactionSettings) -> str:
     """Return why automatic compactions are suspended: `failures`, `ineffective`, `frequency`; empty if they are not.
 
-    After the cool-down one attempt may run. If it fails the next cool-down starts, else the breaker is reset.
+    After the cool-down one attempt is allowed. If the attempt fails, the next cool-down starts; otherwise the breaker
+    is reset.
     """
     if in_cooldown(past, settings.breaker_cooldown_s):
         return "failures" if past.failures else "ineffective"
@@ -44,7 +46,7 @@ def suspension_reason(past: BreakerHistory, settings: CompactionSettings) -> str
 def in_cooldown(past: BreakerHistory, seconds: float) -> bool:
     """Whether the cool-down of `seconds` seconds is running.
 
-    If its end is further away than its length, the clock was set back, and the cool-down counts as over.
+    If the cool-down's end is more than `seconds` away, the clock was set back, and the cool-down counts as over.
     """
     return 0 < past.cooldown_until - past.now <= seconds
 

@@ -1,4 +1,4 @@
-"""The marker by which a model asks for a compaction: find it in an answer and remove it before it is stored."""
+"""Find the marker by which a model asks for a compaction, and remove the marker from the answer to be stored."""
 
 import re
 from typing import Any
@@ -28,7 +28,7 @@ def remove_marker(answer: AIMessage, marker: str) -> AIMessage | None:
 
 
 def _pattern(marker: str) -> re.Pattern[str]:
-    """Return a pattern for the marker, or in group `kept` for skipped text: code, quoted lines, quoted markers."""
+    """Return a pattern for the marker and, in group `kept`, text to skip: code, quoted lines, quoted markers."""
     words = re.escape(marker)
     return re.compile(
         rf"(?P<kept>(?P<fence>`{{3,20}}|~{{3,20}})(?s:.*?)(?:(?P=fence)|\Z)|`[^`\n]*`|^[ \t]*>[^\n]*"

@@ -1,4 +1,4 @@
-"""Find ephemeral messages (older results of some tools, reminders) to remove before the next model call."""
+"""Find ephemeral messages (older results of some tools, reminders) for removal before the next model call."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from .selector import Choice, Selector
 
 
 def outdated(selector: Selector, tools: Mapping[str, int]) -> Choice:
-    """Choose all ephemeral messages but the newest: a result is replaced by one line, a meta message is dropped.
+    """Choose all ephemeral messages but the newest ones: replace a result by one line, and drop a meta message.
 
     `tools` maps a tool's name to the number of its results that stay. For messages marked as ephemeral that number is
     `ephemeral_keep`. Pinned messages and messages that the model has not read yet stay.
@@ -35,7 +35,7 @@ def _is_marked(message: object) -> bool:
 
 
 def _is_meta(message: object) -> bool:
-    """Whether no person wrote this user message; a person's message is never ephemeral."""
+    """Whether the message is a user message that no person wrote; a person's message is never ephemeral."""
     return isinstance(message, HumanMessage) and not is_real_user(message) and not is_summary(message)
 
 
@@ -51,7 +51,7 @@ def _tool_names(view: Transcript) -> dict[int, str]:
 
 
 def _line(selector: Selector, index: int, name: str) -> ToolMessage | None:
-    """Return the line that replaces a result, with its original's handle; `None` if that saves no tokens."""
+    """Return the line that replaces a result, with the original's handle; `None` if the line saves no tokens."""
     message, counter = selector.view.messages[index], selector.meter.counter
     if not isinstance(message, ToolMessage):
         return None

@@ -1,4 +1,4 @@
-"""The last fallback level: hide_oldest the oldest messages until the request fits, without calling a model."""
+"""The last fallback: hide the oldest messages until the request fits, without calling a model."""
 
 from bisect import bisect_left
 
@@ -12,7 +12,8 @@ def hide_oldest(selector: Selector, demand: Demand) -> Selection:
 
     Protected rounds may be dropped too, and earlier summaries are dropped first because a new one replaces them.
     System messages, pins, the unanswered user message and unread results stay. If the request does not fit and
-    cannot be sent as it is, unread tool blocks leave too. If it is still too large, the gate refuses the result.
+    cannot be sent as it is, unread tool blocks are dropped too. If the request is still too large, the gate refuses
+    the result.
     """
     messages, chosen = selector.view.messages, selector.settings
     everything = frozenset(range(len(messages)))
@@ -37,7 +38,7 @@ def hide_oldest(selector: Selector, demand: Demand) -> Selection:
 
 
 def _units(selector: Selector) -> list[frozenset[int]]:
-    """Return the tool blocks and single messages that may leave, oldest first."""
+    """Return the tool blocks and single messages that are allowed to be dropped, oldest first."""
     view, units = selector.view, list[frozenset[int]]()
     for index in range(len(view.messages)):
         block = view.block_of.get(index)

@@ -1,4 +1,4 @@
-"""What strategies work with: `Demand`, the conversation (`Selector`), their `Choice`, and a choice's `Selection`."""
+"""The data of strategies: a `Demand`, the conversation (`Selector`), a `Choice`, and the resulting `Selection`."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from ..conversation.transcript import Transcript, all_calls, calls_of
 from ..events import Counts
 
 MIN_PREVIEW = 8
-"""Fewest tokens that a clipped field keeps."""
+"""Smallest number of tokens that a clipped field keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,81 +24,81 @@ class Demand:
     """The sizes that a selection has to reach, in tokens of the whole request."""
 
     before: int
-    """Size of the request now."""
+    """Size of the request before the compaction."""
     ceiling: int
-    """Largest size of the result, with its summary."""
+    """Largest allowed size of the request after the compaction, with the summary."""
     aim: int
-    """Size that is aimed for once fewer rounds than the setting says can be kept."""
+    """Size of the request that is aimed for as soon as fewer rounds are kept than the setting says."""
     summary: int
-    """Tokens reserved for the summary."""
+    """Number of tokens reserved for the summary."""
     least: int = 0
-    """Fewest tokens of a summary, for strategies that divide the room between summary and messages themselves."""
+    """Smallest size of a summary, for strategies that themselves divide the tokens between summary and messages."""
     messages: int | None = None
-    """Largest number of messages in view, summary included, if a trigger by that number fired; else `None`."""
+    """Largest number of messages after the compaction if a trigger by messages or events fired; else `None`."""
     summarize_all: bool = False
     """Whether the whole conversation is summarized, without asking the strategies."""
     must_fit: bool = False
     """Whether the request cannot be sent as it is: it is over the limit, or the provider refused it."""
     step_notice: int = 0
-    """Further tokens of the summary if it replaces a tool block that the model has not read."""
+    """Additional tokens of the summary if the summary replaces a tool block that the model has not read."""
 
     @property
     def roomy(self) -> int:
-        """Largest size of a result that keeps all rounds: a larger one would make the next turn compact again."""
+        """Largest size of a result that keeps all rounds; after a larger one, the next turn would compact again."""
         return self.ceiling - (self.ceiling - self.aim) // 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What is dropped and clipped, with the consequences. Indexes are positions in the conversation."""
+    """The messages to drop and to clip, and what follows from that. Indexes are positions in the conversation."""
 
     floor: int
-    """Newest rounds whose dialogue stays verbatim; the gate verifies it."""
+    """Number of newest rounds whose dialogue stays verbatim; the gate verifies that it does."""
     drop: frozenset[int] = frozenset()
     clip: Mapping[int, AnyMessage] = field(default_factory=dict[int, AnyMessage])
     counts: Counts = field(default_factory=Counts)
     ceiling: int = 0
-    """Largest size of the result in tokens; the gate verifies it."""
+    """Largest allowed size of the result in tokens; the gate verifies the size."""
     tokens: int = 0
-    """Tokens of the request after dropping and clipping, without the new summary."""
+    """Number of tokens of the request after dropping and clipping, without the new summary."""
     owes_summary: bool = False
     """Whether a summary message is required, because an earlier summary, a pinned text, the first user message, all
-    user messages or an unread tool block leave."""
+    user messages or an unread tool block are dropped."""
     summarize: bool | None = None
     """Whether the dropped messages are summarized; `None`: the setting `summary_mode` decides."""
     sections: tuple[frozenset[int], ...] = ()
-    """Parts of the dropped messages that are summarized separately, in order; empty for one summary of all."""
+    """Parts of the dropped messages that are summarized separately, in order; empty if one summary covers all."""
     name: str = ""
-    """The names of the strategies it comes from, joined by `>`."""
+    """The names of the strategies that led to the selection, joined by `>`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What a strategy proposes to drop and to clip. Indexes are positions in the conversation it was given.
+    """What a strategy proposes to drop and to clip. Indexes are positions in the conversation given to the strategy.
 
-    A strategy may name messages that must stay: system messages, pins, the unanswered user message and unread tool
-    blocks are not dropped, and a tool block is dropped whole or not at all.
+    A strategy is allowed to name messages that must stay: `Selector.resolve` does not drop system messages, pins, the
+    unanswered user message and unread tool blocks, and drops a tool block whole or not at all.
     """
 
     drop: frozenset[int] = frozenset()
     clip: Mapping[int, AnyMessage] = field(default_factory=dict[int, AnyMessage])
-    """Shortened copies of messages that stay, by index; each keeps its message's id."""
+    """Shortened copies of messages that stay, by index; each copy keeps its message's id."""
     floor: int = 0
-    """Newest rounds whose dialogue the choice leaves verbatim; the gate verifies it."""
+    """Number of newest rounds whose dialogue the choice keeps verbatim; the gate verifies that it does."""
     enough: int | None = None
-    """If the result has at most this many tokens, later choices are not tried; `None`: as soon as it fits."""
+    """Size of the result, in tokens, that makes later choices unnecessary; `None`: any size that fits."""
     summarize: bool | None = None
     """Whether the dropped messages are summarized; `None`: the setting `summary_mode` decides."""
     summary: int | None = None
-    """Tokens that the choice reserves for the summary; `None`: `Demand.summary`."""
+    """Number of tokens that the choice reserves for the summary; `None`: `Demand.summary`."""
     sections: tuple[frozenset[int], ...] = ()
-    """Parts that are summarized separately, in order; a dropped message in none of them joins the next part."""
+    """Parts that are summarized separately, in order; a dropped message that is in no part joins the next part."""
     name: str = ""
     """The strategy that made the choice, if the named strategy delegates to others."""
     takes_input: bool = False
-    """Whether the unanswered user message may leave too, if the setting `long_input` allows it."""
+    """Whether the unanswered user message is dropped too, if the setting `long_input` allows it."""
     takes_steps: bool = False
-    """Whether unread or interrupted tool blocks may leave too; only if the request cannot be sent as it is
+    """Whether unread or interrupted tool blocks are allowed to be dropped too, if the request cannot be sent as it is
     (`Demand.must_fit`)."""
     then: tuple[str, ...] | None = None
     """Names of the strategies that are tried next, in place of those in the settings; `None`: no change."""
@@ -114,7 +114,7 @@ class Selector:
     pins: frozenset[str] = frozenset()
 
     def resolve(self, demand: Demand, choice: Choice) -> Selection:
-        """Return a choice's selection: messages that must stay do so, and tool blocks leave whole or not at all."""
+        """Return a choice's selection, which keeps all messages that must stay and drops no tool block in part."""
         fixed = self.untouchable - self.yielding_input if choice.takes_input else self.untouchable
         if choice.takes_steps and demand.must_fit:
             fixed -= self.steps
@@ -142,7 +142,7 @@ class Selector:
         return frozenset(index for index, message in enumerate(self.view.messages) if is_summary(message))
 
     def without(self, drop: frozenset[int]) -> tuple["Selector", list[int]]:
-        """Return the conversation without these messages, and for each remaining message its index in this one."""
+        """Return a selector without these messages, and the index of each remaining message in this selector."""
         left = [index for index in range(len(self.view.messages)) if index not in drop]
         view = Transcript([self.view.messages[index] for index in left])
         return replace(self, view=view), left
@@ -168,7 +168,7 @@ class Selector:
         )
 
     def _loses_goal(self, drop: frozenset[int]) -> bool:
-        """Whether the first user message leaves for the first time although the goal must always stay known."""
+        """Whether the first user message is dropped for the first time although the goal must always stay known."""
         first = self.view.round_starts[:1]
         told = any(map(is_summary, self.view.messages))
         return "goal" in self.settings.key_information and drop.issuperset(first) and bool(first) and not told
@@ -180,7 +180,7 @@ class Selector:
 
     @cached_property
     def untouchable(self) -> frozenset[int]:
-        """Indexes that stay: system messages, pins, the unanswered user message, unsettled and unread blocks."""
+        """Indexes that must stay: system messages, pins, the unanswered user message, unsettled and unread blocks."""
         view = self.view
         waiting = {i for block in view.blocks if not view.is_settled(block) for i in block.indexes}
         pending = () if view.pending_user is None else (view.pending_user,)
@@ -188,7 +188,7 @@ class Selector:
 
     @cached_property
     def yielding_input(self) -> frozenset[int]:
-        """The unanswered user message if it may leave: `long_input` allows it, and it is read and not pinned."""
+        """Index of the unanswered user message if `long_input` allows dropping it, and it is read and not pinned."""
         view, pending = self.view, self.view.pending_user
         if self.settings.long_input == "keep" or pending is None:
             return frozenset()
@@ -197,7 +197,7 @@ class Selector:
 
     @cached_property
     def steps(self) -> frozenset[int]:
-        """Indexes of the tool blocks that leave only if the request cannot be sent otherwise (`Choice.takes_steps`).
+        """Indexes of tool blocks that are dropped only if the request cannot be sent otherwise (`takes_steps`).
 
         A block with an open call is not included, because its result is still to come.
         """
@@ -228,7 +228,7 @@ class Selector:
     def clip(
         self, kept: frozenset[int], calls: int, results: int, keep: int, *, texts: bool = False
     ) -> dict[int, AnyMessage]:
-        """Return, by index, clipped copies of the kept messages that have a field over its threshold.
+        """Return, by index, clipped copies of the kept messages that have a field above the threshold of its kind.
 
         `calls` is the threshold for calls' arguments, `results` the one for results, `keep` a clipped field's size,
         all in tokens. With `texts` the text next to calls is clipped too, over the threshold `calls`.
@@ -273,7 +273,7 @@ class Selector:
         return self.clip(kept, MIN_PREVIEW * 2, MIN_PREVIEW * 2, MIN_PREVIEW, texts=texts) if best is None else best
 
     def tokens(self, drop: frozenset[int], clip: Mapping[int, AnyMessage]) -> int:
-        """Return the tokens of the request after dropping whole blocks or single messages and clipping others."""
+        """Return the request's tokens after dropping whole blocks or single messages and clipping other messages."""
         count = self.meter.counter.message
         left = sum(weight for index, weight in enumerate(self._weights) if index not in drop)
         saved = sum(count(self.view.messages[i]) - count(new) for i, new in clip.items() if i not in drop)

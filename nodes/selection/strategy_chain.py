@@ -1,4 +1,4 @@
-"""Run the configured strategies in order, each on what the previous ones left, until a choice is small enough."""
+"""Run the strategies in order, each on the messages that the previous ones kept, until a choice is small enough."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from .strategies.registry import BUILT_IN, Strategy
 
 
 def choose(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy] = BUILT_IN) -> Selection | None:
-    """Return the first choice that is small enough, else the first that fits with its summary, else `None`."""
+    """Return the first choice that is small enough, else the first choice that fits with its summary, else `None`."""
     return _fitting(selector, demand, choices(selector, demand, strategies))
 
 
@@ -42,7 +42,7 @@ def _too_many(selector: Selector, demand: Demand, found: Selection) -> bool:
 
 
 def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy]) -> Iterator[Choice]:
-    """Yield the choices of each strategy, applied to what the previous strategies left, most kept messages first.
+    """Yield the choices of each strategy, applied to what the previous strategies kept, most kept messages first.
 
     If `summary_mode` is `last_resort`, a summary of the whole conversation follows. If `long_input` allows it, the
     last choice also drops the unanswered user message.
@@ -65,7 +65,7 @@ def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strateg
 
 
 def with_unanswered_input(selector: Selector, demand: Demand) -> Choice:
-    """Return the choice that drops all that may leave, and the unanswered user message."""
+    """Return the choice that drops all messages that need not stay, and the unanswered user message."""
     must = selector.untouchable - selector.yielding_input
     drop = frozenset(range(len(selector.view.messages))) - must
     clip = selector.tight_clip(must, drop, demand.aim - demand.least)
@@ -73,10 +73,11 @@ def with_unanswered_input(selector: Selector, demand: Demand) -> Choice:
 
 
 def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Yield choices that drop all that may leave, clip texts next to calls, and drop ever more steps, oldest first.
+    """Yield choices that drop all that need not stay, clip texts next to calls, and drop more and more steps.
 
-    A step is a tool block that is unread or was interrupted. A message with very many calls, or with reasoning
-    blocks, cannot be clipped enough: the thread can continue only without it.
+    A step is a tool block that is unread or was interrupted; the oldest steps are dropped first. A message with very
+    many calls, or with reasoning blocks, cannot be clipped enough: the conversation can continue only without that
+    message.
     """
     takes = (False, True) if selector.yielding_input else (False,)
     steps = [frozenset(block.indexes) for block in selector.view.blocks if block.start in selector.steps]

@@ -1,4 +1,4 @@
-"""Decide whether a trigger fires, and what then happens: compact, ask first, defer or do nothing."""
+"""Decide whether a trigger fires, and what to do if one does: compact, ask first, defer or do nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,16 +20,16 @@ GROWTH = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """The measurements that triggers are evaluated on."""
+    """The measurements of a conversation from which triggers are evaluated."""
 
     hook: Hook
     size: int
-    """Tokens of the next request; at the hook `pre_input` without the newest user message."""
+    """Number of tokens of the next request; at the hook `pre_input` without the newest user message."""
     sizes: Sizes
     messages: Sequence[AnyMessage] = ()
-    """The messages in view."""
+    """The messages that the model sees."""
     turns: int = 0
-    """User inputs since the last compaction, or since an attempt by a count or on request found nothing to do."""
+    """Number of user inputs since the last compaction, or since an attempt (by count or request) that did nothing."""
     in_vain: Mapping[Unit, int] = field(default_factory=dict[Unit, int])
     """For each unit, the count at which the last attempt found nothing to do, if no compaction followed."""
     marked: str | None = None
@@ -41,7 +41,7 @@ class Reading:
 
 
 def counted(messages: Sequence[AnyMessage], unit: Unit) -> int:
-    """Return how many of a unit are in view: rounds, messages without system messages, or (events) all messages."""
+    """Return how many rounds, messages except system messages, or (for events) messages of any type there are."""
     if unit == "rounds":
         return sum(map(is_real_user, messages))
     if unit == "messages":
@@ -120,11 +120,11 @@ class TriggerHistory:
     suspension_reason: str = ""
     """Why the breaker suspends automatic compactions; empty if it does not."""
     declined_at: int | None = None
-    """Size of the request in tokens at which a person last declined a compaction."""
+    """Size of the request, in tokens, at which a person last declined a compaction."""
     asks_first: bool = False
     """Whether a person is asked before a compaction (`require_confirmation`)."""
     undone: bool = False
-    """Whether the last compaction was undone, and the thread was not released since."""
+    """Whether the last compaction was undone, and automatic compactions were not allowed again since then."""
 
 
 NO_HISTORY = TriggerHistory()
@@ -133,9 +133,10 @@ NO_HISTORY = TriggerHistory()
 def decide(size: int, sizes: Sizes, history: TriggerHistory = NO_HISTORY, *, answered: bool = False) -> Decision:
     """Return what to do about a request of `size` tokens for which a trigger fired.
 
-    Over the limit nothing is deferred or held. If a person is asked first, they then choose how to continue, even if
-    they declined before. If the turn is already `answered`, nothing is about to be sent: the usual question is
-    asked, and after a refusal the choice waits for the next input.
+    The decision about a request over the limit is never `deferred` or `held`. If a person is asked first, the person
+    then chooses how to continue, even after declining before. If the turn is already `answered`, no request is about
+    to be sent: the usual question is asked, and after a refusal the choice of how to continue waits for the next
+    input.
     """
     if size > sizes.limit:
         return _over_the_limit(history, answered=answered)

@@ -1,1 +1,1 @@
-"""Strategies: pure functions from a conversation to choices of the messages to drop and to clip, one file each."""
+"""Strategies: pure functions from a conversation to choices of messages to drop and to clip, one per file."""

@@ -26,13 +26,13 @@ PROGRESSIVE: Mapping[Progressive, Callable[[Selector, Demand], Iterator[Choice]]
 }
 
 SHORT_INPUT = 200
-"""A user message with fewer characters counts for the type `conversation`."""
+"""Number of characters below which a user message counts for the type `conversation`."""
 
 _PART = re.compile(r"[a-z]+|[A-Z][a-z]*")
 
 
 def adaptive(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Yield at most one choice; if it is not enough, the strategies of `adaptive_then` are tried on the rest."""
+    """Yield at most one choice; if it is not enough, the kept messages go to the strategies of `adaptive_then`."""
     settings = selector.settings
     kind = settings.adaptive_task_type or task_type(selector.view.messages, settings.keyword_languages)
     applying = (
@@ -45,7 +45,7 @@ def adaptive(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def task_type(messages: Sequence[AnyMessage], languages: Sequence[Language] = ("en", "zh")) -> TaskType:
-    """Return the type that most messages indicate; `mixed` if several types are equal, `unknown` if there are none.
+    """Return the type that most messages indicate; `mixed` for a tie of types, `unknown` if no message indicates one.
 
     A message counts at most once for each type: by the tool names of its calls, or by keywords in the text of a user
     or of the model.

@@ -1,8 +1,9 @@
 """`faithful`: keep the newest messages as long as they are worth more than a digest of the same size.
 
-The strategy compares tails, that is, the newest messages from some index on. The worth of a tail is the worth of all
-its facts, rules, requests and steps and a small worth of its words, plus the worth of the dropped messages' entries
-that fit into the remaining room. Results that the model has not read stay whole, or are replaced by their facts.
+The strategy compares tails, that is, the newest messages from some index on. The worth of a tail is the worth of the
+tail's facts, rules, requests and steps and a small worth of its words, plus the worth of those entries of the dropped
+messages that fit into the remaining tokens. Results that the model has not read stay whole, or are replaced by their
+facts.
 """
 
 import math
@@ -20,36 +21,36 @@ from ...digest.entry import Section
 from ..selector import MIN_PREVIEW, Choice, Demand, Selector
 
 _WORD_WORTH, _UNREAD_WORTH = 0.01, 0.02
-"""Worth of each token of the newest message, and of an unread result, in addition to its facts."""
+"""Worth of each token of the newest message, and of each token of an unread result, in addition to their facts."""
 
 _ROOMY_WORTH = 0.5
 """Worth of each token of an unread result if a digest of the whole conversation would fit."""
 
 _UNCHOSEN_FACTOR = 0.1
-"""Factor for entries of messages that stay, if a digest of the whole conversation would not have chosen them."""
+"""Factor for kept messages' entries that a digest of the whole conversation would not have chosen."""
 
 _DECAY_SHARE = 0.15
-"""The worth of words falls by the factor e over this share of the aim."""
+"""Share of the aim's tokens over which the worth of words falls by the factor e."""
 
 _TAILS = 24
-"""About how many tails are compared."""
+"""Approximate number of tails that are compared."""
 
 _MARKER = 16
-"""Tokens of a clipped result's overhead and marker line."""
+"""Number of tokens of a clipped result's overhead and marker line."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One way to divide the room between a tail and a digest."""
+    """One way to divide the available tokens between a tail and a digest."""
 
     drop: frozenset[int]
     worth: float
     shown: Mapping[int, int] = field(default_factory=dict[int, int])
-    """By index of each result that is replaced by its facts, the tokens of these facts."""
+    """For the index of each result that is replaced by its facts, the number of tokens of these facts."""
 
 
 def faithful(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Yield tails by worth, best first; then only what must stay, clipped; at last that without a summary."""
+    """Yield tails, most valuable first; then only clipped messages that must stay, first with a summary."""
     for plan in sorted(_plans(selector, demand), key=lambda plan: -plan.worth):
         clip = {index: _extracted(selector, index, tokens) for index, tokens in plan.shown.items()}
         yield Choice(drop=plan.drop, clip=clip, summary=demand.least)
@@ -62,7 +63,7 @@ def faithful(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def _plans(selector: Selector, demand: Demand) -> Iterator[Plan]:
-    """Yield plans for each start of a tail: one keeps unread results whole, another only their facts."""
+    """Yield plans for each start of a tail: one plan keeps unread results whole, another keeps only their facts."""
     view, found = selector.view, _weighed(selector)
     waiting = [i for i in view.unseen if isinstance(view.messages[i], ToolMessage) and i not in selector.pinned]
     silent = frozenset(i for i, m in enumerate(view.messages) if isinstance(m, AIMessage) and not texts_of(m))
@@ -89,7 +90,7 @@ def _starts(selector: Selector, demand: Demand) -> Iterator[int]:
 
 
 def _weighed(selector: Selector) -> list[tuple[int, WeightedEntry]]:
-    """Return (index of its message, entry) for each entry a digest could choose; -1 if from an earlier digest."""
+    """Return (message index, entry) for each entry a digest could choose; index -1 for an earlier digest's entry."""
     messages = selector.view.messages
     earlier = earlier_summary([message for message in messages if is_summary(message)])
     place = [index for index, message in enumerate(messages) if not is_summary(message)]
@@ -124,7 +125,7 @@ def _plan(
 
 
 def _words_worth(selector: Selector, gone: Collection[int], aim: int, unread: float) -> float:
-    """Return the worth of the kept messages' words; it decreases with the number of tokens after them."""
+    """Return the worth of the kept messages' words; a word's worth decreases with the number of tokens after it."""
     view, behind, worth = selector.view, 0, 0.0
     for index in range(len(view.messages) - 1, -1, -1):
         if index not in gone and index not in view.header:
@@ -136,7 +137,7 @@ def _words_worth(selector: Selector, gone: Collection[int], aim: int, unread: fl
 
 
 def _marginal(found: Sequence[tuple[int, WeightedEntry]], room: int) -> float:
-    """Return the lowest worth among the entries that a digest of `room` tokens would choose; 0 if it chooses all."""
+    """Return the lowest worth among the entries that a digest of `room` tokens chooses; 0 if it chooses all."""
     chosen = _packed(found, room)
     return chosen[-1][1].worth if chosen and len(chosen) < len(found) else 0.0
 
@@ -152,7 +153,7 @@ def _packed(entries: Sequence[tuple[int, WeightedEntry]], room: int) -> list[tup
 
 
 def _extracted(selector: Selector, index: int, tokens: int) -> AnyMessage:
-    """Return a result with its facts in place of its text; itself if it is not longer than they are."""
+    """Return a result with its facts in place of its text, or the result itself if the facts would not be shorter."""
     view, counter = selector.view, selector.meter.counter
     message = view.messages[index]
     if not isinstance(message, ToolMessage) or counter.message(message) <= tokens + _MARKER:

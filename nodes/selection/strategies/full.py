@@ -6,7 +6,7 @@ from ..selector import Choice, Demand, Selector
 
 
 def full(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Yield a choice that drops all messages; then one that also clips the messages that must stay."""
+    """Yield a choice that drops all messages, then a choice that also clips the messages that must stay."""
     everything = frozenset(range(len(selector.view.messages)))
     yield Choice(drop=everything, summarize=True)
     drop = everything - selector.untouchable

@@ -11,7 +11,7 @@ from ..selector import Choice, Demand, Selector
 from .keywords import CALLING, DONE, EMPHASIS, FAILURE, KEYWORDS, Words, searchable_text
 
 MIN_MESSAGES = 10
-"""Conversations with fewer messages are left alone."""
+"""Smallest number of messages of a conversation to which the strategy applies."""
 MAX_SCORE = 10.0
 """The highest score."""
 
@@ -21,11 +21,11 @@ KEYWORD = 0.5
 FEATURES: Mapping[Words, float] = {CALLING: 2.0, FAILURE: 2.0, DONE: 1.5, EMPHASIS: 3.0}
 """Points for a message that contains at least one of these words."""
 SHORT, TOO_SHORT = 50, 0.5
-"""A message with fewer characters loses points; how many points."""
+"""Number of characters below which a message loses points, and the number of points that it loses."""
 
 
 def importance(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
-    """Keep messages with a score of `importance_score_threshold` or more, and the newest of the others."""
+    """Keep messages with a score of `importance_score_threshold` or more, and the newest of the other messages."""
     settings = selector.settings
     scores = _scores(selector)
     low = [index for index, points in scores.items() if points < settings.importance_score_threshold]
@@ -33,9 +33,9 @@ def importance(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa:
 
 
 def drop_unimportant(selector: Selector, others: list[int], *, keep: int) -> Iterator[Choice]:
-    """Yield the choice that drops these messages except the newest `keep`, and earlier summaries with them.
+    """Yield the choice that drops earlier summaries and all messages in `others` except the newest `keep`.
 
-    Yields nothing for a short conversation, or if no message would leave.
+    Yield nothing for a short conversation, or if no message would be dropped.
     """
     messages = selector.view.messages
     own = [index for index in others if not is_summary(messages[index])]
@@ -45,7 +45,7 @@ def drop_unimportant(selector: Selector, others: list[int], *, keep: int) -> Ite
 
 
 def _scores(selector: Selector) -> dict[int, float]:
-    """Map each index to its message's score, except system messages; a tool block has its highest score."""
+    """Map the index of each message, except system messages, to its score; a tool block has its highest score."""
     view = selector.view
     own = {index: score(view.messages[index], selector.settings) for index in selector.non_system}
     best = {block.start: max(own[index] for index in block.indexes) for block in view.blocks}

@@ -9,7 +9,7 @@ from ..selector import Choice, Demand, Selector
 def incremental(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
     """Yield one choice with chunks of `incremental_summary_chunk_size`; nothing for up to two chunks.
 
-    Chunks counted from the end leave a full last chunk; counted from the start they may leave a single turn in it.
+    If chunks are counted from the end, the last chunk is full; if from the start, it sometimes holds only one turn.
     """
     settings, units = selector.settings, _units(selector)
     size = settings.incremental_summary_chunk_size
@@ -22,7 +22,10 @@ def incremental(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa
 
 
 def _units(selector: Selector) -> list[list[int]]:
-    """Return a chunk's units: messages, or turns. The first turn includes messages before the first user message."""
+    """Return the units that chunks consist of: messages, or turns.
+
+    The first turn includes the messages before the first user message.
+    """
     if selector.settings.incremental_chunk_unit == "message":
         return [[index] for index in selector.non_system]
     starts, units = frozenset(selector.view.round_starts[1:]), list[list[int]]()

@@ -14,11 +14,11 @@ from .keywords import CALLING, DECISION, EXECUTION, PROBLEM, STARTED_OR_DONE, US
 EVENT_WORDS = (STARTED_OR_DONE, PROBLEM, CALLING, EXECUTION, USERS_MARK)
 """A message that contains one of these words is a key event."""
 LONG_MESSAGE = 100
-"""A longer message (in characters) that contains a word for a decision is a key event."""
+"""Number of characters above which a message that contains a word for a decision is a key event."""
 
 
 def key_events(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
-    """Keep user messages, calls, problems, decisions and completions, and the newest of the others."""
+    """Keep user messages, calls, problems, decisions and completions, and the newest of the other messages."""
     messages, settings = selector.view.messages, selector.settings
     key = {index for index in selector.non_system if is_key(messages[index], settings)}
     whole = {i for index in key if (block := selector.view.block_of.get(index)) for i in block.indexes}

@@ -18,7 +18,7 @@ class Words:
     """A list of keywords for one topic."""
 
     signs: str = ""
-    """Signs that are searched for in every language, inside other words too."""
+    """Character sequences that are searched for in every language, also inside words."""
     en: str = ""
     zh: str = ""
 
@@ -28,13 +28,13 @@ class Words:
         return len({word_of[found] for found in pattern.findall(text)})
 
     def within(self, text: str, languages: Sequence[Language]) -> bool:
-        """Whether a lower-case text contains one of the words."""
+        """Whether a lower-case text contains at least one of the words of the list."""
         return bool(_compiled(self, frozenset(languages))[0].search(text))
 
 
 @cache
 def _compiled(words: Words, languages: frozenset[Language]) -> tuple[re.Pattern[str], Mapping[str, int]]:
-    """Return a pattern that matches all forms, and a map from each form to the number of its word."""
+    """Return a pattern that matches all forms, and a map from each form to its word's number in the list."""
     english = words.en if "en" in languages else ""
     chinese = words.zh if "zh" in languages else ""
     entries = [entry.split("|") for entry in f"{words.signs} {english} {chinese}".lower().split()]
@@ -54,7 +54,7 @@ _AUTHORS: Mapping[str, type[BaseMessage]] = {
     "!!!summary!!!": AIMessage,
     "!!!complete!!!": AIMessage,
 }
-"""The message type in which a marker counts; it is ignored in messages of other types."""
+"""For each marker, the message type in which it counts; the marker is ignored in messages of other types."""
 
 
 def searchable_text(message: AnyMessage) -> str:

@@ -18,7 +18,7 @@ def recent_rounds(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def _starts(selector: Selector) -> Iterator[int]:
-    """Yield the index from which messages are kept, most kept messages first; never after the newest user message."""
+    """Yield indexes from which on messages are kept, smallest index first; none is after the newest user message."""
     view, settings = selector.view, selector.settings
     if settings.recent_rounds_as == "message_pairs":
         answered = [index for index in selector.non_system if index != view.pending_user]

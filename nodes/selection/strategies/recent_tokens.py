@@ -24,7 +24,7 @@ def recent_tokens(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def _reached(selector: Selector, tokens: int) -> int:
-    """Return the index from which the newest messages reach this many tokens; 0 if all have fewer."""
+    """Return the index from which on the newest messages reach `tokens` tokens; 0 if all messages have fewer."""
     messages, count = selector.view.messages, selector.meter.counter.message
     at = len(messages)
     while at and tokens > 0:

@@ -18,9 +18,9 @@ from .tool_blocks import tool_blocks
 from .typed_rules import typed_rules
 
 Strategy = Callable[[Selector, Demand], Iterable[Choice]]
-"""A function from a conversation to choices, the one that keeps most messages first; no choices if it does not apply.
+"""A function that yields choices for a conversation, the choice that keeps most messages first.
 
-It must be pure: no model, no clock, no I/O.
+A strategy that does not apply yields no choice. A strategy must be pure: no model, no clock, no I/O.
 """
 
 BUILT_IN: Mapping[str, Strategy] = {
@@ -40,7 +40,7 @@ BUILT_IN: Mapping[str, Strategy] = {
 
 
 def with_own(own: Mapping[str, Strategy] | None) -> dict[str, Strategy]:
-    """Return the package's and an application's own strategies; raise `SettingsError` for a name that is in use."""
+    """Return the package's and an application's own strategies; raise `SettingsError` if a name is taken."""
     taken = sorted(BUILT_IN.keys() & (own or {}).keys())
     if taken:
         raise SettingsError(f"strategies: the package has a strategy {taken[0]!r} already; give yours another name")

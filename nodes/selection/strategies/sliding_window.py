@@ -9,7 +9,7 @@ from ..selector import Choice, Demand, Selector
 
 
 def sliding_window(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
-    """Keep the newest `sliding_window_size` messages; yield nothing if there are not more than twice as many.
+    """Keep the newest `sliding_window_size` messages; yield nothing for a conversation of at most twice that size.
 
     A tool block at the edge of the window stays whole.
     """

@@ -1,7 +1,7 @@
 """`tool_blocks`: keep the newest tool blocks and the dialogue of the newest rounds, and clip the blocks' fields.
 
-The plan that keeps most is tried first (by default five blocks and twelve rounds), then fewer blocks, then shorter
-fields, and at last fewer rounds.
+The plan that keeps most is tried first (by default five blocks and twelve rounds), then plans with fewer blocks, then
+with shorter fields, and at last with fewer rounds.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Plan:
     blocks: int
     tight: bool = False
     spare: bool = False
-    """Whether results and skills that the model has not read yet stay whole."""
+    """Whether results and skills that the model has not read yet are kept whole."""
 
 
 def plans(settings: CompactionSettings) -> Iterator[Plan]:
@@ -48,7 +48,7 @@ def plans(settings: CompactionSettings) -> Iterator[Plan]:
 
 
 def tool_blocks(selector: Selector, demand: Demand) -> Iterator[Choice]:
-    """Yield each plan's choice. With fewer rounds than the setting says, a choice must reach the aim to be enough."""
+    """Yield each plan's choice. A choice with fewer rounds than configured is enough only if it reaches the aim."""
     full = selector.settings.dialogue_rounds_keep_min
     for plan in plans(selector.settings):
         yield planned(selector, plan, demand, enough=demand.roomy if plan.floor >= full else demand.aim)
@@ -89,7 +89,7 @@ def _beyond(selector: Selector, plan: Plan) -> frozenset[int]:
 def shrunk(selector: Selector, demand: Demand) -> Iterator[Choice]:
     """Yield choices that keep the newest round with ever fewer blocks and shorter fields, then only what must stay.
 
-    Strategies that keep a tail use them if even the newest round does not fit whole.
+    Strategies that keep the newest messages use these choices if even the newest round does not fit whole.
     """
     blocks = selector.settings.tool_blocks_keep_recent
     fewer = [Plan(1, 0, kept) for kept in dict.fromkeys((blocks, min(2, blocks), min(1, blocks)))]

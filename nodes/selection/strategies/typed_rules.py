@@ -10,7 +10,7 @@ NO_RULE = TypeRule(action="none")
 
 
 def typed_rules(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
-    """Yield a choice after each type, with all that the rules so far drop. The first choice that fits is enough."""
+    """Yield after each type a choice of all that the rules so far drop. The first choice that fits is enough."""
     kinds = [item_type(message) for message in selector.view.messages]
     unseen, gone = unread(selector.view), frozenset[int]()
     for kind in sorted(PRIORITIES, key=lambda name: PRIORITIES[name]):
@@ -22,7 +22,7 @@ def typed_rules(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa
 
 
 def _leaving(indexes: list[int], rule: TypeRule) -> frozenset[int]:
-    """Return the indexes of its type that a rule drops: all, all but the newest, or none."""
+    """Return those of the indexes (of one type) that the type's rule drops: all, all but the newest ones, or none."""
     if rule.action == "none":
         return frozenset()
     keep = rule.keep_recent if rule.action == "truncate" else 0
@@ -30,6 +30,6 @@ def _leaving(indexes: list[int], rule: TypeRule) -> frozenset[int]:
 
 
 def _with_calls(selector: Selector, gone: frozenset[int]) -> frozenset[int]:
-    """Return the dropped indexes with the calls they answer; a block with a result that stays is kept whole later."""
+    """Return `gone` and the indexes of the calls that `gone` answers; blocks with a kept result are kept later."""
     block_of = selector.view.block_of
     return gone | {block_of[index].start for index in gone if index in block_of}
