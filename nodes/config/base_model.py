@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name: the nearest known name, or all of them if none is near."""
+    """Return the end of an error about an unknown name: the nearest known name, or else all known names."""
     there = list(known)
     near = get_close_matches(name, there, 1)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(there)}"

@@ -1,6 +1,7 @@
-"""Load settings from arguments, environment variables and YAML; an earlier source of these overrides a later one.
+"""Load settings from arguments, environment variables and YAML.
 
-Only this module reads YAML and environment variables.
+Arguments override environment variables, and environment variables override YAML. Only this module reads
+YAML and environment variables.
 """
 
 import json
@@ -20,13 +21,13 @@ from .presets import Preset
 from .settings import CompactionOverrides, CompactionSettings
 
 PREFIX = "LANGGRAPH_COMPACTION_"
-"""Prefix of the environment variable of a setting; the setting's name in capitals follows."""
+"""Prefix of the environment variable of a setting; the setting's name in capital letters follows the prefix."""
 
 DATABASE_URL = f"{PREFIX}DATABASE_URL"
-"""Variable that holds the URL of the server's database, which is not a setting."""
+"""Environment variable that holds the URL of the server's database, which is not a setting."""
 
 CONFIG = f"{PREFIX}CONFIG"
-"""Variable that holds the path of the server's YAML file of settings."""
+"""Environment variable that holds the path of the server's YAML file of settings."""
 
 KEY = "context_compaction"
 """Key of the YAML file that holds the settings; other keys belong to the application and are ignored."""
@@ -36,16 +37,16 @@ ALIASES: Mapping[str, str] = {
     "keep_recent_rounds": "recent_rounds_keep",
     "summary_max_length": "summary_max_chars",
 }
-"""Other names of settings: those of the configuration file of the system that `recent_rounds` reproduces."""
+"""Other names of settings, from the configuration file of the system that the preset `recent_rounds` reproduces."""
 
 IMPLIED: Mapping[str, Preset] = {"keep_recent_rounds": "recent_rounds"}
-"""Names that imply a preset where no source names one: the setting has an effect in that preset only."""
+"""Names of settings that imply a preset if no source names a preset: they have an effect in that preset only."""
 
 TURNS = "conversation_turn_threshold"
 """Another name for the limit of the trigger that counts turns."""
 
 COMPUTED = "summary_remaining_token_threshold"
-"""A name that is refused: the share of the window that must be left is a trigger."""
+"""A setting's name that is refused, because the share of the window that must be left is configured as a trigger."""
 
 _TEXT = re.compile(rf"\n|{KEY}[\"']?\s*:")
 _SHOWN = 60
@@ -56,11 +57,11 @@ class _Layer:
     """The settings of one source."""
 
     values: dict[str, Any]
-    """Values by the name of the setting."""
+    """The value of each setting, by the setting's name."""
     places: dict[str, str]
     """For each setting, the place in the source that error messages name."""
     implied: Preset | None = None
-    """The preset that the source implies without naming it."""
+    """The preset that the source implies without naming the preset."""
 
 
 def load_settings(
@@ -68,15 +69,15 @@ def load_settings(
 ) -> CompactionSettings:
     """Return the settings of arguments, environment variables and YAML, in this order of precedence.
 
-    Settings that no source gives take the values of the preset: the first `preset` in the same order, else
-    `recent_rounds` where a source gives `keep_recent_rounds`, else `selective`.
+    Settings that no source gives take the values of the preset: the first `preset` that a source gives, in
+    the order of precedence; else `recent_rounds` if a source gives `keep_recent_rounds`, else `selective`.
 
     `yaml` is a file or its text, with the settings under the key `context_compaction`. From `env`, for example
     `os.environ`, the variables `LANGGRAPH_COMPACTION_<SETTING>` are read: an empty variable counts as not set,
     `null` is `None`, and lists and objects are JSON. Besides the names of the settings, `max_context_tokens`,
     `keep_recent_rounds`, `summary_max_length` and `conversation_turn_threshold` are understood.
 
-    Raises `SettingsError`, which names the file and key, the variable or the argument.
+    Raise `SettingsError` for a wrong setting; the error names the file and key, the variable or the argument.
     """
     layers = [_from_yaml(yaml), _from_env(env or {}), _layer(given, "", str)]
     values: dict[str, Any] = {}
@@ -100,7 +101,10 @@ def load_settings(
 
 
 def _layer(raw: Mapping[str, Any], place: str, spell: Callable[[str], str]) -> _Layer:
-    """Read the settings of one source, each validated by itself. `spell` turns a setting's name into the source's."""
+    """Read the settings of one source, and validate each separately.
+
+    `spell` turns a setting's name into the name that the source uses.
+    """
     fields = list(CompactionSettings.model_fields)
     known = {spell(name): name for name in (*fields, *ALIASES, TURNS)}
     values: dict[str, Any] = {}
@@ -134,20 +138,20 @@ _TURNS: TypeAdapter[int] = TypeAdapter(PositiveInt)
 
 
 def _no_switches(values: Mapping[str, Any], places: Mapping[str, str]) -> None:
-    """Raise `SettingsError` for `true` and `false` where a number is expected: they would count as 1 and 0."""
+    """Raise `SettingsError` for `true` and `false` where a number is expected; they would count as 1 and 0."""
     for name, value in values.items():
         if isinstance(value, bool) and bool not in _kinds(name):
             raise SettingsError(f"{places[name]} = {json.dumps(value)}: this is no switch; {_meaning(name)}")
 
 
 def _kinds(name: str) -> tuple[Any, ...]:
-    """Return a setting's type, followed by the members of a union."""
+    """Return a setting's type, followed by the type's members if the type is a union."""
     annotation: Any = CompactionSettings.model_fields[name].annotation
     return (annotation, *get_args(annotation))
 
 
 def _with_turns(values: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], ...]:
-    """Return the triggers with this limit of turns, and with an additional trigger where none counts turns."""
+    """Return the triggers with this limit of turns; add a trigger by turns if no trigger counts turns."""
     there = CompactionSettings.model_validate(
         {name: values[name] for name in ("preset", "triggers") if name in values}
     )
@@ -203,7 +207,7 @@ def _from_yaml(yaml: str | Path | None) -> _Layer:
 
 
 def _text(yaml: str | Path) -> tuple[str, str]:
-    """Return a name for the source, and its text."""
+    """Return the name of the YAML source in error messages, and the YAML text."""
     if isinstance(yaml, str) and _TEXT.search(yaml):
         return "YAML", yaml
     try:
@@ -216,7 +220,7 @@ def _text(yaml: str | Path) -> tuple[str, str]:
 
 
 def _settings_error(error: ValidationError, places: Mapping[str, str]) -> SettingsError:
-    """Convert to an error of one line that gives, for each fault, its place, the value and what is accepted."""
+    """Convert a validation error to a one-line error with each fault's place, value and accepted values."""
     return SettingsError("; ".join(_fault(places, **one) for one in error.errors()))
 
 
@@ -231,7 +235,7 @@ def _fault(places: Mapping[str, str], *, loc: Sequence[Any], msg: str, input: An
 
 
 def _path(loc: Sequence[Any]) -> str:
-    """Return the place inside a setting, as `[1].limit`, without the kind of trigger that pydantic adds."""
+    """Return the place inside a setting, such as `[1].limit`, without the kind of trigger that pydantic adds."""
     kept: Iterable[Any] = (part for at, part in enumerate(loc[1:], 1) if at != 2 or loc[0] != "triggers")  # noqa: PLR2004 - pydantic puts the kind of trigger second
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in kept)
 

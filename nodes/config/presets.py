@@ -1,4 +1,4 @@
-"""The presets: named sets of default values for the settings. A user can override each value."""
+"""The presets: named sets of default values for the settings. A user can override each of these values."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
@@ -98,7 +98,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "long_input": "summarize",
     },
 }
-"""The values of each preset that differ from `selective`."""
+"""For each preset, the values that differ from the values of `selective`."""
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 """The names of all presets."""

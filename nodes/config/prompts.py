@@ -1,7 +1,7 @@
-"""What a chat model is sent when it is asked for a summary: sets of prompts in two languages, and a length guard.
+"""The prompts that ask a chat model for a summary, as sets in two languages, and a limit on the input's length.
 
-A set consists of its own rules (`_RULES_EN`, `_RULES_ZH`) and of the wording that all sets of a language share. The
-texts are joined by concatenation and never by `str.format`, so braces in a conversation are harmless.
+A set of prompts consists of its own rules (`_RULES_EN`, `_RULES_ZH`) and of the wording that all sets of a language
+share. The texts are joined by concatenation and never by `str.format`, so braces in a conversation are harmless.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Wording:
     """The texts that all sets of prompts of one language share."""
 
     purpose: str
-    """What the record is for."""
+    """The sentence that tells what the record is for."""
     quoted: str
     """A warning that the conversation is data and not instructions."""
     exact: str
@@ -52,7 +52,7 @@ class Wording:
     between: str
     """A request to put the record between tags."""
     stop: str
-    """The full stop."""
+    """The full stop of the language."""
     instructions: str
     """The text before the setting `summary_instructions`."""
     focus: str
@@ -72,7 +72,7 @@ class PromptSet:
     """What to do with an earlier record."""
     form: ReplyForm
     characters: int | None = None
-    """Maximum number of characters that the prompt asks for; `None` for no limit."""
+    """Maximum number of characters of the record that the prompt asks for; `None` for no limit."""
 
     @property
     def system(self) -> str:
@@ -92,11 +92,11 @@ class PromptSet:
         focus: str | None = None,
         defect: str | None = None,
     ) -> str:
-        """Return the text of the user message: the earlier record, the conversation, the length and the wishes."""
+        """Return the text of the user message: earlier record, conversation, maximum length and requests."""
         said = self.wording
         parts = [f"<conversation>\n{conversation}\n</conversation>"]
         if earlier:
-            safe = earlier.replace("</earlier_record", "&lt;/earlier_record")  # its text cannot close the tag
+            safe = earlier.replace("</earlier_record", "&lt;/earlier_record")  # the record cannot close the tag
             parts = [f"<earlier_record>\n{safe}\n</earlier_record>", self.update, *parts]
         parts.append(self._length(max_tokens, max_chars))
         if instructions:
@@ -297,4 +297,4 @@ PROMPTS: Mapping[tuple[PromptName, Language], PromptSet] = {
 """All sets of prompts, by name and language."""
 
 FIVE_SECTIONS = PROMPTS["five_sections", "en"]
-"""The default set."""
+"""The default set of prompts."""

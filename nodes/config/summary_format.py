@@ -1,8 +1,8 @@
 """How the message that carries a summary is written and read back: six formats, each in two languages.
 
 A format is the text before the summary, the line that ends the summary, and the text after it. A summary cannot end
-itself: where its text contains the beginning of the end line, the first character is written as an HTML entity, and
-reading turns the entity back.
+itself: where its text contains the beginning of the end line, the first character of that beginning is written as an
+HTML entity, and reading turns the entity back into the character.
 """
 
 import re
@@ -25,9 +25,9 @@ class MessageFormat:
     before: str
     """The text before the summary."""
     end: str
-    """The beginning of the line after the summary; when it is read back, the summary ends there."""
+    """The beginning of the line after the summary; when a summary is read back, the summary ends before this text."""
     after: str
-    """The rest of that line, and further lines."""
+    """The rest of the line that `end` begins, and further lines."""
     rounds: tuple[str, str] | None = None
     """The last line of the message: the texts before and after the number of rounds that were kept."""
 
@@ -40,7 +40,7 @@ class MessageFormat:
         return self._plain(text.removeprefix(self.before).partition(f"\n{self.end}")[0])
 
     def last_line(self, rounds: int) -> str:
-        """Return the line about the rounds that follow; empty if none follow or the format has no such line."""
+        """Return the line about the rounds that follow; empty if no round follows or the format has no such line."""
         return "" if self.rounds is None or not rounds else f"\n---\n{self.rounds[0]}{rounds}{self.rounds[1]}"
 
     @property
@@ -59,7 +59,7 @@ class MessageFormat:
 
 
 _CLEARED = "[System] Context cleared. Summary of previous conversation: \n "
-"""The first line that the preset `layered_defence` is defined with, character for character."""
+"""The first line of a summary's message in the preset `layered_defence`, exactly as the preset is defined."""
 
 _ROUNDS: Mapping[Language, tuple[str, str]] = {
     "en": ("Rounds from before this record that stay in view and follow: ", "."),
@@ -109,7 +109,7 @@ _STEP: Mapping[Language, str] = {
 
 
 def step_line(calls: int, results: int, language: Language) -> str:
-    """Return the line that tells the model that its last step, with results that it has not read, was summarized."""
+    """Return the line that tells the model that the model's last step, with unread results, was summarized."""
     return _STEP[language].format(calls=calls, results=results)
 
 
@@ -128,7 +128,7 @@ class FormatChoice:
 
     @property
     def mark(self) -> dict[str, str]:
-        """The entries of the message's mark that name the format; empty for the default one."""
+        """The entries of the message's mark that name the format; empty for the default format."""
         return (
             {} if (self.form, self.language) == ("record", "en") else {"form": self.form, "language": self.language}
         )
@@ -139,6 +139,6 @@ DEFAULT_FORMAT = FormatChoice()
 
 
 def read_back(text: str, mark: Mapping[str, Any]) -> str:
-    """Return the summary from the text of its message, which was written in the format that the mark names."""
+    """Return the summary from the text of a message that was written in the format that `mark` names."""
     named = (mark.get("form", "record"), mark.get("language", "en"))
     return next((form.read(text) for name, form in FORMATS.items() if name == named), text)
