@@ -16,7 +16,7 @@ _SCRIPTS = ("1_core.js", "2_chart.js", "3_details.js", "4_page.js")
 
 
 def page(report: Report, *, follow: str = "") -> str:
-    """Return the HTML of a report; `follow` is the path on its own server from which it loads newer data."""
+    """Return the HTML of a report; `follow` is the path on the page's server from which the page loads newer data."""
     from markupsafe import Markup  # noqa: PLC0415 - a dependency of Jinja, of the extra `cli`
 
     style, script = asset("page.css"), "\n".join(map(asset, _SCRIPTS))
@@ -29,7 +29,7 @@ def page(report: Report, *, follow: str = "") -> str:
             report=report,
             follow=follow,
             style=Markup(style),  # noqa: S704 - a file of this package
-            script=Markup(script),  # noqa: S704 - the same
+            script=Markup(script),  # noqa: S704 - a file of this package too
             policy="; ".join(f"{name} {where}" for name, where in allowed.items()),
         )
     )

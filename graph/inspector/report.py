@@ -34,21 +34,21 @@ class Request(TypedDict):
     """One request to the model."""
 
     turn: int
-    """Counted from 1."""
+    """Number of the turn, counted from 1."""
     at: str
-    """Time at which the answer was stored, or without an answer the messages of the request; ISO 8601."""
+    """Time in ISO 8601 at which the answer was stored; for a failed call, at which the request's messages were."""
     answered: bool
-    """False where the call of the model failed."""
+    """Whether the model answered the request; false if the call of the model failed."""
     tokens: int
     real: bool
-    """Whether the provider reported the size; else it is counted, with the fixed part as far as it is known."""
+    """Whether the provider reported `tokens`; if not, the messages and the known fixed part were counted."""
     trigger: int | None
-    """The trigger of the last compaction before the request, or of the first one; `None` without compactions."""
+    """Trigger in tokens, from the last attempt before the request, else from the first one; `None` if unknown."""
     limit: int | None
 
 
 class Shown(TypedDict):
-    """A message, with the text that a provider receives."""
+    """A message, with its text as a provider receives it."""
 
     id: str
     handle: str
@@ -64,18 +64,18 @@ class Attempt(TypedDict):
     """One attempt at a compaction; messages are named by their numbers in `Report.messages`."""
 
     row: dict[str, Any]
-    """Figures, verdict, reason and detail of the ledger; the summary too, if no message with it is known."""
+    """Columns of the attempt's ledger row; without the summary if a message in `after` holds the summary."""
     kind: str
-    """`committed`, `failed`, `put off`, `undone`, `other branch` or `open`."""
+    """The outcome: `committed`, `failed`, `put off`, `undone`, `other branch` or `open`."""
     at: int
-    """Number of the thread's requests that were answered when it began."""
+    """Number of the thread's requests that had been sent when the attempt began."""
     before: Runs
-    """The messages when it began."""
+    """The messages in the state when the attempt began."""
     after: Runs | None
-    """The messages after it; `None` if nothing changed or the checkpoint is gone."""
+    """The messages in the state after the attempt; `None` if nothing changed or the checkpoint was erased."""
     left: list[int]
     clipped: list[tuple[int, int | None]]
-    """Originals of the shortened messages, each with its short form, if that is known."""
+    """The original of each shortened message, paired with the short form, or with `None` if that form is unknown."""
     summary: int | None
     goal: str
     pins: list[int]
@@ -89,11 +89,11 @@ class Report(TypedDict):
     stamp: str
     """A text that changes whenever the thread changes."""
     counter: str
-    """The counter of this report."""
+    """Name of the token counter that this report uses."""
     counters: list[str]
-    """The counters of the thread's graph, according to its ledger."""
+    """Names of the token counters with which the thread's graph counted, according to the ledger."""
     tokens: int
-    """Tokens of the messages in view."""
+    """Tokens of the messages that the model sees now."""
     held: bool
     requests: list[Request]
     attempts: list[Attempt]
@@ -153,10 +153,10 @@ def _shown(message: BaseMessage, counter: TokenCounter) -> Shown:
 
 
 def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str, int]]:
-    """Return the requests of the line, and the number of them answered by each checkpoint.
+    """Return the requests of the newest branch, and for each checkpoint the number of requests up to it.
 
-    A request is the messages before an answer that the graph appended, or the messages in view when a call of the
-    model failed.
+    A request consists of the messages before an answer that the graph appended, or of all messages in the state when
+    a call of the model failed.
     """
     found: list[Request] = []
     answered: dict[str, int] = {}
@@ -191,7 +191,7 @@ class _Sizes:
 
     @classmethod
     def before(cls, line: Sequence[CheckpointData]) -> "_Sizes":
-        """Return the sizes of the first compaction, which also hold before it."""
+        """Return the sizes that the first compaction recorded; they are also used for the requests before it."""
         return next(
             (sizes for checkpoint in line if (sizes := cls(None, None).after(checkpoint)).trigger), cls(None, None)
         )
@@ -255,7 +255,7 @@ def _kind(data: ThreadData, row: LedgerRow) -> str:
 
 
 def _place(row: LedgerRow, requests: Sequence[Request], answered: Mapping[str, int]) -> int:
-    """Return the request at which it began: by its checkpoint, or by time if that is gone or on another branch."""
+    """Return the number of requests before an attempt: by its checkpoint if `answered` names that, else by time."""
     if (known := answered.get(row.checkpoint_id or "")) is not None:
         return known
     return bisect_right(requests, row.started_at, key=lambda one: datetime.fromisoformat(one["at"]).timestamp())

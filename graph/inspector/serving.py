@@ -19,8 +19,8 @@ DATA = "/report.json"
 class Server(ThreadingHTTPServer):
     """A server on the loopback address, not yet running; port 0 takes any free port.
 
-    `stamp` is called at every poll, `report` only if the stamp has changed. A request with another `Host` header is
-    refused, so that no foreign page can read a thread by DNS rebinding.
+    Every poll by the page calls `stamp`, and calls `report` only if the stamp has changed. A request whose `Host`
+    header is not one of `names` is refused, so that no foreign page can read a thread by DNS rebinding.
     """
 
     def __init__(self, report: Callable[[], Report], stamp: Callable[[], str], port: int = 0) -> None:
@@ -36,7 +36,7 @@ class Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        """Answer with the page, or with new data."""
+        """Send the page, new data for the page, or an error."""
         asked = urlsplit(self.path)
         if self.headers.get("Host") not in self._own.names:
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server answers to 127.0.0.1 and localhost only")
@@ -73,4 +73,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in http.server
-        """Log nothing: the command has printed the address."""
+        """Log nothing, because the command has already printed the address."""

@@ -32,7 +32,7 @@ from langgraph_compaction.checkpoint.messages.sequence_runs import (
 
 _CHANNELS = ("messages", "compaction", "memory")
 _MODEL = "~__pregel_pull, model"
-"""LangGraph's path of the node `model` in the pending writes of a checkpoint."""
+"""The path by which LangGraph names the node `model` in the pending writes of a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +42,11 @@ class CheckpointData:
     id: str
     parent: str | None
     written_at: str
-    """ISO 8601."""
+    """Time of the checkpoint in ISO 8601."""
     source: str
     """LangGraph's word for the origin of the checkpoint: `input`, `loop`, `update` or `fork`."""
     messages: Runs
-    """Empty if the channel holds no list of messages."""
+    """Sequence numbers of the messages in the state; empty if the channel holds no list of messages."""
     compaction: Mapping[str, Any]
     memory: Mapping[str, Any]
     failed: bool = False
@@ -55,7 +55,7 @@ class CheckpointData:
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadData:
-    """Everything that a database has of a thread; messages are named by their sequence numbers."""
+    """Everything that a database stores of a thread; messages are named by their sequence numbers."""
 
     thread_id: str
     checkpoints: Sequence[CheckpointData] = ()
@@ -82,17 +82,17 @@ class ThreadData:
 
     @cached_property
     def in_view(self) -> Sequence[int]:
-        """The messages that the model sees."""
+        """Sequence numbers of the messages that the model sees."""
         return list(expand(self.line[-1].messages)) if self.line else []
 
     @cached_property
     def in_force(self) -> Sequence[str]:
-        """The compactions that led to the newest state, oldest first."""
+        """Ids of the compactions that led to the newest state, oldest first."""
         return joining.chain(self.parents, self.line[-1].compaction.get("head"), self.thread_id) if self.line else []
 
     @cached_property
     def commits(self) -> Mapping[str, CheckpointData]:
-        """The checkpoint that each compaction wrote, if it is kept."""
+        """The checkpoint that each compaction wrote, by the compaction's id, unless the checkpoint was erased."""
         found: dict[str, CheckpointData] = {}
         for checkpoint in self.checkpoints:
             if head := checkpoint.compaction.get("head"):
@@ -101,7 +101,7 @@ class ThreadData:
 
     @cached_property
     def transcript(self) -> Sequence[int]:
-        """The whole conversation in order, each message in its original form, without summaries."""
+        """Sequence numbers of the whole conversation in order: every message in its original form, no summaries."""
         number = {id(message): seq for seq, message in self.messages.items()}
         line = [name for name in self.in_force if name in self.snapshots and name in self.archived]
         refused = [runs for name, runs in self.archived.items() if name not in self.snapshots]
@@ -118,7 +118,7 @@ class ThreadData:
 
 
 def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
-    """Read a thread; an unknown one has no data. Raises `RowError`, which names a missing or damaged row.
+    """Read a thread; an unknown thread has no data. Raise `RowError` with its name if a row is missing or damaged.
 
     Only the channels `messages`, `compaction` and `memory` are read, because others may hold values of any type.
     """
@@ -151,7 +151,7 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
 
 
 def stamp(saver: SQLAlchemySaver, thread_id: str) -> str:
-    """Return a text that changes whenever a checkpoint or a ledger row is written, by one cheap query."""
+    """Return, by one cheap query, a text that changes whenever a checkpoint or a ledger row is written."""
     ledger, thread = tables.ledger.c, tables.thread.c
     own = ledger.thread == thread.id
     attempts = sa.select(sa.func.count(), sa.func.count(ledger.ended_at), sa.func.max(ledger.ended_at)).where(own)
