@@ -30,7 +30,7 @@ from .scripted_reader import LANGUAGE, QUESTIONS, RULE, TICKET, decide
 WINDOW = 32_000
 PROMPT = "You look things up in Python's standard library, with tools that list, search and read its source."
 FAIL_AFTER = 2
-"""Commits before the attempt that is made to fail."""
+"""Number of committed compactions before the attempt that is made to fail."""
 
 LEAST_CALLS = 60
 LEAST_TOKENS = 300_000
@@ -38,14 +38,14 @@ LEAST_TOKENS = 300_000
 
 @dataclass
 class FaultySummarizer:
-    """A summarizer whose replies are cut off before their first word while `failing` is set."""
+    """A summarizer that returns empty replies, as if cut off before the first word, while `failing` is set."""
 
     inner: Summarizer
     failing: bool = False
 
     @property
     def name(self) -> str:
-        """The name of the summarizer in ledger and events."""
+        """The summarizer's name in the ledger and in the events."""
         return f"faulty-{self.inner.name}"
 
     @property
@@ -54,17 +54,17 @@ class FaultySummarizer:
         return bool(getattr(self.inner, "deterministic", False))
 
     def summarize(self, request: SummaryRequest) -> Reply:
-        """Summarize, or return the empty reply."""
+        """Return the inner summarizer's reply, or the empty reply while `failing` is set."""
         return Reply(content="", finish_reason="length") if self.failing else self.inner.summarize(request)
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
-        """Summarize, asynchronously."""
+        """Do the same as `summarize`, asynchronously."""
         return self.summarize(request) if self.failing else await self.inner.asummarize(request)
 
 
 @dataclass
 class Investigation:
-    """Runs the turns on a thread of its own. The fields hold the figures so far."""
+    """Runs the demonstration's turns on a conversation thread of its own, and holds the figures so far."""
 
     saver: SQLAlchemySaver
     counter: TokenCounter
@@ -74,9 +74,9 @@ class Investigation:
     tool_tokens: int = 0
     """Tokens that the tools have returned."""
     requests: list[int] = field(default_factory=list[int])
-    """Tokens of each request, system prompt and tool schemas included."""
+    """Tokens of each request, including the system prompt and the tool schemas."""
     said: list[BaseMessage] = field(default_factory=list[BaseMessage])
-    """Every message of the user, the model and the tools, as it was when it was new."""
+    """Every message of the user, the model and the tools, in its original form."""
 
     def __post_init__(self) -> None:
         tools = ToolNode(library_tools())
@@ -101,7 +101,7 @@ class Investigation:
         return usage(answer, self.requests[-1], self.counter.message(answer))
 
     def work(self) -> Iterator[dict[str, Any] | None]:
-        """Ask all questions; yield each `CompactionEvent`, and None whenever the figures have changed."""
+        """Ask all questions; yield each `CompactionEvent`, and `None` whenever the figures may have changed."""
         for self.turn, question in enumerate(QUESTIONS, start=1):
             self.said.append(HumanMessage(question))
             inputs = {"messages": self.said[-1:]}
@@ -122,27 +122,28 @@ class Investigation:
         self.tool_tokens += sum(self.counter.text(m.text) for m in heard if isinstance(m, ToolMessage))
 
     def _is_to_fail(self, tokens: int) -> bool:
-        """Fail one attempt that begins under the limit, so that the model goes on with the conversation as it was."""
+        """Whether this attempt is to fail: only one, which begins under the limit, so that the model can go on."""
         committed = [row.verdict in COMMITTED for row in self.ledger() if row.ended_at]
         return all(committed) and len(committed) >= FAIL_AFTER and tokens <= self.sizes.limit
 
     def ledger(self) -> list[LedgerRow]:
-        """The thread's compactions."""
+        """Return the ledger rows of the thread's compactions."""
         return records_of(self.graph).history(self.thread)
 
     def messages(self) -> list[BaseMessage]:
-        """The conversation as the model sees it."""
+        """Return the conversation as the model sees it."""
         return list(self.graph.get_state(self.config).values["messages"])
 
     def transcript(self) -> list[BaseMessage]:
-        """The whole conversation, joined from archive and state."""
+        """Return the whole conversation, joined from the archive and the state."""
         return list(CompactionThread(self.graph, self.config).transcript())
 
     def figures(self) -> dict[str, Any]:
-        """Take the figures of the finished work, and undo the last compaction. Tokens are o200k tokens.
+        """Return the figures of the finished work, and undo the last compaction. Tokens are o200k tokens.
 
-        `lost_messages` are missing in the transcript, `in_order` says that it is exactly the messages said, in their
-        order, and `unshared_bytes` is the size of the messages if every checkpoint and snapshot held its own copies.
+        `lost_messages` counts the messages that the transcript lacks. `in_order` says whether the transcript is
+        exactly the messages said, in their order. `unshared_bytes` is the size that the messages would have if every
+        checkpoint and snapshot held its own copies.
         """
         state, whole = self.messages(), self.transcript()
         said, found = [*map(_content, self.said)], [*map(_content, whole)]
@@ -177,12 +178,12 @@ class Investigation:
         }
 
     def _where(self, fact: str) -> str:
-        """Say where the last request has a text; empty if it does not have it."""
+        """Say where in the last request a fact stands; return the empty text if the request lacks the fact."""
         found = [message.text for message in self.model.received[-1] if fact in message.text]
         return "" if not found else "in the summary" if "<summary>" in found[0] else "in the user's own words"
 
     def _undo(self) -> dict[str, int]:
-        """Undo the last compaction; `missing` counts the `originals` it had taken that do not return unchanged."""
+        """Undo the last compaction; `missing` counts the messages removed by it that do not come back unchanged."""
         before, last = self.messages(), self.graph.get_state(self.config).values["compaction"]["head"]
         originals = records_of(self.graph).taken_by(self.thread, last)
         done = CompactionThread(self.graph, self.config).undo(last, force=True)
@@ -193,7 +194,7 @@ class Investigation:
 
 
 def problems(figures: Mapping[str, Any]) -> list[str]:
-    """Return the promises of the demonstration that its figures do not keep."""
+    """Return a sentence for each promise of the demonstration that its figures break."""
     calls, tokens, rollback = figures["tool_calls"], figures["tool_tokens"], figures["rollback"]
     over, lost, missing = figures["over_limit_requests"], figures["lost_messages"], figures["undone"]["missing"]
     checkpoints, requests = figures["checkpoints"], figures["requests"]
@@ -212,7 +213,7 @@ def problems(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _rollback(checkpoints: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Compare the conversation before a failed attempt and after its rollback; checkpoints are newest first."""
+    """Compare the conversation before a failed attempt and after its rollback, from checkpoints, newest first."""
     after: str | None = None
     for values in checkpoints:
         compaction: dict[str, Any] = values.get("compaction") or {}
@@ -227,7 +228,7 @@ def _rollback(checkpoints: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def fingerprint(messages: list[BaseMessage]) -> str:
-    """SHA-256 over every field of every message, in order, computed without any code of this package."""
+    """Return the SHA-256 of every field of every message, in order, computed without any code of this package."""
     return hashlib.sha256(json.dumps(messages_to_dict(messages), sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Python's standard library as an agent's tools: list, search and read, and nothing outside of it."""
+"""An agent's tools that list, search and read the files of Python's standard library, and no other files."""
 
 import re
 import sysconfig
@@ -8,19 +8,19 @@ from pathlib import Path
 from langchain_core.tools import BaseTool, tool
 
 ROOT = Path(sysconfig.get_path("stdlib")).resolve()
-"""The folder that every path is relative to."""
+"""The folder of the standard library, to which every path is relative."""
 
 PART_CHARS = 20_000
-"""Characters of a part, about 4,500 tokens; a part ends with a line."""
+"""Least size in characters of a part of a file, about 4,500 tokens; a part ends at the end of a line."""
 
 MOST_FILES = 60
-"""Files that a search names."""
+"""Maximum number of files that a search names."""
 
 _LEFT_OUT = frozenset({"site-packages", "dist-packages", "__pycache__", "lib-dynload"})
 
 
 def library_tools() -> list[BaseTool]:
-    """The three tools, as agents take them; what they raise is for the model to read."""
+    """Return the three tools as agents take them; the model is to read the errors that the tools raise."""
     return [list_folder, search, read_file]
 
 
@@ -54,7 +54,7 @@ def read_file(path: str, part: int = 1) -> str:
 
 
 def parts_of(file: Path) -> list[str]:
-    """The text of a file in parts of at least `PART_CHARS` characters, but for the last; one for an empty file."""
+    """Split a file's text into one or more parts; all but the last have at least `PART_CHARS` characters."""
     parts = [""]
     for line in file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
         if len(parts[-1]) >= PART_CHARS:

@@ -1,7 +1,7 @@
 """The scripted user and model of the demonstration, which look for modules in Python's standard library.
 
-The model decides from the request that it is sent and from nothing else. It writes its notes into the text beside
-its calls, so a compaction that takes away something the work still needs shows in its answers.
+The scripted model decides only from the request that it receives. The model writes its notes into the text beside
+its tool calls, so that its answers become wrong if a compaction takes away something that the work still needs.
 """
 
 import re
@@ -16,7 +16,7 @@ from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 TICKET = "STD-4711"
 RULE = "Never report test modules."
 LANGUAGE = "答案请用英文。"
-"""Please answer in English."""
+"""A user's rule in Chinese: please answer in English."""
 
 _OPENING = f"We look through Python's standard library for ticket {TICKET}. {RULE} {LANGUAGE} First: "
 _CLOSING = "That was all. Close the ticket with one line that names its number and the modules found."
@@ -32,7 +32,7 @@ QUESTIONS = (_OPENING + _ASKED[0], *_ASKED[1:], _CLOSING)
 
 PARTS_PER_QUESTION = 4
 MAX_PARTS = 8
-"""Longer files are not read."""
+"""Most parts of a file that the model reads; longer files are not read."""
 
 _HIT = re.compile(r"^(\d+) matches, (\d+) parts: (\S+)$", re.MULTILINE)
 _HEADER = re.compile(r"^(\S+), part (\d+) of (\d+), from line (\d+)\n")
@@ -45,16 +45,16 @@ _PLACE = re.compile(r"(?<![\w/])/*+([\w/]+\.py):\d+\b")
 
 @dataclass
 class Notes:
-    """The model's notes on the open question. Their text is all that the next request needs to carry on."""
+    """The model's notes on the open question; with only their text, the model can continue in its next request."""
 
     pattern: str
     ranking: list[str] = field(default_factory=list[str])
-    """`path (matches)` of the modules with most matches."""
+    """The modules with the most matches, each as `path (matches)`."""
     places: list[str] = field(default_factory=list[str])
-    """`path:line` of the first match in each module read, with the function or class around it."""
+    """The first match in each module read, as `path:line`, with the function or class around the match."""
     read: list[str] = field(default_factory=list[str])
     left: list[str] = field(default_factory=list[str])
-    """`path part` of each part still to be read."""
+    """The parts of files still to be read, each as `path part`."""
 
     @classmethod
     def of(cls, text: str) -> "Notes":
@@ -69,7 +69,7 @@ class Notes:
 
     @property
     def answer(self) -> str:
-        """The answer to the question, as far as it is known."""
+        """Return the answer to the question, as far as the notes hold it."""
         named = {"Most": self.ranking, "First": self.places, "Read": self.read}
         return "\n".join(f"{key}: {'; '.join(items)}" for key, items in named.items() if items)
 
@@ -89,7 +89,7 @@ def decide(messages: Sequence[BaseMessage], call_id: str) -> AIMessage:
         return Notes(pattern[1]).call("search", {"pattern": pattern[1]}, call_id)
     asked = next(m for m in reversed(messages) if isinstance(m, AIMessage) and m.tool_calls)
     call, notes = asked.tool_calls[0], Notes.of(asked.text)
-    if _CLIPPED.search(last.text):  # a compaction clipped the result before it was sent: call the tool again
+    if _CLIPPED.search(last.text):  # a compaction clipped the result before the model saw it: call the tool again
         return notes.call(call["name"], call["args"], call_id)
     if call["name"] == "search":
         _plan(notes, last.text, messages)
@@ -116,7 +116,7 @@ def _plan(notes: Notes, listing: str, messages: Sequence[BaseMessage]) -> None:
 
 
 def _note_match(notes: Notes, text: str) -> None:
-    """Note the first match in a part that was read; nothing if the tool failed."""
+    """Note the first match in the part that the tool read; note nothing if the tool failed."""
     header = _HEADER.match(text)
     if header is None:
         return
@@ -138,5 +138,5 @@ def _report(messages: Sequence[BaseMessage]) -> str:
 
 
 def _answers(messages: Sequence[BaseMessage]) -> list[str]:
-    """The texts of the answers in the request."""
+    """Return the texts of the model's earlier answers in the request."""
     return [message.text for message in messages if isinstance(message, AIMessage) and not message.tool_calls]
