@@ -1,1 +1,1 @@
-"""Measures without a model how much of a conversation is left after a policy has compacted it."""
+"""Measures, without a model, how much of a conversation is left after a policy has compacted the conversation."""

@@ -1,4 +1,4 @@
-"""Charts of an evaluation: retention against budget, or tokens and cost over the turns of a run."""
+"""Charts of an evaluation: retention against the budget, or tokens and cost over the requests of a run."""
 
 from collections.abc import Mapping, Sequence
 from io import StringIO
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DRAWN = {"bound": "identifiers with their words", "calls": "calls intact"}
-"""The figures that are drawn against the budget, each with its heading."""
+"""Headings of the figures that are drawn against the budget, by the figure's name."""
 COURSES = {"tokens": "tokens of a request, mean of the runs", "cost": "cost so far / whole cost without compaction"}
-"""The figures that are drawn over the turns of a run, each with its heading."""
+"""Headings of the figures that are drawn over the requests of a run, by the figure's name."""
 SUFFIXES = (".svg", ".png", ".html")
 
 
 def write_chart(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
-    """Draw the rows of `measured`: a line for each policy, with its interval as a band.
+    """Draw the rows that `scores.measured` yields: a line for each policy, with its confidence interval as a band.
 
-    Raises `SettingsError` if matplotlib is missing or the file cannot be written.
+    Raise `SettingsError` if matplotlib is missing or the file cannot be written.
     """
     figure = _figure(title)
     for axes, (name, heading) in zip(figure.subplots(1, len(DRAWN)), DRAWN.items(), strict=True):
@@ -38,9 +38,9 @@ def write_chart(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> No
 
 
 def write_courses(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
-    """Draw the rows of `replayed`: a line for each policy and window, over the requests of a run.
+    """Draw the rows that `online_scores.replayed` yields: a line per policy and window, over the requests of a run.
 
-    Raises `SettingsError` if matplotlib is missing or the file cannot be written.
+    Raise `SettingsError` if matplotlib is missing or the file cannot be written.
     """
     figure, windows = _figure(title), {row["window"] for row in rows}
     for axes, (name, heading) in zip(figure.subplots(1, len(COURSES)), COURSES.items(), strict=True):

@@ -1,4 +1,4 @@
-"""Plays a whole run through a policy, turn by turn: the identifiers available to each call, and the cost."""
+"""Plays whole runs through a policy, turn by turn; measures the cost, and the identifiers available to each call."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,18 +13,18 @@ from .policies import SEEDS, Policy, count, exchanges, random_exchanges, trimmed
 from .survival import asked, holds, text_of
 
 WRITE, READ, OUTPUT = 25, 2, 100
-"""Price of an input token that is not cached, of one that is, and of an output token, in units of `1 / PRICE`."""
+"""Prices of an uncached input token, a cached input token and an output token, in units of `1 / PRICE`."""
 
 PRICE = 20
-"""Price of an input token without a cache, in the same unit: the other prices are 1.25, 0.1 and 5 times that."""
+"""Price of an input token without a cache; `WRITE`, `READ` and `OUTPUT` are 1.25, 0.1 and 5 times `PRICE`."""
 
 DEPTH = 0.5
-"""Share of the room that random exchanges may take after a compaction, as `target_ratio` in a preset."""
+"""Share of the tokens free for messages to which random exchanges are compacted, like a preset's `target_ratio`."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A whole real conversation."""
+    """A whole recorded conversation, as the evaluation plays it."""
 
     name: str
     messages: Sequence[AnyMessage]
@@ -33,12 +33,12 @@ class Run:
 
     @cached_property
     def answers(self) -> list[int]:
-        """Index of each assistant message, which was the answer to a real request."""
+        """Indexes of the assistant messages, each of which answered a real request."""
         return [index for index, message in enumerate(self.messages) if isinstance(message, AIMessage)]
 
     @cached_property
     def needed(self) -> Mapping[int, list[frozenset[str]]]:
-        """For each answer, by call: identifiers in the arguments that were said before, the system prompt aside."""
+        """By answer and call: identifiers in the arguments that earlier messages, but no system prompts, hold."""
         before, found = "", dict[int, list[frozenset[str]]]()
         for index, message in enumerate(self.messages):
             calls = message.tool_calls if isinstance(message, AIMessage) else []
@@ -56,25 +56,25 @@ class Run:
         return text_of(self.header(len(self.messages)))
 
     def header(self, end: int) -> list[AnyMessage]:
-        """The system messages before an index."""
+        """Return the system messages before an index."""
         return [message for message in self.messages[:end] if isinstance(message, SystemMessage)]
 
     @cached_property
     def fixed(self) -> int:
-        """Tokens that no policy touches: system messages and the tools' schemas."""
+        """Tokens of what no policy changes: the system messages and the tools' schemas."""
         return self.schemas + count(self.header(len(self.messages)))
 
     def limit(self, window: float) -> int:
-        """Tokens that no request may exceed: the fixed part and this share of everything else."""
+        """Return the most tokens that a request may have: `fixed` plus the share `window` of all other tokens."""
         rest = count(self.messages) + self.schemas - self.fixed
         return self.fixed + math.ceil(rest * window - 1e-9)  # floating point must not round 50 up to 51
 
 
 class Sent(NamedTuple):
-    """One request."""
+    """One request that a policy sent."""
 
     answer: int
-    """Index of the recorded message that answers it."""
+    """Index of the recorded message that answers the request."""
     messages: Sequence[BaseMessage]
 
 
@@ -85,26 +85,26 @@ class PlayedRun:
     sent: list[Sent] = field(default_factory=list[Sent])
     compactions: int = 0
     extra_calls: int = 0
-    """Calls of a summarizer that is a model."""
+    """Number of calls of the summarizer, if it is a model."""
     extra_input: int = 0
-    """Tokens sent to the summarizer."""
+    """Tokens sent to a summarizer that is a model."""
     extra_output: int = 0
-    """Tokens that the summarizer wrote."""
+    """Tokens that a summarizer that is a model wrote."""
 
     def send(self, answer: int, messages: Sequence[BaseMessage]) -> None:
-        """Add a request; leading messages that equal those of the request before are shared with it."""
+        """Add a request; store its leading messages that equal those of the previous request as the same objects."""
         before = self.sent[-1].messages if self.sent else ()
         same = beginning(before, messages)
         self.sent.append(Sent(answer, [*before[:same], *messages[same:]]))
 
     @property
     def extra_cost(self) -> int:
-        """Cost of the summarizer's calls, of which nothing is cached."""
+        """Cost of the summarizer's calls, none of whose tokens are cached."""
         return WRITE * self.extra_input + OUTPUT * self.extra_output
 
 
 Online = Callable[[Run, int], PlayedRun]
-"""Plays a run under a limit in tokens that includes system prompt and schemas."""
+"""Plays a run under a limit in tokens, which covers the messages, the system prompt and the tools' schemas."""
 
 
 def uncompacted(run: Run, _limit: int = 0) -> PlayedRun:
@@ -113,7 +113,7 @@ def uncompacted(run: Run, _limit: int = 0) -> PlayedRun:
 
 
 def turn_by_turn(policy: Policy, depth: float = 1.0) -> Online:
-    """Apply a policy whenever the context exceeds the room, to compact it to the share `depth` of the room."""
+    """Compact by a policy whenever the messages exceed the limit less `fixed`, to the share `depth` of that size."""
 
     def played(run: Run, limit: int) -> PlayedRun:
         room, context, tokens, course = limit - run.fixed, list[BaseMessage](), 0, PlayedRun()
@@ -133,7 +133,7 @@ def turn_by_turn(policy: Policy, depth: float = 1.0) -> Online:
 
 
 def but_the_newest(policy: Policy) -> Policy:
-    """Apply a policy to all but the newest exchange, which the model has not answered yet."""
+    """Return a policy that keeps the newest exchange, which the model has yet to answer, and compacts the others."""
 
     def kept(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
         newest = exchanges(old)[-1]
@@ -147,7 +147,7 @@ BASELINES: Mapping[str, tuple[Online, ...]] = {
     "trim_messages": (turn_by_turn(trimmed),),
     "random exchanges": tuple(turn_by_turn(but_the_newest(random_exchanges(seed)), DEPTH) for seed in SEEDS),
 }
-"""The policies that all others are compared with; several seeds of one are averaged."""
+"""The policies that all others are compared with; the results of a policy's seeds are averaged."""
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,9 @@ class Bill:
     """Sizes and cost of the requests of a run."""
 
     sizes: list[int]
-    """Tokens of each request, schemas included."""
+    """Tokens of each request, including the tools' schemas."""
     reused: list[int]
-    """Tokens of each request in leading messages that equal those of the request before."""
+    """Tokens of each request that a cache holds, because the previous request began in the same way."""
     extra: int = 0
     """Cost of the summarizer's calls."""
 
@@ -174,7 +174,7 @@ class Bill:
 
 
 def bill(run: Run, course: PlayedRun) -> Bill:
-    """Count tokens sent; a request reuses its longest common beginning with the one before, in whole messages."""
+    """Return the tokens sent; each request reuses the leading messages that equal those of the previous request."""
     sizes, reused, before = list[int](), list[int](), Sent(0, ())
     different = {id(message): message for sent in course.sent for message in sent.messages}
     tokens = {name: count([message]) for name, message in different.items()}
@@ -194,7 +194,7 @@ def beginning(before: Sequence[BaseMessage], messages: Sequence[BaseMessage]) ->
 
 
 def _same(one: BaseMessage, other: BaseMessage) -> bool:
-    """Whether a provider receives the same for both; message ids and this package's marks are not sent."""
+    """Whether a provider receives equal data for two messages; message ids and this package's marks are not sent."""
     return one is other or _wire(one) == _wire(other)
 
 
@@ -204,7 +204,7 @@ def _wire(message: BaseMessage) -> tuple[object, ...]:
 
 
 def available(run: Run, course: PlayedRun) -> list[tuple[int, int]]:
-    """For each real call, count the identifiers that its request has (none if it was not sent) and that it needs."""
+    """Return, for each recorded call, how many of the needed identifiers its request holds, and how many it needs."""
     texts = {sent.answer: sent.messages for sent in course.sent}
     found: list[tuple[int, int]] = []
     for answer, calls in run.needed.items():

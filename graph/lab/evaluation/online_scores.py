@@ -10,35 +10,35 @@ from .online import Bill, Online, Run, available, bill, uncompacted
 from .ratios import Pair, edges, ratio, rounded, summed
 
 POINTS = 20
-"""Points of a chart, evenly over the requests of a run."""
+"""Number of points in a chart, spread evenly over the requests of a run."""
 
 
 @dataclass
 class Tally:
-    """The results of a policy, a pair or a number for each run."""
+    """The results of a policy; each list of pairs has one pair for each run."""
 
     found: list[Pair] = field(default_factory=list[Pair])
-    """Identifiers found and needed."""
+    """Number of identifiers found in the requests, and of identifiers needed by the calls."""
     calls: list[Pair] = field(default_factory=list[Pair])
-    """Calls that found all they needed, and all calls that needed something."""
+    """Number of calls whose request holds all identifiers that they need, and of calls that need any."""
     costs: list[Pair] = field(default_factory=list[Pair])
-    """Cost, and cost without compaction."""
+    """Cost of the run under the policy, and without compaction."""
     tokens: list[Pair] = field(default_factory=list[Pair])
-    """Tokens sent, and tokens sent without compaction."""
+    """Tokens sent under the policy, and tokens sent without compaction."""
     reused: list[Pair] = field(default_factory=list[Pair])
-    """Tokens that were cached, and all tokens sent."""
+    """Tokens sent that a cache held, and all tokens sent."""
     over: list[Pair] = field(default_factory=list[Pair])
-    """Requests that were over the window or never sent, and all requests."""
+    """Number of requests that were over the limit or never sent, and of all requests."""
     compactions: list[Pair] = field(default_factory=list[Pair])
-    """Compactions, and the number of times that the run was played."""
+    """Number of compactions, and of times that the run was played (once for each seed)."""
     extra_calls: int = 0
     sizes: list[list[int]] = field(default_factory=list[list[int]])
-    """Tokens of a request at each point, a list for each run."""
+    """Tokens of the request at each point of a chart: a list for each playing of a run."""
     spent: list[list[int]] = field(default_factory=list[list[int]])
-    """Cost so far at each point, a list for each run."""
+    """Cost of all requests up to each point of a chart: a list for each playing of a run."""
 
     def add(self, run: Run, limit: int, policies: Sequence[Online], whole: Bill) -> None:
-        """Measure one run beside its bill without compaction; all seeds of a policy make one pair."""
+        """Play and measure one run, with its bill `whole` without compaction; sum the results of a policy's seeds."""
         courses = [policy(run, limit) for policy in policies]
         bills = [bill(run, course) for course in courses]
         each = [pair for course in courses for pair in available(run, course)]
@@ -55,7 +55,7 @@ class Tally:
         self.spent += [_spent(one) for one in bills if one.sizes]
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures as shares of 1, compactions per run, and 95 % bootstrap intervals over runs."""
+        """Return the figures: shares of 1, compactions per run, and 95 % bootstrap intervals over the runs."""
         whole = sum(uncompacted for _, uncompacted in self.costs)
         return {
             "available": rounded(ratio(self.found)),
@@ -89,7 +89,7 @@ def _points(one: Bill) -> list[int]:
 
 
 def _spent(one: Bill) -> list[int]:
-    """Return the cost so far at each point; the cost of a summarizer counts at the last point."""
+    """Return the cost of all requests up to each point; the summarizer's cost is added at the last point."""
     so_far = list(accumulate(one.costs))
     points = [so_far[at] for at in _points(one)]
     return [*points[:-1], points[-1] + one.extra]

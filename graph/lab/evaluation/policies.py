@@ -1,4 +1,4 @@
-"""Policies that bring a conversation under a cap: presets and strategies, and two simple baselines."""
+"""Policies that compact a conversation to a cap in tokens: presets and strategies, and two simple baselines."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 COUNTER = tiktoken_counter()
 
 Policy = Callable[[Sequence[AnyMessage], int], Sequence[BaseMessage]]
-"""Turns the messages before a cut, and a cap in tokens, into a context."""
+"""Compacts the messages before a cut to a cap in tokens, and returns the remaining context."""
 
 SEEDS = range(5)
 
@@ -24,12 +24,12 @@ def count(messages: Sequence[BaseMessage]) -> int:
 
 
 def trimmed(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
-    """Keep the newest messages, by langchain-core's `trim_messages`."""
+    """Return the newest messages that fit the cap, by langchain-core's `trim_messages`."""
     return trim_messages(list(old), max_tokens=cap, token_counter=count, strategy="last")
 
 
 def random_exchanges(seed: int) -> Policy:
-    """Return a policy that keeps random whole exchanges as long as they fit."""
+    """Return a policy that keeps whole exchanges in random order, each if it still fits."""
 
     def policy(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
         parts = exchanges(old)
@@ -46,7 +46,7 @@ def random_exchanges(seed: int) -> Policy:
 
 
 def exchanges(old: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
-    """Split messages into exchanges: one message each, but a call together with its results."""
+    """Split messages into exchanges: a message with the tool results that follow it, if any."""
     parts: list[list[AnyMessage]] = []
     for message in old:
         if isinstance(message, ToolMessage) and parts:
@@ -58,13 +58,13 @@ def exchanges(old: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
 
 @dataclass(frozen=True)
 class Compacted:
-    """`compact_messages` with a digest as its summary; empty if the messages that must stay do not fit."""
+    """A policy that calls `compact_messages` with a digest as the summary."""
 
     settings: CompactionSettings
     strategies: Mapping[str, Strategy] | None = None
 
     def __call__(self, old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
-        """Return the context."""
+        """Return the compacted context; empty if the messages that must be kept do not fit."""
         try:
             return compact_messages(
                 old, max_tokens=cap, token_counter=count, settings=self.settings, strategies=self.strategies
@@ -74,12 +74,12 @@ class Compacted:
 
 
 def compacted(settings: CompactionSettings, strategies: Mapping[str, Strategy] | None = None) -> Policy:
-    """Return the policy of `compact_messages` with these settings."""
+    """Return a policy that calls `compact_messages` with these settings."""
     return Compacted(settings, strategies)
 
 
 def keeps_archive(policy: Policy) -> bool:
-    """Whether messages that a policy takes out of view can be recalled."""
+    """Whether the messages that a policy removes are archived, so that `recall` can find them."""
     return isinstance(policy, Compacted)
 
 
@@ -87,4 +87,4 @@ BASELINES: Mapping[str, tuple[Policy, ...]] = {
     "random exchanges": tuple(map(random_exchanges, SEEDS)),
     "trim_messages": (trimmed,),
 }
-"""The policies that all others are compared with; several seeds of one are averaged."""
+"""The policies that all others are compared with; the results of a policy's seeds are averaged."""

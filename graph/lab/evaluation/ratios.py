@@ -4,17 +4,17 @@ import random
 from collections.abc import Iterable, Sequence
 
 Pair = tuple[int, int]
-"""Hits and trials."""
+"""Number of hits, and number of trials."""
 
 
 def ratio(samples: Iterable[Pair]) -> float:
-    """Return hits divided by trials; 0 without trials."""
+    """Return all hits divided by all trials; 0 without trials."""
     hits, trials = summed(samples)
     return hits / trials if trials else 0.0
 
 
 def summed(pairs: Iterable[Pair]) -> Pair:
-    """Return all hits and all trials."""
+    """Return the sum of the hits and the sum of the trials."""
     listed = list(pairs)
     return sum(hits for hits, _ in listed), sum(trials for _, trials in listed)
 
@@ -27,10 +27,10 @@ def interval(samples: Sequence[Pair], seed: int = 0, draws: int = 1_000) -> tupl
 
 
 def rounded(share: float) -> float:
-    """Round a share for JSON."""
+    """Return a share rounded for JSON."""
     return round(share, 4)
 
 
 def edges(pairs: Sequence[Pair]) -> list[float]:
-    """Return the interval rounded for JSON."""
+    """Return the two ends of the bootstrap interval, rounded for JSON."""
     return [rounded(edge) for edge in interval(pairs)]

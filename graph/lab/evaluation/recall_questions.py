@@ -1,8 +1,8 @@
-"""The queries by which an agent searches `recall` for a value that it needs and no longer has in view.
+"""The queries by which an agent looks with `recall` for a value that it needs but that its context no longer holds.
 
-The agent knows its next call except for that value, and it knows its view: the context and the later messages of
-users and tools. It does not know the original text around the value. It asks one query of each kind, of at most four
-words; an identifier counts as one word, and no word contains the value:
+The agent knows its next call except for the missing value, and it knows its view: the context and the later messages
+of users and tools. The agent does not know the original text around the value. The agent makes one query of each kind
+below, of at most four words; an identifier counts as one word, and no word contains the value:
 
 1. the key of the argument, and identifiers in the call's other values that are in view, the nearest first;
 2. names within 80 characters of such an identifier in view;
@@ -25,10 +25,10 @@ from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 from .survival import FILLER, NEAR, Cut, asked, beside, holds, leaves, listed, text_of
 
 MAX_WORDS = 4
-"""Maximum words of a query."""
+"""Maximum number of words in a query."""
 
 _VALUES = 3
-"""Identifiers of kind 1 whose surroundings in view are used."""
+"""Maximum number of identifiers of kind 1 whose surroundings in the view are used."""
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -39,12 +39,12 @@ _MARKER = re.compile(r"\[(?:TRUNCATED|recall:)[^\]\n]*\]")
 
 @dataclass(frozen=True)
 class Need:
-    """The first later call that needs an identifier from before the cut."""
+    """The first call after the cut that needs a certain identifier from before the cut."""
 
     token: str
     call: ToolCall
     said: Sequence[AnyMessage]
-    """Messages of users and tools between the cut and the call."""
+    """Messages of users and tools after the cut and before the call."""
 
 
 def needs(run: Cut) -> dict[str, Need]:
@@ -62,7 +62,7 @@ def needs(run: Cut) -> dict[str, Need]:
 
 
 def queries(need: Need, context: Sequence[BaseMessage]) -> list[str]:
-    """Return the queries in order; a kind for which the agent has no words is left out."""
+    """Return the queries in the order of their kinds, without the kinds for which the agent has no words."""
     asker = _Asker(need, context)
     kinds = (
         [*asker.key, *asker.others],
@@ -90,7 +90,7 @@ class _Asker:
 
     @cached_property
     def others(self) -> list[str]:
-        """Identifiers in the call's other values that are in view, the nearest first."""
+        """Identifiers in the call's other values that the view contains, the nearest to the missing value first."""
         every = [token for _, text in self.leaves for token in listed(text)]
         at = every.index(self.token)
         near = sorted(range(len(every)), key=lambda place: (abs(place - at), place))
@@ -98,13 +98,13 @@ class _Asker:
 
     @cached_property
     def beside_others(self) -> list[str]:
-        """Names near those identifiers in view."""
+        """Names near the identifiers `others` in the view."""
         near = (" ".join(self._near(value)) for value in self.others[:_VALUES])
         return [name for text in near for name in self._names(text) if name not in self.others]
 
     @cached_property
     def before_others(self) -> list[str]:
-        """Words before those identifiers in view, the nearest first."""
+        """Words before the identifiers `others` in the view, the nearest first."""
         near = (self._near(value)[0] for value in self.others[:_VALUES])
         return [word for text in near for word in reversed(self._words(text))]
 
@@ -121,19 +121,19 @@ class _Asker:
 
     @cached_property
     def newest(self) -> list[str]:
-        """Names in view, the newest first."""
+        """Names in the view, the newest first."""
         return self._names(self.view)[::-1]
 
     @property
     def _place(self) -> tuple[str, str]:
-        """The argument that needs the value: its key and its text."""
+        """Key and text of the argument that needs the value."""
         return next(leaf for leaf in self.leaves if self.token in listed(leaf[1]))
 
     def _near(self, value: str) -> tuple[str, str]:
         return _last(self.view, value)
 
     def _names(self, text: str) -> list[str]:
-        """Names in a text, ordered by their last occurrence."""
+        """Return the names in a text, ordered by their last occurrence."""
         named = (token for token in reversed(listed(text)) if _is_name(token))
         return self._without(reversed(list(dict.fromkeys(named))))
 
@@ -141,7 +141,7 @@ class _Asker:
         return self._without(word for word in _WORD.findall(text) if not FILLER.fullmatch(word.lower()))
 
     def _without(self, words: Iterable[str]) -> list[str]:
-        """Leave out words that contain the value or are part of it."""
+        """Return the words without those that contain the value or are part of the value."""
         return [word for word in words if self.token not in word and word not in self.token]
 
 

@@ -1,11 +1,11 @@
-"""Measures which identifiers that a context has lost `recall` finds again, by real searches of an archive in memory.
+"""Measures how many of the identifiers that a context has lost `recall` finds again in an archive in memory.
 
-The archive holds every message before the cut, which is more than any policy takes out of view, so that its search is
-harder. An identifier is recoverable if one answer of at most 1,000 tokens contains it outside of the headlines. At
-most two handles are tried first: handles of single messages that the context shows within 200 characters of two words
-that were within 80 characters of the identifier. Then follow the queries of `recall_questions`, at most five. The
-handle of a compaction, which stands for the whole thread, is never tried. The figure "by chance" uses the queries of
-another run, because an answer holds much of a short conversation whatever the query is.
+The archive holds every message before the cut; no policy removes that many, so the search is harder here. An
+identifier is recoverable if one answer of at most 1,000 tokens contains it outside of the headlines. At most two
+handles are tried first: handles of single messages that the context shows within 200 characters of two words that
+were within 80 characters of the identifier. Then follow the queries of `recall_questions`, at most five. The handle
+of a compaction, which stands for the whole thread, is never tried. The figure "by chance" uses the queries of another
+run, because an answer holds much of a short conversation whatever the query is.
 """
 
 import re
@@ -30,7 +30,7 @@ RECOVERED = (
 """The explanation below a table with these figures."""
 
 BESIDE = 200
-"""Characters on either side of a handle in which related text is looked for."""
+"""Number of characters on either side of a handle that are searched for related words."""
 MOST_HANDLES = 2
 
 _COMPACTION = "0" * 16
@@ -46,10 +46,10 @@ class Lost(NamedTuple):
 
 
 class Archive:
-    """The messages before the cuts of runs, each run in its own thread, with a cache of the answers."""
+    """An archive of the messages before the cuts of runs, one thread per run, with a cache of the answers."""
 
     def __init__(self, database: Database) -> None:
-        """Use an open database that has its tables and holds nothing else."""
+        """Use an open database that has its tables, but no rows."""
         self.records = CompactionRecords(database)
         self._needs: dict[str, dict[str, Need]] = {}
         self._answers: dict[tuple[str, Wanted], str] = {}
@@ -60,7 +60,7 @@ class Archive:
         return [Lost(token, tuple(_tries(run, context, found[token]))) for token in tokens]
 
     def calls(self, run: Cut, lost: Lost) -> int | None:
-        """Return how many searches of the run's archive it takes to find the identifier; `None` if none does."""
+        """Return how many searches of the archive it takes to find the identifier; `None` if no search finds it."""
         for place, wanted in enumerate(lost.asked, 1):
             if not holds(wanted.query, lost.token) and holds(self._answer(run, wanted), lost.token):
                 return place
@@ -78,7 +78,7 @@ class Archive:
         return self._needs[self._thread(run)]
 
     def _thread(self, run: Cut) -> str:
-        """Return the thread of a run, and archive the messages before its cut on the first call."""
+        """Return the conversation thread of a run; the first call archives the messages before the run's cut."""
         if run.digest not in self._needs:
             self._needs[run.digest] = needs(run)
             self.records.archive(run.digest, "", _COMPACTION, run.old, now=0.0)
@@ -93,7 +93,7 @@ def _tries(run: Cut, context: Sequence[BaseMessage], need: Need) -> Iterator[Wan
 
 
 def _handles(context: str, original: set[str]) -> Iterator[Wanted]:
-    """Yield handles that the context shows near words that were near the identifier."""
+    """Yield the handles that the context shows near words from the identifier's original surroundings."""
     for shown in _HANDLES.finditer(context):
         near = context[max(0, shown.start() - BESIDE) : shown.start()] + context[shown.end() : shown.end() + BESIDE]
         if related(near, original):

@@ -1,4 +1,4 @@
-"""The figures of a policy: for each run, and together with their intervals."""
+"""The figures of a policy: for each run, and for all runs together with confidence intervals."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from .sentences import CONSTRAINTS, REMARKS
 from .survival import Cut, bound, holds, planted, survives, text_of
 
 PLACES: Mapping[str, float] = {"top": 0.0, "middle": 0.5, "bottom": 1.0}
-"""Positions among a run's user messages at which a sentence is planted."""
+"""Positions of the user messages into which a sentence is planted: 0.0 is the first message, 1.0 the last."""
 
 SAID = (
     "Presence in the context is necessary, not sufficient: no figure here shows that a model would use what is there."
@@ -35,12 +35,12 @@ class Given:
     messages: Sequence[AnyMessage]
     place: str = ""
     sentence: str = ""
-    """Empty if no user speaks."""
+    """The planted sentence; empty if the messages before the cut contain no user message."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A cut run, with a constraint planted at each place, and with a remark planted at each place."""
+    """A cut run in several versions, each with a constraint or a remark planted at one place."""
 
     run: Cut
     constrained: Sequence[Given]
@@ -48,7 +48,7 @@ class Task:
 
 
 def task(run: Cut, seed: int, constraints: Sequence[str] = CONSTRAINTS) -> Task:
-    """Plant constraints and remarks that a seed draws, before or after the words of a user's message."""
+    """Return a run with random constraints and remarks, planted before or after the words of user messages."""
     draw = random.Random(seed)  # noqa: S311 - the same sentences for every policy
     if not any(isinstance(message, HumanMessage) for message in run.old):
         return Task(run, [Given(run.old)], [])
@@ -65,29 +65,29 @@ def task(run: Cut, seed: int, constraints: Sequence[str] = CONSTRAINTS) -> Task:
 
 @dataclass
 class Score:
-    """Hits and trials, a pair for each run."""
+    """The results of a policy, most of them as pairs of hits and trials, one for each run."""
 
     recall: list[Pair] = field(default_factory=list[Pair])
     bound: list[Pair] = field(default_factory=list[Pair])
     calls: list[Pair] = field(default_factory=list[Pair])
     rules: dict[str, list[Pair]] = field(default_factory=lambda: {place: [] for place in PLACES})
     precision: list[Pair] = field(default_factory=list[Pair])
-    """Constraints among the planted sentences that a digest lists as rules."""
+    """Number of planted constraints, and of all planted sentences, that a digest lists as rules."""
     shares: list[float] = field(default_factory=list[float])
-    """Tokens divided by the cap."""
+    """Tokens of each context, divided by the cap."""
     within: list[Pair] = field(default_factory=list[Pair])
     broken_pairs: int = 0
     recovered: list[Pair] = field(default_factory=list[Pair])
-    """Lost identifiers that one `recall` finds, and all lost identifiers; empty if there is no archive."""
+    """Number of lost identifiers that `recall` finds, and of all lost identifiers; empty if there is no archive."""
     chance: list[Pair] = field(default_factory=list[Pair])
-    """The same with the queries of the run before."""
+    """Pairs as in `recovered`, but with the queries of the previous run."""
     recalls: list[int] = field(default_factory=list[int])
-    """Number of searches for each identifier that was found."""
+    """Number of searches that it took to find each identifier that was found."""
     lost: list[Lost] = field(default_factory=list[Lost])
-    """The identifiers that the last run with losses has lost."""
+    """Lost identifiers, with their queries, of the last run that lost any."""
 
     def add(self, task: Task, seeds: Sequence[Policy], budget: float, archive: Archive) -> None:
-        """Measure a policy on one run; all its contexts, over places and seeds, make one pair."""
+        """Measure a policy on one run; sum the results of all places and seeds into one pair."""
         each = [_judged(task, given, policy, budget, archive) for given in task.constrained for policy in seeds]
         for name in ("recall", "bound", "calls", "within"):
             getattr(self, name).append(summed(pair for one in each for pair in getattr(one, name)))
@@ -102,7 +102,7 @@ class Score:
         self.broken_pairs += sum(one.broken_pairs for one in each)
 
     def _recover(self, run: Cut, lost: Sequence[Lost], archive: Archive) -> None:
-        """Search the archive for the identifiers that a run has lost, also with the queries of the run before."""
+        """Search for the lost identifiers with their own queries, and again with the queries of the previous run."""
         if not lost:
             return
         calls = [archive.calls(run, one) for one in lost]
@@ -139,7 +139,7 @@ class Score:
 
 
 def _judged(task: Task, given: Given, policy: Policy, budget: float, archive: Archive) -> Score:
-    """Measure one context."""
+    """Measure the context that a policy makes of one input."""
     cap = cap_of(given, budget)
     context = policy(given.messages, cap)
     score, run, text, tokens = Score(), task.run, text_of(context), count(context)
@@ -161,7 +161,7 @@ def _judged(task: Task, given: Given, policy: Policy, budget: float, archive: Ar
 
 
 def cap_of(given: Given, budget: float) -> int:
-    """Return the cap in tokens for a share of the messages."""
+    """Return the cap in tokens, which is the share `budget` of the tokens of the messages."""
     return max(1, int(budget * count(given.messages)))
 
 
@@ -177,7 +177,7 @@ def _stands_among_rules(text: str, sentence: str) -> bool:
 
 
 def _broken(messages: Sequence[BaseMessage]) -> int:
-    """Count calls without a result and results without a call, by position."""
+    """Return the number of calls without a result and of results without a call, matched by position."""
     view = Transcript(messages)  # type: ignore[arg-type] # a baseline may hold any message
     return len(view.orphans) + sum(result is None for block in view.blocks for result in block.results)
 

@@ -1,4 +1,4 @@
-"""Sentences that are planted into recorded conversations: side constraints, and remarks that demand nothing."""
+"""Sentences that are planted into recorded conversations: constraints, and remarks that demand nothing."""
 
 CONSTRAINTS = (
     "Never book a seat next to a lavatory.",
@@ -32,7 +32,7 @@ CONSTRAINTS = (
     "合同没有法务同意不能发给客户。",
     "以后称呼我为王老师。",
 )
-"""Demands of a user beside the task, half of them in English and half in Chinese."""
+"""A user's demands that are not part of the task itself, half of them in English and half in Chinese."""
 
 REMARKS = (
     "It rained the whole weekend here.",

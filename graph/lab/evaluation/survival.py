@@ -1,4 +1,4 @@
-"""Finds what a compacted context keeps of a conversation: identifiers, the words near them, calls and rules."""
+"""Finds which identifiers, with the words near them, and which rules of a conversation a compacted context keeps."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -22,13 +22,13 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from langgraph_compaction.nodes.conversation.tokens import texts_of
 
 NEAR = 80
-"""Characters on either side of an identifier that count as near it."""
+"""Number of characters on either side of an identifier that count as near the identifier."""
 
 WINDOW = 60
-"""Words of the window in which a constraint is looked for."""
+"""Size, in words, of the window in which a constraint is looked for."""
 
 _SHORTEST, _ENOUGH = 3, 2
-"""Characters of the shortest identifier, and number of words near it that keep its meaning."""
+"""Length in characters of the shortest identifier; number of nearby words that keep an identifier's meaning."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9]+(?:[_\-./@:#+]+[A-Za-z0-9]+)*")
 _WORD = re.compile(r"[A-Za-z]{3,}")
@@ -38,12 +38,12 @@ FILLER = re.compile(
     r"a|an|and|are|as|at|be|by|do|does|for|from|have|i|in|is|it|its|me|must|my|never|no|not|of|on|only|or|please"
     r"|that|the|their|them|this|to|under|want|with|you|your"
 )
-"""Words without content of their own."""
+"""Matches words without content of their own, such as articles and pronouns."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A real run, cut in two."""
+    """A recorded run, cut in two."""
 
     name: str
     old: Sequence[AnyMessage]
@@ -60,7 +60,7 @@ class Cut:
 
     @cached_property
     def digest(self) -> str:
-        """A name that is the same for the same conversation with the same cut, and differs for any other."""
+        """A digest that two runs share only if they are equal conversations with equal cuts."""
         return f"{len(self.old)} {fingerprint_all([*self.old, *self.later])}"
 
     @property
@@ -70,7 +70,7 @@ class Cut:
 
 
 def cut(name: str, messages: Sequence[AnyMessage], share: float) -> Cut:
-    """Cut a run after this share of its messages, and never between a call and its result."""
+    """Cut a run after about this share of its messages, but never between a call and its result."""
     at = int(len(messages) * share)
     while at < len(messages) and isinstance(messages[at], ToolMessage):
         at += 1
@@ -81,12 +81,12 @@ def cut(name: str, messages: Sequence[AnyMessage], share: float) -> Cut:
 
 
 def _named(place: int, message: AnyMessage) -> AnyMessage:
-    """Return a message with an id, its own or one by its place, so that handles are stable."""
+    """Return a message with its own id, or else with an id made from its place, so that its handle is stable."""
     return message if message.id else message.model_copy(update={"id": f"message-{place}"})
 
 
 def text_of(messages: Iterable[BaseMessage]) -> str:
-    """Return the text of messages: content, and each call as `name(arguments)`."""
+    """Return the text of messages: their content, and each tool call as `name(arguments)`."""
     return "\n".join(text for message in messages for text in texts_of(message))
 
 
@@ -96,7 +96,7 @@ def identifiers(text: str) -> set[str]:
 
 
 def listed(text: str) -> list[str]:
-    """Return the identifiers of a text in order, with repetitions."""
+    """Return the identifiers of a text in their order, with repetitions."""
     long = (token for token in _TOKEN.findall(text) if len(token) >= _SHORTEST)
     return [token for token in long if token.isupper() or not token.isalpha()]
 
@@ -121,7 +121,7 @@ def _needed(later: Sequence[AnyMessage], before: str, prompt: str) -> Iterator[f
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every value inside an argument as text, with its key."""
+    """Yield the key and the text of every value inside an argument."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield from leaves(item, str(name))
@@ -143,7 +143,7 @@ def holds(text: str, token: str) -> bool:
 
 
 def bound(context: str, before: str, token: str) -> bool:
-    """Whether an identifier has, somewhere in the context, at least two of the words near it that it had before."""
+    """Whether an identifier in the context is near at least two of the words that it was near before."""
     original = set[str]().union(*map(words_of, around(before, token)))
     return any(related(near, original) for near in around(context, token))
 
@@ -154,24 +154,24 @@ def related(text: str, words: Collection[str]) -> bool:
 
 
 def words_of(text: str) -> set[str]:
-    """Return the words of three letters or more."""
+    """Return the words in a text that have three letters or more."""
     return {word.lower() for word in _WORD.findall(text)}
 
 
 def around(text: str, token: str, distance: int = NEAR) -> Iterator[str]:
-    """Yield the text on both sides of each occurrence of an identifier, joined by a bar."""
+    """Yield, for each occurrence of an identifier, the text on both of its sides, joined by a bar."""
     for before, after in beside(text, token, distance):
         yield f"{before} | {after}"
 
 
 def beside(text: str, token: str, distance: int = NEAR) -> Iterator[tuple[str, str]]:
-    """Yield the text before and after each occurrence of an identifier, `distance` characters each."""
+    """Yield the `distance` characters before and after each occurrence of an identifier."""
     for found in _bounded(token).finditer(text):
         yield text[max(0, found.start() - distance) : found.start()], text[found.end() : found.end() + distance]
 
 
 def terms(text: str) -> list[str]:
-    """Return stemmed words; of Chinese, every two neighboring characters."""
+    """Return the stemmed words of a text; for Chinese, every pair of neighboring characters."""
     found: list[str] = []
     for term in _TERM.findall(text.lower()):
         if term[0] >= "一":
@@ -182,14 +182,14 @@ def terms(text: str) -> list[str]:
 
 
 def survives(context: str, constraint: str) -> bool:
-    """Whether the best window of 60 words covers half of a constraint's content words."""
+    """Whether some 60 consecutive words of the context hold at least half of a constraint's content words."""
     wanted, said = set(terms(constraint)), terms(context)
     best = max((len(wanted & set(said[i : i + WINDOW])) for i in range(max(1, len(said) - WINDOW + 1))), default=0)
     return 2 * best >= len(wanted)
 
 
 def planted(old: Sequence[AnyMessage], constraint: str, place: float, before: bool) -> list[AnyMessage]:
-    """The messages with a constraint before or after the words of one user message; place 0.0 is the first."""
+    """Return the messages with a constraint planted into the user message at a place; place 0.0 is the first."""
     users = [index for index, message in enumerate(old) if isinstance(message, HumanMessage)]
     if not users:
         return list(old)
