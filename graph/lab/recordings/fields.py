@@ -1,4 +1,4 @@
-"""Checked access to the fields of a recorded message. An error names the place and the expected form."""
+"""Checked access to the fields of a recorded message; each error names the place and the expected form."""
 
 import json
 from collections.abc import Iterable
@@ -13,26 +13,26 @@ from .recording import RecordingError
 
 
 class Record(NamedTuple):
-    """One JSON value of a file, and a description of its place."""
+    """One JSON value of a file, and a description of its place in the file."""
 
     where: str
     value: Any
 
 
 def numbered(values: Iterable[Any], where: str, noun: str) -> list[Record]:
-    """Give each value its place: `where, noun 1`, `where, noun 2`."""
+    """Return each value with its place: `where, noun 1`, `where, noun 2` and so on."""
     return [Record(f"{where}, {noun} {number}", value) for number, value in enumerate(values, 1)]
 
 
 def mapping(value: Any, where: str, what: str) -> dict[str, Any]:
-    """Return the JSON object `value`; raises `RecordingError` if `what` is not an object."""
+    """Return the JSON object `value`; raise a `RecordingError` that names it `what` if it is not an object."""
     if not isinstance(value, dict):
         raise RecordingError(f"{where}: {what} is {kind(value)}; expected a JSON object")
     return value
 
 
 def sequence(value: Any, where: str, what: str) -> list[Any]:
-    """Return the JSON list `value`, empty for null; raises `RecordingError` if `what` is not a list."""
+    """Return the JSON list `value`, empty for null; raise a `RecordingError` naming it `what` if it is no list."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -41,21 +41,21 @@ def sequence(value: Any, where: str, what: str) -> list[Any]:
 
 
 def text(value: Any, where: str, what: str) -> str:
-    """Return the non-empty string `value`; raises `RecordingError` if `what` is missing."""
+    """Return the non-empty string `value`; raise a `RecordingError` that names it `what` if it is missing."""
     if not isinstance(value, str) or not value:
         raise RecordingError(f"{where}: no {what}; expected a non-empty string, found {kind(value)}")
     return value
 
 
 def name(value: Any, where: str, what: str) -> str | None:
-    """Return an optional string; raises `RecordingError` if `what` is neither a string nor null."""
+    """Return the string or null `value`; raise a `RecordingError` that names it `what` if it is neither."""
     if value is not None and not isinstance(value, str):
         raise RecordingError(f"{where}: {what} is {kind(value)}; expected a string")
     return value
 
 
 def tokens(usage: Any, keys: Iterable[str], where: str) -> int:
-    """Return the sum of these counts of a usage record; absent counts are zero."""
+    """Return the sum of the counts that a usage record has under these keys; absent counts are zero."""
     counts = [mapping(usage or {}, where, "usage").get(key) or 0 for key in keys]
     for count in counts:
         if not isinstance(count, int):
@@ -85,11 +85,11 @@ def _check_part(part: Any, where: str) -> None:
 
 
 def arguments(value: Any) -> dict[str, Any]:
-    """Return arguments given as an object or as its JSON text; anything else is kept under `RAW_ARGUMENTS`.
+    """Return a call's arguments, given as an object or as JSON text; anything else is kept under `RAW_ARGUMENTS`.
 
-    LangChain's `invalid_tool_calls` would keep the text too, but no tool node runs them, they lose their place
-    among the calls of the message, and a provider that parses arguments refuses the request. With `RAW_ARGUMENTS`
-    the call is answered like any other, and survives being written to OpenAI JSON and read again.
+    LangChain's `invalid_tool_calls` would keep the text too, but no tool node runs invalid calls, they lose their
+    place among the calls of the message, and a provider that parses arguments refuses the request. With
+    `RAW_ARGUMENTS` the call is answered like any other, and survives being written to OpenAI JSON and read again.
     """
     if isinstance(value, dict):
         return value
@@ -105,7 +105,7 @@ def arguments(value: Any) -> dict[str, Any]:
 
 
 def call(entry: Any, where: str) -> ToolCall:
-    """Return one call of `{"id", "function": {"name", "arguments"}}` or the flat `{"id", "name", "args"}`."""
+    """Return a tool call from `{"id", "function": {"name", "arguments"}}` or from `{"id", "name", "args"}`."""
     entry = mapping(entry, where, "a tool call")
     function = mapping(entry.get("function") or entry, where, "a tool call's function")
     return tool_call(
@@ -116,7 +116,7 @@ def call(entry: Any, where: str) -> ToolCall:
 
 
 def calls(value: Any, where: str) -> list[ToolCall]:
-    """Return all tool calls of one message; ids used before are kept as they are."""
+    """Return all tool calls of one message; ids that earlier calls used are kept as they are."""
     return [call(entry, where) for entry in sequence(value, where, "tool_calls")]
 
 
@@ -126,7 +126,7 @@ def schemas(value: Any, where: str) -> list[dict[str, Any]]:
 
 
 def kind(value: Any) -> str:
-    """Describe the kind of a JSON value for an error message."""
+    """Return the kind of a JSON value in words, for an error message."""
     if isinstance(value, dict):
         return f"an object with {', '.join(map(repr, list(value)[:6]))}" if value else "an empty object"
     if isinstance(value, list):

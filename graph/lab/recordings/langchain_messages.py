@@ -1,6 +1,6 @@
 """LangChain message JSON, read as plain data: classes that a file names are never imported.
 
-Three forms: `{"type": "human", "data": {...}}` of `messages_to_dict`, the constructor form
+There are three forms: `{"type": "human", "data": {...}}` of `messages_to_dict`, the constructor form
 `{"lc": 1, "id": [..., "HumanMessage"], "kwargs": {...}}` of `dumpd`, and `{"type": "human", "content": ...}`
 of `model_dump`.
 """
@@ -15,11 +15,11 @@ from .recording import RecordingError, Said
 
 _CLASSES = {"HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool"}
 _ROLES = {"user": "human", "assistant": "ai", "system": "system"}
-_RESENT = {"tool_calls", "function_call"}  # the provider's own form of tool_calls
+_RESENT = {"tool_calls", "function_call"}  # the provider's own form of LangChain's tool_calls
 
 
 def recognizes(value: Any) -> bool:
-    """Whether this is a LangChain message in one of the three forms."""
+    """Whether a JSON value is a LangChain message in one of the three forms."""
     if not isinstance(value, dict) or "role" in value:
         return False
     typed = isinstance(value.get("type"), str)
@@ -27,7 +27,7 @@ def recognizes(value: Any) -> bool:
 
 
 def read(records: Sequence[Record]) -> list[Said]:
-    """Read LangChain messages one by one; provider usage moves from the message to the recording."""
+    """Read LangChain messages one by one; move the provider's token counts from the message into `Said`."""
     return [_said(value, where) for where, value in records]
 
 

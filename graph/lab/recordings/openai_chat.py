@@ -12,17 +12,17 @@ ROLES = "system, developer, user, assistant or tool"
 
 
 def recognizes(value: Any) -> bool:
-    """Whether this is a chat message."""
+    """Whether a JSON value is an OpenAI chat message."""
     return isinstance(value, dict) and "role" in value
 
 
 def read(records: Sequence[Record]) -> list[Said]:
-    """Read chat messages one by one."""
+    """Read OpenAI chat messages one by one."""
     return [Said(message(value, where)) for where, value in records]
 
 
 def message(value: Any, where: str) -> BaseMessage:
-    """Turn one chat message into LangChain's form."""
+    """Return an OpenAI chat message as a LangChain message."""
     value = mapping(value, where, "a message")
     body = content(value.get("content"), where)
     called = name(value.get("name"), where, "name")

@@ -1,7 +1,7 @@
 """OpenHands event logs: actions of the agent and the user, and the observations that answer them.
 
-Events that never reached the model are left out: state changes, and the `recall` pair, which was not sent according
-to the recorded prompt sizes of real runs.
+Events that never reached the model are left out: state changes, and each `recall` action with its observation, which
+were not sent to the model, as the recorded prompt sizes of real runs show.
 """
 
 import json
@@ -24,7 +24,7 @@ _UNSAID = {
 
 
 def recognizes(value: Any) -> bool:
-    """Whether this is an event."""
+    """Whether a JSON value is an OpenHands event."""
     return isinstance(value, dict) and "role" not in value and ("action" in value or "observation" in value)
 
 
@@ -43,7 +43,7 @@ def tools(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 class _Made(NamedTuple):
-    """The call that an event made or answers."""
+    """The tool call that an event made or answers."""
 
     call_id: str
     name: str
@@ -79,7 +79,7 @@ class _Log:
         return [Said(self._called(event, made, where))]
 
     def _responded(self, event: dict[str, Any], where: str) -> list[Said]:
-        """Return the model's response, once: the actions of its further calls carry it again."""
+        """Return the model's response at its first action; return nothing at its later actions, which repeat it."""
         made, response = _metadata(event, where)
         choices = sequence(response.get("choices"), where, "model_response.choices")
         message = mapping(choices[0], where, "a choice").get("message") if choices else None
@@ -95,7 +95,7 @@ class _Log:
         return [Said(said, tokens(response.get("usage"), ("prompt_tokens", "completion_tokens"), where))]
 
     def _called(self, event: dict[str, Any], made: _Made, where: str) -> AIMessage:
-        """Make the call of an action whose response was not recorded."""
+        """Return a message with the tool call of an action for which no model response was recorded."""
         self._made[str(event.get("id"))] = made
         args = _args(event, where)
         rest = {key: value for key, value in args.items() if key != "thought"}
@@ -118,7 +118,7 @@ class _Log:
 
 
 def _metadata(event: dict[str, Any], where: str) -> tuple[_Made, dict[str, Any]]:
-    """Return the call that an event belongs to, and the model's response that made it."""
+    """Return the tool call that an event belongs to, and the model's response that made the call."""
     metadata = mapping(event.get("tool_call_metadata"), where, "tool_call_metadata")
     call_id = text(metadata.get("tool_call_id"), where, "tool_call_id in tool_call_metadata")
     name = text(metadata.get("function_name"), where, "function_name in tool_call_metadata")

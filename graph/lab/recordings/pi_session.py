@@ -12,7 +12,7 @@ _COUNTED = ("input", "cacheRead", "cacheWrite", "output")
 
 
 def recognizes(value: Any) -> bool:
-    """Whether this is the header or a message of a session."""
+    """Whether a JSON value is the header or a message of a pi session."""
     if not isinstance(value, dict) or "role" in value:
         return False
     return value.get("type") == "session" or (
@@ -53,13 +53,13 @@ def _message(value: dict[str, Any], where: str) -> BaseMessage:
 
 
 def _body(value: Any, where: str) -> tuple[str | list[str | dict[Any, Any]], list[ToolCall]]:
-    """Return content and calls; a single text block becomes a plain text, no block the empty text."""
+    """Return the content and the calls; a single text block becomes plain text, and no block the empty text."""
     if isinstance(value, str):
         return value, []
     parts: list[Any] = []
     tool_calls: list[ToolCall] = []
     for block in sequence(value, where, "content"):
-        block = mapping(block, where, "a content block")  # noqa: PLW2901 - narrowed, the same object
+        block = mapping(block, where, "a content block")  # noqa: PLW2901 - narrowed, but the same object as before
         if block.get("type") == "toolCall":
             tool_calls.append(call(block, where))
         else:

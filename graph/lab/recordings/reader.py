@@ -1,4 +1,4 @@
-"""Reads the recordings of a file; the format is recognized from the content, never from the extension."""
+"""Reads the recordings in a file, whose format is recognized by the content, never by the file name extension."""
 
 import json
 from collections import Counter
@@ -23,16 +23,16 @@ class _Conversation(NamedTuple):
 
     where: str
     label: str
-    """The name that the file gives it, else empty."""
+    """The name that the file gives the conversation; empty if there is none."""
     records: Sequence[Record]
     tools: Sequence[dict[str, Any]] = ()
     swe_agent: bool = False
 
 
 def read_recordings(path: str | Path) -> list[Recording]:
-    """Read every conversation of a file; those without any message are left out.
+    """Read every conversation in a file; conversations without any message are left out.
 
-    Raises `RecordingError` for a file that is missing, empty, binary, not JSON or in no known format, and for a
+    Raise `RecordingError` for a file that is missing, empty, binary, not JSON or in no known format, and for a
     message that cannot be read. The error names the file and the line, entry or message.
     """
     file = Path(path)
@@ -67,7 +67,7 @@ def _text(file: Path) -> str:
 
 
 def _records(text: str, file: str) -> list[Record]:
-    """Return the entries of a JSON list, the lines of JSON lines, or the one JSON value."""
+    """Return the entries of a JSON list, the values of JSON lines, or the only JSON value."""
     try:
         whole = _parsed(text)
     except ValueError as error:
@@ -97,7 +97,7 @@ def _parsed(text: str) -> Any:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Replace lone surrogates, which a cut inside an emoji leaves and which cannot be encoded."""
+    """Return a value whose lone surrogates (from a cut inside an emoji) are replaced, as they cannot be encoded."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, list):
@@ -108,7 +108,7 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def _conversations(records: Sequence[Record], file: str) -> list[_Conversation]:
-    """Split a file: either each record is a conversation, or all records are messages of one conversation."""
+    """Return a file's conversations: either each record is one, or all records are messages of a single one."""
     if any(_holds_list(value) for _, value in records):
         return [_conversation(where, value) for where, value in records]
     return [_Conversation(file, "", records)]
@@ -152,7 +152,7 @@ def _read(one: _Conversation) -> tuple[list[Said], Sequence[dict[str, Any]]]:
 
 
 def _named_once(recordings: Sequence[Recording]) -> list[Recording]:
-    """Number the second and further recordings of one name."""
+    """Return the recordings with a number added to each name that an earlier recording has."""
     seen: Counter[str] = Counter()
     named: list[Recording] = []
     for one in recordings:

@@ -11,7 +11,7 @@ from langgraph_compaction.nodes.errors import CompactionError
 
 
 class RecordingError(CompactionError, ValueError):
-    """A file is not a recording. The message names the place, the error and the expected form."""
+    """Raised if a file is not a recording; the message names the place, the error and the expected form."""
 
 
 class Said(NamedTuple):
@@ -23,16 +23,16 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """One conversation as it was recorded: order and defects are kept, no message is added, joined or dropped."""
+    """A conversation as it was recorded: order and defects are kept; no message is added, joined or dropped."""
 
     name: str
-    """The file's name, with `#` and a label if it holds several conversations; unique within a file."""
+    """The file's name, plus `#` and a label if the file holds several conversations; unique within the file."""
     messages: tuple[BaseMessage, ...]
-    """System, human, AI and tool messages; `id` is None if the file has none, or repeats one."""
+    """System, human, AI and tool messages; an `id` is None if the file has no id or repeats an earlier id."""
     tools: tuple[dict[str, Any], ...] = ()
     """Tool schemas in OpenAI form, if the file has them."""
     usage: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Input and output tokens that the provider reported, by the index of the AI message in `messages`."""
+    """Sum of input and output tokens that the provider reported, by the index of the AI message in `messages`."""
 
 
 def recording(name: str, said: Iterable[Said], tools: Iterable[dict[str, Any]] = ()) -> Recording:

@@ -1,7 +1,7 @@
 """SWE-agent trajectories: the `history` of a `.traj` file.
 
-Function-calling runs answer a call by `tool_call_ids`. Text-action runs have no calls: the action is in the
-assistant's text and its output in the next user message, and both are kept as they are.
+In function-calling runs, a result names its call in `tool_call_ids`. Text-action runs have no calls: the action is in
+the assistant's text, its output is in the next user message, and both messages are kept as they are.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from .recording import Said
 
 
 def read(records: Sequence[Record]) -> list[Said]:
-    """Read the entries one by one; a demonstration is marked, because it is not input of the user."""
+    """Read the entries one by one; mark the messages of a demonstration, which are not the user's own input."""
     return [_said(record) for record in records]
 
 
