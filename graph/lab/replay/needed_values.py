@@ -1,4 +1,4 @@
-"""Counts identifiers that recorded calls need from earlier messages, and those that their requests still have."""
+"""Counts the identifiers that recorded calls need from earlier messages, and how many their requests still hold."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,19 +13,19 @@ from ..evaluation.survival import holds
 
 @dataclass
 class Needed:
-    """Counts identifiers in the arguments of recorded calls, except those in the system prompt."""
+    """Counts the identifiers in recorded calls' arguments that earlier messages hold, but not the system prompt."""
 
     messages: Sequence[BaseMessage]
-    """The recording."""
+    """The messages of the recording."""
     needed: int = 0
-    """Identifiers of calls that were said before."""
+    """Number of identifiers in calls that earlier messages hold."""
     kept: int = 0
-    """Those of them that the request contains which the call answers."""
+    """Number of the needed identifiers that the call's own request holds."""
     _said: set[str] = field(default_factory=set[str])
     _read: int = 0
 
     def look(self, request: Iterable[BaseMessage], answer: int) -> None:
-        """Count for a request that the recording answers with the message of this index."""
+        """Count the identifiers of a request, which the recording answers with the message at index `answer`."""
         for message in self.messages[self._read : answer]:
             self._said.update(token for text in texts_of(message) for token in identifiers(text))
         self._read = max(self._read, answer)

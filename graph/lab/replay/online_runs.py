@@ -1,4 +1,4 @@
-"""Plays recordings through the real graph as policies of the online evaluation."""
+"""Plays recordings through the real graph, whose settings are the policies of the online evaluation."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -19,7 +19,7 @@ COUNTER = tiktoken_counter()
 
 
 def run_of(recording: Recording) -> Run:
-    """Return a recording as a run of the evaluation."""
+    """Return a recording as a run of the online evaluation."""
     messages = cast("Sequence[AnyMessage]", recording.messages)
     schemas = schemas_of(Playback(recording).tools())
     return Run(recording.name, messages, schemas=schema_tokens(schemas, COUNTER))
@@ -32,7 +32,7 @@ def through_the_graph(
     *,
     summarizer: Any = "digest",
 ) -> Online:
-    """Return settings as a policy for the runs of these recordings; requests that the graph refuses are not sent."""
+    """Return a policy that plays runs of these recordings with these settings; refused requests are not sent."""
     known = {id(recording.messages): recording for recording in recordings}  # names of recordings may repeat
 
     def played(run: Run, limit: int) -> PlayedRun:
@@ -56,7 +56,7 @@ def through_the_graph(
             try:
                 player.play()
             except CompactionError:
-                player.take_stock()  # the requests sent so far count
+                player.take_stock()  # the requests sent so far still count
         report = player.report
         course.compactions = report.committed
         course.extra_calls = sum(row.summary_calls or 0 for row in report.attempts if row.summary_input_tokens)

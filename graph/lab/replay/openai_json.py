@@ -1,4 +1,4 @@
-"""Requests as OpenAI chat JSON, as they would be sent, so that others can count their tokens."""
+"""Requests as the OpenAI chat JSON that would be sent, so that other programs can count their tokens."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -11,8 +11,8 @@ from langgraph_compaction.nodes.conversation.request import REASONING_BLOCKS
 def to_openai(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     """Return the messages of a request as `ChatOpenAI` would send them.
 
-    Text stays text and lists stay lists of parts; arguments are JSON text, not escaped to ASCII; calls whose
-    arguments are no JSON go out as they are. Neither `additional_kwargs` nor the ids of messages are sent.
+    Text stays text, and lists stay lists of parts. Arguments are JSON text, not escaped to ASCII; arguments that are
+    no JSON are sent as they are. Neither `additional_kwargs` nor the ids of messages are sent.
     """
     return [sent for message in messages for sent in _sent(message)]
 

@@ -22,11 +22,11 @@ from langgraph_compaction.nodes.conversation.transcript import Transcript, calls
 from ..recordings import Recording
 
 USAGE_BIAS = 1.22
-"""Ratio of the usage that the recorded model reports to o200k tokens, if a file has no usage of its own."""
+"""Ratio of a provider's token counts to o200k tokens, which is assumed if a file holds no token counts."""
 
 
 class RecordingEndedError(Exception):
-    """Raised when the model is called where the recording has no answer: a user message follows, or nothing."""
+    """Raised if the graph calls the model where the recording has no answer, but a user message or its end."""
 
 
 @dataclass
@@ -36,9 +36,9 @@ class Playback:
     recording: Recording
     cursor: int = 0
     results: dict[str, list[ToolMessage]] = field(default_factory=dict[str, list[ToolMessage]])
-    """Results of the calls of the last answer, by call id and in call order."""
+    """Results of the last answer's calls, by call id and in the order of the calls."""
     strays: list[AnyMessage] = field(default_factory=list[AnyMessage])
-    """Results after the last answer that belong to none of its calls."""
+    """Results recorded after the last answer that belong to none of that answer's calls."""
 
     @property
     def over(self) -> bool:
@@ -46,7 +46,7 @@ class Playback:
         return self.cursor >= len(self.recording.messages) and not self.strays
 
     def inputs(self) -> list[BaseMessage]:
-        """Return the messages up to the next answer, as copies, because a graph writes ids into its input."""
+        """Return copies of the messages up to the next answer; copies, because a graph writes ids into its input."""
         start, strays = self.cursor, self.strays
         self.strays = []
         messages = self.recording.messages
@@ -63,7 +63,7 @@ class Playback:
         return [message.model_copy() for message in self.recording.messages[start : self.cursor]]
 
     def answer(self) -> tuple[int, AIMessage]:
-        """Return the next recorded answer and its index; raises `RecordingEndedError` if there is none."""
+        """Return the next recorded answer and its index; raise `RecordingEndedError` if there is none."""
         index = self.cursor
         messages = self.recording.messages
         if index >= len(messages) or not isinstance(said := messages[index], AIMessage):
@@ -73,7 +73,7 @@ class Playback:
         return index, said.model_copy()
 
     def _lay_out_results(self, index: int) -> None:
-        """Collect the results recorded directly after their calls; others become input when it is their turn."""
+        """Keep the results of the answer's calls for the tools; any other results become input of the next turn."""
         messages, end = self.recording.messages, index + 1
         while end < len(messages) and isinstance(messages[end], ToolMessage):
             end += 1
@@ -88,12 +88,12 @@ class Playback:
         self.cursor = end
 
     def result(self, request: ToolCallRequest, _execute: Callable[..., Any]) -> ToolMessage | Command[Any]:
-        """Return the recorded result of a call; an empty update for a call that was never answered."""
+        """Return the recorded result of a call, or an empty state update if the call was never answered."""
         waiting = self.results.get(request.tool_call["id"] or "")
         return waiting.pop(0).model_copy() if waiting else Command(update={})
 
     def tools(self) -> ToolNode:
-        """Return a tool node with the schemas of the recording, which returns the recorded results."""
+        """Return a tool node that has the recording's tool schemas and returns the recorded results."""
         known = [_tool(schema["function"]) for schema in self.recording.tools]
         return ToolNode(known, wrap_tool_call=self.result)
 
@@ -133,7 +133,7 @@ class RecordedModel(BaseChatModel):
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,  # noqa: ARG002 - the base class's signature
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the same
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the base class's signature too
         **_: Any,
     ) -> ChatResult:
         sent = self.receive(messages)
@@ -150,8 +150,8 @@ class RecordedModel(BaseChatModel):
 def bias_of(recording: Recording, counter: TokenCounter) -> float:
     """Return the ratio of the provider's recorded usage to our token counts; `USAGE_BIAS` without recorded usage.
 
-    It is the slope of a regression, because the recorded requests also held a system prompt and tools that the file
-    may not have.
+    The ratio is the slope of a regression, because the recorded requests also held a system prompt and tools, which
+    the file may lack.
     """
     counted, reported, so_far = list[float](), list[float](), 0
     for index, message in enumerate(recording.messages):

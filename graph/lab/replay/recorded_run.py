@@ -33,21 +33,21 @@ Observer = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How recordings are played."""
+    """The options with which recordings are played."""
 
     window: str = "25%"
-    """Tokens, or a share: system prompt and tool schemas plus that share of the rest, rounded up."""
+    """The limit in tokens; or a share of the messages' tokens, to which system prompt and tool schemas are added."""
     settings: CompactionSettings = field(default_factory=CompactionSettings)
     own: UserParts = field(default_factory=UserParts)
     summarizer: Any = "digest"
     usage_bias: bool = False
-    """Whether usage and window of the model are in tokens of another tokenizer, as with a real provider."""
+    """Whether the model counts its usage and its window with another tokenizer, as a real provider's model does."""
     database: Database
     counter: TokenCounter
 
 
 def limit_of(window: str, *, fixed: int, rest: int) -> int:
-    """Return the limit in tokens that `window` means; raises `SettingsError` if it is not a window."""
+    """Return the limit in tokens that `window` means; raise `SettingsError` if `window` is malformed."""
     number = window.removesuffix("%")
     try:
         value = float(number) if window.endswith("%") else int(number)
@@ -61,14 +61,14 @@ def limit_of(window: str, *, fixed: int, rest: int) -> int:
 
 @dataclass
 class Player:
-    """Plays one recording on a new thread, because a database may hold earlier replays."""
+    """Plays one recording on a new conversation thread, because the database may hold earlier replays."""
 
     recording: Recording
     options: Options
     on_request: Callable[[dict[str, Any]], None] | None = None
-    """Receives every request: file, number, limit, and messages and tools as OpenAI JSON."""
+    """Receives every request as a dict: file, number, limit, and the messages and tools as OpenAI JSON."""
     on_sent: Callable[[Sequence[BaseMessage], int], None] | None = None
-    """Receives every request as messages, and the index of the recorded message that answers it."""
+    """Receives the messages of every request, and the index of the recorded message that answers the request."""
     observe: Observer | None = None
     """Receives the state after every step."""
 
@@ -118,7 +118,7 @@ class Player:
         return self.report
 
     def steps(self) -> Iterator[int]:
-        """Play turn by turn; yields the number of recorded messages played so far."""
+        """Play turn by turn; yield after each turn the number of recorded messages played so far."""
         # start with the ratio of the model's token counts to ours, as if the model had reported usage before
         known: dict[str, Any] = {"compaction": {"calibration": {"recorded": max(1.0, self.bias)}}}
         while not self.playback.over:
@@ -141,9 +141,9 @@ class Player:
 
     @property
     def _durability(self) -> Literal["sync", "exit"]:
-        """Save a checkpoint at every step in a database that stays, because `inspect` reads requests from them.
+        """When checkpoints are saved: at every step in a lasting database, as `inspect` reads requests from them.
 
-        In memory one checkpoint per turn is enough, and takes a third less time.
+        For a database in memory, one checkpoint per turn is enough, and takes a third less time.
         """
         return "sync" if self.options.database.durable else "exit"
 
@@ -162,7 +162,7 @@ class Player:
         return size
 
     def take_stock(self) -> None:
-        """Complete the report with the state of the thread, at its end or where it broke off."""
+        """Complete the report with the state of the thread, after the end of the replay or after an error."""
         state = self.graph.get_state(self.config).values
         messages: list[BaseMessage] = state.get("messages", [])
         records = CompactionRecords(self.options.database)
@@ -178,17 +178,17 @@ class Player:
 
 
 def schemas_of(tools: ToolNode) -> list[dict[str, Any]]:
-    """Return the schemas of tools as a provider receives them."""
+    """Return the tools' schemas as a provider receives them."""
     return [convert_to_openai_tool(tool) for tool in tools.tools_by_name.values()]
 
 
 def schema_tokens(schemas: Sequence[Mapping[str, Any]], counter: TokenCounter) -> int:
-    """Return the tokens that schemas take in every request."""
+    """Return the tokens that the tools' schemas take in every request."""
     return counter.text(json.dumps(schemas, ensure_ascii=False)) if schemas else 0
 
 
 def is_paired(messages: Sequence[BaseMessage]) -> bool:
-    """Whether each call is answered directly after its message, and each result answers such a call."""
+    """Whether the results of each message's calls directly follow the message, and every result belongs to a call."""
     waiting: list[str | None] = []
     for message in messages:
         if isinstance(message, ToolMessage):

@@ -37,33 +37,33 @@ class Report:
     file: str
     thread: str
     recorded: int = 0
-    """Messages of the recording."""
+    """Number of messages in the recording."""
     turns: int = 0
-    """Recorded user inputs."""
+    """Number of recorded user inputs played."""
     preset: str = "selective"
     asks: bool = False
-    """Whether the settings ask a person before a compaction, which a replay ignores."""
+    """Whether the settings require a person's confirmation before a compaction; a replay does not ask."""
     sizes: list[int] = field(default_factory=list[int])
     """Tokens of each request, in order."""
     limit: int = 0
     trigger: int = 0
-    """Fewest tokens at which a compaction starts."""
+    """Smallest number of tokens at which a compaction starts."""
     invalid_requests: int = 0
     over_window_requests: int = 0
     lost_messages: int = 0
-    """Recorded messages, compared by content, that are neither in the final state nor in the archive."""
+    """Number of recorded messages, compared by content, that neither the final state nor the archive holds."""
     needed: int = 0
-    """Identifiers in the calls' arguments that were said before."""
+    """Number of identifiers in the calls' arguments that earlier messages hold."""
     kept: int = 0
-    """Those of them in the request that the call answers."""
+    """Number of the needed identifiers that the call's own request holds."""
     messages: int = 0
-    """Messages in the state at the end."""
+    """Number of messages in the state at the end."""
     rounds: int = 0
-    """Rounds in the state at the end."""
+    """Number of rounds (each begins with a user message) in the state at the end."""
     archived: int = 0
-    """Messages that only the archive holds."""
+    """Number of messages that only the archive holds."""
     attempts: Sequence[LedgerRow] = field(default_factory=list[LedgerRow])
-    """The thread's ledger."""
+    """Rows of the thread's ledger."""
 
     @property
     def requests(self) -> int:
@@ -87,7 +87,7 @@ class Report:
 
     @property
     def refused_turns(self) -> int:
-        """Number of inputs that alone were over the limit."""
+        """Number of inputs refused because they alone were over the limit."""
         return sum(row.verdict == "refused" for row in self.attempts)
 
     @property

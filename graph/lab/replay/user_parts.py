@@ -13,12 +13,12 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.triggers import Own
 
 NAMES = ("STRATEGIES", "TRIGGERS", "KEY_INFORMATION")
-"""The dicts that a file may have; in lower case they are arguments of the builder."""
+"""Names of the dicts that a file may have; in lower case they are arguments of `create_compacting_agent`."""
 
 
 @dataclass(frozen=True)
 class UserParts:
-    """The parts of a file, which settings choose by name."""
+    """The functions in the dicts of a user's file, which settings choose by name."""
 
     file: str = ""
     strategies: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -26,7 +26,7 @@ class UserParts:
     key_information: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def expect_use(self, settings: CompactionSettings) -> None:
-        """Raise `SettingsError` if the settings use none of the parts: the replay would show the preset alone."""
+        """Raise `SettingsError` if the settings use no part of the file: a replay would then show only the preset."""
         named = {*settings.strategies, *settings.key_information}
         named |= {trigger.name for trigger in settings.triggers if isinstance(trigger, Own)}
         brought = {name: f"strategies: [{name}]" for name in self.strategies}
@@ -40,7 +40,7 @@ class UserParts:
 
 
 def load_user_parts(named: str) -> UserParts:
-    """Import a file, or a module by name, and return its dicts; raises `SettingsError` if that fails."""
+    """Import a file, or a module by name, and return its dicts; raise `SettingsError` if the import fails."""
     module = _imported(named)
     given: dict[str, Mapping[str, Any]] = {}
     for name in NAMES:
@@ -58,7 +58,7 @@ def _imported(named: str) -> ModuleType:
     try:
         if path.suffix == ".py" or path.exists():
             return _executed(path)
-        sys.path.insert(0, "")  # as `python -m` does: find modules of the current folder
+        sys.path.insert(0, "")  # find modules in the current folder, as `python -m` does
         return importlib.import_module(named)
     except SettingsError:
         raise
@@ -73,6 +73,6 @@ def _executed(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise SettingsError(f"{path}: not a Python file; its name must end in .py")
     module = module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)  # dataclasses look up their module
+    sys.modules.setdefault(path.stem, module)  # dataclasses look up their module by its name
     spec.loader.exec_module(module)
     return module
