@@ -21,12 +21,12 @@ from ..thread_state import records_of
 from ..window_usage import WindowUsage, window_usage
 
 Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[Literal["event"], dict[str, Any]]
-"""A piece of the answer, a tool call as text, or a compaction's event."""
+"""What happens in a turn, with its kind: a piece of the answer, a tool call as text, or an event."""
 
 LAST_ROWS = 5
 
 SHOWN = frozenset({"PreCompactEvent", "CompactionEvent", "ContextWarningEvent"})
-"""Events that the chat shows. The others repeat them under the names of other systems."""
+"""Names of the events that the chat shows; all other events repeat these under the names of other systems."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,20 +35,20 @@ class Status:
 
     thread: str
     messages: int
-    """Messages in the state."""
+    """Number of messages in the state."""
     said: int
-    """Messages of the whole conversation, archive and state together."""
+    """Number of messages in the whole conversation, in archive and state together."""
     epoch: int
-    """Compactions committed."""
+    """Number of compactions committed."""
     last: str
-    """Verdict of the last attempt."""
+    """Verdict of the last attempt at a compaction."""
     rows: list[LedgerRow]
     """The newest rows of the ledger."""
     standing: WindowUsage
 
 
 class Stop(BaseCallbackHandler):
-    """Stops an answer at its next token after Ctrl-C. LangGraph itself would wait for the whole answer."""
+    """Stops the model's answer at the next token after Ctrl-C; LangGraph itself would wait for the whole answer."""
 
     raise_error = True
 
@@ -56,7 +56,7 @@ class Stop(BaseCallbackHandler):
         self.pressed = False
 
     def on_llm_new_token(self, *_: Any, **__: Any) -> None:
-        """Raise `KeyboardInterrupt` in the model's thread too."""
+        """Raise `KeyboardInterrupt` in the OS thread of the model too, if Ctrl-C was pressed."""
         if self.pressed:
             raise KeyboardInterrupt
 
@@ -77,7 +77,7 @@ class Stop(BaseCallbackHandler):
 
 @dataclass
 class Conversation:
-    """One thread of a graph."""
+    """One conversation thread of a graph."""
 
     graph: Graph
     thread: str
@@ -115,7 +115,7 @@ class Conversation:
 
     @property
     def question(self) -> dict[str, Any] | None:
-        """The question that the thread waits to have answered, or `None`."""
+        """The question whose answer the thread is waiting for, or `None`."""
         asked = self.graph.get_state(self.config).interrupts
         return cast("dict[str, Any]", asked[0].value) if asked else None
 
@@ -144,11 +144,11 @@ class Conversation:
 
     @property
     def usage(self) -> WindowUsage:
-        """How full the window is."""
+        """How full the model's context window is."""
         return window_usage(self.graph, self.config)
 
     def compact(self, focus: str | None) -> Iterator[Happening]:
-        """Compact now; yields the outcome: verdict, reason and tokens."""
+        """Compact the thread now, and yield the outcome: verdict, reason and tokens."""
         compaction = CompactionThread(self.graph, self.config).compact(focus=focus)["compaction"]
         yield "event", {"event": "compact_now", **(compaction.get("last") or {})}
 

@@ -34,7 +34,7 @@ def root() -> None:
     """Every command has --help."""
     logging.getLogger("langgraph_compaction").addHandler(
         logging.NullHandler()
-    )  # the commands print rollbacks themselves
+    )  # the commands themselves print each compaction that was rolled back
 
 
 _TRY, _LOOK = "Try it", "Look at what a database keeps (--db URL)"

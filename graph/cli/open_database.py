@@ -1,4 +1,4 @@
-"""Opens the database of a command, and reports errors."""
+"""Opens the database that a command names, and reports the errors of this package."""
 
 import sqlite3
 from collections.abc import Generator
@@ -27,7 +27,7 @@ def report_errors() -> Generator[None]:
 
 @contextmanager
 def open_or_temporary(db: str | None) -> Generator[SQLAlchemySaver]:
-    """Open the database of `--db` and create its tables; without one, a temporary database for the block."""
+    """Open the database `db` and create its tables; if `db` is `None`, use a temporary database within the block."""
     with (
         TemporaryDirectory(prefix="langgraph-compaction-") as folder,
         SQLAlchemySaver.from_url(db or f"sqlite:///{Path(folder, 'threads.db').as_posix()}") as saver,
@@ -40,7 +40,7 @@ def open_or_temporary(db: str | None) -> Generator[SQLAlchemySaver]:
 def open_existing(db: str, *threads: str) -> Generator[SQLAlchemySaver]:
     """Open an existing database in which the named threads exist; never create a database.
 
-    Errors are reported as by `report_errors`: no such file, no tables of this package in it, no such thread.
+    Report, as `report_errors` does, that the file, the tables of this package or a named thread is missing.
     """
     with report_errors():
         _check_exists(db)

@@ -1,4 +1,4 @@
-"""`chat`: talk to an agent whose conversation stays inside its window."""
+"""`chat`: talk to an agent whose conversation stays inside the model's context window."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ from ..output.terminal import Terminal
 Screen = Terminal | JsonLines
 
 ECHO_ROUNDS = 2
-"""Rounds that are always kept with the echo model: few, so that a short conversation can be compacted."""
+"""Number of newest rounds always kept with the echo model: few, so that a short conversation can be compacted."""
 
 HELP = "/compact FOCUS (or nothing), /status, /quit; an empty line tries a failed turn again."
 
@@ -102,7 +102,7 @@ def _graph(screen: Screen, saver: SQLAlchemySaver, *, window: int | None, tools:
 
 
 def _talk(screen: Screen, conversation: Conversation) -> None:
-    """Read and answer lines until `/quit`. The end of the input raises `EOFError`, Ctrl-C `KeyboardInterrupt`."""
+    """Read and answer lines until `/quit`; raise `EOFError` at the input's end, `KeyboardInterrupt` at Ctrl-C."""
     if before := conversation.status().messages:
         screen.note(f"Taking up {conversation.thread}: {before} messages.")
         screen.gauge(conversation.usage)
@@ -125,7 +125,7 @@ def _talk(screen: Screen, conversation: Conversation) -> None:
 
 
 def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happening]) -> None:
-    """Show a whole turn, and ask the questions that it raises. A failure is printed, and the chat goes on."""
+    """Show a whole turn, and ask the graph's questions; if the turn fails, print the failure and go on."""
     try:
         shown, asked = _show(screen, happenings), False
         while (question := conversation.question) is not None:
@@ -161,7 +161,7 @@ def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:
 
 
 def _understood(answer: str, offered: list[Any]) -> object:
-    """Turn a line into an answer for the node `confirm`: yes, no or a focus; over the limit, one that it offers."""
+    """Return the node `confirm`'s answer from a line: yes, no or a focus; over the limit, one of those `offered`."""
     said = answer.strip()
     if "compact" in offered:
         return said
@@ -185,7 +185,7 @@ def explained(error: Exception) -> str:
 
 
 def _said(error: Exception) -> str:
-    """Return the provider's message, each line once, without the other fields of the error."""
+    """Return a provider's message from its error, each line once, without the other fields of the error."""
     lines = list(dict.fromkeys(text_of(error).splitlines()))
     messages = [line.removeprefix("message: ") for line in lines if line.startswith("message: ")]
     return _line(" ".join(messages or lines))

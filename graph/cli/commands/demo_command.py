@@ -72,7 +72,7 @@ def _opening(work: Investigation) -> str:
 
 
 def _follow(work: Investigation, console: Output) -> None:
-    """Do the work: print each compaction, and show turn and size in the last line of a terminal."""
+    """Run the demonstration: print each compaction, and show turn and size in the last line of a terminal."""
     with console.status("") as status:
         for event in work.work():
             if event is not None:

@@ -136,13 +136,13 @@ def _chosen(names: Sequence[str], own: UserParts) -> dict[str, CompactionSetting
 
 
 def _settings(name: str) -> CompactionSettings:
-    """Return the settings of a preset, or the default settings with a strategy of the user."""
+    """Return a preset's settings, or the default settings with the strategy that the user chose."""
     given: dict[str, Any] = {"preset": name} if name in PRESETS else {"strategies": (name,)}
     return CompactionSettings.model_validate(given)
 
 
 def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
-    """Read the whole conversations of threads, archived messages included."""
+    """Read the whole conversations of the named threads, including their archived messages."""
     if db is None:
         if threads:
             raise SettingsError("--thread needs --db: the database that the thread is in")
@@ -158,7 +158,7 @@ def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
 
 
 def _tasks(recordings: Sequence[Recording], shares: Sequence[float]) -> list[Task]:
-    """Cut each run at each share, and leave out cuts with nothing before them."""
+    """Cut each run at each share, and leave out the cuts before which there is no message."""
     runs = [
         cut(one.name, cast("Sequence[AnyMessage]", one.messages), share) for one in recordings for share in shares
     ]

@@ -22,7 +22,7 @@ _INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A checkpoint that the target does not hold as the source does."""
+    """A checkpoint that is missing in the target, or differs there from the source."""
 
     thread_id: str
     namespace: str
@@ -44,7 +44,7 @@ class Outcome:
     failed: list[Failed] = field(default_factory=list[Failed])
 
     def add(self, one: ImportedCheckpoint) -> None:
-        """Count a checkpoint."""
+        """Add a checkpoint to the counts, and to the failures if it failed."""
         self.written += one.written
         if one.problem is None:
             self.verified += 1
@@ -56,7 +56,7 @@ class Outcome:
 
     @property
     def flawless(self) -> bool:
-        """Whether every checkpoint stands in the target as in the source."""
+        """Whether every checkpoint is in the target exactly as in the source."""
         return not self.failed and self.verified == self.checkpoints
 
 

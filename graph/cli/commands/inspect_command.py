@@ -54,13 +54,13 @@ def file_name(thread: str) -> str:
 
 
 def _report(saver: SQLAlchemySaver, thread: str) -> Report:
-    known = stamp(saver, thread)  # read first, so that the next poll finds what is written meanwhile
+    known = stamp(saver, thread)  # read before the data, so that the next poll finds what is written in the meantime
     data = read(saver, thread)
     return report_of(data, _counter(data), stamp=known)
 
 
 def _counter(data: ThreadData) -> TokenCounter:
-    """Return the approximate counter if the thread's graph counted with it alone, else the counter of tiktoken."""
+    """Return the approximate counter if the thread's graph only ever counted with that, else tiktoken's counter."""
     approximate = approximate_counter()
     return approximate if {row.counter for row in data.attempts} == {approximate.name} else tiktoken_counter()
 

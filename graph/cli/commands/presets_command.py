@@ -1,4 +1,4 @@
-"""`presets`: what the presets are, and each as YAML ready to edit."""
+"""`presets`: lists the presets, or prints one as YAML that is ready to edit."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ _WIDTH = 100
 
 
 def settings_of(name: str) -> CompactionSettings:
-    """Return a preset's settings; an unknown name is a usage error that suggests the nearest one."""
+    """Return a preset's settings; raise a usage error that suggests the nearest name if the name is unknown."""
     if name not in PRESETS:
         raise typer.BadParameter(f"there is no preset {name!r}; {nearest(name, PRESETS)}")
     return CompactionSettings(preset=name)
@@ -80,7 +80,7 @@ def _json(settings: CompactionSettings, *, changed: bool) -> str:
 
 
 def _fields(settings: CompactionSettings, *, changed: bool) -> list[str]:
-    """Return the names of the settings to print; `preset` is always one."""
+    """Return the names of the settings to print, which always include `preset`."""
     usual = CompactionSettings()
     names = ["preset", *(name for name in CompactionSettings.model_fields if name != "preset")]
     return [n for n in names if n == "preset" or not changed or getattr(settings, n) != getattr(usual, n)]
@@ -105,7 +105,7 @@ def _entry(name: str, value: Any) -> str:
 
 
 def table(presets: Iterable[CompactionSettings]) -> Table:
-    """Return a table of presets with triggers, hooks, strategies and summary mode. It fits 80 columns."""
+    """Return a table of the presets' triggers, hooks, strategies and summary modes, which fits 80 columns."""
     found = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, show_lines=True)
     found.add_column("preset", min_width=max(map(len, PRESETS)))
     found.add_column("triggers", width=16)
@@ -125,7 +125,7 @@ def _about(settings: CompactionSettings) -> str:
 
 
 def triggers_of(settings: CompactionSettings) -> list[str]:
-    """Return the triggers in a few words each; none if the settings are not enabled."""
+    """Return the triggers of settings in a few words each; none if the settings turn compaction off."""
     if not settings.enabled:
         return []
     counted = [trigger for trigger in settings.triggers if trigger not in settings.token_triggers]

@@ -78,7 +78,7 @@ def prune(
 
 
 def _pruned(saver: SQLAlchemySaver, thread: str, options: dict[str, Any], *, dry_run: bool) -> list[dict[str, Any]]:
-    """Prune a thread, or only try it, and return the counts erased; nothing if the thread is gone meanwhile."""
+    """Prune a thread, or only try to, and return the erased counts; return nothing if the thread no longer exists."""
     if dry_run:
         with rolled_back(saver.database) as database:
             gone = _pruned(SQLAlchemySaver(database), thread, options, dry_run=False)
@@ -110,7 +110,7 @@ def _show(rows: list[dict[str, Any]], *, as_json: bool, dry_run: bool) -> None:
 
 
 class _OneTransaction(Database):
-    """A database that reads and writes in one open transaction of another."""
+    """A database whose reads and writes all happen in an open transaction of another database object."""
 
     def __init__(self, database: Database, conn: sa.Connection) -> None:
         super().__init__(database.engine, keys=database.keys)
@@ -126,7 +126,7 @@ class _OneTransaction(Database):
 
 @contextmanager
 def rolled_back(database: Database) -> Generator[Database]:
-    """Yield a database whose changes are rolled back after the block; other writers wait until then."""
+    """Yield a database whose changes are rolled back after the block; other writers wait for the block's end."""
     with database.write() as conn:
         try:
             yield _OneTransaction(database, conn)

@@ -40,7 +40,7 @@ def _window(value: str) -> str:
 
 
 def _presets(value: str | None) -> str | None:
-    """Check names of presets, separated by commas, each given once."""
+    """Check that preset names, separated by commas, are known and that none is repeated."""
     named = [] if value is None else [name.strip() for name in value.split(",")]
     for name in named:
         settings_of(name)
@@ -132,7 +132,7 @@ def replay(
 
 
 def _settings(preset: str | None, config: Path | None) -> list[CompactionSettings]:
-    """Return the settings to play: those of the file, under each named preset if there is one."""
+    """Return the settings to play: the file's settings, once for each named preset, or once if none is named."""
     if preset is None:
         return [load_settings(yaml=config)]
     return [load_settings(yaml=config, preset=name.strip()) for name in preset.split(",")]
@@ -141,7 +141,7 @@ def _settings(preset: str | None, config: Path | None) -> list[CompactionSetting
 def _play_all(
     recordings: Sequence[Recording], plays: Sequence[Options], write: Write | None, console: Output | None
 ) -> bool:
-    """Play and report each recording; return whether all went well. Without a console a report is a JSON line."""
+    """Play and report each recording, as a JSON line if there is no console; return whether all went well."""
     flawless = True
     for recording in recordings:
         reports = list[Report]()
@@ -162,7 +162,7 @@ def _play_all(
 
 
 def _pages(reports: Sequence[Report], plays: Sequence[Options], *, width: int) -> Iterator[RenderableType]:
-    """Yield the page of one report, or the comparison of several presets."""
+    """Yield the page of the only report, or the comparison of the reports of several presets."""
     database = plays[0].database
     kept_in = place(database.engine.url) if database.durable else None
     if len(plays) == 1:

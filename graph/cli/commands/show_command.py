@@ -24,7 +24,7 @@ from .threads_command import AsJson, Db, Thread, format_time
 from .undo_command import Named
 
 _SHOWN = 200
-"""Characters of a message in a list."""
+"""Maximum number of characters of a message that a list shows."""
 
 
 def show(
@@ -113,7 +113,7 @@ def _text(message: BaseMessage) -> str:
 
 
 def line_of(message: BaseMessage, *, whole: bool) -> Text:
-    """Format a message for a list: its handle, its role, and its text or, unless `whole`, the beginning of it."""
+    """Format a message for a list: handle, role and text; unless `whole`, only the beginning of the text."""
     text = _text(message)
     short = (
         text if whole or len(text) <= _SHOWN else f"{' '.join(text[:_SHOWN].split())} [... {len(text):,} characters]"

@@ -23,7 +23,7 @@ Db = Annotated[str, typer.Option("--db", help="URL of the database, such as sqli
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="A thread's id.")]
 _WHOLE = {"checkpoint", "begun", "last written"}
-"""Columns that are never folded."""
+"""Names of the table columns that are never folded."""
 
 
 def threads(*, db: Db, as_json: AsJson = False) -> None:

@@ -11,7 +11,7 @@ from .printing import print_text
 
 
 class JsonLines:
-    """Writes one JSON object per line, with its kind under `type`. Has the methods of `Terminal`."""
+    """Writes one JSON object per line, with its kind under `type`; has the same methods as `Terminal`."""
 
     def __init__(self) -> None:
         self._answer = ""
@@ -42,12 +42,12 @@ class JsonLines:
         self._write("event", **event)
 
     def ask(self, question: dict[str, Any]) -> str:
-        """Write a question, and read its answer from the next line of the input."""
+        """Write a question of the graph, and read the answer from the next line of the input."""
         self._write("question", **question)
         return self.read("")
 
     def gauge(self, usage: WindowUsage) -> None:
-        """Write how full the window is."""
+        """Write how full the model's context window is."""
         self._write("gauge", **asdict(usage))
 
     def status(self, status: Status) -> None:

@@ -23,7 +23,7 @@ _NO_CALLS = "Summaries are extracted digests: no model was called to summarize, 
 
 
 def print_online(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the rows of `replayed`, a table for each window, with an explanation of the columns."""
+    """Print the rows that `replayed` yields: a table for each window, with an explanation of the columns."""
     console = Output()
     for window in dict.fromkeys(row["window"] for row in rows):
         console.print(_table([row for row in rows if row["window"] == window]))

@@ -1,4 +1,4 @@
-"""The comparison that `replay` prints of several presets: a chart of their requests, and a row for each."""
+"""The comparison of several presets that `replay` prints: a chart of their requests, and a row for each preset."""
 
 from collections.abc import Iterator, Sequence
 from itertools import cycle
@@ -22,7 +22,7 @@ _LEGEND = (
 
 
 def comparison(reports: Sequence[Report], *, width: int) -> RenderableType:
-    """Return the comparison of the reports of one conversation, one for each preset, for `width` columns."""
+    """Return the comparison of a conversation's reports, one report for each preset, in `width` columns."""
     first = reports[0]
     drawn = [
         Line(sign=sign, color=color, sizes=one.sizes, trigger=one.trigger)
@@ -67,7 +67,7 @@ def _table(reports: Sequence[Report]) -> Table:
 
 
 def _short(tokens: int) -> str:
-    """Format a count for a narrow column: from 100,000 on in thousands."""
+    """Format a count for a narrow column; counts from 100,000 on are shown in thousands."""
     return f"{tokens:,}" if tokens < 100_000 else f"{tokens // 1_000:,} k"  # noqa: PLR2004 -- six figures fit
 
 

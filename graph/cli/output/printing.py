@@ -17,13 +17,13 @@ from ...visible_text import in_line, json_line, visible
 
 
 class Output(Console):
-    """A console that interprets no markup and makes all text `visible` before it prints it."""
+    """A console that interprets no markup, and passes all text through `visible` before printing."""
 
     def __init__(self, *, stderr: bool = False, quiet: bool = False, record: bool = False) -> None:
         super().__init__(stderr=stderr, quiet=quiet, record=record, markup=False, emoji=False, highlight=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return `visible` text, so that its width is measured as it is printed."""
+        """Return the text made `visible`, so that the width measured is the width printed."""
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Generator[Segment]:
@@ -38,7 +38,7 @@ def words(text: str, style: str = "") -> Text:
 
 
 def cells(*values: object) -> list[Text]:
-    """Return the cells of a row: None is empty, integers have thousands separators, and text is in one line."""
+    """Return the cells of a row: empty for None, integers with thousands separators, and text on one line."""
     return [Text("" if one is None else f"{one:,}" if isinstance(one, int) else in_line(str(one))) for one in values]
 
 
@@ -54,7 +54,7 @@ def print_lines(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def print_text(text: str, end: str = "\n") -> None:
-    """Print text without styles or line breaks of our own, for programs to read."""
+    """Print text for programs to read, without styles and without added line breaks."""
     print(visible(text), end=end, flush=True)  # noqa: T201 - printing is the point
 
 
@@ -79,7 +79,7 @@ def _readable_errors() -> Generator[None]:
     except Exception as error:
         if (
             formatted := getattr(error, "format_message", None)
-        ) is not None:  # an error of usage, of click's or typer's
+        ) is not None:  # a usage error, raised by click or by typer
             text = visible(formatted())
             error.format_message = lambda: text  # type: ignore[attr-defined] # both libraries have it
         raise
@@ -88,11 +88,11 @@ def _readable_errors() -> Generator[None]:
 def run(app: typer.Typer) -> None:
     """Run the command line; logs and warnings of libraries, and unexpected errors, are printed as `visible` text."""
     logging.captureWarnings(capture=True)
-    if logging.lastResort is not None:  # writes to stderr what has no handler
+    if logging.lastResort is not None:  # the handler that writes to stderr the logs without any other handler
         logging.lastResort.setFormatter(_Visible())
     try:
         app()
-    except Exception:  # noqa: BLE001 - printed whole, as Python would
+    except Exception:  # noqa: BLE001 - printed with its traceback, as Python would
         sys.stderr.write(visible(traceback.format_exc()))
         sys.exit(1)
 

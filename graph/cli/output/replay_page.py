@@ -1,4 +1,4 @@
-"""The page that `replay` prints of one conversation: its size, a row for each compaction, and the end state."""
+"""The page that `replay` prints for a conversation: its size, a row for each compaction, and the end state."""
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -12,10 +12,10 @@ from ...visible_text import in_line
 from .printing import words
 
 WIDE = 90
-"""Width from which a table has blanks between its columns; without them it fits 80 columns."""
+"""Terminal width from which a table has blanks between its columns; without blanks the table fits 80 columns."""
 
 UNASKED = "require_confirmation is ignored: nobody is there to answer, so each compaction is done at once."
-"""A note for settings that ask a person."""
+"""The note printed if the settings require a person's confirmation."""
 
 
 def page(report: Report, *, width: int, place: str | None = None) -> RenderableType:
@@ -63,7 +63,7 @@ def _table(report: Report, *, gap: int) -> Table:
 
 
 def _verdict(row: LedgerRow) -> Text:
-    """Return the verdict, with the reason, if any, below it."""
+    """Return an attempt's verdict, with the reason, if any, on the next line."""
     reason = ("\n" + in_line(row.reason).replace(":", ":\n"), "dim") if row.reason else ""
     return Text.assemble((row.verdict or "open", "yellow" if row.reason else ""), reason)
 

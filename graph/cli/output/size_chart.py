@@ -11,11 +11,11 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _ROWS = 8
 _LINE_ROWS = 14
 SHARED = "•"
-"""The sign where several lines meet."""
+"""The character drawn where several lines meet."""
 
 
 def gauge(usage: WindowUsage, width: int = 40) -> Text:
-    """Return a bar up to the limit with a mark at the trigger, and the figures."""
+    """Return a bar that is full at the limit and has a mark at the trigger, followed by the figures."""
     filled = min(width, round(width * usage.tokens / usage.limit))
     mark = min(width - 1, round(width * usage.trigger / usage.limit))
     cells = ["█" if cell < filled else "│" if cell == mark else "·" for cell in range(width)]
@@ -24,7 +24,7 @@ def gauge(usage: WindowUsage, width: int = 40) -> Text:
 
 
 def chart(sizes: Sequence[int], usage: WindowUsage, width: int) -> Text:
-    """Return a bar chart of requests over time with lines for limit and trigger; a column is its largest request."""
+    """Return a bar chart of requests over time, with limit and trigger; a column shows its largest request."""
     labels = {_ROWS: f"limit {usage.limit:,} ", _row(usage.trigger, usage): f"trigger {usage.trigger:,} "}
     margin = max(map(len, labels.values()))
     bars = _columns(sizes, max(1, width - margin))
@@ -55,7 +55,7 @@ class Line:
 def lines(drawn: Sequence[Line], limit: int, width: int) -> Text:
     """Return a line chart of requests over time, with the limit and the triggers.
 
-    Each line is as wide as the chart, however many requests it has; a column is its largest request.
+    Each line is as wide as the chart, however many requests it has; a column shows the largest of its requests.
     """
     labels = {_level(trigger, limit): f"trigger {trigger:,} " for trigger in sorted({one.trigger for one in drawn})}
     labels[_LINE_ROWS] = f"limit {limit:,} "
@@ -76,7 +76,7 @@ def lines(drawn: Sequence[Line], limit: int, width: int) -> Text:
 
 
 def _cells(drawn: Sequence[Line], limit: int, count: int) -> Mapping[tuple[int, int], list[Line]]:
-    """Return the lines that pass through each row and column."""
+    """Return, for each row and column of the chart, the lines that pass through that cell."""
     found: dict[tuple[int, int], list[Line]] = {}
     for one in drawn:
         for column in range(count if one.sizes else 0):

@@ -18,10 +18,10 @@ class Terminal:
 
     def __init__(self) -> None:
         self._console = Output()
-        with suppress(ImportError):  # Windows has none
+        with suppress(ImportError):  # Windows has no `readline`
             import_module("readline")  # lets `input` edit lines, and read long ones
         self._open = False
-        """Whether the cursor is behind an answer, in the same line."""
+        """Whether the cursor stands behind an answer, on the answer's last line."""
 
     def read(self, prompt: str) -> str:
         """Read a line."""
@@ -42,7 +42,7 @@ class Terminal:
         self._console.print(words(text), end="", soft_wrap=True)
 
     def end_answer(self) -> None:
-        """Begin a new line behind an answer."""
+        """Begin a new line if the cursor is behind an answer."""
         if self._open:
             self._console.print()
         self._open = False
@@ -52,7 +52,7 @@ class Terminal:
         self.note(f"⟳ {described(event)}")
 
     def ask(self, question: dict[str, Any]) -> str:
-        """Print a question of the graph, and read its answer."""
+        """Print a question of the graph, and read the person's answer."""
         self.note(
             f"{question['question']} It holds {question['current_tokens']:,} of {question['max_tokens']:,} tokens."
         )
@@ -64,7 +64,7 @@ class Terminal:
         )
 
     def gauge(self, usage: WindowUsage) -> None:
-        """Print how full the window is."""
+        """Print how full the model's context window is."""
         self.end_answer()
         self._console.print(gauge(usage, max(10, min(40, self._console.width - 60))))
 
