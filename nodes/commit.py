@@ -1,4 +1,4 @@
-"""`commit`: prove the draft on the conversation as it stands now, then write it in one update."""
+"""`commit`: check the draft against the present conversation, then apply the draft in one state update."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -22,14 +22,14 @@ from .state import Draft, EmbeddedState, replace
 from .summary.fallback_chain import verdict_of
 
 GOAL_CHARACTERS = 300
-"""Most characters of the goal in the state. The whole message is in the archive."""
+"""Most characters of the goal that the state stores. The archive holds the user's whole first input."""
 
 
 def commit(context: NodeContext) -> Effects[Update]:
-    """Apply the draft where the gate accepts it, else hand it to `rollback` with the gate's finding.
+    """Apply the draft if the gate accepts the result; otherwise hand the draft and the finding to `rollback`.
 
-    Messages that arrived since the snapshot follow the compacted ones. What leaves the view is in the archive before
-    the state changes.
+    Messages that arrived after the snapshot follow the compacted messages. The removed and shortened messages are
+    archived before the state changes.
     """
     draft = context.draft.copy()
     try:
@@ -71,7 +71,7 @@ def _tell(context: NodeContext, draft: Draft, size: int, count: int, summary: st
 
 
 def _stale(context: NodeContext, draft: Draft) -> Effects[Finding | None]:
-    """A finding where a message that the draft names was changed or removed since the snapshot."""
+    """Return a finding if a message that the draft names was changed or removed since the snapshot."""
     if ledger_io.as_begun(context, draft):
         return None
     original = (yield from ledger_io.snapshot(context, context.draft_key)) or []
@@ -83,15 +83,15 @@ def _stale(context: NodeContext, draft: Draft) -> Effects[Finding | None]:
 
 
 def _overtaken(finding: Finding) -> Finding:
-    """The verdict `stale` for a draft that the gate refused after another writer changed the conversation.
+    """Return the verdict `stale`, for a draft that the gate refused after another writer changed the conversation.
 
-    That is no failure of the draft's level.
+    This verdict does not count as a failure of the draft's level.
     """
     return Finding("stale", "messages_changed", f"{finding.reason} {finding.detail}".strip())
 
 
 def _leaving(context: NodeContext, draft: Draft) -> list[AnyMessage]:
-    """The originals of what is dropped or clipped."""
+    """Return the original messages that the draft drops or clips."""
     named = {*draft["drop"], *draft["clip"]}
     return [message for message in context.messages if message_id(message) in named]
 
@@ -152,7 +152,7 @@ def _handed_over(
 ) -> Effects[Update]:
     """End the run with a proved draft as `compaction["handoff"]`; the conversation of this thread is unchanged.
 
-    `after` is the beginning of the new thread: system messages, the summary with pins, and the unanswered round.
+    `after` holds the first messages of the new thread: system messages, the summary with pins, the unanswered round.
     """
     size, kept = context.meter.request(after), {message.id for message in after}
     outcome = outcome_of(context, draft, "declined", reason=NEW_THREAD, tokens_after=size)
@@ -175,7 +175,7 @@ def _handed_over(
 
 
 def _goal(context: NodeContext) -> Memory | None:
-    """The beginning of the user's first input with its handle, stored at the first commit."""
+    """Return the beginning and the handle of the user's first input; `None` if the state has a goal."""
     if context.memory.get("goal"):
         return None
     starts = Transcript(context.messages).round_starts

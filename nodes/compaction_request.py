@@ -15,7 +15,7 @@ NO_REQUEST = "no_request"
 """The reason in `compaction["last"]` after an invalid request."""
 
 WISHES = frozenset({"manual", "command"})
-"""Triggers that a person gave: nothing is asked or deferred, and level after level is tried until one commits."""
+"""Triggers that a person gave: no confirmation, no delay, and level after level until one commits."""
 
 _NEW_FORM = 'give {"messages": [], "compaction_request": {"focus": "the parcels"}}'
 
@@ -53,7 +53,7 @@ KEYS = tuple(CompactionRequest.__annotations__)
 
 
 def fault_of(request: Any, channel: Mapping[str, Any]) -> str:
-    """The error text for an invalid request, or for one inside the channel `compaction`; empty for a valid one."""
+    """Return the error text for an invalid or misplaced request; an empty text for a valid request."""
     if channel.get("request") is not None:
         return f'a request is no part of "compaction": {_NEW_FORM}'
     if request is None:

@@ -23,10 +23,10 @@ WAYS: tuple[Way, ...] = get_args(Way)
 
 
 def confirm(context: NodeContext) -> Effects[Update]:
-    """Ask; go on to the compaction, or along the stored route where the person declines.
+    """Ask a person; go on to the compaction if the person accepts, else follow the stored route.
 
-    The answer is `True` or "accept", `False` or "decline", or a mapping `{"accept": bool, "focus": text}`; anything
-    else declines. Over the limit it is one of `ways`; anything else counts as "raise".
+    The answer is `True` or "accept", `False` or "decline", or a mapping `{"accept": bool, "focus": text}`; any other
+    answer declines. If the request is over the limit, the answer is one of `ways`; any other counts as "raise".
     """
     if context.compaction.get("awaiting_choice"):
         return (yield from _choose(context))
@@ -54,7 +54,7 @@ def _choose(context: NodeContext) -> Effects[Update]:
 
 
 def _declined(context: NodeContext, changed: dict[str, Any], reason: str = "") -> Effects[Update]:
-    """Go on along the stored route: to the end, or to the model, which raises where the request is over the limit."""
+    """Follow the stored route: to the end, or to the node `model`, which raises if the request is over the limit."""
     yield from note(context, context.compaction.get("trigger", "precheck"), "declined", context.size, reason=reason)
     route, size = context.compaction.get("route", "model"), context.size
     last = finish_attempt(context, "declined", reason=reason, before=size, after=size)
@@ -71,7 +71,7 @@ def room_made(context: NodeContext) -> bool:
 
 
 def by_hand(context: NodeContext) -> str:
-    """The text of the error for a person who chose "raise"."""
+    """Return the error text for a conversation over the limit whose user chose "raise"."""
     return (
         f"the request holds {context.size} tokens and the limit is {context.sizes.limit}; it was not sent and "
         "nothing was compacted, as was chosen. Delete messages with update_state, then go on with invoke(None); or "
@@ -80,12 +80,12 @@ def by_hand(context: NodeContext) -> str:
 
 
 def ways(context: NodeContext) -> tuple[Way, ...]:
-    """The answers offered here. "new_thread" needs a graph whose own run can end, so not inside a parent."""
+    """Return the answers to offer; without "new_thread" inside a parent graph, whose run this graph cannot end."""
     return tuple(way for way in WAYS if way != "new_thread" or not context.dependencies.embedded)
 
 
 def question(context: NodeContext) -> dict[str, Any]:
-    """The interrupt's value, as JSON: the sizes, the number of messages that would leave, and the size afterwards."""
+    """Return the interrupt's value: present sizes, number of messages to remove, size afterwards."""
     return {
         "question": "Compact the conversation?",
         "answers": ["accept", "decline", {"accept": True, "focus": "what to keep above all"}],
@@ -94,7 +94,7 @@ def question(context: NodeContext) -> dict[str, Any]:
 
 
 def last_question(context: NodeContext) -> dict[str, Any]:
-    """The interrupt's value over the limit, as JSON."""
+    """Return the interrupt's value for a conversation over the limit."""
     return {
         "question": "The conversation is over the limit. How shall it go on?",
         "answers": list(ways(context)),
@@ -118,7 +118,7 @@ def _sizes(context: NodeContext) -> dict[str, Any]:
 
 
 def understood(answer: Any) -> tuple[bool, str | None]:
-    """The answer as (accepted, focus); anything that does not clearly accept declines."""
+    """Return the answer as (accepted, focus); an answer that does not clearly accept counts as declining."""
     if isinstance(answer, Mapping):
         given = cast("Mapping[str, Any]", answer)
         focus = given.get("focus")
@@ -128,7 +128,7 @@ def understood(answer: Any) -> tuple[bool, str | None]:
 
 
 def chosen(answer: Any, offered: tuple[Way, ...]) -> tuple[Way, str | None]:
-    """The answer as (way, focus): an acceptance is "compact", an answer that was not offered is "raise"."""
+    """Return the answer as (way, focus): acceptance is "compact", an answer that was not offered is "raise"."""
     accepted, focus = understood(answer)
     said = "compact" if accepted else str(answer).strip().lower()
     way: Way = offered[offered.index(said)] if said in offered else "raise"

@@ -1,8 +1,8 @@
-"""One function body for sync and async: it yields the calls to wait for, and a driver makes them.
+"""One function body for sync and async: the body yields calls to wait for, and a driver makes these calls.
 
-The body is a generator. It yields `Effect` objects (a model's call, a database transaction), receives their results,
-and returns its own. `run` makes the synchronous call of each effect, `arun` awaits the asynchronous one. An exception
-of a call is raised inside the body, which handles it.
+The body is a generator: it yields `Effect` objects (a model's call, a database transaction), receives their results,
+and returns its own result. `run` makes the synchronous call of each effect, `arun` awaits the asynchronous call. An
+exception of a call is raised inside the body, which handles the exception.
 """
 
 import asyncio
@@ -34,25 +34,25 @@ Effects = Generator[Effect, Any, T]
 
 
 def blocking(call: Callable[[], T]) -> Effects[T]:
-    """Wait for a blocking call; under `arun` it runs on a worker thread, never on the event loop."""
+    """Wait for a blocking call; under `arun` the call runs in a worker OS thread, never on the event loop."""
     result: T = yield Effect(call, lambda: asyncio.to_thread(call))
     return result
 
 
 def querying(records: Keeper, call: Callable[[], T]) -> Effects[T]:
-    """Wait for a call that reads or writes these records; under `arun` it runs on a thread of their database."""
+    """Wait for a call that uses these records; under `arun` the call runs in an OS thread of their database."""
     result: T = yield Effect(call, lambda: records.database.workers.run(call))
     return result
 
 
 def either(call: Callable[[], T], acall: Callable[[], Awaitable[T]]) -> Effects[T]:
-    """Wait for `call` under `run`, for `acall` under `arun`."""
+    """Wait for `call` if `run` drives the body, and for `acall` if `arun` does."""
     result: T = yield Effect(call, acall)
     return result
 
 
 def run(step: Effects[T]) -> T:
-    """Run a body to its result, synchronously. It is closed before any exception leaves this function."""
+    """Run a body synchronously, return its result; an exception that leaves this function first closes the body."""
     with closing(step):
         try:
             effect = next(step)
@@ -68,7 +68,7 @@ def run(step: Effects[T]) -> T:
 
 
 async def arun(step: Effects[T]) -> T:
-    """Run a body to its result, asynchronously. It is closed before an exception or a cancellation goes on."""
+    """Run a body asynchronously, return its result; an exception or a cancellation first closes the body."""
     with closing(step):
         try:
             effect = next(step)

@@ -47,19 +47,19 @@ class EmbeddingError(CompactionError):
 class MessageRefusedError(CompactionError):
     """The newest user message alone exceeds the limit; the state holds a one-line notice in its place.
 
-    If the message could not be archived, it stays in the state, and this is raised whatever `on_refusal` says.
+    If the message could not be archived, it stays in the state, and this error is raised whatever `on_refusal` says.
     """
 
 
 class StepError(CompactionError):
-    """A node named no next step, or one that may not follow it, which is a defect of that node's code.
+    """A node named no next step, or a step that must not follow this node, which is a defect of the node's code.
 
-    It is raised before the node's update is applied, so the state is unchanged.
+    The error is raised before the node's update is applied, so the state is unchanged.
     """
 
 
 class ContextExhaustedError(CompactionError):
-    """The request is over the limit after every level was tried, or because a person chose to make room by hand.
+    """The request is over the limit: every level was tried, or a person chose to delete messages by hand.
 
     The state is unchanged.
     """

@@ -47,7 +47,7 @@ class _Log(logging.LoggerAdapter[logging.Logger]):
 log = _Log(logging.getLogger("langgraph_compaction"))
 
 TriggerSource = Literal["input", "precheck", "check"]
-"""The check that found the trigger: before the newest message counts, before the model's call, after its answer."""
+"""The check at which a trigger fired: before the new input counts, before the model's call, after the answer."""
 
 Phase = Literal["selective_start", "selective_done", "summary_start", "summary_done", "rollback"]
 
@@ -168,7 +168,7 @@ def cost_of(draft: Mapping[str, Any]) -> dict[str, int]:
 
 
 def saved_ratio(original: int, new: int) -> float:
-    """Return the share of the tokens that was saved: 1 - new / original; 0 if the original is 0."""
+    """Return the share of the tokens that a compaction saved: 1 - new / original; 0 if `original` is 0."""
     return 1 - new / original if original else 0.0
 
 
@@ -184,12 +184,12 @@ def committed_events(trigger: str, original: int, new: int, count: int, summary:
 
 
 def replaced_event(count: int) -> ContextEvent:
-    """Return the event that the list of messages was replaced by one of `count` messages."""
+    """Return the event which says that the list of messages was replaced by a list of `count` messages."""
     return ContextEvent(event_type="CONVERSATION_REPLACED", detail=f"conversation replaced with {count} items")
 
 
 def warning_event(tokens: int, window: int, trigger: int) -> ContextWarningEvent:
-    """Return the warning about a request of `tokens` tokens in this window; `trigger` is in tokens too."""
+    """Return the warning about a request of `tokens` tokens; `window` and `trigger` are numbers of tokens too."""
     return ContextWarningEvent(
         message=f"the context is {tokens / window:.0%} full; it is compacted at {trigger} tokens",
         tokens=tokens,

@@ -29,12 +29,12 @@ from .state import Usage
 def model(context: NodeContext) -> Effects[Update]:
     """Call the model and check the size after its answer.
 
-    Where the provider refuses the request as too long and the hook `on_overflow` is set, the conversation is
-    compacted once and the call is repeated. Other errors of the model are raised as they are.
+    If the provider refuses the request as too long and the hook `on_overflow` is set, the conversation is
+    compacted once and the call is repeated. Other errors of the model are raised unchanged.
 
     Raises `RequestError` for an invalid `compaction_request`, `MessageRefusedError` for a refused input under
-    `on_refusal="raise"`, and `ContextExhaustedError` where the request is over the limit or the provider refuses it a
-    second time.
+    `on_refusal="raise"`, and `ContextExhaustedError` if the request is over the limit or the provider refuses the
+    request a second time.
     """
     last = (context.compaction.get("last") or {}) if context.compaction.get("route") == "end" else {}
     if last.get("verdict") == "refused":
@@ -57,7 +57,7 @@ def model(context: NodeContext) -> Effects[Update]:
 
 
 def rendered_request(context: NodeContext) -> list[AnyMessage]:
-    """The request: the system prompt, then the conversation with every tool call and result paired."""
+    """Return the request: the system prompt, then the conversation with every tool call and result paired."""
     sent = render(context.messages, join_user_messages=context.settings.join_user_messages)
     return [context.dependencies.system_prompt, *sent] if context.dependencies.system_prompt else sent
 
@@ -82,7 +82,7 @@ def _check_limit(context: NodeContext) -> None:
 
 
 def _own(context: NodeContext, answer: Any) -> AIMessage:
-    """The answer as a whole message with an unused id: a repeated id would replace an older message."""
+    """Return the answer as a whole message with an unused id: a repeated id would replace an older message."""
     if isinstance(answer, AIMessageChunk):
         answer = message_chunk_to_message(answer)
     known = {message.id for message in context.messages}
@@ -115,7 +115,7 @@ def _answered(context: NodeContext, given: AIMessage) -> Effects[Update]:
 
 
 def _heard(context: NodeContext, answer: AIMessage) -> tuple[AIMessage, str | None]:
-    """The answer without the markers of the settings, and the first marker that it held."""
+    """Return the answer without the markers that the settings name, and the first marker that the answer held."""
     marked: str | None = None
     for trigger in context.settings.triggers:
         if isinstance(trigger, Marker) and (said := remove_marker(answer, trigger.text)) is not None:
@@ -126,7 +126,7 @@ def _heard(context: NodeContext, answer: AIMessage) -> tuple[AIMessage, str | No
 def _marker_alone(context: NodeContext, given: AIMessage, compaction: dict[str, Any], marked: str) -> Effects[Update]:
     """Handle an answer that is only a marker: drop it, compact, and ask the model again.
 
-    A second one in a row, or one after which nothing is compacted, is kept as the answer and ends the turn.
+    A second such answer in a row, or one after which nothing is compacted, is kept and ends the turn.
     """
     free = not context.compaction.get("draft")  # else another run is compacting this thread
     if context.compaction.get("marked_alone"):
@@ -141,13 +141,13 @@ def _marker_alone(context: NodeContext, given: AIMessage, compaction: dict[str, 
 
 
 def _measured(context: NodeContext, answer: AIMessage) -> dict[str, Any]:
-    """The reported usage as the anchor of later sizes, and the provider's tokens over our count."""
+    """Return the reported usage, which anchors later sizes, and the ratio of the provider's count to ours."""
     reported = answer.usage_metadata
     if not reported or not reported["input_tokens"]:
         return {"usage": None}
     counted = context.meter.overhead + sum(map(context.counter.message, render(context.messages)))
     thought = (reported.get("output_token_details") or {}).get("reasoning") or 0
-    added = reported["output_tokens"] - thought if render([answer]) else 0  # nothing but thoughts is not sent again
+    added = reported["output_tokens"] - thought if render([answer]) else 0  # pure reasoning is not sent again
     usage = Usage(
         message_id=cast("str", answer.id),
         fingerprint=fingerprint(answer),
@@ -166,8 +166,8 @@ def _measured(context: NodeContext, answer: AIMessage) -> dict[str, Any]:
 def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
     """Judge the last compaction by the provider's count of the first request after it.
 
-    One that did not get below the trigger makes the next attempt take another level; several in a row start the
-    cool-down.
+    After a compaction that did not get below the trigger the next attempt takes another level; several such
+    compactions in a row start the cool-down.
     """
     if not context.compaction.get("unproven"):
         return {}
@@ -187,9 +187,9 @@ def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
 
 
 def _overflow(context: NodeContext, error: Exception) -> Update:
-    """Start one compaction after the provider's refusal; the same request is then sent again, smaller.
+    """Start one compaction after the provider's refusal; afterwards the compacted conversation is sent.
 
-    Raises `ContextExhaustedError` where the provider has refused it before.
+    Raises `ContextExhaustedError` if the provider already refused this request once.
     """
     sent, allowed = overflow_sizes(error)
     if context.compaction.get("overflows", 0):

@@ -1,4 +1,4 @@
-"""`rollback`: drop the draft, restore the snapshot where the conversation differs, choose what follows."""
+"""`rollback`: drop the draft, restore the snapshot if the conversation differs from it, choose the next step."""
 
 from typing import Any
 
@@ -24,10 +24,10 @@ REMEMBERED = 8
 
 
 def rollback(context: NodeContext) -> Effects[Update]:
-    """Close the attempt. Afterwards the conversation is the snapshot, byte for byte, and what arrived since.
+    """Close the attempt. Afterwards the conversation is the exact snapshot plus the messages that arrived since.
 
-    A draft without a failure was left open by a run that died; its verdict is `recovered`. Where the snapshot is
-    needed and cannot be read, the draft stays open, the turn goes on, and the next check tries again.
+    A draft without a failure was left open by a run that died; its verdict is `recovered`. If the snapshot is
+    needed but cannot be read, the draft stays open, the turn goes on, and the next check tries again.
     """
     draft = context.draft
     found = Finding(*(draft.get("failure") or ["recovered", "interrupted_run"]))
@@ -60,10 +60,10 @@ def rollback(context: NodeContext) -> Effects[Update]:
 
 
 def _put_off(context: NodeContext, draft: Draft, found: Finding) -> Effects[Update]:
-    """Leave the draft open, marked as unrestored, and go on along the stored route.
+    """Leave the draft open, mark it as unrestored, and follow the stored route.
 
-    The failure stays in the draft and counts when it is closed. A dead run's ledger row stays open too, because the
-    attempt may have a verdict on another branch.
+    The failure stays in the draft and is counted when the draft is closed. A dead run's ledger row stays open too,
+    because the attempt may have a verdict on another branch.
     """
     log.error(
         "The snapshot of attempt %s cannot be read (%s); the next check tries again",
@@ -80,7 +80,7 @@ def _put_off(context: NodeContext, draft: Draft, found: Finding) -> Effects[Upda
 
 
 def _restored(context: NodeContext, draft: Draft) -> Effects[list[AnyMessage] | None]:
-    """The snapshot and what arrived since; `None` where the conversation is already just that.
+    """Return the snapshot plus later messages; `None` if the conversation already equals them.
 
     Raises the error of reading the snapshot, after the database's own retries.
     """
@@ -96,7 +96,7 @@ def _restored(context: NodeContext, draft: Draft) -> Effects[list[AnyMessage] | 
 
 
 def _counted(context: NodeContext, draft: Draft, finding: Finding) -> dict[str, Any]:
-    """Keys for a failed attempt: the next one takes another level, and repeated failures start the cool-down."""
+    """Return the keys for a failed attempt: the next attempt's level, and the cool-down after repeated failures."""
     streak = context.compaction.get("streak", 0) + 1
     tried = [*(context.compaction.get("tried") or []), context.tried(draft["base_fingerprint"], draft["level"])]
     counted: dict[str, Any] = {
@@ -110,7 +110,7 @@ def _counted(context: NodeContext, draft: Draft, finding: Finding) -> dict[str, 
 
 
 def _decided_anew(context: NodeContext) -> Effects[dict[str, Any]]:
-    """The step of this turn after a dead run's draft is gone. A person who was asked is not asked again."""
+    """Return the keys of the next step after a dead run's draft is dropped; a person is not asked a second time."""
     if context.compaction.get("trigger") in WISHES:
         return {"step": "selective_compaction"}
     decided = yield from check(context, context.size, "precheck", "model")
@@ -118,7 +118,7 @@ def _decided_anew(context: NodeContext) -> Effects[dict[str, Any]]:
 
 
 def _next(context: NodeContext, counted: dict[str, Any]) -> str:
-    """The step after a failure: the next level in the hard zone or for a person's request, else the stored route."""
+    """Return the step after a failure: another level if urgent or requested by a person, else the stored route."""
     route = context.compaction.get("route", "model")
     if urgent(context):
         return "selective_compaction"

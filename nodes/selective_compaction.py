@@ -1,4 +1,4 @@
-"""`selective_compaction`: begin the transaction and choose what leaves."""
+"""`selective_compaction`: begin the transaction and choose the messages to remove or shorten."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -22,17 +22,17 @@ from .state import Draft
 from .summary.fallback_chain import strategy
 
 RESTARTING = WISHES | {"turns", "marker"}
-"""Triggers after which the count of turns starts again even where nothing could be compacted."""
+"""Triggers after which the count of turns starts again even if nothing could be compacted."""
 
 
 def selective_compaction(context: NodeContext) -> Effects[Update]:
     """Write the snapshot, then a draft; `messages` is not touched.
 
-    Takes the thread's current level, or the next one whose strategy was not yet tried on these messages. Raises
-    `ContextExhaustedError` where no level is left and the request is over the limit.
+    Takes the thread's current level, or the next level whose strategy was not yet tried on these messages. Raises
+    `ContextExhaustedError` if no level is left and the request is over the limit.
     """
     if context.compaction.get("draft") and context.draft.get("unrestored"):
-        return {"compaction": {"step": "rollback"}}  # the provider refused what could not be restored before
+        return {"compaction": {"step": "rollback"}}  # the snapshot of the open draft is still to be restored
     base, trigger = context.base_fingerprint(), context.compaction.get("trigger", "precheck")
     fallback_chain, level = context.fallback_chain, context.untried_level(base, context.compaction.get("level", 0))
     if level is None:
@@ -60,7 +60,7 @@ def selective_compaction(context: NodeContext) -> Effects[Update]:
 
 
 def _proposal(context: NodeContext, level: int, before: int) -> Effects[Proposal]:
-    """Choose what leaves, with room for key information, which is collected only where something can leave."""
+    """Choose the messages to remove; collect key information only if the choice needs a summary that carries it."""
 
     def demanded(texts: Mapping[str, str]) -> Demand:
         return context.demand(before, context.fallback_chain[level], texts)
@@ -75,16 +75,16 @@ def _proposal(context: NodeContext, level: int, before: int) -> Effects[Proposal
 
 
 def urgent(context: NodeContext) -> bool:
-    """Whether the turn is in the hard zone: the next request is over the limit, or the provider refused one.
+    """Whether the turn is in the hard zone: the next request is over the limit, or the provider refused a request.
 
-    After the answer nothing is urgent: with the next input the answered round is old and can be summarized.
+    After the answer nothing is urgent: at the next input the answered round is old and can be summarized.
     """
     called_next = context.compaction.get("route", "model") == "model"
     return (called_next and context.size > context.sizes.limit) or context.compaction.get("trigger") == "overflow"
 
 
 def _nothing_left(context: NodeContext) -> Update:
-    """Go on along the route; raise where the request is over the limit by reported usage and by a full count."""
+    """Follow the stored route; raise if the request is over the limit by reported usage and by a full count."""
     refused = context.compaction.get("trigger") == "overflow"
     if not urgent(context) or (not refused and context.meter.request(context.messages) <= context.sizes.limit):
         return {"compaction": {"step": context.compaction.get("route", "model"), "draft": None}}
@@ -139,7 +139,7 @@ def _proposed(context: NodeContext, draft: Draft, chosen: Selection, goal: Deman
 
 
 def _noop(context: NodeContext, draft: Draft, reason: str) -> Effects[Update]:
-    """End an attempt that can gain nothing now; it does not count as a failure."""
+    """End an attempt that can gain nothing now; such an attempt does not count as a failure."""
     before = draft["tokens_before"]
     context.tell(meta_event("selective_done", before, before, Counts(), reason))
     key = context.key(draft["base_fingerprint"], draft["level"], draft["attempt"])
@@ -150,10 +150,10 @@ def _noop(context: NodeContext, draft: Draft, reason: str) -> Effects[Update]:
 
 
 def _counted_anew(context: NodeContext) -> dict[str, Any]:
-    """Keys that keep a trigger which found nothing to compact from firing again at the next turn.
+    """Return keys that keep a trigger which found nothing to compact from firing again at the next turn.
 
-    The count of turns starts again, as after a commit. For a count of messages or rounds in view, the present number
-    is stored.
+    The count of turns starts again, as after a commit. For a trigger that counts messages or rounds, the present
+    number of messages or rounds is stored.
     """
     trigger = context.compaction.get("trigger", "")
     if trigger in RESTARTING:

@@ -21,20 +21,20 @@ from .errors import InvalidMessagesError
 STATE_VERSION = 1
 
 EMBEDDED = "langgraph_compaction_embedded"
-"""Key in a run's configuration that `as_node` sets: the parent's state, for providers of key information."""
+"""Key in a run's configuration under which `as_node` puts the parent's state, for providers of key information."""
 
 EMBEDDED_IN = "langgraph_compaction_embedded_in"
-"""Key in a run's configuration that `as_node` sets: the namespace of its node. Graphs deeper down inherit both keys;
-by this one they see that the state is not their parent's."""
+"""Key in a run's configuration under which `as_node` puts the namespace of its node. Graphs nested deeper inherit
+both keys; by the namespace a graph sees that the state is not its own parent's."""
 
 FOCUS_CHARACTERS = 500
-"""Most characters of a person's focus in the state."""
+"""Most characters of a person's focus that the state stores."""
 
 Route = Literal["model", "end"]
 """Where a turn goes after a compaction: to the model (checked before the call) or to its end (after the answer)."""
 
 Step = Literal["model", "tools", "confirm", "selective_compaction", "summarize", "commit", "rollback", "end"]
-"""The node that runs next. Nodes decide it and store it; routers only read it."""
+"""The node that runs next. Each node chooses and stores the next step; routers only read the stored step."""
 
 STEPS = frozenset[str](get_args(Step))
 
@@ -52,7 +52,7 @@ class Usage(TypedDict):
     model: str
     epoch: int
     fixed: int
-    """Tokens of system prompt and tool schemas at that call; with other ones the usage no longer holds."""
+    """Tokens of system prompt and tool schemas at that call; if they have changed, the usage no longer holds."""
 
 
 class Draft(TypedDict):
@@ -63,30 +63,30 @@ class Draft(TypedDict):
     level: int
     attempt: int
     count: int
-    """Number of messages in the snapshot; later ones have arrived since."""
+    """Number of messages in the snapshot; all messages after these arrived later."""
     strategy: str
     trigger: str
     drop: list[str]
-    """Ids of the messages that leave the view."""
+    """Ids of the messages to be removed from the conversation."""
     clip: dict[str, AnyMessage]
-    """Messages that stay in a shortened form, by id."""
+    """Shortened forms of messages that are kept, by message id."""
     sections: NotRequired[list[list[str]]]
-    """Ids of the parts that are summarized separately; empty where all of it is summarized together."""
+    """For each part that is summarized separately, the ids of its messages; empty for one summary of everything."""
     summary: AnyMessage | None
     tokens_before: int
     tokens_selected: int
-    """Tokens of the request with the draft applied, before there is a summary."""
+    """Tokens of the request with the draft applied, without the summary."""
     opened_at: float
     owner: str
     failure: list[str]
-    """Verdict, reason, detail and kind of the failure; empty without one."""
+    """Verdict, reason, detail and kind of the failure; empty if the attempt has not failed."""
     floor: NotRequired[int]
     ceiling: NotRequired[int]
-    """Most tokens of a result that the gate accepts."""
+    """Most tokens of a request that the gate accepts as the result."""
     needed: NotRequired[list[list[str]]]
     """For each required fact, the words that the next request must hold."""
     unrestored: NotRequired[bool]
-    """Whether the rollback could not read the snapshot. The next check tries again, whoever owns the draft."""
+    """Whether the rollback could not read the snapshot. The next check reads it again, whoever owns the draft."""
     key_information: NotRequired[dict[str, str]]
     """Key information that the summary's message will carry, by name."""
     counts: NotRequired[dict[str, int]]
@@ -110,52 +110,51 @@ class CompactionChannel(TypedDict, total=False):
     draft: Draft | None
     usage: Usage | None
     calibration: dict[str, float]
-    """By model name: the provider's tokens over our count, at least 1.0."""
+    """By model name, the ratio of the provider's token count to our count, at least 1.0."""
     streak: int
     """Failed attempts in a row."""
     level: int
-    """The level that the next attempt takes."""
+    """Index of the level in the fallback chain that the next attempt takes."""
     tried: list[list[str]]
     """The last eight pairs `[fingerprint of the messages, strategy]`; a pair is never tried again."""
     cooldown_until: float
     turns: int
-    """Inputs so far."""
+    """Number of inputs so far."""
     turns_at_commit: int
-    """The value of `turns` at the last commit, or where a request or a count of turns found nothing to compact."""
+    """The value of `turns` at the last commit, or when a request or a count of turns found nothing to compact."""
     in_vain: dict[str, int] | None
-    """By unit, the number in view when a count of this unit found nothing to compact; cleared at a commit."""
+    """By unit (such as messages), the count at which its trigger found nothing to compact; cleared at a commit."""
     summarize_all: bool
     """Whether this compaction summarizes the whole conversation."""
     max_messages: int | None
-    """Most messages in view after this compaction, where a count of messages started it."""
+    """Most messages to keep in this compaction, if a count of messages triggered it."""
     calls: int
-    """Calls of the model so far."""
+    """Number of the model's calls so far."""
     recent: list[int]
     """The value of `calls` at the last commits."""
     ineffective: int
-    """Commits in a row after which the provider still reported the trigger or more."""
+    """Number of commits in a row after which the provider still reported as many tokens as the trigger or more."""
     unproven: bool
     """Whether the last commit still waits for the provider's usage to prove it."""
     overflows: int
-    """Overflows in a row that the provider reported for this request."""
+    """Number of overflows in a row that the provider reported for this request."""
     declined_at: int
-    """Tokens at which a person declined; asked again once the conversation has grown by 5 % of the window."""
+    """Tokens at which a person declined; after growth by 5 % of the window the person is asked again."""
     warned: bool
     """Whether `warn_ratio` was reached since the last commit."""
     awaiting_choice: int
-    """Tokens of the whole request when it was found over the limit and a person has to choose; 0 without such a
-    question."""
+    """Tokens of the whole request when a person was asked what to do over the limit; 0 without such a question."""
     handoff: dict[str, Any] | None
     """The input for a new thread that a person chose to open instead of compacting, `{"messages",
     "compaction_request"}`; cleared at the next input."""
     marked: str | None
     """The marker that the model wrote, until a check reads it."""
     marked_alone: bool
-    """Whether the turn's last answer was nothing but a marker, and was not kept."""
+    """Whether the turn's last answer was nothing but a marker and was dropped."""
     last: dict[str, Any]
     """The last attempt's verdict, reason, strategy and figures."""
     learned: dict[str, int]
-    """By model name: the tokens that it accepts, read from the provider's refusal."""
+    """By model name, the tokens that the model accepts, read from the provider's refusal."""
     pending: dict[str, Any] | None
     """In LangChain's agent: a committed compaction that `after_agent` has still to write into `messages`."""
     held: bool
@@ -179,15 +178,15 @@ class CompactionState(MessagesState):
 
 
 def compaction_count(state: dict[str, Any]) -> int:
-    """How many compactions this thread has committed."""
+    """Return how many compactions this thread has committed."""
     return int((state.get("compaction") or {}).get("epoch", 0))
 
 
 def replace(messages: Sequence[Any]) -> Overwrite:
     """Return an update that replaces the list of messages as a whole.
 
-    It keeps order and ids and is not streamed as new messages. Raises `InvalidMessagesError` for an item that is no
-    message or a chunk, and for a missing or repeated id.
+    The update keeps order and ids and is not streamed as new messages. Raises `InvalidMessagesError` for an item that
+    is no message or is a chunk, and for a missing or repeated id.
     """
     seen: set[str] = set()
     for position, message in enumerate(messages):
@@ -203,8 +202,8 @@ def replace(messages: Sequence[Any]) -> Overwrite:
 def with_ids(messages: Sequence[Any]) -> list[AnyMessage]:
     """Return whole messages, each with a unique id; the given objects are not changed.
 
-    Dictionaries and chunks that another writer stored become messages. A missing id, or one that an earlier message
-    has, is replaced by a fresh one.
+    Dictionaries and chunks that another writer stored become messages. A missing id, or the id of an
+    earlier message, is replaced by a fresh id.
     """
     taken: set[str] = set()
     found: list[AnyMessage] = []

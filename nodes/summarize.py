@@ -1,4 +1,4 @@
-"""`summarize`: write the summary of what leaves into the draft."""
+"""`summarize`: write the summary of the messages to be removed into the draft."""
 
 from dataclasses import replace
 from hashlib import blake2b
@@ -43,7 +43,7 @@ def summarize(context: NodeContext) -> Effects[Update]:
 
 
 def is_paid(context: NodeContext) -> Effects[bool]:
-    """Whether the summary of the open draft was recorded before its run died, and the draft still fits with it."""
+    """Whether the open draft's summary was recorded before its run died, and the request fits with that summary."""
     draft = context.draft
     try:
         known = yield from _known(context, context.draft_key, _name(context, draft))
@@ -128,19 +128,19 @@ def _record(name: str, written: WrittenSummary) -> SummaryRecord:
 
 
 def _drop(context: NodeContext, draft: Draft) -> frozenset[int]:
-    """Indexes of the messages that leave."""
+    """Return the indexes of the messages to be removed."""
     gone = set(draft["drop"])
     return frozenset(index for index, message in enumerate(context.messages) if message_id(message) in gone)
 
 
 def _sections(context: NodeContext, draft: Draft) -> tuple[frozenset[int], ...]:
-    """Indexes of the parts that are summarized each by itself."""
+    """Return, for each part that is summarized separately, the indexes of its messages."""
     place = {message_id(message): index for index, message in enumerate(context.messages)}
     return tuple(frozenset(place[name] for name in part if name in place) for part in draft.get("sections", ()))
 
 
 def _name(context: NodeContext, draft: Draft) -> str:
-    """The name under which the summary is recorded: a hash of messages, strategy and the prompt's settings."""
+    """Return the name under which the summary is recorded: a hash of messages, strategy and the prompt's settings."""
     old = fingerprint_all([context.messages[index] for index in sorted(_drop(context, draft))])
     chosen, focus = context.settings, context.compaction.get("focus")
     asked = (draft["strategy"], focus, chosen.summary_prompts, chosen.language, chosen.summary_instructions)

@@ -32,7 +32,7 @@ from .summary.summarizers import SummaryRequest
 
 T = TypeVar("T")
 Reply = AIMessage | str | Exception | Callable[[list[BaseMessage]], Any]
-"""A message, a text, an exception to raise, or a function from the received messages to one of these."""
+"""A message, a text, an exception to raise, or a function that makes one of these from the received messages."""
 
 
 class ScriptedModel(BaseChatModel):
@@ -106,7 +106,7 @@ class Stall:
         self.cancelled = False
 
     def wait(self) -> None:
-        """Block this thread until `let_go` is set."""
+        """Block the calling OS thread until `let_go` is set."""
         self._enter()
         self.let_go.wait()
 
@@ -193,7 +193,7 @@ def usage(message: AIMessage, input_tokens: int, output_tokens: int = 10) -> AIM
 
 
 def texts(messages: Sequence[AnyMessage | BaseMessage]) -> str:
-    """Return all text and tool calls of a request as one string, to search in."""
+    """Return all texts and tool calls of a request as one string in which a test can search."""
     return "\n".join(f"{message.text} {getattr(message, 'tool_calls', '')}" for message in messages)
 
 
@@ -236,7 +236,7 @@ BAD_REPLIES: Mapping[str, Reply] = MappingProxyType(
 
 
 class Fault:
-    """Makes calls of one method of an object raise, from the nth on, `times` times; `None` means always.
+    """Makes `times` calls of an object's method raise, from the nth call on; all of them if `times` is `None`.
 
     The fault takes effect when it is created, and ends with `mend()` or at the end of a `with` block. The object is
     changed in place, so it keeps its class and its other methods. A coroutine method raises when it is awaited.
@@ -290,7 +290,7 @@ def failing(thing: T, method: str, **how: Any) -> T:
 
 
 def failing_records(graph: Any, method: str, **how: Any) -> Fault:
-    """Break a graph's records: `begin` (snapshot), `record_summary`, `commit` (archive), `close` (ledger)."""
+    """Put a `Fault` into a graph's records: `begin` (snapshot), `record_summary`, `commit` (archive) or `close`."""
     node = graph.builder.nodes["token_check"].runnable
     if not isinstance(node, CompactionNode):
         raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")

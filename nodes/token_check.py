@@ -1,4 +1,4 @@
-"""`token_check`: every turn starts here, and comes back here after its tools."""
+"""`token_check`: the first node of every turn, which also runs after each step of tool calls."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ from .summarize import is_paid
 from .text.quoting import clip
 
 FORGOTTEN = {"handoff": None, "awaiting_choice": 0, "marked_alone": False}
-"""Keys that hold until the next check. A check that asks the person again sets them again."""
+"""Keys of the channel `compaction`, with the values to which every check resets them."""
 
 
 def token_check(context: NodeContext) -> Effects[Update]:
@@ -56,7 +56,7 @@ def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Up
     common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(context), "overflows": 0, **FORGOTTEN}
     view = Transcript(context.messages)
     if context.compaction.get("step") == "selective_compaction" and not context.compaction.get("draft"):
-        yield from abandon(context)  # a run died in that node, before its draft was in the state
+        yield from abandon(context)  # a run died in `selective_compaction`, before its draft was in the state
     if (oversize := _refused(context, view)) is not None:
         return (yield from _refuse(context, common, *oversize))
     context, view, request = _commanded(context, view, request)
@@ -79,7 +79,7 @@ def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Up
 
 
 def _may_expire(context: NodeContext) -> bool:
-    """Whether ephemeral messages may leave: some tool or setting names them, and no undone compaction is held."""
+    """Whether to remove ephemeral messages: a tool or a setting names them, and no undo holds compactions off."""
     named = context.dependencies.ephemeral or context.settings.ephemeral_keep is not None
     return bool(named) and not context.compaction.get("held")
 
@@ -94,7 +94,7 @@ def _checked(context: NodeContext) -> Effects[dict[str, Any]]:
 
 
 def _before(context: NodeContext) -> Iterator[tuple[int, TriggerSource]]:
-    """Sizes to check first: the request without the new input; the request up to an answer that called tools."""
+    """Yield the sizes to check first: the request without the new input, and up to an answer that called tools."""
     hooks, newest = context.settings.hooks, Transcript(context.messages).pending_user
     if "pre_input" in hooks and newest is not None and newest == len(context.messages) - 1:
         yield context.size - context.meter.scaled(context.counter.message(context.messages[newest])), "input"
@@ -104,7 +104,7 @@ def _before(context: NodeContext) -> Iterator[tuple[int, TriggerSource]]:
 
 
 def _adopted(context: NodeContext, request: dict[str, Any]) -> tuple[NodeContext, dict[str, Any] | None]:
-    """The context with goal and pins from a handed-over thread, and the request without them."""
+    """Return the context with goal and pins of the thread that this one continues, and the request without these."""
     if "memory" not in request:
         return context, request
     asked = {name: value for name, value in request.items() if name != "memory"}
@@ -113,7 +113,7 @@ def _adopted(context: NodeContext, request: dict[str, Any]) -> tuple[NodeContext
 
 
 def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) -> Route:
-    """The route after a compaction: a request to compact ends the turn unless a message waits for its answer."""
+    """Return the route after a compaction: a requested one ends the turn unless a message waits for an answer."""
     newly = context.compaction.get("step", "end") == "end"
     if wish is not None and wish.get("command"):
         return "model" if context.dependencies.embedded else "end"
@@ -121,7 +121,7 @@ def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) 
 
 
 def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
-    """The node's update. Messages that another writer stored without ids get ids here."""
+    """Return the node's update, in which messages that another writer stored without ids have ids."""
     update: Update = {"compaction": compaction, "applied": None}
     if any(given is not kept for given, kept in zip(context.state["messages"], context.messages, strict=True)):
         update["messages"] = replace(context.messages)
@@ -131,7 +131,7 @@ def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
 
 
 def _first_pinned(context: NodeContext) -> Memory | None:
-    """The pins with the user's first input added, once; without it where it takes more than half of the room."""
+    """Return the pins plus, once, the user's first input, unless that input takes more than half of the room."""
     known, later = context.memory.get("pins"), context.compaction.get("turns", 0)
     if (
         not context.settings.key_information_pin_first_input
@@ -157,18 +157,18 @@ def _refuse_bare_embedding(context: NodeContext) -> None:
 
 
 def _turns(context: NodeContext) -> int:
-    """Number of inputs so far. A check after tools belongs to the input before it."""
+    """Return the number of inputs so far; a check after tool calls does not count as a new input."""
     last = context.messages[-1] if context.messages else None
     return context.compaction.get("turns", 0) + (not isinstance(last, ToolMessage))
 
 
 def _recovery(context: NodeContext, wish: dict[str, Any] | None) -> Effects[Literal["summarize", "rollback"]]:
-    """The next step for the draft of a dead run: on with it where its summary is recorded, else `rollback`."""
+    """Return the step for a dead run's draft: `summarize` if its summary is recorded and fits, else `rollback`."""
     return "summarize" if wish is None and (yield from is_paid(context)) else "rollback"
 
 
 def _someone_else_works(context: NodeContext) -> bool:
-    """Whether the draft's owner may still be running; then this input is answered without a compaction."""
+    """Whether the draft's owner could still be running, so that this input is answered without a compaction."""
     draft, now = context.draft, context.now()
     if draft.get("unrestored"):
         return False
@@ -178,7 +178,7 @@ def _someone_else_works(context: NodeContext) -> bool:
 
 
 def _alive(owner: str) -> bool:
-    """Whether the owner's process may exist. A process on another host cannot be checked and counts as alive."""
+    """Whether the owner's process could still exist. A process on another host counts as alive, unchecked."""
     host, _, process = owner.rpartition("/")
     if host != socket.gethostname() or not process.isdigit():
         return True
@@ -196,8 +196,8 @@ def _commanded(
 ) -> tuple[NodeContext, Transcript, dict[str, Any] | None]:
     """Read a command at the beginning of the user's newest message as a request to compact.
 
-    The message stays and is marked, so that it is never sent to the model. Inside a parent graph, which has the
-    model, it stays unmarked.
+    The message stays in the conversation and is marked, so that it is never sent to the model. Inside a parent graph,
+    which has the model, the message stays unmarked.
     """
     newest = view.pending_user
     if newest is None or newest != len(context.messages) - 1 or request is not None:
@@ -216,7 +216,7 @@ def _commanded(
 
 
 def _after(text: str, command: str) -> str | None:
-    """The text behind the command; `None` where the text does not begin with the command."""
+    """Return the text after the command; `None` if the text does not begin with the command."""
     rest = text.removeprefix(command)
     return rest.strip() if rest != text and (not rest or rest[0].isspace()) else None
 
@@ -229,7 +229,7 @@ def _manual(context: NodeContext, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def wished(request: dict[str, Any]) -> dict[str, Any]:
-    """A request to compact as the keys that a trigger writes into the `compaction` channel."""
+    """Return a request to compact as the keys that a trigger writes into the `compaction` channel."""
     focus, name = request.get("focus"), "command" if request.get("command") else "manual"
     kept = clip(str(focus), FOCUS_CHARACTERS) if focus else None
     return {
@@ -242,7 +242,7 @@ def wished(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refused(context: NodeContext, view: Transcript) -> tuple[AnyMessage, int] | None:
-    """The newest user message and the tokens of the smallest request with it, where these exceed the limit."""
+    """Return the newest user message and the tokens of the smallest request with it; `None` if these fit."""
     if view.pending_user is None:
         return None
     newest = context.messages[view.pending_user]
@@ -251,14 +251,14 @@ def _refused(context: NodeContext, view: Transcript) -> tuple[AnyMessage, int] |
 
 
 def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, least: int) -> Effects[Update]:
-    """Archive the message, put one line in its place, and end the turn.
+    """Archive a refused message, put one line in its place, and end the turn.
 
-    Raises `MessageRefusedError` inside a parent with `on_refusal="raise"`; the parent's list is unchanged. Raises it
-    also where the archive cannot be written: the message then stays in the conversation, and the same run can be
+    Raises `MessageRefusedError` inside a parent with `on_refusal="raise"`; the parent's list is unchanged. Raises the
+    error also if the archive cannot be written: the message then stays in the conversation, and the run can be
     resumed once the database works.
     """
     if marks(message).get("refused"):
-        # even the line in its place exceeds this limit
+        # even the line that replaced the message exceeds this limit
         return _update(context, {**common, "step": "end", "route": "end"})
     limit, key = context.sizes.limit, context.key(context.base_fingerprint(), 0, REFUSAL)
     try:

@@ -1,7 +1,7 @@
 """The transition table: which step may follow which node.
 
 A node stores the step that runs next. The graph's edges are made from this table, and the wrapper of every node
-checks the stored step against it, so that a misspelt step is an error of the node and not a turn that ends without an
+checks the stored step against it, so that a misspelled step raises an error instead of ending the turn without an
 answer.
 """
 
@@ -38,11 +38,11 @@ NEXT: Mapping[str, Mapping[Step, str]] = {
         "selective_compaction": "too large",
     },
 }
-"""By node: the steps that may follow, each with the label of its edge in a drawing of the graph."""
+"""By node, the steps that are allowed to follow, each with the label of its edge in a drawing of the graph."""
 
 
 def check_step(node: str, update: Mapping[str, Any]) -> None:
-    """Raise `StepError` where a node's update has no step, or one that may not follow this node."""
+    """Raise `StepError` if a node's update has no step, or a step that must not follow this node."""
     step = (update.get("compaction") or {}).get("step")
     if step not in NEXT[node]:
         named = "no next step" if step is None else f"the next step {step!r}"
