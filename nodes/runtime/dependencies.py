@@ -1,4 +1,4 @@
-"""The dependencies of the nodes: models, counters, the database. A builder makes them once; no state holds them."""
+"""The dependencies of the nodes: models, counters, the database. A builder makes them once, outside the state."""
 
 import json
 import os
@@ -36,16 +36,16 @@ ModelSource = Model | Callable[[Any, Any], Model] | None
 
 
 _LOADING = Lock()
-"""Held while a tokenizer's vocabulary is read, so that two threads do not both read it."""
+"""Lock held while a tokenizer's vocabulary is read, so that two OS threads do not read it at once."""
 
 
 def owner() -> str:
-    """The owner of an open draft: the name of this host and the number of this process."""
+    """Return the owner of a draft opened here: the name of this host and the number of this process."""
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
 def core(model: Model) -> Any:
-    """The chat model inside bindings such as `model.bind(...)` and `model.with_retry()`."""
+    """Return the chat model inside bindings such as `model.bind(...)` and `model.with_retry()`."""
     inner: Any = model
     while not isinstance(inner, BaseChatModel) and hasattr(inner, "bound"):
         inner = inner.bound
@@ -53,7 +53,7 @@ def core(model: Model) -> Any:
 
 
 def model_name(model: Model | None) -> str:
-    """The provider's name of a model; its class's name where it has none; empty without a model."""
+    """Return the provider's name of a model, or else the name of the model's class; empty without a model."""
     if model is None:
         return ""
     inner = core(model)
@@ -61,7 +61,7 @@ def model_name(model: Model | None) -> str:
 
 
 class NoRecords(CompactionRecords):
-    """The records of a conversation without a thread: they keep nothing and find nothing."""
+    """The records of a conversation without a thread id, which keep nothing and find nothing."""
 
     def __init__(self) -> None:
         """Open no database."""
@@ -77,7 +77,7 @@ NO_RECORDS = NoRecords()
 
 @dataclass(frozen=True, kw_only=True)
 class Dependencies:
-    """All objects that the nodes work with; what is plain data is in the settings."""
+    """All objects that the nodes work with; plain data are in the settings."""
 
     settings: CompactionSettings
     summarizer: Summarizer
@@ -87,7 +87,7 @@ class Dependencies:
     """Tool schemas as they are sent to the model."""
     system_prompt: SystemMessage | None = None
     counter: TokenCounter | None = None
-    """Counts for every model; `None` chooses the encoding by the model's name."""
+    """Token counter for every model; `None` chooses the encoding by the model's name."""
     fills_window: bool = False
     """Whether a compacted list may fill the window, because no answer and no further input follow it."""
     embedded: bool = False
@@ -95,25 +95,25 @@ class Dependencies:
     now: Callable[[], float] = time
     """Wall clock in seconds."""
     owner: Callable[[], str] = owner
-    """Returns the owner of a new draft; called each time, because a server may fork after the graph is built."""
+    """Function that returns the owner of a new draft, called for each draft because a server can fork."""
     fallbacks: tuple[Summarizer, ...] = ()
-    """Summarizers to call where the first one fails, in order."""
+    """Summarizers to call, in order, if the first one fails."""
     redaction: Redaction | None = None
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
     """Selective strategies that the settings may name."""
     triggers: Mapping[str, OwnTrigger] = field(default_factory=dict[str, OwnTrigger])
-    """Triggers of the application's own that the settings may name."""
+    """The application's own triggers, which the settings may name."""
     ephemeral: Mapping[str, int] = field(default_factory=dict[str, int])
-    """By tool, how many of its newest results stay in view; the others leave before each call."""
+    """By tool, how many of its newest results are kept; older results are removed before each call of the model."""
     key_information: Mapping[str, KeyInformation] = field(default_factory=lambda: KEY_INFORMATION)
     """Providers of key information that the settings may name."""
     counters: dict[str, TokenCounter] = field(default_factory=dict[str, TokenCounter])
     warned: set[tuple[str, str, int]] = field(default_factory=set[tuple[str, str, int]])
-    """Warnings about a model's sizes that were logged already, so that each is logged once."""
+    """Warnings about a model's sizes that were already logged; each warning is logged once."""
     due: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
-    """Blocking set-up to do before a node runs: creating tables, loading a tokenizer, checking sizes."""
+    """Pending blocking set-up, done before a node runs: creating tables, loading a tokenizer, checking sizes."""
     settling: Any = field(default_factory=Lock)
-    """The lock that is held during that set-up."""
+    """Lock held while the pending set-up is done."""
 
     def __post_init__(self) -> None:
         check_named(self.settings.strategies, self.strategies)
@@ -121,25 +121,25 @@ class Dependencies:
         check_known(self.settings.key_information, self.key_information)
 
     def settle(self) -> None:
-        """Do the pending blocking set-up. A part that fails stays pending, so the next turn fails the same way."""
+        """Do the pending blocking set-up. A part that fails stays pending, so the next turn tries that part again."""
         with self.settling:
             while self.due:
                 self.due[0]()
                 del self.due[0]
 
     def settle_off_loop(self) -> None:
-        """Call `settle`, unless an event loop runs in this thread: then the first turn does, on a worker thread."""
+        """Call `settle`, unless an event loop runs in this OS thread: then the first turn calls it in another."""
         if not on_event_loop():
             self.settle()
 
     @cached_property
     def fallback_chain(self) -> FallbackChain:
-        """The levels of this graph's compactions."""
+        """The levels of this graph's compactions, in the order in which they are tried."""
         return fallback_chain_of(self.summarizer, self.fallbacks)
 
     @property
     def fixed_model(self) -> Model | None:
-        """The model; `None` where a function chooses it at each call."""
+        """The model; `None` if a function chooses the model at each call."""
         return self.model if isinstance(self.model, Runnable) else None
 
     @property
@@ -148,7 +148,7 @@ class Dependencies:
         return self.model is None or self.fixed_model is not None or self.settings.context_window is not None
 
     def sizes(self) -> Sizes | None:
-        """The sizes of every call, without system messages; `None` where the window is known only at each call.
+        """Return the sizes of every call, without system messages; `None` if the window is known only at each call.
 
         Raises what `window_of` and `sizes_of` raise.
         """
@@ -159,7 +159,7 @@ class Dependencies:
         return self.sizes_for(model, settings, window=window_of(settings, model), fixed=fixed)
 
     def sizes_for(self, model: Model | None, settings: CompactionSettings, *, window: int, fixed: int) -> Sizes:
-        """The sizes of a call of this model; warns once where they differ from what the ratios alone would give.
+        """Return the sizes of a call of this model; warn once if they differ from what the ratios alone would give.
 
         Raises what `sizes_of` raises.
         """
@@ -179,15 +179,15 @@ class Dependencies:
             log.warning(text, key[1] or "no model", *figures)
 
     def model_for(self, state: Any, runtime: Any) -> Model | None:
-        """The model of this call."""
+        """Return the model of this call."""
         if self.model is None or isinstance(self.model, Runnable):
             return self.model
         return self.model(state, runtime)
 
     def counter_for(self, model: Model | None, settings: CompactionSettings | None = None) -> TokenCounter:
-        """The counter for a model under these settings, by default the builder's; one per model, for its cache.
+        """Return the counter for a model under these settings (by default the builder's); each model has one counter.
 
-        For a new one, loading its vocabulary becomes pending set-up.
+        For a new counter, loading the vocabulary becomes pending set-up.
         """
         if self.counter is not None:
             return self.counter
@@ -199,11 +199,11 @@ class Dependencies:
         return self.counters[key]
 
     def is_anchored(self, settings: CompactionSettings) -> bool:
-        """Whether the usage that the provider reports takes the place of a count."""
+        """Whether the size of a request is taken from the usage that the provider reports, where possible."""
         return self.counter is not None or settings.token_counter == ANCHORED
 
     def overhead(self, counter: TokenCounter) -> int:
-        """Tokens of the system prompt and the tool schemas."""
+        """Return the tokens of the system prompt and the tool schemas."""
         schemas = counter.text(json.dumps(list(self.tools), ensure_ascii=False)) if self.tools else 0
         return schemas + (counter.message(self.system_prompt) if self.system_prompt else 0)
 
@@ -212,12 +212,13 @@ class Dependencies:
 class HasDependencies(Protocol):
     """A node of a compiled graph, or the function inside a node, that tells which dependencies it works with.
 
-    The functions that take a graph, such as `history` and `undo`, find its dependencies by this protocol. The nodes
-    of this package's graphs implement it, the node that `as_node` makes, and a hook of `CompactionMiddleware`.
+    The functions that take a graph, such as `history` and `undo`, find its dependencies by this protocol. These
+    implement it: the nodes of this package's graphs, the node that `as_node` makes, and a hook of
+    `CompactionMiddleware`.
     """
 
     def dependencies_with(self, checkpointer: Any) -> Dependencies:
-        """Return the dependencies in a graph that is compiled with this checkpointer (`None`: without one)."""
+        """Return the dependencies in a graph compiled with this checkpointer; `None` stands for no checkpointer."""
         ...
 
 
@@ -233,9 +234,9 @@ _RAISED = (
 
 
 def window_of(settings: CompactionSettings, model: Model | None) -> int:
-    """Tokens the model accepts: the setting, else the profile's `max_input_tokens` (never an output limit).
+    """Return the tokens that the model accepts: the setting, else the profile's `max_input_tokens`.
 
-    Where neither says, the fallback of the settings. Raises `UnknownWindowError` where there is none.
+    If neither is known, return the settings' `fallback_window`; raise `UnknownWindowError` if that is not set.
     """
     if settings.context_window is not None:
         return settings.context_window
@@ -249,13 +250,13 @@ def window_of(settings: CompactionSettings, model: Model | None) -> int:
 
 
 def _told_window(model: Model | None) -> int | None:
-    """The `max_input_tokens` of the model's profile."""
+    """Return the `max_input_tokens` of the model's profile; `None` if the profile does not say."""
     profile = getattr(core(model), "profile", None) if model is not None else None
     return profile.get("max_input_tokens") if profile else None
 
 
 INPUT_LIMITS: Mapping[str, int] = {"gpt-5": 272_000}
-"""By the beginning of a model's name: the `max_input_tokens` of its profile that limits the input alone.
+"""By the beginning of a model's name, the `max_input_tokens` in its profile that limits the input alone.
 
 A profile does not say whether `max_input_tokens` is the whole window (gpt-4o: 128,000 with the answer) or the input
 alone (gpt-5: 272,000, and 128,000 more for the answer). So these models are named here. The rule holds only where
@@ -264,9 +265,9 @@ name and figure both match: a profile with another figure, such as the whole win
 
 
 def answer_tokens(model: Model | None, window: int) -> int | None:
-    """Tokens of the window that the model's answer takes: its own `max_tokens`, where that is set; else `None`.
+    """Return the tokens of the window that the model's answer takes: the model's `max_tokens`; `None` if not set.
 
-    0 where the window is a limit of the input alone (see `INPUT_LIMITS`).
+    Return 0 if the window limits the input alone (see `INPUT_LIMITS`).
     """
     if model is None:
         return None
@@ -278,13 +279,13 @@ def answer_tokens(model: Model | None, window: int) -> int | None:
 
 
 def loaded(counter: TokenCounter) -> None:
-    """Make a counter load its vocabulary from disk, by a first count."""
+    """Make a first count, so that the counter loads its vocabulary from disk."""
     with _LOADING:
         counter.text("")
 
 
 def counter_of(given: Any) -> TokenCounter | None:
-    """The counter that a builder's `token_counter` means: an object of the protocol, or a function on messages."""
+    """Return the counter for a builder's `token_counter`, an object of the protocol or a function on messages."""
     if given is None:
         return None
     if all(hasattr(given, name) for name in ("text", "message", "head", "name")):
@@ -298,5 +299,5 @@ def counter_of(given: Any) -> TokenCounter | None:
 
 
 def redaction_of(given: Redaction | Callable[[str], str] | None) -> Redaction | None:
-    """The redaction that a builder's `redact` means: a function alone applies to all but archive and snapshots."""
+    """Return the redaction for a builder's `redact`; a bare function does not apply to archive and snapshots."""
     return given if given is None or isinstance(given, Redaction) else Redaction(hook=given)

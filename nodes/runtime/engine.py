@@ -1,6 +1,6 @@
-"""The pure parts of one compaction: propose what leaves, size the summary, apply the draft, judge the result.
+"""The pure parts of a compaction: choose messages to remove, size the summary, apply the draft, judge the result.
 
-The nodes call these functions in every way of running them; the summarizer's calls are in `summarize_chunks.py`.
+All ways of running the nodes share these functions; the summarizer's calls are in `summarize_chunks.py`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,23 +30,23 @@ from ..summary.summary_message import EARLIER_HANDLES, handles_of, summary_messa
 LEAST_SUMMARY = (12, 40)
 """Tokens of the shortest summary worth planning for: a notice, and a line of facts in a larger room."""
 STEP = (99_999, 99_999)
-"""More calls and results than any step has: the sentence about a step is never longer than with these."""
+"""More calls and results than any step has, so that no sentence about a real step is longer than one about these."""
 LEAST_FACTS = 12
-"""Tokens under which no fact is worth its place."""
+"""Fewest tokens of the facts beside a summary; with a smaller budget no facts are added."""
 SMALL_SUMMARY = 1_024
 DECISIVE = 0.8
 BEYOND_AIM = 5
-"""A divisor: a fifth of the room is what a summary may always want."""
+"""The divisor for the share of the room (a fifth) up to which a summary may take the result beyond the aim."""
 DIGEST_SHARE = 0.5
-"""Share of the room that is kept free for an extracted summary that may fill the window: what it extracts is worth
-more than what it displaces (benchmarks/what_survives.py)."""
+"""Share of the room that is kept free for an extracted summary that may fill the window: the extracted facts are
+worth more than the messages that they displace (benchmarks/what_survives.py)."""
 ANY_ID = "a0" * 8
-"""Stands for an id that is not known yet; no other id has more tokens."""
+"""Placeholder for a compaction id that is not known yet; no real id has more tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """What holds for one call of one model: settings, sizes, and how requests are measured."""
+    """The conditions of one call of one model: settings, sizes, and how requests are measured."""
 
     settings: CompactionSettings
     sizes: Sizes
@@ -58,18 +58,18 @@ class Call:
     names_handles: bool = False
     """Whether a summary names the handles by which its messages can be recalled from the archive."""
     fills_window: bool = False
-    """Whether the result may fill the window: no answer and no further input follow it."""
+    """Whether the result may fill the window, because no answer and no further input follow it."""
 
     def redacted(self, message: AnyMessage) -> AnyMessage:
-        """The message, redacted for summarizer, facts and ledger."""
+        """Return the message, redacted for summarizer, facts and ledger."""
         return self.redaction.message(message) if self.redaction else message
 
     def pinned_texts(self, messages: Sequence[AnyMessage]) -> tuple[str, ...]:
-        """Texts pinned by the user, as far as they take no more than half of the room."""
+        """Return the texts that the user pinned, as far as they take no more than half of the room."""
         return pinned_texts(messages, self.meter.unscaled(self.sizes.room // 2), self.meter.counter)
 
     def selector(self, messages: Sequence[AnyMessage]) -> Selector:
-        """The view of a conversation that strategies work on."""
+        """Return the selector by which strategies choose messages of this conversation."""
         return Selector(Transcript(messages), self.settings, self.meter, self.pins)
 
 
@@ -80,16 +80,16 @@ class SummaryParts:
     pins: tuple[str, ...] = ()
     facts: Facts = NO_FACTS
     key_information: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Texts by name, in their order."""
+    """Texts of the key information by name, in the order of the message."""
     format_choice: FormatChoice = DEFAULT_FORMAT
-    """The form of the message."""
+    """The form of the summary's message."""
     handles: tuple[str, ...] | None = None
-    """Ids of earlier compactions that the message names for `recall`, after its own; `None` names no compaction."""
+    """Ids of earlier compactions that the message names for `recall`, after its own id; `None` names no id at all."""
     step: tuple[int, int] | None = None
-    """Number of calls, and of calls with a result, of a step that leaves before the model has answered to it."""
+    """Numbers of tool calls, and of those with a result, in a step removed before the model has answered to it."""
 
     def message(self, body: str, compaction_id: str, record: Mapping[str, Any] | None = None) -> HumanMessage:
-        """The message with this summary and these parts."""
+        """Return the message that holds this summary and these parts."""
         return summary_message(
             body,
             compaction_id,
@@ -107,7 +107,7 @@ NO_PARTS = SummaryParts()
 
 
 TOKEN_TRIGGERS = frozenset({"input", "precheck", "check"})
-"""Triggers that count tokens: a result must get below their threshold. For all others the ceiling is the limit."""
+"""Triggers that count tokens: a result must get below their threshold. For others the ceiling is the limit."""
 
 
 def demand(
@@ -123,13 +123,13 @@ def demand(
     answered: bool = False,
     extracted: bool = False,
 ) -> Demand:
-    """Return what a result must reach: below the trigger, or the limit for other triggers and the last level.
+    """Return the demand on a result: below the trigger; at most the limit for other triggers and the last level.
 
     `pins` and `key_information` are the texts that a summary has to carry; `max_messages` and `summarize_all` come
     from the trigger. After the provider's refusal our count is known to be too low, so the result must be a fifth
-    smaller. Where the turn is `answered`, no request has to fit: with the next input the answered round is old.
-    `extracted` says that the summary is made without a model; where it may fill the window, half of the room is kept
-    for it.
+    smaller. After the turn is `answered`, no request has to fit: at the next input the answered round is old.
+    `extracted` says that the summary is made without a model; if the result may fill the window, half of the room is
+    kept for such a summary.
     """
     sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
@@ -156,7 +156,7 @@ def demand(
 
 
 def _format_choice(settings: CompactionSettings, rounds: int, *, last: bool) -> FormatChoice:
-    """The form of the summary's message, with `rounds` whole rounds after it; the shortest on the last level."""
+    """Return the form of the summary's message that `rounds` whole rounds follow; the shortest on the last level."""
     return FormatChoice("record" if last else settings.summary_form, settings.language, rounds)
 
 
@@ -166,15 +166,15 @@ def _least(call: Call) -> int:
 
 
 def frame(call: Call, parts: SummaryParts) -> int:
-    """Tokens of a summary's message without the summary. A dot stands in for it, because white space counts less."""
+    """Return the tokens of a summary's message with a dot for the summary, because white space would count less."""
     return call.meter.scaled(call.meter.counter.message(parts.message(".", ANY_ID)))
 
 
 def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Demand) -> Selection | Finding:
-    """Choose what leaves and what is shortened; a `Finding` where no choice fits or nothing can leave.
+    """Choose messages to remove and to shorten; a `Finding` if no choice fits or nothing can be removed.
 
-    Where no choice gets below the trigger, the limit is the ceiling: a full summary at the limit is better than the
-    last level's notice. Where even that does not fit and the request must, the model's own last step leaves too.
+    If no choice gets below the trigger, the limit is the ceiling: a full summary at the limit is better than the
+    last level's notice. If even this does not fit and the request must, the model's own last step is removed too.
     """
     selector = call.selector(messages)
     if level.hides:
@@ -199,7 +199,7 @@ def _widened(call: Call, goal: Demand) -> Demand:
 
 
 def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand) -> bool:
-    """Whether to write a summary: the settings always want one, the choice needs one, or the aim is missed."""
+    """Whether to write a summary: the settings or the choice require one, or the result misses the aim."""
     if not chosen.drop or chosen.summarize is False:
         return bool(chosen.drop) and chosen.owes_summary
     wanted = settings.summary_mode != "if_needed" or bool(chosen.summarize) or chosen.owes_summary
@@ -218,9 +218,9 @@ def summary_parts(
 ) -> SummaryParts:
     """Return the parts of the summary's message that the summarizer does not write: pins, facts, key information.
 
-    Pinned texts are those of the leaving messages. Facts take at most `facts_share` of the room, and half of what is
-    left under the ceiling; a digest has its facts in its own text. `tokens` is the size of the request without a
-    summary.
+    Pinned texts are those of the messages to be removed. Facts take at most `facts_share` of the room and at most
+    half of the space under the ceiling; a digest has its facts in its own text. `tokens` is the size of the request
+    without a summary.
     """
     leaving = [messages[index] for index in sorted(drop)]
     gone = set(call.pinned_texts(leaving))
@@ -250,10 +250,10 @@ def summary_parts(
 def summary_budget(
     call: Call, level: Level, goal: Demand, *, tokens: int, ceiling: int, extra: SummaryParts = NO_PARTS
 ) -> int:
-    """Most tokens of the summary's text, in the counter's tokens, where the request without it has `tokens`.
+    """Return the most tokens of the summary's text, by the counter; `tokens` is the request without the summary.
 
-    The result should end at the aim. Where that leaves less than a fifth of the room for the summary, it may pass the
-    aim by half of the space under the ceiling, up to that fifth. It never exceeds `summary_max_tokens`. The other
+    The result should end at the aim. If this leaves less than a fifth of the room for the summary, the summary may
+    take half of the space under the ceiling, up to that fifth, but never more than `summary_max_tokens`. The other
     parts of the message (`extra`) are counted with the request.
     """
     taken, cap = tokens + frame(call, extra), call.settings.summary_max_tokens or _usual(call, level)
@@ -277,7 +277,7 @@ def applied_to(
     clip: Mapping[str, AnyMessage],
     summary: AnyMessage | None,
 ) -> list[AnyMessage]:
-    """The conversation with a draft applied: the summary stands where the first dropped message stood."""
+    """Return the conversation with a draft applied: the summary stands where the first dropped message stood."""
     gone, result, placed = set(drop), list[AnyMessage](), summary is None
     for message in messages:
         if message_id(message) not in gone:
@@ -304,5 +304,5 @@ def judge(
 
 
 def counts_of(values: Mapping[str, int] | None) -> Counts:
-    """The counters of a stored draft."""
+    """Return the counts of a stored draft as an object."""
     return Counts(**(values or {}))

@@ -1,4 +1,4 @@
-"""Take older ephemeral messages out of the view before each call: a compaction of its own, without a summary."""
+"""Remove older ephemeral messages before each call of the model: a compaction of its own, without a summary."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,11 +20,11 @@ from .finish_attempt import failure, finish_attempt, outcome_of
 from .node_context import NodeContext, Update
 
 NAME = "ephemeral"
-"""Trigger and strategy of these compactions, and the key by which a tool says how many of its results stay."""
+"""Trigger and strategy of these compactions; also the metadata key by which a tool says how many results stay."""
 
 
 def ephemeral_tools(tools: Iterable[Any]) -> dict[str, int]:
-    """By tool that has `metadata={"ephemeral": n}`, how many of its newest results stay; raises `SettingsError`."""
+    """Return, for tools with `metadata={"ephemeral": n}`, this n by name; raise `SettingsError` if it is invalid."""
     found: dict[str, int] = {}
     for tool in tools:
         keep = (getattr(tool, "metadata", None) or {}).get(NAME)
@@ -40,10 +40,10 @@ def ephemeral_tools(tools: Iterable[Any]) -> dict[str, int]:
 
 
 def expire(context: NodeContext) -> Effects[Update]:
-    """Return the update by which older ephemeral messages leave the view; empty where none leave.
+    """Return the update that removes older ephemeral messages; empty if there are none to remove.
 
-    They are in the archive before they leave, and the gate has to accept the result; where either fails, nothing
-    changes.
+    These messages are archived before they are removed, and the gate has to accept the result; if either fails,
+    nothing changes.
     """
     selector, before = context.call.selector(context.messages), context.messages
     chosen = outdated(selector, context.dependencies.ephemeral)
@@ -78,7 +78,7 @@ def _done(context: NodeContext, after: int, counts: Counts) -> Outcome:
 def _recorded(
     context: NodeContext, key: AttemptKey, before: int, done: Outcome, leaving: list[AnyMessage]
 ) -> Effects[Finding | None]:
-    """Write snapshot, archive and verdict; return a finding where they cannot be written."""
+    """Write snapshot, archive and verdict; return a finding if they cannot be written."""
     try:
         yield from ledger_io.begin(context, key, strategy=NAME, trigger=NAME, tokens_before=before)
         yield from ledger_io.commit(context, key, done, leaving)

@@ -14,7 +14,7 @@ from .node_context import NodeContext, Update
 
 
 def failure(error: Exception, reason: str) -> Finding:
-    """The verdict of an attempt that this error ended; keys that the error quotes are masked."""
+    """Return the verdict of an attempt that this error ended; API keys that the error quotes are masked."""
     kind = classify(error)
     verdict = "failed_transient" if kind == "transient" else "failed_permanent"
     return Finding(verdict, f"{reason}:{type(error).__name__}", masked(str(error)), kind)
@@ -35,7 +35,7 @@ def outcome_of(
     detail: str = "",
     tokens_after: int | None = None,
 ) -> Outcome:
-    """The closing fields of the ledger row of a draft's attempt."""
+    """Return the closing fields of the ledger row of a draft's attempt."""
     counts: Mapping[str, Any] = draft.get("counts") or {}
     summary = draft.get("summary")
     return Outcome(
@@ -61,7 +61,7 @@ def outcome_of(
 
 
 def _told_text(context: NodeContext, text: str | None) -> str | None:
-    """The text, redacted, for ledger and log; a notice in its place where the redaction hook fails."""
+    """Return the text, redacted for ledger and log; if the redaction hook fails, return a notice instead."""
     redaction = context.dependencies.redaction
     if redaction is None or not text:
         return text

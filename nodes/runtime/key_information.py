@@ -1,4 +1,4 @@
-"""Key information in a summary's message: how much room it gets, and how it is collected from its providers."""
+"""Key information in a summary's message: its budget in tokens, and how it is collected from its providers."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -25,16 +25,16 @@ from .ledger_io import stored
 from .node_context import NodeContext
 
 Texts = Mapping[str, str]
-"""Key information by name, in its order."""
+"""Texts of key information by name, in the order of the summary's message."""
 
 
 Demanded = Callable[[Texts], Demand]
-"""Returns the demand on a compaction whose summary carries these texts."""
+"""Function that returns the demand on a compaction whose summary carries these texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What leaves, the demand that it meets, and the key information for the summary's message."""
+    """The messages to remove or shorten, the demand on this choice, and the key information for the summary."""
 
     chosen: Selection | Finding
     goal: Demand
@@ -42,13 +42,13 @@ class Proposal:
 
 
 def bare(call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded) -> Proposal:
-    """The choice without key information."""
+    """Return the choice of messages without room for key information."""
     goal = demanded({})
     return Proposal(chosen=propose(call, messages, level, goal), goal=goal, key_information={})
 
 
 def wants_key_information(settings: CompactionSettings, level: Level, first: Proposal) -> bool:
-    """Whether a summary of what this choice drops will carry key information."""
+    """Whether the summary of the messages that this choice drops will carry key information."""
     if isinstance(first.chosen, Finding) or level.hides or not settings.key_information:
         return False
     return needs_summary(settings, first.chosen, first.goal)
@@ -57,10 +57,10 @@ def wants_key_information(settings: CompactionSettings, level: Level, first: Pro
 def with_key_information(
     call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded, *, first: Proposal, texts: Texts
 ) -> Proposal:
-    """The choice that leaves room for these texts; `first` is the one that leaves none.
+    """Return the choice with room for these texts; `first` is the choice without room for them.
 
-    They hold at most their share of the room, and half of what leaving everything would free. Where no choice leaves
-    room for so much, they hold half of what the first choice frees: that one then still fits.
+    The texts take at most their share of the room, and half of the tokens of all removable messages.
+    If no choice has room for so much, the texts take half of the tokens that `first` frees.
     """
     if isinstance(first.chosen, Finding):
         return first
@@ -76,13 +76,13 @@ def with_key_information(
 
 
 def _budget(call: Call, goal: Demand, left: int) -> int:
-    """Most tokens of key information, in the counter's tokens, where `left` is what the request holds besides."""
+    """Return the most tokens of key information, by the counter; `left` is the rest of the request, in tokens."""
     freed = goal.before - left - goal.summary
     return call.meter.unscaled(max(0, min(key_share(call.settings, call.sizes.room), freed // 2)))
 
 
 def foreseen(call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded) -> Proposal:
-    """What a compaction would choose, with the key information that is in the messages: goal and pins."""
+    """Return what a compaction would choose, with the key information found in the messages: goal and pins."""
     first = bare(call, messages, level, demanded)
     if not wants_key_information(call.settings, level, first):
         return first
@@ -92,7 +92,7 @@ def foreseen(call: Call, messages: Sequence[AnyMessage], level: Level, demanded:
 
 
 def key_information(context: NodeContext) -> Effects[dict[str, str]]:
-    """Collect the providers' texts for the next summary: by name, in their order, of any length."""
+    """Return the providers' texts for the next summary, by name, in the order of the message, not yet shortened."""
     names = ordered(context.settings.key_information)
     if not names:
         return {}
@@ -112,16 +112,16 @@ def key_information(context: NodeContext) -> Effects[dict[str, str]]:
 
 
 def _parent(context: NodeContext) -> Mapping[str, Any]:
-    """The state of the parent graph, where `as_node` runs this one."""
+    """Return the state of the parent graph in which `as_node` runs this graph; empty without a parent."""
     given = context.config.get("configurable", {}).get(EMBEDDED)
     return cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
 
 
 def _goal(context: NodeContext) -> Effects[str]:
-    """The first input: from the state, the archive or the earlier summary; else what `memory` keeps of it."""
+    """Return the first input, from state, archive or earlier summary; else the beginning that `memory` keeps."""
     known, pins = context.memory.get("goal"), context.memory.get("pins") or ()
     if any(is_pinned(message, pins) for message in first_inputs(context.messages)):
-        return ""  # it stays at the very front, word for word
+        return ""  # the pinned first input stays at the very front, word for word
     if not known:
         return original_request(context.messages)
     name, thread = context.memory.get("goal_handle"), context.thread_id
@@ -129,7 +129,7 @@ def _goal(context: NodeContext) -> Effects[str]:
         here = next((m for m in context.messages if is_real_user(m) and handle(stored(context, m)) == name), None)
         try:
             archived = yield from context.query(lambda: context.records.recall(thread or "", name))
-        except Exception:  # noqa: BLE001 - what is kept of it will do
+        except Exception:  # noqa: BLE001 - the beginning that `memory` keeps will do
             log.exception("The first input of thread %r could not be read from the archive", thread)
             archived = None
         if (first := here or archived) and first.text:
@@ -138,7 +138,7 @@ def _goal(context: NodeContext) -> Effects[str]:
 
 
 def _collected(context: NodeContext, provider: KeyInformation, given: KeyContext) -> Effects[str]:
-    """The text of one provider, redacted; empty where the provider fails or exceeds its time."""
+    """Return the text of one provider, redacted; an empty text if the provider fails or exceeds its time."""
     seconds = context.settings.key_information_timeout_s
 
     def call() -> Any:
@@ -155,7 +155,7 @@ def _collected(context: NodeContext, provider: KeyInformation, given: KeyContext
         text = _text(found)
         redaction = context.dependencies.redaction
         return redaction.hook(text) if redaction and text else text
-    except Exception as error:  # noqa: BLE001 - a compaction goes on without it
+    except Exception as error:  # noqa: BLE001 - a compaction goes on without this text
         reason = "timeout" if isinstance(error, SummaryTimeoutError) else type(error).__name__
         log.warning("A provider failed: the key information %r is left out (%s)", provider.name, reason)
         emit(context.writer, KeyInformationEvent(name=provider.name, reason=reason))

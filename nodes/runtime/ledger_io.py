@@ -1,7 +1,7 @@
-"""What the nodes read from SQL and write to it about an attempt.
+"""The nodes' reads and writes of an attempt's records in SQL.
 
-Snapshot, archive and recorded summaries are part of the transaction: their failure fails the attempt. The
-ledger only reports: a row that cannot be written is logged and changes nothing.
+Snapshot, archive and recorded summaries are part of the transaction: if one cannot be written, the attempt fails.
+The ledger only reports: if a row cannot be written, the error is logged and nothing else changes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +22,9 @@ from ..state import Draft
 from .node_context import NodeContext
 
 EPHEMERAL, REFUSAL = 1, 2
-"""Attempt numbers in the keys of what takes no level: expiring ephemeral messages, and refusing an input.
+"""Attempt numbers in the keys of two operations without a level: expiring ephemeral messages, refusing an input.
 
-An attempt that takes a level on the same messages has number 0; with other numbers these have rows of their own.
+An attempt with a level has the number 0, so these operations have rows of their own for equal messages.
 """
 
 
@@ -37,7 +37,7 @@ def begin(context: NodeContext, key: AttemptKey, *, strategy: str, trigger: str,
 
 
 def abandon(context: NodeContext, *, keep: AttemptKey | None = None) -> Effects[None]:
-    """Close the rows that dead runs left open, except that of `keep`."""
+    """Close the ledger rows that dead runs left open, except the row with the key `keep`."""
     thread, now = context.thread_id or "", context.now()
     yield from write_ledger(
         context, lambda: context.records.abandon_open(thread, context.namespace, keep=keep, now=now)
@@ -54,9 +54,9 @@ def note(
     key: AttemptKey | None = None,
     strategy: str = "",
 ) -> Effects[None]:
-    """Write a ledger row for what never became an attempt: refused, deferred, declined.
+    """Write a ledger row for a compaction that never became an attempt: refused, deferred or declined.
 
-    By default it has the key that the next attempt would have.
+    By default the row has the key that the next attempt would have.
     """
     key = key or context.key(context.base_fingerprint(), context.compaction.get("level", 0), 0)
     outcome = Outcome(verdict=verdict, now=context.now(), reason=reason)
@@ -65,7 +65,7 @@ def note(
 
 
 def store(context: NodeContext, key: AttemptKey, message: AnyMessage) -> Effects[str]:
-    """Archive one message that leaves the state without a compaction (a refused one); return its handle."""
+    """Archive one message that is replaced without a compaction (a refused message); return its handle."""
     kept, names = stored(context, message), (key.thread_id, key.namespace, key.compaction_id)
     yield from context.query(lambda: context.records.archive(*names, [kept], now=context.now()))
     return handle(kept)
@@ -74,7 +74,7 @@ def store(context: NodeContext, key: AttemptKey, message: AnyMessage) -> Effects
 def recallable(context: NodeContext, clip: Mapping[int, AnyMessage]) -> dict[int, AnyMessage]:
     """Return shortened messages, by index, with the handles that their originals will have in the archive.
 
-    A handle is a hash of the stored message, so it differs where the archive is redacted.
+    A handle is a hash of the stored message, so the handle changes if the archive is redacted.
     """
     redaction = context.dependencies.redaction
     if not (redaction and redaction.store):
@@ -97,23 +97,23 @@ def as_begun(context: NodeContext, draft: Draft) -> bool:
 
 
 def stored(context: NodeContext, message: AnyMessage) -> AnyMessage:
-    """The message as snapshot and archive may hold it."""
+    """Return the message in the form for snapshot and archive, redacted if the settings ask for that."""
     redaction = context.dependencies.redaction
     return redaction.message(message) if redaction and redaction.store else message
 
 
 def known_summary(context: NodeContext, key: AttemptKey, input_digest: str) -> Effects[SummaryRecord | None]:
-    """Return the recorded summary of the same attempt and the same input, which is already paid for."""
+    """Return the summary recorded for this attempt and this input, which is already paid for; `None` without one."""
     return (yield from context.query(lambda: context.records.find_summary(key, input_digest=input_digest)))
 
 
 def keep_summary(context: NodeContext, key: AttemptKey, record: SummaryRecord) -> Effects[None]:
-    """Record a summary before it is used, so that it is paid for once."""
+    """Record a summary before its use, so that a repeated attempt does not pay for the summary again."""
     yield from context.query(lambda: context.records.record_summary(key, record))
 
 
 def commit(context: NodeContext, key: AttemptKey, outcome: Outcome, archived: Sequence[AnyMessage]) -> Effects[None]:
-    """Archive what leaves the view and write the verdict, both in one transaction, before the state changes."""
+    """Archive removed and shortened messages and write the verdict, in one transaction, before the state changes."""
     leaving = [stored(context, message) for message in archived]
     yield from context.query(lambda: context.records.commit(key, outcome, archived=leaving))
 
@@ -135,7 +135,7 @@ def snapshot(context: NodeContext, key: AttemptKey) -> Effects[list[BaseMessage]
 
 
 def originals_of(context: NodeContext, messages: Sequence[AnyMessage]) -> Effects[dict[str, AnyMessage]]:
-    """Return from the archive, by id, those of these messages that earlier compactions shortened."""
+    """Return from the archive, by id, the originals of the messages that earlier compactions shortened."""
     thread = context.thread_id or ""
     clipped = {message_id(m): marks(m)["handle"] for m in messages if marks(m).get("clipped")}
     if not clipped:
@@ -162,5 +162,5 @@ def write_ledger(context: NodeContext, write: Callable[[], Any]) -> Effects[None
     """Write to the ledger; a failure is logged and changes nothing."""
     try:
         yield from context.query(write)
-    except Exception:  # noqa: BLE001 - the ledger only tells
+    except Exception:  # noqa: BLE001 - the ledger only reports
         log.exception("The ledger of thread %r could not be written; the turn continues", context.thread_id)

@@ -1,4 +1,4 @@
-"""The context of a node: state, sizes of this call, keys of its rows in SQL, and dependencies."""
+"""The context of a node: state, sizes of the model's call, keys of the attempt's rows in SQL, and dependencies."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -39,16 +39,16 @@ T = TypeVar("T")
 Update = dict[str, Any]
 
 TRIED_CHARACTERS = 16
-"""Characters of a conversation's fingerprint that the channel keeps of each attempt: the channel is small."""
+"""Number of a fingerprint's characters that the channel keeps for each attempt, because the channel is small."""
 
 NEW_THREAD = "new_thread"
 """The trigger of an attempt whose result is the beginning of a new thread."""
 
 
 class NodeContext:
-    """The context of one execution of a node: read-only; the node returns an update.
+    """The read-only context of one execution of a node; the node returns an update.
 
-    Costly values are computed once: contexts derived from this one share `messages`, `settings` and `model`.
+    Costly values are computed once: contexts derived from this context share `messages`, `settings` and `model`.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class NodeContext:
 
     @cached_property
     def messages(self) -> list[AnyMessage]:
-        """The conversation with whole messages and unique ids; `token_check` stores what had to be repaired."""
+        """The conversation with whole messages and unique ids; `token_check` stores the repaired messages."""
         return with_ids(self.state["messages"]) if self._messages is None else self._messages
 
     @property
@@ -79,12 +79,12 @@ class NodeContext:
         return self.state.get("compaction") or {}
 
     def after(self, changed: dict[str, Any], messages: list[AnyMessage] | None = None) -> "NodeContext":
-        """The context with these keys of the channel `compaction`, and these messages, changed."""
+        """Return the context with these keys of the channel `compaction`, and these messages, changed."""
         compaction = merge(dict(self.compaction), changed)
         return self._with({"compaction": compaction}, self.messages if messages is None else messages)
 
     def with_state(self, **changed: Any) -> "NodeContext":
-        """The context with these channels of the state replaced."""
+        """Return the context with these channels of the state replaced."""
         return self._with(changed, None if "messages" in changed else self.messages)
 
     def _with(self, changed: dict[str, Any], messages: list[AnyMessage] | None) -> "NodeContext":
@@ -115,7 +115,7 @@ class NodeContext:
 
     @cached_property
     def settings(self) -> CompactionSettings:
-        """The builder's settings with this run's overrides; a context of another type is a parent graph's."""
+        """The builder's settings with this run's overrides; another type of context is a parent graph's."""
         if self._origin is not None:
             return self._origin.settings
         overrides = self.runtime.context
@@ -129,7 +129,7 @@ class NodeContext:
 
     @property
     def can_ask(self) -> bool:
-        """Whether an interrupt can be answered: only a checkpointer keeps the run until then."""
+        """Whether an interrupt can be answered, because a checkpointer keeps the run until the answer."""
         return bool(self.config.get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER))
 
     @cached_property
@@ -157,13 +157,13 @@ class NodeContext:
 
     @cached_property
     def meter(self) -> Meter:
-        """Measures requests: our count times the factor learned from reported usage."""
+        """The meter that measures requests: our count times the factor learned from reported usage."""
         scale = (self.compaction.get("calibration") or {}).get(self.model_name, 1.0)
         return Meter(self.counter, self.dependencies.overhead(self.counter), scale)
 
     @cached_property
     def sizes(self) -> Sizes:
-        """Window, limit, trigger and aim of this call."""
+        """Window, limit, trigger and aim of the model's call, in tokens."""
         system = [message for message in self.messages if isinstance(message, SystemMessage)]
         fixed = self.meter.scaled(self.meter.overhead + total(self.counter, system))
         window = window_of(self.settings, self.model)
@@ -172,7 +172,7 @@ class NodeContext:
 
     @cached_property
     def call(self) -> Call:
-        """The engine's view of this call."""
+        """The conditions of the model's call, as the engine takes them."""
         return Call(
             settings=self.settings,
             sizes=self.sizes,
@@ -185,7 +185,7 @@ class NodeContext:
         )
 
     def demand(self, before: int, level: Level, key_information: Mapping[str, str] | None = None) -> Demand:
-        """The demand on this compaction at this level, from `before` tokens and with this key information."""
+        """Return the demand on a compaction at this level, from `before` tokens and with this key information."""
         return demand(
             self.call,
             trigger=self.compaction.get("trigger", "precheck"),
@@ -200,13 +200,13 @@ class NodeContext:
         )
 
     def _just_said(self) -> list[str]:
-        """The id of the answer where the turn is over: it stays in view, because the caller is about to read it."""
+        """Return the answer's id if the turn is over: the answer is kept, because the caller is about to read it."""
         last = self.messages[-1] if self.messages else None
         return [str(last.id)] if isinstance(last, AIMessage) and self.compaction.get("route") == "end" else []
 
     @property
     def _can_recall(self) -> bool:
-        """Whether leaving messages can be recalled by handles: with a thread, and in this one."""
+        """Whether removed messages can be recalled by handles: the run has a thread id and goes on in this thread."""
         here = self.thread_id is not None and self.compaction.get("trigger") != NEW_THREAD
         return here and self.settings.recall
 
@@ -217,7 +217,7 @@ class NodeContext:
 
     @cached_property
     def size(self) -> int:
-        """Tokens of the next request: the last reported usage and a count of what came after it; else all counted."""
+        """Tokens of the next request: the last reported usage plus a count of later messages, or a full count."""
         return self._anchored() or self.meter.request(self.messages)
 
     def _anchored(self) -> int | None:
@@ -234,14 +234,14 @@ class NodeContext:
         return None
 
     def _since(self, index: int) -> int:
-        """Tokens of the messages after `index`, with the placeholders for missing tool results."""
+        """Return the tokens of the messages after `index`, with the placeholders for missing tool results."""
         since = self.messages[index:]
         waiting = (stand_in for block in Transcript(since).blocks for stand_in in placeholder_results(since, block))
         return total(self.counter, [*since[1:], *waiting])
 
     @property
     def epoch(self) -> int:
-        """Commits on this thread so far."""
+        """Number of commits on this thread so far."""
         return self.compaction.get("epoch", 0)
 
     @property
@@ -251,17 +251,17 @@ class NodeContext:
 
     @property
     def thread_id(self) -> str | None:
-        """The thread of this run; `None` where the run names none."""
+        """The thread id of this run; `None` if the run names no thread."""
         thread = self.config.get("configurable", {}).get("thread_id")
         return None if thread is None else str(thread)
 
     @property
     def records(self) -> CompactionRecords:
-        """Snapshots, ledger and archive; without a thread `NO_RECORDS`, which keep nothing."""
+        """Snapshots, ledger and archive; without a thread id `NO_RECORDS`, which keep nothing."""
         return NO_RECORDS if self.thread_id is None else self.dependencies.records
 
     def query(self, call: Callable[[], T]) -> Effects[T]:
-        """Wait for a call that reads or writes `records`; under `arun` it runs on a thread of their database."""
+        """Wait for a call that uses `records`; under `arun` the call runs in an OS thread of their database."""
         if self.thread_id is None:
             return call()
         return (yield from querying(self.records, call))
@@ -274,40 +274,40 @@ class NodeContext:
 
     @property
     def checkpoint_id(self) -> str | None:
-        """The checkpoint this node started from."""
+        """The id of the checkpoint from which this node started."""
         info = self.runtime.execution_info
         return info.checkpoint_id or None if info else None
 
     @property
     def callbacks(self) -> Any:
-        """Callbacks of this run, for calls made on its behalf."""
+        """The callbacks of this run, passed to the summarizer's calls."""
         return self.config.get("callbacks")
 
     def tell(self, event: CompactionMetaEvent) -> None:
-        """Emit the event of a phase, where `emit_compaction_meta_events` is set."""
+        """Emit the event of a phase if the setting `emit_compaction_meta_events` is on."""
         if self.settings.emit_compaction_meta_events:
             emit(self.writer, event)
 
     def now(self) -> float:
-        """The wall clock."""
+        """Return the wall clock's time in seconds."""
         return self.dependencies.now()
 
     def base_fingerprint(self) -> str:
-        """The fingerprint of the present conversation."""
+        """Return the fingerprint of the present conversation."""
         return fingerprint_all(cast("list[BaseMessage]", self.messages))
 
     def tried(self, base_fingerprint: str, level: int) -> list[str]:
-        """The entry of the channel's `tried` for an attempt at this level on these messages."""
+        """Return the entry in the channel's `tried` for an attempt at this level on these messages."""
         return [base_fingerprint[:TRIED_CHARACTERS], strategy(self.settings, self.fallback_chain[level])]
 
     def untried_level(self, base_fingerprint: str, first: int) -> int | None:
-        """The first level from `first` on, or the last one, whose strategy was not tried on these messages yet."""
+        """Return the first level from `first` (or the last level) on that was not yet tried on these messages."""
         known, count = self.compaction.get("tried") or [], len(self.fallback_chain)
         levels = range(min(first, count - 1), count)
         return next((level for level in levels if self.tried(base_fingerprint, level) not in known), None)
 
     def key(self, base_fingerprint: str, level: int, attempt: int) -> AttemptKey:
-        """The key of an attempt's rows."""
+        """Return the key of an attempt's rows."""
         return AttemptKey(self.thread_id or "", self.namespace, base_fingerprint, level, attempt)
 
     @property
@@ -322,9 +322,9 @@ Body = Callable[[NodeContext], Effects[Update]]
 
 
 def executed(name: str, body: Body, context: NodeContext) -> Effects[Update]:
-    """Run a node after pending blocking set-up, which an event loop hands to a worker thread.
+    """Run a node after pending blocking set-up, which an event loop hands to a worker OS thread.
 
-    Raises `StepError` where the node stores a step that may not follow it.
+    Raises `StepError` if the node stores a step that must not follow this node.
     """
     if context.must_settle:
         yield from blocking(context.dependencies.settle)
@@ -334,7 +334,7 @@ def executed(name: str, body: Body, context: NodeContext) -> Effects[Update]:
 
 
 class CompactionNode(RunnableLambda[Any, Any]):
-    """A node of a graph: one body for `invoke` and `ainvoke`, and the dependencies that it works with."""
+    """A node of a graph: one body for `invoke` and `ainvoke`, and the dependencies of this body."""
 
     def __init__(self, name: str, body: Body, dependencies: Dependencies) -> None:
         def call(state: CompactionState, config: RunnableConfig) -> Update:
@@ -347,5 +347,5 @@ class CompactionNode(RunnableLambda[Any, Any]):
         self.dependencies = dependencies
 
     def dependencies_with(self, _checkpointer: Any) -> Dependencies:
-        """The dependencies, which the builder has already fitted to the graph's checkpointer."""
+        """Return the dependencies, which the builder has already fitted to the graph's checkpointer."""
         return self.dependencies

@@ -1,4 +1,4 @@
-"""A summary by sections: parts of what leaves, each summarized by itself, in one message."""
+"""A summary by sections: each part of the removed messages is summarized separately; one message holds all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,21 +11,21 @@ from ..text.quoting import clip, one_line
 from .summarize_chunks import Work, WrittenSummary, limited, seen_of, summarize
 
 LEAST_SECTION = 40
-"""Tokens of a section's summary under which one summary of the whole says more."""
+"""Fewest tokens of a section's summary; with less, a single summary of all removed messages says more."""
 
 HEADINGS: Mapping[Language, str] = {"en": "[Summary of the history - Chunk {}]", "zh": "[历史摘要 - Chunk {}]"}
-"""The heading of a section, with its number."""
+"""By language, the heading of a section, with a place for its number."""
 
 EXCERPTS: Mapping[Language, str] = {"en": "[Excerpt]", "zh": "[部分摘要]"}
-"""The text before an excerpt."""
+"""By language, the text before an excerpt."""
 EXCERPT_MESSAGES, EXCERPT_CHARS, EXCERPT_MOST = 3, 200, 500
 """Size of an excerpt: number of messages, characters of each, and characters in all."""
 
 
 def summarize_by_sections(work: Work) -> Effects[WrittenSummary]:
-    """Summarize what leaves: by sections where the strategy made some, else as a whole.
+    """Summarize the messages to be removed: by sections if the strategy made some, else in a single summary.
 
-    An excerpt takes the place of a section's empty summary; where all summaries are empty, the attempt fails.
+    An excerpt replaces a section's empty summary; if all summaries are empty, the attempt fails.
     """
     sections, done = _divided(work), list[WrittenSummary]()
     if not sections:
@@ -44,9 +44,9 @@ def summarize_by_sections(work: Work) -> Effects[WrittenSummary]:
 
 
 def _divided(work: Work) -> list[Work]:
-    """The work on each section; empty where one summary is made of all, as by a digest.
+    """Return one task per section; none if a single summary covers all messages, as a digest does.
 
-    The section with an earlier summary absorbs it, and gets two shares of the budget for that.
+    A section that contains an earlier summary includes that summary's text, and so gets two shares of the budget.
     """
     if not work.sections or work.level.is_deterministic:
         return []
@@ -61,14 +61,14 @@ def _divided(work: Work) -> list[Work]:
 
 
 def _excerpted(work: Work, written: WrittenSummary) -> WrittenSummary:
-    """A summary made of the earlier summary, unchanged, and of the beginnings of the messages, within the budget."""
+    """Return the earlier summary plus the beginnings of the section's messages as the summary, within the budget."""
     counter, part = work.call.meter.counter, _excerpt(work)
     body = "\n".join(text for text in (work.earlier().body, part.text) if text)
     return replace(written, body=counter.head(body, work.budget), finding=None, seen=seen_of([part]))
 
 
 def _excerpt(work: Work) -> Chunk:
-    """The beginnings of the first messages of a section."""
+    """Return the beginnings of the first messages of a section."""
     counter, old = work.call.meter.counter, work.old()
     shown = {message_id(message): one_line(message.text, EXCERPT_CHARS) for message in old[:EXCERPT_MESSAGES]}
     text = clip(" ".join([EXCERPTS[work.call.settings.language], *filter(None, shown.values())]), EXCERPT_MOST)
@@ -77,7 +77,7 @@ def _excerpt(work: Work) -> Chunk:
 
 
 def _joined_sections(sections: Sequence[WrittenSummary], heading: str) -> WrittenSummary:
-    """Sections as one summary, with what all of them cost, and with the finding of the last."""
+    """Return the sections as one summary, with their total cost and the finding of the last section."""
     return WrittenSummary(
         body="\n".join(f"{heading.format(place)}\n{section.body}" for place, section in enumerate(sections, 1)),
         calls=sum(section.calls for section in sections),

@@ -1,4 +1,4 @@
-"""Summarize what leaves, chunk by chunk, so that the summarizer reads all of it; failures become findings."""
+"""Summarize the removed messages in chunks, so that the summarizer reads all of them; failures become findings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,11 +25,11 @@ from .finish_attempt import failure
 
 STALLED = "summary_timeout"
 LEAST_PIECE = 500
-"""Tokens of the smallest piece that is worth a call of its own."""
+"""Fewest tokens of the input limit of a piece, so that each piece is worth a call of its own."""
 MOST = 2
-"""A factor: an intermediate summary may be this many times longer than the budget."""
+"""An intermediate summary may be at most this many times as long as the budget."""
 PIECES = 4
-"""A divisor: a piece is this many times smaller than the chunks of the level before."""
+"""The divisor by which a piece is smaller than the chunks of the level before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +44,10 @@ class WrittenSummary:
     model: str | None = None
     seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
     finding: Finding | None = None
-    """What was wrong with the last reply, where there is no summary."""
+    """The fault of the last reply; `None` if there is a summary."""
 
     def booked(self, reply: Reply) -> "WrittenSummary":
-        """With this reply's usage added."""
+        """Return the summary with this reply's usage added."""
         return replace(
             self,
             input_tokens=self.input_tokens + reply.input_tokens,
@@ -58,7 +58,7 @@ class WrittenSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What one level summarizes: the leaving messages and the limits of the summary."""
+    """The task of one level: the messages to be removed, and the limits of their summary."""
 
     call: Call
     level: Level
@@ -71,27 +71,27 @@ class Work:
     focus: str | None = None
     callbacks: Any = None
     sections: tuple[frozenset[int], ...] = ()
-    """Parts of what leaves that are summarized each by itself, in order."""
+    """Indexes of the removed messages of each part that is summarized separately, in order."""
     clip: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
-    """By id, the shortened form of messages that stay."""
+    """By id, the shortened forms of messages that are kept."""
 
     def earlier(self) -> EarlierSummary:
-        """The text and record of the earlier summary among the leaving messages."""
+        """Return the text and record of the earlier summary among the messages to be removed."""
         return earlier_summary([self.messages[index] for index in sorted(self.drop)])
 
     def old(self) -> list[AnyMessage]:
-        """The originals of what leaves, redacted."""
+        """Return the originals of the messages to be removed, redacted."""
         old = old_part(self.messages, self.drop)
         return [self.call.redacted(self.originals.get(message_id(message), message)) for message in old]
 
     @cached_property
     def stays(self) -> tuple[AnyMessage, ...]:
-        """The messages that stay in view, in their new form, redacted."""
+        """The messages that are kept, in their new form, redacted."""
         left = (message for index, message in enumerate(self.messages) if index not in self.drop)
         return tuple(self.call.redacted(self.clip.get(message_id(message), message)) for message in left)
 
     def parts(self) -> list[Chunk]:
-        """The chunks that the summarizer reads, one a call."""
+        """Return the chunks that the summarizer reads, one chunk per call."""
         old, counter = self.old(), self.call.meter.counter
         if self.level.is_deterministic:
             return [Chunk(tuple(old), "")]
@@ -106,7 +106,7 @@ class Work:
         return max(1, self.call.meter.unscaled(tokens))
 
     def request(self, part: Chunk, earlier: EarlierSummary, body: str) -> SummaryRequest:
-        """The request about one chunk, on top of the summary so far."""
+        """Return the request to add one chunk to the summary so far."""
         settings = self.call.settings
         return SummaryRequest(
             messages=part.messages,
@@ -125,7 +125,7 @@ class Work:
         )
 
     def joined(self, texts: Sequence[str]) -> list[Chunk]:
-        """The summaries of the pieces as quoted parts, in as few chunks as the input limit allows."""
+        """Return the pieces' summaries as quoted parts, in as few chunks as the input limit allows."""
         counter, groups, size = self.call.meter.counter, list[list[str]](), 0
         for place, text in enumerate(texts, 1):
             part = f'<part number="{place}">\n{escape(text, quote=False)}\n</part>'
@@ -139,7 +139,7 @@ class Work:
 
 
 def summarize(work: Work) -> Effects[WrittenSummary]:
-    """Summarize what leaves, chunk by chunk; each chunk updates the summary so far.
+    """Summarize the messages to be removed, chunk by chunk; each chunk updates the summary so far.
 
     A level in pieces summarizes each piece separately, and then the pieces' summaries together. A reply that is no
     summary is requested again, with the defect named, `summary_retries` times.
@@ -169,7 +169,7 @@ def summarize(work: Work) -> Effects[WrittenSummary]:
 
 
 def limited(work: Work, written: WrittenSummary) -> WrittenSummary:
-    """The summary cut to the size that the settings allow."""
+    """Return the summary cut to the size that the settings allow."""
     settings, counter = work.call.settings, work.call.meter.counter
     most, characters = settings.summary_max_tokens, settings.summary_max_chars
     return replace(
@@ -178,7 +178,7 @@ def limited(work: Work, written: WrittenSummary) -> WrittenSummary:
 
 
 def seen_of(parts: Sequence[Chunk]) -> dict[str, Any]:
-    """What a summarizer read: ids of whole messages, and by id `[tokens shown, tokens]` of messages that were cut."""
+    """Return what a summarizer read: ids of whole messages, and by id `[tokens shown, tokens]` of cut messages."""
     cut = {key: list(value) for part in parts for key, value in part.cut.items()}
     full = [message_id(m) for part in parts for m in part.messages if message_id(m) not in cut]
     return {"full": full, "cut": cut}
@@ -187,7 +187,7 @@ def seen_of(parts: Sequence[Chunk]) -> dict[str, Any]:
 def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: int | None) -> Effects[WrittenSummary]:
     """Make one request; repeat it after a transient error or a reply that is no summary.
 
-    An intermediate summary has at most `most` tokens; the size of the last one is judged by the gate.
+    An intermediate summary has at most `most` tokens; the gate judges the size of the last summary.
     """
     finding: Finding | None = None
     defect: str | None = None
@@ -211,7 +211,7 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
 
 
 def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
-    """The summary in a reply, or what is wrong with it. The content of a digest or a notice is not judged."""
+    """Return the summary in a reply, or the reply's fault. The content of a digest or a notice is not judged."""
     text = summary_text(reply)
     if isinstance(text, Finding) or work.level.is_deterministic:
         return text

@@ -17,7 +17,7 @@ from .node_context import NodeContext
 ON: Mapping[str, str] = {"compact": "selective_compaction", "confirm": "confirm", "choose": "confirm"}
 
 HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_model", "check": "post_model"}
-"""The hook that each check evaluates the triggers for."""
+"""By check, the hook whose triggers that check evaluates."""
 
 
 UNASKABLE = (
@@ -30,8 +30,8 @@ UNASKABLE = (
 def check(context: NodeContext, size: int, source: TriggerSource, route: Route) -> Effects[dict[str, Any]]:
     """Evaluate the triggers for a request of `size` tokens; return the keys to write into the channel `compaction`.
 
-    `size` may leave out the newest messages; whether a request exceeds the limit is judged by all of it. Raises
-    `ContextExhaustedError` over the limit where nobody can be asked and `on_no_handler="refuse"`.
+    `size` may leave out the newest messages, but the limit is compared with the whole request. Raises
+    `ContextExhaustedError` over the limit if nobody can be asked and `confirmation_unavailable="refuse"`.
     """
     marked = context.compaction.get("marked")
     reading = Reading(
@@ -72,7 +72,7 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
 
 
 def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str, bool]:
-    """Warn where the conversation has grown to `warn_ratio`, once until the next commit."""
+    """Warn once, until the next commit, that the conversation has grown to `warn_ratio`."""
     ratio, base = context.settings.warn_ratio, context.sizes.base
     if source == "input" or ratio is None or size < share(base, ratio) or context.compaction.get("warned"):
         return {}
@@ -81,7 +81,7 @@ def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str,
 
 
 def _unasked(context: NodeContext, trigger: str, size: int, due: Decision) -> Effects[Decision]:
-    """The decision where a person should be asked and nobody can answer: "proceed" compacts, "refuse" does not.
+    """Return the decision when a person should be asked but nobody can answer: only "proceed" compacts.
 
     Over the limit "refuse" raises `ContextExhaustedError`, because the request cannot be sent.
     """
@@ -94,7 +94,7 @@ def _unasked(context: NodeContext, trigger: str, size: int, due: Decision) -> Ef
 
 
 def trigger_history(context: NodeContext) -> TriggerHistory:
-    """The past of the thread, for the decision."""
+    """Return the past of the thread on which the decision depends."""
     return TriggerHistory(
         suspension_reason=suspension_reason(breaker_history(context), context.settings),
         declined_at=context.compaction.get("declined_at"),
@@ -104,7 +104,7 @@ def trigger_history(context: NodeContext) -> TriggerHistory:
 
 
 def breaker_history(context: NodeContext) -> BreakerHistory:
-    """The figures that the breaker judges."""
+    """Return the figures that the breaker judges."""
     compaction = context.compaction
     return BreakerHistory(
         now=context.now(),
@@ -117,7 +117,7 @@ def breaker_history(context: NodeContext) -> BreakerHistory:
 
 
 def nobody_to_ask(context: NodeContext) -> str:
-    """The error over the limit where nobody can be asked and the settings refuse to compact unasked."""
+    """Return the error text for a request over the limit if nobody can be asked and the settings refuse."""
     return (
         f"the request holds {context.size} tokens and the limit is {context.sizes.limit}; it was not sent. A person "
         "has to be asked before a compaction (require_confirmation), nobody can answer without a checkpointer, and "
@@ -127,6 +127,6 @@ def nobody_to_ask(context: NodeContext) -> str:
 
 
 def check_askable(settings: CompactionSettings, *, answerable: bool) -> None:
-    """Raise `SettingsError` where `require_confirmation` has neither a checkpointer nor `on_no_handler`."""
+    """Raise `SettingsError` if `require_confirmation` has neither a checkpointer nor `confirmation_unavailable`."""
     if settings.require_confirmation and settings.confirmation_unavailable is None and not answerable:
         raise SettingsError(UNASKABLE)

@@ -1,4 +1,4 @@
-"""Undo compactions: the state afterwards, and an undo that is requested by a run's input."""
+"""Undo compactions: the state after an undo, and an undo that a run's input requests."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -24,13 +24,13 @@ from .ledger_io import abandon, write_ledger
 from .node_context import NodeContext, Update
 
 LAST = "last"
-"""The name for the last compaction in a request to undo."""
+"""The name of the last compaction in a request to undo."""
 
 _ENDED = {"step": "end", "route": "end"}
 
 
 def undone(before: Before) -> dict[str, Any]:
-    """The keys of the channel `compaction` after an undo."""
+    """Return the keys of the channel `compaction` after an undo."""
     return {
         "v": STATE_VERSION,
         **_ENDED,
@@ -49,7 +49,7 @@ def undone(before: Before) -> dict[str, Any]:
 
 
 def over_limit(before: Before, tokens: int, limit: int) -> str:
-    """The text that says why an undo needs force; sizes are tokens of the request."""
+    """Return the text that says why an undo needs force; `tokens` is the size of the request."""
     return (
         f"with compaction {before.undone[0]} undone the request would hold {tokens} tokens and the limit is {limit}: "
         "the next turn would compact again at once"
@@ -66,7 +66,7 @@ def tell_ledger(
     now: float,
     namespace: str = "",
 ) -> None:
-    """Write a ledger row for an undo. The rows of the undone compactions stay, because a fork may rest on them."""
+    """Write a ledger row for an undo; the rows of the undone compactions stay, because a fork may need these rows."""
     compaction, messages = state["compaction"], state["messages"]
     key = AttemptKey(thread, namespace, f"undo {compaction.get('head')} {fingerprint_all(messages)}", 0, 0)
     outcome = Outcome(
@@ -86,12 +86,12 @@ def tell_ledger(
 
 
 def is_undo(request: Mapping[str, Any]) -> bool:
-    """Whether the request is to undo a compaction, or to release the thread after an undo."""
+    """Whether the request undoes a compaction, or ends the pause of automatic compactions after an undo."""
     return "undo" in request or "release" in request
 
 
 def reject_request(context: NodeContext, fault: str) -> Update:
-    """Clear an invalid request and end the run; `model` raises the error, so that this update is kept."""
+    """Clear an invalid request and end the run; the node `model` raises the error, so that this update is kept."""
     log.warning("%s", fault)
     last = last_of(verdict="noop", reason=NO_REQUEST, detail=clip(fault, FOCUS_CHARACTERS))
     step = "end" if context.dependencies.embedded else "model"
@@ -99,9 +99,9 @@ def reject_request(context: NodeContext, fault: str) -> Update:
 
 
 def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects[Update]:
-    """The update of an undo or a release; the turn ends with it and the model is not called.
+    """Return the update of an undo or a release; the turn then ends without a call of the model.
 
-    Where nothing can be undone, the conversation stays, and `compaction["last"]` and an event say why.
+    If nothing can be undone, the conversation stays unchanged, and `compaction["last"]` and an event say why.
     """
     if request.get("release"):
         return {"compaction": {**_ENDED, "held": False}}
@@ -126,7 +126,7 @@ def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
 
 
 def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Before | Finding]:
-    """The messages and compactions of the undo, or why nothing is undone."""
+    """Return the messages and compactions of the undo, or the reason why nothing is undone."""
     if (hindrance := _hindrance(context)) is not None:
         return hindrance
     wanted, thread, head = request["undo"], str(context.thread_id), context.compaction.get("head")
