@@ -1,4 +1,4 @@
-"""`compact_messages`: one compaction of a plain list, by the graph's own nodes; compare `trim_messages`."""
+"""`compact_messages`: compact a plain list of messages once, by the graph's own nodes; compare `trim_messages`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -81,11 +81,11 @@ def compact_messages(
 ) -> list[AnyMessage] | CompactionResult:
     """Compact a list to at most `max_tokens`; a list that fits is returned unchanged.
 
-    The given messages are not changed; those without an id get one in the result. System messages count and stay.
-    `strategies` are functions of the application, by the names that the settings use.
+    The given messages are not changed; a message without an id gets an id in the result. System messages count and
+    are kept. `strategies` are functions of the application, by the names that the settings use.
 
-    Raises `InvalidMessagesError` for items that are no messages or repeat an id, `SettingsError` where the system
-    messages alone fill `max_tokens`, and `ContextExhaustedError` where the messages that must stay do not fit.
+    Raises `InvalidMessagesError` for items that are no messages or repeat an id, `SettingsError` if the system
+    messages alone fill `max_tokens`, and `ContextExhaustedError` if the messages that must be kept do not fit.
     """
     result = run(
         _compact(
@@ -112,7 +112,7 @@ async def acompact_messages(
     strategies: Mapping[str, Strategy] | None = None,
     return_result: bool = False,
 ) -> list[AnyMessage] | CompactionResult:
-    """`compact_messages` without blocking the event loop while the summarizer works."""
+    """Compact as `compact_messages` does, without blocking the event loop while the summarizer works."""
     result = await arun(
         _compact(
             messages,
@@ -154,7 +154,7 @@ def _compact(
     meter = Meter(context.counter, 0)
     if meter.request(given) <= max_tokens:
         return _result(given, given, None, meter, "noop")
-    _ = context.sizes  # raises where the system messages leave no room
+    _ = context.sizes  # raises if the system messages leave no room
     context = yield from run_nodes(context, "selective_compaction")
     after, known = context.messages, {message.id for message in given}
     summary = next((message for message in after if is_summary(message) and message.id not in known), None)
@@ -164,7 +164,7 @@ def _compact(
 
 
 def _state(messages: list[AnyMessage]) -> CompactionState:
-    """The state of a thread whose user asked for a compaction before the model is called."""
+    """Return the state of a thread whose user asked for a compaction before the model's call."""
     return {
         "messages": messages,
         "compaction": {"step": "selective_compaction", "route": "model", "trigger": "manual"},
@@ -174,7 +174,7 @@ def _state(messages: list[AnyMessage]) -> CompactionState:
 
 
 def _chosen(settings: CompactionSettings, preset: Preset | None, max_tokens: int) -> CompactionSettings:
-    """The settings for a plain list: no answer follows it, so no room is reserved."""
+    """Return the settings for a plain list: no answer follows the list, so no room is reserved for an answer."""
     changed = {
         "preset": preset,
         "context_window": max_tokens,

@@ -30,9 +30,9 @@ COMPACTION_NODES = frozenset(NODES) - {"model"}
 
 
 def run_nodes(context: NodeContext, step: str, among: Collection[str] = COMPACTION_NODES) -> Effects[NodeContext]:
-    """Run the node `step` and its successors until the next one is not `among` these; return the last context.
+    """Run the node `step` and its successors while the next node is `among` the given; return the last context.
 
-    Stops after the model's answer where the answer ends the turn: the caller decides when to compact after it.
+    Stops after a model's answer that ends the turn: the caller decides when to compact after the answer.
     """
     while step in among:
         context = _after(context, (yield from executed(step, NODES[step], context)))
@@ -43,7 +43,7 @@ def run_nodes(context: NodeContext, step: str, among: Collection[str] = COMPACTI
 
 
 def _after(context: NodeContext, update: Update) -> NodeContext:
-    """The context with a node's update in its state, merged as the graph's reducers merge it."""
+    """Return the context with a node's update merged into the state, as the graph's reducers merge updates."""
     state: dict[str, Any] = {**context.state}
     for key in CHANNELS:
         if key in update:
