@@ -2,9 +2,9 @@
 
     CheckpointError
     ├── DatabaseError            the database cannot be opened, reached or used
-    │   └── SchemaError          its tables are missing, older or newer than this code
-    ├── MessageError             a message cannot be stored: no id, or a type that could not be read again
-    ├── ValueTypeError           a value holds a type that may not be stored or loaded
+    │   └── SchemaError          the database's tables are missing, older or newer than this code
+    ├── MessageError             a message cannot be stored: it has no id, or a type that could not be read again
+    ├── ValueTypeError           a value holds a type that is not allowed
     ├── RowError                 a stored row is missing, damaged or of a type that is not allowed
     ├── KeyTextError             an id is empty, too long or holds a character that no database takes
     ├── KeyringError             an encryption key is missing, malformed or not the right one
@@ -26,7 +26,7 @@ class DatabaseError(CheckpointError):
 
 
 class SchemaError(DatabaseError):
-    """The tables are missing (`setup()` was not called) or of another version."""
+    """The database's tables are missing (`setup()` was not called), or this code does not support their version."""
 
 
 class MessageError(CheckpointError):
@@ -38,7 +38,7 @@ class ValueTypeError(CheckpointError):
 
 
 class RowError(CheckpointError):
-    """A stored row is missing, damaged, or holds a value that may not be loaded; the message names the row."""
+    """A stored row is missing, damaged, or holds a value of a type that is not allowed; the error names the row."""
 
 
 class KeyTextError(CheckpointError):
@@ -54,11 +54,11 @@ class ConflictError(CheckpointError):
 
 
 class LeaseError(CheckpointError):
-    """The thread is leased to another writer, or this writer's lease has ended."""
+    """The thread is leased to another writer, or the lease of this writer has ended."""
 
 
 class ErasedThreadError(CheckpointError):
-    """The thread was erased since this run began; nothing of the run is stored any more."""
+    """The thread was erased after this run began; nothing that the run writes is stored any more."""
 
 
 class UnknownAttemptError(CheckpointError):

@@ -21,10 +21,10 @@ from .messages.sequence_runs import expand
 
 
 class CompactionRecords:
-    """The records of compactions in one database. Each method is one transaction and may be called from any thread.
+    """The records of compactions in one database. Each method is one transaction; any OS thread may call it.
 
-    The methods are synchronous; asynchronous callers use `asyncio.to_thread`. A writing method may run twice with the
-    same effect. It locks the thread's row first.
+    The methods are synchronous; asynchronous callers use `asyncio.to_thread`. A writing method that runs
+    twice has the same effect as one that runs once. Every writing method first locks the conversation thread's row.
     """
 
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
@@ -42,10 +42,10 @@ class CompactionRecords:
         now: float,
         **opening: Unpack[Opening],
     ) -> None:
-        """Write the snapshot, then the open ledger row; LeaseError where the thread is leased to another writer.
+        """Write the snapshot, then the open ledger row; raise LeaseError if another writer holds the thread's lease.
 
-        An attempt that was begun before stays as it is, its snapshot too, except that an abandoned row is opened
-        again. `Opening` declares the other arguments.
+        If the attempt was begun before, its ledger row and its snapshot stay unchanged, except that an abandoned row
+        is opened again. `Opening` declares the other arguments.
         """
         thread = self._lock(conn, key.thread_id)
         check_lease(thread, self.store.threads.now())
@@ -57,19 +57,19 @@ class CompactionRecords:
 
     @reads
     def snapshot(self, conn: sa.Connection, key: AttemptKey) -> list[BaseMessage] | None:
-        """Return the messages at the begin of an attempt, byte for byte; None where it was never begun."""
+        """Return the messages with which an attempt began, byte for byte; None if the attempt never began."""
         thread = self.store.find(conn, key.thread_id, lock=False)
         runs = None if thread is None else snapshots.read(conn, thread, key.compaction_id)
         return None if thread is None or runs is None else self.store.get(conn, thread, runs)
 
     @writes
     def record_summary(self, conn: sa.Connection, key: AttemptKey, record: SummaryRecord) -> None:
-        """Store a paid summary, before it is used."""
+        """Store a summary that was paid for, before the compaction uses the summary."""
         summary_cache.write(conn, self._lock(conn, key.thread_id), key.compaction_id, record)
 
     @reads
     def find_summary(self, conn: sa.Connection, key: AttemptKey, *, input_digest: str) -> SummaryRecord | None:
-        """Return the stored summary of the same input and level, unless the gate rejected it; or None."""
+        """Return the stored summary of the same input and level; None if there is none or the gate rejected it."""
         thread = self.store.find(conn, key.thread_id, lock=False)
         return None if thread is None else summary_cache.read(conn, thread, key, input_digest)
 
@@ -77,7 +77,7 @@ class CompactionRecords:
     def commit(
         self, conn: sa.Connection, key: AttemptKey, outcome: Outcome, *, archived: Sequence[BaseMessage]
     ) -> None:
-        """Archive the messages that leave the view and write the verdict, both or neither."""
+        """Archive the messages that the compaction removes and write its verdict, both or neither."""
         thread = self._lock(conn, key.thread_id)
         runs = self.store.put(conn, thread, archived)
         archive.write(conn, thread, key.namespace, key.compaction_id, runs, now=outcome.now)
@@ -85,7 +85,7 @@ class CompactionRecords:
 
     @writes
     def close(self, conn: sa.Connection, key: AttemptKey, outcome: Outcome) -> None:
-        """Write the verdict, also over an earlier one; UnknownAttemptError where there was no attempt."""
+        """Write the verdict, also over an earlier verdict; raise UnknownAttemptError if the attempt never began."""
         ledger.close(conn, self._lock(conn, key.thread_id), key, outcome)
 
     @writes
@@ -146,8 +146,8 @@ class CompactionRecords:
     ) -> list[SearchHit]:
         """Return the archived messages of a thread that contain words of a query, the best first.
 
-        Restricted to one compaction, or to the time between `since` and `until` (Unix seconds), where given. Every
-        archived message of that scope is read, so the time grows with the archive.
+        `compaction_id` restricts the search to one compaction; `since` and `until` (Unix seconds) restrict it to a
+        time. The search reads every archived message within these limits, so its duration grows with the archive.
         """
         thread = self.store.find(conn, thread_id, lock=False)
         scope = search.Scope(compaction_id, since, until)
@@ -161,8 +161,8 @@ class CompactionRecords:
     ) -> list[SearchHit]:
         """Return the archived message with this handle (12 to 32 hexadecimal characters); [] for any other text.
 
-        With `compactions`, a handle may also be the id of a compaction, or at least its first 12 characters: then all
-        messages that it archived are returned, in their order.
+        With `compactions`, a handle may also be the id of a compaction, or at least its first 12 characters: then the
+        method returns all messages that this compaction archived, in their order.
         """
         thread = self.store.find(conn, thread_id, lock=False)
         if thread is None:
@@ -184,7 +184,7 @@ class CompactionRecords:
         *,
         head: str | None,
     ) -> list[BaseMessage]:
-        """Return the whole conversation whose current view is `messages`; see `transcript.join`.
+        """Return the whole conversation of which the model now sees `messages`; see `transcript.join`.
 
         `head` is the compaction_id of the state's last commit.
         """
@@ -215,9 +215,9 @@ class CompactionRecords:
         head: str | None,
         compaction_id: str | None = None,
     ) -> Before:
-        """Return the conversation without a compaction (by default the last) and those that build on it.
+        """Return the conversation as it is without a compaction (by default the last) and all later ones built on it.
 
-        `messages` and `head` are those of the state. UnknownAttemptError where the state does not contain the
+        `messages` and `head` are those of the state. Raise UnknownAttemptError if the state does not contain the
         compaction.
         """
         thread = self.store.find(conn, thread_id, lock=False)
@@ -246,7 +246,7 @@ class CompactionRecords:
 
     @reads
     def began_with(self, conn: sa.Connection, thread_id: str, compaction_id: str) -> list[BaseMessage]:
-        """Return the messages at the begin of a compaction; UnknownAttemptError where there is no such compaction."""
+        """Return the messages with which a compaction began; raise UnknownAttemptError if it has no snapshot."""
         thread = self.store.find(conn, thread_id, lock=False)
         runs = None if thread is None else snapshots.read(conn, thread, compaction_id)
         if thread is None or runs is None:
@@ -255,7 +255,7 @@ class CompactionRecords:
 
     @reads
     def taken_by(self, conn: sa.Connection, thread_id: str, compaction_id: str) -> list[BaseMessage]:
-        """Return the messages that a compaction removed from the view or clipped, in their original form."""
+        """Return the messages that a compaction removed or shortened, in their original form."""
         thread = self.store.find(conn, thread_id, lock=False)
         runs = None if thread is None else archive.of_thread(conn, thread).get(compaction_id)
         return [] if thread is None or runs is None else self.store.get(conn, thread, runs)
@@ -273,7 +273,7 @@ class CompactionRecords:
         return retention.names(conn)
 
     def _lock(self, conn: sa.Connection, thread_id: str) -> Thread:
-        """Return the thread, created if needed, and lock it; ErasedThreadError for a late write of a run."""
+        """Return the locked thread, created if needed; raise ErasedThreadError if it was erased during the run."""
         thread, run = self.store.thread(conn, thread_id), current_run()
         self.erasures.check(conn, thread, run)
         if thread.next_seq or thread.next_checkpoint:  # the thread existed before this transaction

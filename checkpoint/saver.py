@@ -1,7 +1,8 @@
 """LangGraph's checkpointer on SQL. A thread grows with its messages, not with the square of their number.
 
-The synchronous methods do the work. The asynchronous ones run them on worker threads of the database. For SQLite that
-is twice as fast as an asynchronous driver, which changes threads for each statement.
+The synchronous methods do the work. The asynchronous methods run the synchronous ones on worker threads of the
+database. For SQLite these worker threads are twice as fast as an asynchronous driver, which changes OS threads for
+each statement.
 """
 
 import asyncio
@@ -38,13 +39,13 @@ from .messages.strict_serde import StrictSerializer
 from .messages.write_cache import DEFAULT_BYTES, DEFAULT_THREADS, WriteCache
 
 _LEASE_PAUSE_S = 0.05
-# inside the class, `list` is a method
+# aliases, because `list` names a method inside the class
 _Names = list[str]
 _Stats = list[ThreadStats]
 
 
 class _Saver(BaseCheckpointSaver[Any]):
-    """What both savers have in common. Every method may be called from any thread."""
+    """The methods that both savers have in common. Every method may be called from any OS thread."""
 
     def __init__(
         self,
@@ -94,9 +95,9 @@ class _Saver(BaseCheckpointSaver[Any]):
         return next_version(current)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that the config names, or the newest of its thread and namespace, or None.
+        """Return the checkpoint that the config names, or the newest of the config's thread and namespace; or None.
 
-        RowError names a row that is missing or damaged.
+        Raise RowError, which names the row, if a stored row is missing or damaged.
         """
         return self.checkpoints.get(self.serde, config)
 
@@ -115,7 +116,7 @@ class _Saver(BaseCheckpointSaver[Any]):
         """Yield checkpoints, newest first: of a thread and namespace, of all namespaces, or of all threads.
 
         `filter` holds metadata keys and the values they must equal. No lock and no transaction is held between two
-        items. A message that several of the checkpoints hold is one object in all of them.
+        items. A message that several of the yielded checkpoints hold is one object in all of these checkpoints.
         """
         for page in self.checkpoints.pages(self.serde, config, filter or {}, before, limit):
             yield from page
@@ -141,11 +142,12 @@ class _Saver(BaseCheckpointSaver[Any]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,  # noqa: ARG002 - changed values are found by comparing them
     ) -> RunnableConfig:
-        """Store a checkpoint and return its config. A checkpoint with the same id is replaced.
+        """Store a checkpoint and return its config. A stored checkpoint with the same id is replaced.
 
-        ConflictError (with `on_conflict="raise"`) where a run builds on a checkpoint that is no longer the newest;
-        LeaseError where the thread is leased to another writer; ErasedThreadError where it was erased since the run
-        began; ValueTypeError for a value that may not be stored. In all of these cases nothing is written.
+        Raise ConflictError (with `on_conflict="raise"`) if the run builds on a checkpoint that is no longer the
+        newest, LeaseError if another writer holds the thread's lease, ErasedThreadError if the thread was erased
+        since the run began, and ValueTypeError for a value of a type that is not allowed. After each of these errors
+        nothing has been written.
         """
         return self.checkpoints.put(self.serde, config, checkpoint, metadata)
 
@@ -164,7 +166,7 @@ class _Saver(BaseCheckpointSaver[Any]):
     ) -> None:
         """Store a task's pending writes at a checkpoint: all of them or, with an error, none.
 
-        The checkpoint itself may be stored later. The errors are those of `put`.
+        The checkpoint itself may be stored later. Raise the same errors as `put`.
         """
         self.checkpoints.put_writes(self.serde, config, writes, task_id, task_path)
 
@@ -187,7 +189,7 @@ class _Saver(BaseCheckpointSaver[Any]):
         return await self.database.workers.run(self.get_delta_channel_history, config=config, channels=channels)
 
     def delete_thread(self, thread_id: str) -> None:
-        """Erase everything about a thread, also snapshots, ledger and archive, in one transaction."""
+        """Erase everything stored about a thread, including snapshots, ledger and archive, in one transaction."""
         self.maintenance.erase([thread_id])
 
     async def adelete_thread(self, thread_id: str) -> None:
@@ -195,7 +197,7 @@ class _Saver(BaseCheckpointSaver[Any]):
         await self.database.workers.run(self.delete_thread, thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Erase the checkpoints of these runs and their pending writes, with everything that only they refer to."""
+        """Erase the checkpoints and pending writes of these runs, and everything that only these rows refer to."""
         self.maintenance.delete_for_runs(run_ids)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -203,7 +205,7 @@ class _Saver(BaseCheckpointSaver[Any]):
         await self.database.workers.run(self.delete_for_runs, run_ids)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy everything about a thread; ValueError where the target holds anything already."""
+        """Copy everything stored about a thread; raise ValueError if the target thread already holds anything."""
         self.maintenance.copy_thread(self.serde, source_thread_id, target_thread_id)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -223,9 +225,9 @@ class _Saver(BaseCheckpointSaver[Any]):
 
         "keep_latest" keeps the newest checkpoint of each namespace (with `keep_last`, that many of them; with
         `older_than`, also those of the last `older_than` seconds), their pending writes, and the ancestors from which
-        delta channels are rebuilt. Checkpoints of a finished subgraph call go with the checkpoint that called it.
-        "delete" (LangGraph's server says "delete_all") erases the threads. Snapshots and archive keep their messages,
-        unless `archive="drop"`.
+        delta channels are rebuilt. Checkpoints of a finished subgraph call are erased with the checkpoint that made
+        the call. "delete" (LangGraph's server says "delete_all") erases the threads. Snapshots and archive keep their
+        messages, unless `archive="drop"`.
         """
         self.maintenance.prune(
             self.serde, thread_ids, strategy=strategy, keep_last=keep_last, older_than=older_than, archive=archive
@@ -256,10 +258,11 @@ class _Saver(BaseCheckpointSaver[Any]):
     def reclaim(self) -> None:
         """Rewrite the tables, so that erased data leaves neither bytes nor free space behind.
 
-        Erasing makes data unreadable through the database, but until then its bytes stay in free pages and in the
-        write-ahead log. Writers wait meanwhile, on PostgreSQL readers too, and SQLite needs free disk space for a
-        copy of the file. DatabaseError where another connection reads an old state for too long, on SQLite and
-        PostgreSQL: call it again. A server's own logs, replicas and backups are not changed.
+        Erased data cannot be read through the database, but until `reclaim` runs, the bytes of erased data stay in
+        free pages and in the write-ahead log. While `reclaim` runs, writers wait (on PostgreSQL readers, too), and
+        SQLite needs free disk space for a copy of the file. Raise DatabaseError if another connection reads an old
+        state for too long, on SQLite and PostgreSQL: then call `reclaim` again. A server's own logs, replicas and
+        backups are not changed.
         """
         self.database.reclaim()
 
@@ -268,7 +271,7 @@ class _Saver(BaseCheckpointSaver[Any]):
         await self.database.workers.run(self.reclaim)
 
     def stats(self, thread_id: str | None = None) -> _Stats:
-        """Return what each thread, or one thread, holds. Bytes are those of the rows' bodies."""
+        """Return statistics of one thread, or of every thread. Sizes in bytes count the bodies of the stored rows."""
         return self.maintenance.stats(thread_id)
 
     async def astats(self, thread_id: str | None = None) -> _Stats:
@@ -280,7 +283,7 @@ class _Saver(BaseCheckpointSaver[Any]):
         return self.maintenance.threads()
 
     def rotate(self) -> int:
-        """Encrypt everything that another key encrypted with the current key; return how many rows changed."""
+        """Use the current key for all rows that another key encrypted; return the number of changed rows."""
         return self.maintenance.rotate()
 
     async def arotate(self) -> int:
@@ -289,10 +292,10 @@ class _Saver(BaseCheckpointSaver[Any]):
 
     @contextmanager
     def lease(self, thread_id: str, ttl: float = 60.0, *, wait: float = 0.0) -> Generator[None]:
-        """Hold a thread: inside the `with`, no other writer can write to it.
+        """Lease a conversation thread: inside the `with`, no other writer can write to the thread.
 
-        Each write prolongs the lease to `ttl` seconds (at most a day) from then; without writes it ends by itself.
-        LeaseError where another writer holds the thread for more than `wait` seconds.
+        Each write prolongs the lease to `ttl` seconds (at most a day) after the write; a lease without writes ends
+        after `ttl` seconds. Raise LeaseError if another writer still holds the thread's lease after `wait` seconds.
         """
         lease = new_lease(ttl)
         deadline = time.monotonic() + wait
@@ -308,7 +311,7 @@ class _Saver(BaseCheckpointSaver[Any]):
 
     @asynccontextmanager
     async def alease(self, thread_id: str, ttl: float = 60.0, *, wait: float = 0.0) -> AsyncGenerator[None]:
-        """Hold a thread like `lease`."""
+        """Lease a conversation thread as `lease` does, for asynchronous code."""
         lease, run = new_lease(ttl), self.database.workers.run
         deadline = time.monotonic() + wait
         while not await run(self.maintenance.take_lease, thread_id, lease):
@@ -330,28 +333,28 @@ class SQLAlchemySaver(_Saver):
             graph = builder.compile(checkpointer=saver)
 
     Messages are stored once per thread, whatever checkpoint, pending write or fork refers to them. `database` is a
-    URL, an `Engine`, a `Database` or "memory". All methods may be called from any thread, and their asynchronous
-    twins from any event loop. `setup()` must have been called once on the database.
+    URL, an `Engine`, a `Database` or "memory". All methods may be called from any OS thread, and their
+    asynchronous twins from any event loop. `setup()` must have been called once on the database.
 
     - `serde`: serializer of values that are not messages; by default LangGraph's format, for LangGraph's safe types
-      and the classes in `allow` only. ValueTypeError names any other type.
+      and the classes in `allow` only. Any other type raises ValueTypeError, which names it.
     - `on_conflict`: what happens to a run that builds on a checkpoint which is no longer the newest of its thread:
-      "fork", as with every checkpointer, leaves the other run's checkpoints on a branch that nobody sees; "raise"
-      refuses with ConflictError.
+      "fork" stores the checkpoint, as every checkpointer does, and leaves the other run's checkpoints on a branch
+      that nobody sees; "raise" raises ConflictError.
     - `cache`, `cache_bytes`: how many threads (1,024), and how many bytes (256 MB), of the newest message lists are
       remembered, so that known messages are not serialized again. The least recently used threads are forgotten
-      first, but none while its turn is running: then the limits are exceeded. With `cache=0` nothing is remembered.
-    - `detect_mutation`: whether a stored message that was changed in place is noticed, and stored again. For that
-      each put compares every message of the state. With False you promise that no node, reducer, middleware or
-      caller changes a message that was put or read (`model_copy(update=...)` makes a new one): a change in place is
-      then not stored.
-    - `keys`: encrypts everything that was said and stored. See `Keyring`.
+      first, but a thread whose turn is running is kept, even above the limits. With `cache=0` nothing is remembered.
+    - `detect_mutation`: whether a stored message that was changed in place is noticed, and stored again. To
+      notice changes, each put compares every message of the state. With False you promise that no node, reducer,
+      middleware or caller changes a message that was put or read (`model_copy(update=...)` makes a new message): with
+      False, a change in place is not stored.
+    - `keys`: the `Keyring` with which all stored messages, values, summaries and ledger texts are encrypted.
     """
 
     @classmethod
     @contextmanager
     def from_url(cls, url: str, **options: Any) -> Generator[Self]:
-        """Open a database by its URL, and close it at the end of the `with`."""
+        """Open a database by its URL, and close the database at the end of the `with`."""
         saver = cls(url, **options)
         try:
             yield saver
@@ -359,7 +362,7 @@ class SQLAlchemySaver(_Saver):
             saver.close()
 
     def setup(self) -> None:
-        """Create the tables where they are missing; several processes may do it at once."""
+        """Create the tables that are missing; several processes may call this method at once."""
         self.database.setup()
 
 
@@ -369,7 +372,7 @@ class AsyncSQLAlchemySaver(_Saver):
     @classmethod
     @asynccontextmanager
     async def from_url(cls, url: str, **options: Any) -> AsyncGenerator[Self]:
-        """Open a database by its URL, and close it at the end of the `async with`."""
+        """Open a database by its URL, and close the database at the end of the `async with`."""
         saver = cls(url, **options)
         try:
             yield saver
@@ -377,5 +380,5 @@ class AsyncSQLAlchemySaver(_Saver):
             await saver.database.workers.run(saver.close)
 
     async def setup(self) -> None:
-        """Create the tables where they are missing; several processes may do it at once."""
+        """Create the tables that are missing; several processes may call this method at once."""
         await self.database.workers.run(self.database.setup)
