@@ -39,14 +39,14 @@ class Key(TypeDecorator[str]):
         return dialect.type_descriptor(mysql.VARBINARY(self.length) if binary else String(self.length))
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> Any:
-        """Return the id as the database stores it; KeyTextError for an id that cannot be stored."""
+        """Return the id as the database stores it; raise KeyTextError for an id that cannot be stored."""
         if value is None:
             return None
         data = checked_key(value, self.length, empty=self.empty)
         return data if dialect.name in _MYSQL else value
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
-        """Return the id as it was given."""
+        """Return the id as the application gave it."""
         return value.decode() if isinstance(value, bytes) else value
 
 
@@ -66,11 +66,11 @@ class Ident(TypeDecorator[str]):
         return dialect.type_descriptor(mysql.VARBINARY(self.length) if binary else LargeBinary(self.length))
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002 - SQLAlchemy's signature
-        """Return the id as the database stores it; KeyTextError for an id that cannot be stored."""
+        """Return the id as the database stores it; raise KeyTextError for an id that cannot be stored."""
         return None if value is None else ident(value, self.length)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
-        """Return the id as it was given."""
+        """Return the id as the application gave it."""
         return None if value is None else ident_text(bytes(value))
 
 
@@ -90,7 +90,7 @@ class Prose(TypeDecorator[str]):
 
 
 def ident(value: str, length: int = 255) -> bytes:
-    """Return an id as an `Ident` column stores it, which is also how the database orders ids; else KeyTextError."""
+    """Return the bytes by which an `Ident` column stores and orders an id; raise KeyTextError for an invalid id."""
     if _UUID.fullmatch(value):
         return bytes.fromhex(value.replace("-", ""))
     data = checked_key(value, length - 2)
@@ -111,7 +111,7 @@ def printable(text: str) -> str:
 
 
 def checked_key(value: str, length: int, *, empty: bool = False) -> bytes:
-    """Return an id's UTF-8; KeyTextError where it is empty, too long or holds a character that cannot be stored."""
+    """Return an id as UTF-8; raise KeyTextError if the id is empty, too long or has an unstorable character."""
     shown = repr(value if len(value) <= 40 else value[:40] + "…")  # noqa: PLR2004 - enough to recognize it
     try:
         data = value.encode()

@@ -21,7 +21,7 @@ from .urls import BUSY_TIMEOUT_S, create_engine, is_memory
 READS, WRITES = "DEFERRED", "IMMEDIATE"  # SQLite's names of the two kinds of transactions
 _PAUSE_S = 0.01
 _PSYCOPG_BINARY = 1  # psycopg.pq.Format.BINARY
-_PRIMARY_CODE = 0xFF  # mask of SQLite's primary error code; the other bits say which kind of busy it is
+_PRIMARY_CODE = 0xFF  # mask of SQLite's primary error code; the other bits say why the database is busy
 _ENGINES: WeakSet[sa.Engine] = WeakSet()
 _INHERITED: list[Pool] = []
 _QUEUES: WeakKeyDictionary[Pool, threading.Semaphore] = WeakKeyDictionary()
@@ -29,7 +29,7 @@ _QUEUES_LOCK = threading.Lock()
 
 
 class OwnEngine:
-    """An engine that this package makes, once, in the thread that needs it first."""
+    """An engine that this package makes once, in the OS thread that first needs the engine."""
 
     def __init__(self, url: sa.URL) -> None:
         self.url = url
@@ -37,7 +37,7 @@ class OwnEngine:
         self._lock = threading.Lock()
 
     def get(self) -> sa.Engine:
-        """Return the engine; DatabaseError where its driver is missing or unknown."""
+        """Return the engine; raise DatabaseError if its driver is missing or unknown."""
         if self._engine is None:
             with self._lock:
                 if self._engine is None:
@@ -47,7 +47,7 @@ class OwnEngine:
         return self._engine
 
     def close(self, write_connections: dict[Pool, sa.Connection]) -> None:
-        """Close its connections and the open write connection of its pool, if the engine was made at all."""
+        """Close the engine's connections and its pool's open write connection, if the engine was made at all."""
         if self._engine is not None:
             if (conn := write_connections.pop(self._engine.pool, None)) is not None:
                 conn.close()
@@ -55,11 +55,11 @@ class OwnEngine:
 
 
 def begin(conn: sa.Connection, mode: str) -> None:
-    """Begin a transaction on databases whose driver would begin it too late or with the wrong isolation.
+    """Begin a transaction, on databases whose driver would begin too late or with the wrong isolation.
 
-    SQLite's driver begins with the first change and fails at once where another connection writes, instead of
-    waiting. MariaDB's default isolation would let a writer read rows as they were before it locked the thread's row;
-    a reader needs one consistent snapshot.
+    SQLite's driver would begin a transaction at the first change, and would fail at once instead of waiting while
+    another connection writes. MariaDB's default isolation would let a writer read rows as they were before the writer
+    locked the thread's row, so writers use READ COMMITTED; readers need the consistent snapshot of REPEATABLE READ.
     """
     name = conn.dialect.name
     driver: Any = conn.connection.driver_connection
@@ -72,7 +72,7 @@ def begin(conn: sa.Connection, mode: str) -> None:
 
 @contextmanager
 def in_turn(engine: sa.Engine, place: str) -> Generator[None]:
-    """Let one user of this engine's pool in at a time; DatabaseError after `BUSY_TIMEOUT_S` seconds of waiting."""
+    """Let in one user of this engine's pool at a time; raise DatabaseError after `BUSY_TIMEOUT_S` seconds."""
     with _QUEUES_LOCK:
         queue = _QUEUES.setdefault(engine.pool, threading.Semaphore())
     if not queue.acquire(timeout=BUSY_TIMEOUT_S):
@@ -105,8 +105,8 @@ def _request_binary_results(
 def _use_write_ahead_log(connection: Any, _record: Any) -> None:
     """Turn on the write-ahead log, so that readers need not wait for a writer; the file keeps this mode.
 
-    SQLite's busy timeout does not apply to the change of mode, and two processes that open a new file at once both
-    try it. So this function retries.
+    SQLite's busy timeout does not apply to a change of the journal mode, and two processes that open a new file at
+    once both try to change the mode. So this function retries.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
@@ -131,8 +131,8 @@ def _register_fork_hook() -> None:
 def _leave_connections_to_parent() -> None:
     """Give every engine of a forked child an empty pool.
 
-    The inherited pool is kept alive: closing its connections would send messages to the server, or change the file,
-    on behalf of the parent.
+    The inherited pool is kept alive: closing the pool's connections would send messages to the server, or change the
+    file, on behalf of the parent process.
     """
     for engine in _ENGINES:
         _INHERITED.append(engine.pool)

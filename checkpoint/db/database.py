@@ -26,16 +26,22 @@ _ATTEMPTS = 8
 _FIRST_PAUSE_S = 0.02
 
 _TRANSIENT_SQLSTATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "08006", "53300"})
-"""PostgreSQL: serialization failure, deadlock, shutdown, crash, start-up, connection lost, too many connections."""
+"""PostgreSQL's codes of errors after which a retry can succeed.
+
+Serialization failure, deadlock, shutdown, crash, start-up, connection lost, too many connections.
+"""
 _TRANSIENT_CODES = frozenset({1020, 1205, 1213, 2006, 2013})
-"""MariaDB: row changed since it was read, lock wait timeout, deadlock, server gone, connection lost."""
+"""MariaDB's codes of errors after which a retry can succeed.
+
+Row changed since it was read, lock wait timeout, deadlock, server gone, connection lost.
+"""
 
 
 class Database:
-    """An engine and how to use it: `write()` and `read()` open one transaction each, from any thread.
+    """An engine and how to use it: `write()` and `read()` open one transaction each, from any OS thread.
 
-    Every SQL error leaves as DatabaseError, without the password and without parameters. A thread must not open a
-    transaction inside another one.
+    Every SQL error is raised as DatabaseError, without the password and without parameters. An OS thread must not
+    open a transaction inside another transaction.
     """
 
     def __init__(self, engine: sa.Engine | OwnEngine, *, keys: Keyring | None = None) -> None:
@@ -50,23 +56,24 @@ class Database:
         self.caches_thread_rows = self._own is not None and self.is_sqlite and self.durable
         """Whether writers of an SQLite file share one connection, which keeps the rows of threads in memory.
 
-        Only on connections that this object owns: another user of a connection could have other keys.
+        False unless this object owns its connections: another user of a given connection could have other keys.
         """
-        # by pool: a forked child has another pool, and so leaves the parent's connection alone
+        # keyed by pool: a forked child has a pool of its own, and so does not use the parent's connection
         self._write_connections: dict[Pool, sa.Connection] = {}
         if self._own is not None:  # the garbage collector may run on an event loop, where closing must not block
             finalize(self, off_event_loop, partial(self._own.close, self._write_connections)).atexit = False
         self.workers = Workers(partial(threads_for, engine))
-        """Threads for asynchronous callers: `await database.workers.run(call)`."""
+        """OS threads that run blocking calls for asynchronous callers: `await database.workers.run(call)`."""
 
     @classmethod
     def open(cls, target: str | sa.Engine = urls.MEMORY, *, keys: Keyring | None = None) -> Self:
         """Open a URL (with the name of a synchronous or an asynchronous driver), an `Engine`, or "memory".
 
-        "memory" ends with this object. A given engine stays the caller's to configure and close. With `keys`
-        everything that was said or stored is encrypted, and rows that are not encrypted are refused.
-        DatabaseError for an unknown kind of database, an unreadable URL or a missing driver (on an event loop only at
-        the first use). Nothing connects before the first use, which usually is `setup()`.
+        A "memory" database ends with this object. The caller configures and closes a given engine. With `keys`, all
+        messages, values and other texts are encrypted, and rows that are not encrypted are refused. Raise
+        DatabaseError for an unknown kind of database, an unreadable URL or a missing driver (on an event loop, a
+        missing driver is noticed at the first use). No connection is opened before the first use, which usually is
+        `setup()`.
         """
         if isinstance(target, sa.Engine):
             urls.accept(target)
@@ -78,12 +85,12 @@ class Database:
 
     @property
     def engine(self) -> sa.Engine:
-        """The engine; one that was opened on an event loop is made at its first use."""
+        """The engine; for a database that was opened on an event loop, the engine is made at its first use."""
         return self._given or cast("OwnEngine", self._own).get()
 
     @cached_property
     def _driver_error(self) -> type[Exception]:
-        """The driver's own base error, which statements raise that bypass SQLAlchemy."""
+        """The base class of the driver's errors, which are raised by statements that bypass SQLAlchemy."""
         return getattr(self.engine.dialect.dbapi, "Error", exc.DBAPIError)
 
     @cached_property
@@ -98,40 +105,40 @@ class Database:
         return self.engine.execution_options(isolation_level=level) if self._is_postgresql else self.engine
 
     def setup(self) -> None:
-        """Create the tables where they are missing; SchemaError where they are of another version."""
+        """Create missing tables; raise SchemaError if this code does not support the version of the stored tables."""
         with self._transaction(self._writer, WRITES) as conn:
             schema.create(conn)
         self._checked, self._setup_put_off = True, False
 
     def put_off_setup(self) -> None:
-        """Let the first transaction run `setup()`, in its own thread; nothing is opened before."""
+        """Let the first transaction run `setup()`, in its own OS thread; open no connection before."""
         self._setup_put_off = not self._checked
 
     def finish_setup(self) -> None:
-        """Run the `setup()` that was put off, if there is one."""
+        """Run `setup()` if `put_off_setup` has postponed it."""
         if self._setup_put_off:
             self.setup()
 
     def run_write(self, work: Callable[[sa.Connection], T]) -> T:
-        """Run `work` in a writing transaction; run both again after a deadlock or a lost connection.
+        """Run `work` in a writing transaction; repeat this after a deadlock or a lost connection.
 
         `work` must have the same effect when it runs twice: a connection may be lost after the commit.
         """
         return self.retry(partial(_run, self.write, work))
 
     def run_read(self, work: Callable[[sa.Connection], T]) -> T:
-        """Run `work` in a reading transaction; run both again after a lost connection."""
+        """Run `work` in a reading transaction; run a new transaction with `work` after a lost connection."""
         return self.retry(partial(_run, self.read, work))
 
     def retry(self, transaction: Callable[[], T]) -> T:
-        """Run a whole transaction, again after a deadlock or a lost connection, up to 8 times."""
+        """Run a whole transaction; repeat it after a deadlock or a lost connection, up to 8 attempts in all."""
         for attempt in range(_ATTEMPTS):
             try:
                 return transaction()
             except DatabaseError as error:
                 if attempt + 1 == _ATTEMPTS or not _is_transient(error.__cause__):
                     raise
-                # random: transactions that met once should not meet again
+                # a random pause, so that transactions that blocked each other do not block each other again
                 time.sleep(_FIRST_PAUSE_S * 2**attempt * random.random())  # noqa: S311 - not a secret
         raise AssertionError("unreachable")
 
@@ -152,7 +159,7 @@ class Database:
             yield conn
 
     def change_stamp(self, conn: sa.Connection) -> tuple[int, int]:
-        """Return a value, inside a writing transaction on SQLite, that differs once anybody has changed the file."""
+        """Return, in a writing transaction on SQLite, a value that changes when any connection changes the file."""
         driver: Any = conn.connection.driver_connection
         with self._translated(self._driver_error):
             [version] = driver.execute("PRAGMA data_version").fetchone()
@@ -161,7 +168,7 @@ class Database:
     def reclaim(self) -> None:
         """Rewrite the tables, so that deleted rows leave neither bytes nor free space behind; see `reclaim.rewrite`.
 
-        DatabaseError where another connection keeps reading an old snapshot, on SQLite and PostgreSQL.
+        Raise DatabaseError if another connection keeps reading an old snapshot, on SQLite and PostgreSQL.
         """
         self.finish_setup()
         with self._exclusive(WRITES), self._connect(self._autocommit()) as conn, self._translated(self._driver_error):
@@ -198,10 +205,10 @@ class Database:
 
     @contextmanager
     def _connection(self, engine: sa.Engine, mode: str) -> Generator[sa.Connection]:
-        """Take a connection from the pool, or the one that all writers of an SQLite file share.
+        """Take a connection from the pool, or the connection that all writers of an SQLite file share.
 
-        A traceback can keep an unfinished cursor alive, and on SQLite that pins an old read snapshot; so after an
-        error the connection is discarded.
+        A traceback can keep an unfinished cursor alive, and on SQLite such a cursor pins an old read snapshot; so the
+        connection is discarded after an error.
         """
         pool, shared = engine.pool, self.caches_thread_rows and mode == WRITES
         conn = (self._write_connections.pop(pool, None) if shared else None) or self._connect(engine)
@@ -220,9 +227,9 @@ class Database:
             conn.close()
 
     def _exclusive(self, mode: str) -> AbstractContextManager[object]:
-        """Queue for the only connection of an engine, and for writing to an SQLite file.
+        """Wait in a queue for the only connection of an engine, or for the right to write to an SQLite file.
 
-        SQLite's own waiting is unfair: waiters sleep and retry, and the last to come may be served first.
+        SQLite's own waiting is unfair: waiters sleep and retry, and the last to arrive may be served first.
         """
         if isinstance(self.engine.pool, StaticPool) or (self.is_sqlite and mode == WRITES):
             return in_turn(self.engine, self._place)
@@ -239,7 +246,7 @@ class Database:
 
     @contextmanager
     def _translated(self, *others: type[Exception]) -> Generator[None]:
-        """Raise DatabaseError for SQLAlchemy's errors and `others`."""
+        """Raise DatabaseError in place of SQLAlchemy's errors and the error types `others`."""
         kinds: tuple[type[Exception], ...] = (exc.SQLAlchemyError, *others)
         try:
             yield
@@ -264,7 +271,7 @@ class UsesDatabase(Protocol):
 
 
 def writes(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Run a method in a writing transaction, again after a deadlock or a lost connection."""
+    """Make a method run in a writing transaction, which is repeated after a deadlock or a lost connection."""
 
     @wraps(method)
     def transaction(self: S, /, *args: P.args, **options: P.kwargs) -> T:
@@ -274,7 +281,7 @@ def writes(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Co
 
 
 def reads(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Run a method in a reading transaction, again after a lost connection."""
+    """Make a method run in a reading transaction, which is repeated after a lost connection."""
 
     @wraps(method)
     def transaction(self: S, /, *args: P.args, **options: P.kwargs) -> T:

@@ -1,6 +1,7 @@
 """Rewrites the tables' files, so that they hold no bytes of deleted rows.
 
-A database only marks deleted rows as free: their bytes stay in its files until other rows overwrite them.
+A database only marks deleted rows as free: the bytes of deleted rows stay in the database's files until other rows
+overwrite these bytes.
 """
 
 import time
@@ -16,13 +17,13 @@ _OLDEST_READER = (
     "SELECT txid_snapshot_xmax(txid_current_snapshot()), (SELECT max(age(backend_xmin)) FROM pg_stat_activity "
     "WHERE datname = current_database() AND pid <> pg_backend_pid())"
 )
-"""PostgreSQL: the next transaction number, and how many transactions began since the oldest open snapshot."""
+"""PostgreSQL's query: the next transaction number, and how many transactions began since the oldest open snapshot."""
 
 
 def rewrite(conn: sa.Connection, place: str) -> None:
-    """Rewrite every table, outside of a transaction; DatabaseError, naming `place`, where old bytes remain.
+    """Rewrite every table, outside of a transaction; raise DatabaseError, naming `place`, if old bytes remain.
 
-    PostgreSQL and MariaDB copy one table at a time. Their logs, replicas and backups are not changed.
+    PostgreSQL and MariaDB copy one table at a time. The logs, replicas and backups of these servers are not changed.
     """
     if conn.dialect.name == "sqlite":
         _rewrite_file(conn.connection.driver_connection, place)
@@ -36,7 +37,7 @@ def rewrite(conn: sa.Connection, place: str) -> None:
 
 
 def _wait_for_readers(conn: sa.Connection, place: str) -> None:
-    """Wait until every snapshot of before is closed: VACUUM copies deleted rows that an open snapshot still sees."""
+    """Wait until all earlier snapshots are closed: VACUUM copies deleted rows that an open snapshot still sees."""
     deadline = time.monotonic() + urls.BUSY_TIMEOUT_S
     first: int | None = None
     while True:

@@ -1,4 +1,4 @@
-"""Encodes row bodies: compresses them where that saves bytes, and binds them to the row that holds them.
+"""Encodes row bodies: compresses a body where compression saves bytes, and binds each body to its row.
 
 Without a key, a body carries a checksum over its row's name and its bytes, so that truncated, changed and swapped
 bodies are detected. With a `Keyring`, a body is encrypted (AES-GCM) with the row's name, the thread and the key id as
@@ -19,14 +19,14 @@ import zstandard
 from ..errors import KeyringError, RowError
 
 HASH_PREFIX_BYTES = 6
-"""Bytes at the start of a message's hash that its handle shows, and by which alone a message can be found."""
+"""Bytes at the start of a message's hash that its handle shows and that suffice to find the message."""
 
 _CHECKED = b"\x01"
 _ENCRYPTED = b"\x02"
 _RAW = b"\x00"
 _ZSTD = b"\x01"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-"""The first four bytes of every zstd frame; they are not stored."""
+"""The first four bytes of every zstd frame, which are not stored."""
 _CHECKSUM_BYTES = 8
 _NONCE_BYTES = 12
 _KEY_BYTES = 32
@@ -41,7 +41,7 @@ class Keyring:
     """The keys a database is encrypted with: `{key id: 32 bytes}`; new rows are encrypted with the `current` one.
 
     To rotate, add a new key, make it `current`, call the saver's `rotate()`, then remove the old key.
-    KeyringError for keys that are not 32 bytes and ids that are not 1 to 64 bytes of text.
+    Raise KeyringError for a key that is not 32 bytes long and for an id that is not a text of 1 to 64 bytes.
     """
 
     def __init__(self, keys: Mapping[str, bytes], *, current: str) -> None:
@@ -63,14 +63,14 @@ class Keyring:
         return f"Keyring({sorted(self._ciphers)}, current={self.current!r})"
 
     def encrypt(self, place: str, data: bytes) -> bytes:
-        """Encrypt with the current key, bound to `place`."""
+        """Encrypt data with the current key and bind the result to `place`."""
         nonce = os.urandom(_NONCE_BYTES)
         name = self.current.encode()
         encrypted = self._ciphers[self.current].encrypt(nonce, data, _associated_data(place, name))
         return bytes([len(name)]) + name + nonce + encrypted
 
     def decrypt(self, place: str, data: bytes) -> bytes:
-        """Undo `encrypt`; KeyringError for an unknown key id, RowError for anything that does not verify."""
+        """Undo `encrypt`; raise KeyringError for an unknown key id, RowError if the bytes or `place` were changed."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - an extra
 
         name, rest = data[1 : 1 + data[0]] if data else b"", data[1 + data[0] :] if data else b""
@@ -93,8 +93,8 @@ class Keyring:
 class RowCodec:
     """Encodes and decodes the row bodies of one thread.
 
-    `thread` is the thread's integer key. `salt` is a random value of the thread, None where nothing is encrypted. It
-    makes rows of other databases undecodable here, and keeps the stored hashes of messages from being guessed.
+    `thread` is the thread's integer key. `salt` is a random value of the thread, None where nothing is encrypted. The
+    salt makes rows of other databases undecodable here, and keeps the stored hashes of messages from being guessed.
     """
 
     def __init__(self, thread: int, keys: Keyring | None = None, salt: bytes | None = None) -> None:
@@ -105,7 +105,7 @@ class RowCodec:
     def encode(self, row: str, data: bytes, *, bound: str = "") -> bytes:
         """Return the bytes to store for `data` in `row`, a name that is unique within the thread.
 
-        `bound` is text of the row's other columns, which must not be changed without the body.
+        `bound` is a text made of the row's other columns; changing these columns makes the body undecodable.
         """
         body = _compress(data)
         if self._keys is None:
@@ -113,7 +113,7 @@ class RowCodec:
         return _ENCRYPTED + self._keys.encrypt(self._place(row, bound), body)
 
     def decode(self, row: str, body: bytes, *, bound: str = "") -> bytes:
-        """Return the data that `encode` was given; RowError names the row where the bytes were changed."""
+        """Return the data that `encode` was given; raise RowError, naming the row, if the bytes were changed."""
         kind, rest = body[:1], body[1:]
         if kind == _ENCRYPTED:
             if self._keys is None:
@@ -129,11 +129,11 @@ class RowCodec:
         return _decompress(data, self.describe(row))
 
     def unpack(self, row: str, body: bytes, *, bound: str = "") -> Any:
-        """Decode a row of msgpack; ValueError where the data is not msgpack, which `intact` makes a RowError."""
+        """Decode a row of msgpack; raise ValueError (`intact` makes it a RowError) for data that is not msgpack."""
         return ormsgpack.unpackb(self.decode(row, body, bound=bound), option=_MSGPACK_OPTION)
 
     def lookup_hash(self, content_hash: bytes) -> bytes:
-        """Return the 16 bytes by which a message or blob is looked up: its hash, or a keyed hash of its hash.
+        """Return the 16 bytes by which a message or blob is looked up: its hash or, if encrypted, a keyed hash.
 
         The first six bytes depend only on the first six of `content_hash`, so that a handle can be looked up too.
         """
@@ -147,7 +147,7 @@ class RowCodec:
         return start if self._salt is None else _keyed_hash(self._salt, start)[:HASH_PREFIX_BYTES]
 
     def lookup_text(self, digest: str) -> str:
-        """Return a digest as a column holds it: as it is, or keyed where the thread is encrypted."""
+        """Return the text that a column holds for a digest: the digest or, if encrypted, its keyed hash."""
         return digest if self._salt is None else _keyed_hash(self._salt, digest.encode()).hex()
 
     @property
@@ -170,7 +170,7 @@ def new_salt() -> bytes:
 
 @contextmanager
 def intact(row: str) -> Generator[None]:
-    """Raise a RowError that names the row, where code that reads its content meets a wrong type or value."""
+    """Raise a RowError that names the row if code inside the `with` finds a wrong type or value in the row."""
     try:
         yield
     except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
@@ -224,9 +224,9 @@ def _decompress(body: bytes, row: str) -> bytes:
 def _typical_rows() -> bytes:
     """Return bytes that most messages, pending writes and checkpoints contain, the most frequent ones last.
 
-    zstd writes what a row shares with them as a reference of a few bytes: a checkpoint of an agent then takes 80
-    bytes instead of 200, a pending write 20 instead of 65. Never change them once a version was released: rows that
-    were compressed with other bytes cannot be read.
+    zstd writes whatever a row shares with these bytes as a reference of a few bytes: a checkpoint of an agent then
+    takes 80 bytes instead of 200, a pending write 20 instead of 65. Never change these bytes after a version was
+    published: rows that were compressed with other bytes cannot be read.
     """
     usage = {
         "input_tokens": 1,
@@ -275,7 +275,7 @@ _DICTIONARY.precompute_compress(level=_LEVEL)
 
 
 class _Tools:
-    """A compressor and a decompressor; neither may be used by two threads at once."""
+    """A compressor and a decompressor; two OS threads must not use either of them at once."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=_LEVEL, dict_data=_DICTIONARY, write_dict_id=False)
@@ -283,7 +283,7 @@ class _Tools:
 
 
 _IDLE: deque[_Tools] = deque()
-"""Pairs that no thread uses. LangGraph starts threads for every run, and making a pair takes as long as using it."""
+"""Pairs that no OS thread is using, kept because LangGraph starts OS threads for every run of a graph."""
 
 
 def _idle_tools() -> _Tools:

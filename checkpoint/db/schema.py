@@ -18,9 +18,9 @@ _LOCK_TIMEOUT_S = 60
 
 
 def create(conn: sa.Connection) -> None:
-    """Create the tables that are missing; safe when several processes do it at once.
+    """Create the tables that are missing; several processes may do so at once.
 
-    SchemaError for a database whose tables are of another version.
+    Raise SchemaError if this code does not support the version of the stored tables.
     """
     with _exclusive(conn):
         found = stored_version(conn)
@@ -62,7 +62,7 @@ def _accept(found: int) -> None:
 
 @contextmanager
 def _exclusive(conn: sa.Connection) -> Generator[None]:
-    """Keep other processes from creating tables at the same time; on SQLite the transaction does that."""
+    """Keep other processes from creating tables at the same time; on SQLite the transaction itself keeps them out."""
     if conn.dialect.name == "postgresql":
         conn.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK_NUMBER)))
         yield

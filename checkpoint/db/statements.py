@@ -25,10 +25,11 @@ def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any
 
 
 def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any], unless: sa.Exists | None = None) -> bool:
-    """Insert a row unless its key or a unique value of it exists, or `unless` holds; return whether it was inserted.
+    """Insert a row unless its key or a unique value exists or `unless` holds; return whether it was inserted.
 
     `unless` is a condition on `new_value(column)`; pass the same object each time, because statements are cached by
-    it. Only for tables whose writers hold the thread row's lock, so that nobody inserts the same row concurrently.
+    this object. Use this function only for tables whose writers hold the lock of the thread's row, so that nobody
+    inserts the same row concurrently.
     """
     if unless is not None:
         values = {_NEW + name: value for name, value in values.items()}
@@ -45,7 +46,7 @@ def _counted(dialect: str, table: sa.Table, unless: sa.Exists | None) -> sa.Inse
     insert = ignoring(dialect, table)
     if unless is not None:
         insert = insert.from_select(list(table.c), sa.select(*map(new_value, table.c)).where(~unless))
-    # SQLAlchemy keeps the row count of an INSERT only with this option
+    # without this option SQLAlchemy does not keep the row count of an INSERT
     return insert.execution_options(preserve_rowcount=True)
 
 
@@ -79,7 +80,7 @@ def any_of(column: sa.Column[Any], size: int) -> sa.ColumnElement[bool]:
 
 
 def in_groups(values: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (size, parameters) for `any_of` until every value was in one group; the last value fills up a group."""
+    """Yield (size, parameters) for `any_of`, group by group; the last value is repeated to fill the last group."""
     for group in chunks(values, _SIZES[-1]):
         size = next(size for size in _SIZES if size >= len(group))
         yield size, {f"value_{place}": group[min(place, len(group) - 1)] for place in range(size)}

@@ -8,13 +8,13 @@
     compaction_blob       large values that are not messages, each once per thread
     compaction_checkpoint a checkpoint: small values, and the numbers of messages and blobs
     compaction_write      the pending writes of one task at a checkpoint
-    compaction_snapshot   the messages at the begin of a compaction attempt, as runs of sequence numbers
+    compaction_snapshot   the messages with which a compaction attempt began, as runs of sequence numbers
     compaction_summary    a paid summary, by attempt and digest of its input
     compaction_erased     the threads that were erased within the last day, by the hash of their ids
     compaction_ledger     one row for each attempt, with its verdict (NULL while it is open)
-    compaction_archive    the messages that a compaction removed from the view, as runs of sequence numbers
+    compaction_archive    the messages that a compaction removed or shortened, as runs of sequence numbers
 
-Every row of a thread names the thread's integer key in a column `thread`, so erasing a thread is one rule for all
+Every row of a thread names the thread's integer key in a column `thread`, so one rule erases a thread from all
 tables. There are no foreign keys: the rows of a thread may be written in any order.
 """
 
@@ -26,7 +26,7 @@ from .columns import Body, Hash, Ident, Key, Long, Prose
 
 METADATA = MetaData()
 _WITH_RUN: dict[str, Any] = {f"{dialect}_where": text("run IS NOT NULL") for dialect in ("sqlite", "postgresql")}
-"""Options that leave rows without a run out of an index, on databases that support it."""
+"""Options that leave rows without a run of a graph out of an index, on databases that support partial indexes."""
 _TEXT: dict[str, Any] = {
     f"{dialect}_{option}": value
     for dialect in ("mysql", "mariadb")

@@ -16,7 +16,7 @@ from .row_codec import Keyring, RowCodec, new_salt
 from .statements import insert_if_absent
 
 LONGEST_LEASE_S = 86_400.0
-"""Longest lease, in seconds. One that ends later from now was written with a wrong clock and counts as ended."""
+"""Longest lease, in seconds. A lease that ends later than this was written with a wrong clock and counts as ended."""
 
 _COUNTERS = ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "generation")
 _SAVED = (*_COUNTERS, "lease", "lease_until", "updated_at")
@@ -27,7 +27,7 @@ _CACHED_THREADS = 64
 
 @dataclass(slots=True)
 class Thread:
-    """A thread as one transaction sees it. The counters are changed in place and written by `Threads.save`."""
+    """A thread as one transaction sees it. Callers change the counters in place; `Threads.save` writes them."""
 
     id: int
     thread_id: str
@@ -46,7 +46,7 @@ class Thread:
 
     @property
     def generation_key(self) -> tuple[int, int]:
-        """A value that changes when message rows of the thread are deleted; caches compare it."""
+        """A value that changes when message rows of the thread are deleted; caches compare this value."""
         return self.id, self.generation
 
     def note_deleted_messages(self) -> None:
@@ -56,7 +56,7 @@ class Thread:
 
 
 class Threads:
-    """Finds, creates and saves thread rows. It holds no state of a thread and opens no transaction."""
+    """Finds, creates and saves thread rows; holds no state of a thread and opens no transaction."""
 
     def __init__(self, keys: Keyring | None = None, now: Callable[[], float] = time.time) -> None:
         self.keys = keys
@@ -74,7 +74,7 @@ class Threads:
         return created
 
     def find(self, conn: sa.Connection, thread_id: str, *, lock: bool = True) -> Thread | None:
-        """Return the thread or None; with `lock`, lock its row until the transaction ends."""
+        """Return the thread, or None if it does not exist; with `lock`, lock its row until the transaction ends."""
         query = _LOCKED if lock else _FOUND
         row = conn.execute(query, {"name": thread_id}).one_or_none()
         if row is None:
@@ -116,7 +116,7 @@ class Threads:
 
 
 class Lease(NamedTuple):
-    """What the holder of a lease carries: its secret, and the seconds by which each write prolongs the lease."""
+    """The holder's part of a lease: its secret, and the seconds by which each write prolongs the lease."""
 
     token: str
     ttl: float
@@ -140,7 +140,7 @@ def holding_lease(thread_id: str, lease: Lease) -> Generator[None]:
 
 
 def check_lease(thread: Thread, now: float) -> None:
-    """Raise LeaseError unless this context may write to the locked thread; prolong the lease it holds."""
+    """Raise LeaseError if another writer holds the locked thread's lease; prolong a lease that this context holds."""
     mine = (_HELD_LEASES.get() or {}).get(thread.thread_id)
     if mine is None:
         if _is_leased(thread, now):
@@ -154,7 +154,7 @@ def check_lease(thread: Thread, now: float) -> None:
 
 
 def take_lease(thread: Thread, lease: Lease, now: float) -> bool:
-    """Take the locked thread's lease; False where another writer holds it."""
+    """Take the locked thread's lease; return False if another writer holds the lease."""
     if thread.lease != lease.token:
         if _is_leased(thread, now):
             return False
@@ -163,7 +163,7 @@ def take_lease(thread: Thread, lease: Lease, now: float) -> bool:
 
 
 def release_lease(thread: Thread, lease: Lease) -> None:
-    """Give the locked thread's lease back, unless another writer holds it."""
+    """Give the locked thread's lease back, unless another writer holds the lease."""
     if thread.lease == lease.token:
         thread.lease = thread.lease_until = None
 
@@ -175,7 +175,7 @@ def _is_leased(thread: Thread, now: float) -> bool:
 
 @dataclass(slots=True)
 class CachedThreads:
-    """Threads by id as a transaction saved them; valid once the transaction is `committed`."""
+    """Threads by id, as a transaction saved them; valid once this transaction is `committed`."""
 
     stamp: tuple[int, int]
     """`Database.change_stamp` after the threads were saved."""
@@ -184,13 +184,13 @@ class CachedThreads:
 
 
 def take_cached_threads(conn: sa.Connection, stamp: tuple[int, int]) -> dict[str, Thread]:
-    """Take the threads that this connection's last transaction cached; none where the file was changed since."""
+    """Take the threads that this connection's last transaction cached; return none if the file was changed since."""
     last: CachedThreads | None = conn.info.pop(_CACHE_KEY, None)
     return last.threads if last is not None and last.committed and last.stamp == stamp else {}
 
 
 def cache_threads(conn: sa.Connection, stamp: tuple[int, int], threads: Mapping[str, Thread]) -> CachedThreads:
-    """Cache threads whose rows are about to be committed, the last 64 at most."""
+    """Cache threads whose rows are about to be committed; keep at most the last 64."""
     newest = dict(islice(threads.items(), max(len(threads) - _CACHED_THREADS, 0), None))
     for thread in newest.values():
         thread.added.clear()

@@ -1,4 +1,4 @@
-"""Turns the URL that a user gives into one with a synchronous driver, and makes an engine for it."""
+"""Turns the URL that a user gives into one with a synchronous driver, and makes an engine for this URL."""
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -22,13 +22,13 @@ _EXAMPLES = "sqlite:///agent.db, postgresql://user@host/name or mariadb://user@h
 
 
 def sync_url(target: str) -> sa.URL:
-    """Parse a database URL and put a synchronous driver into it; DatabaseError for a URL that cannot be used."""
+    """Parse a database URL and name a synchronous driver in it; raise DatabaseError for an unusable URL."""
     if target == MEMORY:
         return sa.URL.create("sqlite+pysqlite")
     try:
         url = _parsed(target)
     except (exc.ArgumentError, ValueError):
-        # the text and the cause may hold the password, so the error shows neither
+        # the URL's text and the cause can hold the password, so the error shows neither
         raise DatabaseError(
             f"this is no database URL; one looks like {_EXAMPLES}, with the special characters of a password "
             "percent-encoded ('memory' and a synchronous SQLAlchemy Engine are accepted too)"
@@ -54,7 +54,7 @@ def place(url: sa.URL) -> str:
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
-    """Make an engine with this package's options; DatabaseError where the driver is missing or unknown."""
+    """Make an engine with this package's options; raise DatabaseError if the driver is missing or unknown."""
     try:
         return sa.create_engine(url, hide_parameters=True, **_options(url))
     except ModuleNotFoundError as error:
@@ -87,7 +87,7 @@ def _parsed(target: str) -> sa.URL:
 
 def _options(url: sa.URL) -> dict[str, object]:
     if is_memory(url):
-        # one connection, so that every thread sees the same database; `Database` lets one thread use it at a time
+        # one connection, so that all OS threads see one database; `Database` lets one of them use it at a time
         return {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     if url.get_backend_name() == "sqlite":
         return {"connect_args": {"timeout": BUSY_TIMEOUT_S}}

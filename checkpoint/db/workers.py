@@ -1,7 +1,7 @@
-"""Worker threads on which asynchronous callers wait for a database, and the question whether a thread may block.
+"""Worker threads on which asynchronous callers wait for a database, and the check whether an OS thread may block.
 
-The event loop's own executor has few threads (six on two cores). There, calls would queue behind the application's
-work, and a database that does not answer would block that work.
+The event loop's own executor has few OS threads (six on two cores). In that executor, calls would queue behind the
+application's work, and a database that does not answer would block that work.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ EXIT_S = 5.0
 
 _MAX_THREADS = 64
 _THREADS_PER_CONNECTION = 4
-"""More than one, because writers of one conversation wait for each other and share a transaction."""
+"""OS threads per connection: several, because writers of one conversation can wait for a shared transaction."""
 _numbers = count(1)
 
 
 def threads_for(engine: sa.Engine | OwnEngine) -> int:
-    """Return how many threads an engine can use: 4 for each connection that its pool opens at once, 64 at most.
+    """Return how many OS threads an engine can use: 4 for each connection that its pool opens at once, 64 at most.
 
-    The URL of an `OwnEngine` says what its pool will be; the engine is not made here, as the caller may be on an
-    event loop.
+    The URL of an `OwnEngine` determines its pool; this function does not make the engine, because the caller may run
+    on an event loop.
     """
     if isinstance(engine, OwnEngine):
         return _THREADS_PER_CONNECTION if is_memory(engine.url) else _MAX_THREADS
@@ -56,7 +56,7 @@ def threads_for(engine: sa.Engine | OwnEngine) -> int:
 
 
 def on_event_loop() -> bool:
-    """Return whether an event loop runs in this thread, so that nothing here may block."""
+    """Return whether an event loop runs in this OS thread, so that calls in this OS thread must not block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -65,7 +65,7 @@ def on_event_loop() -> bool:
 
 
 def off_event_loop(call: Callable[[], None]) -> None:
-    """Run a blocking call: at once, or in a new thread where an event loop runs in this one."""
+    """Run a blocking call at once or, if an event loop runs in this OS thread, in a new OS thread."""
     if on_event_loop():
         Thread(target=call, daemon=True).start()
     else:
@@ -75,8 +75,8 @@ def off_event_loop(call: Callable[[], None]) -> None:
 class Workers:
     """Runs blocking calls on at most `size()` daemon threads, which start when they are needed.
 
-    All event loops of a process share them; a forked child starts its own. `close` ends the threads once they have
-    done the submitted calls; a later call starts new threads.
+    All event loops of a process share these daemon threads; a forked child starts its own. `close` ends the daemon
+    threads once they have run the submitted calls; a later call starts new ones.
     """
 
     def __init__(self, size: Callable[[], int]) -> None:
@@ -87,7 +87,7 @@ class Workers:
     async def run(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Run a call, which sees the caller's context variables, and return its result.
 
-        Where the waiting task is cancelled, a running call goes on to its end, and a queued call does not start.
+        If the waiting task is cancelled, a running call goes on to its end, but a queued call does not start.
         """
         job = _Job(Future(), copy_context(), partial(call, *args, **options))
         self._pool().submit(job)
@@ -95,7 +95,7 @@ class Workers:
         return result
 
     def close(self) -> None:
-        """End each thread when the submitted calls are done."""
+        """End each worker thread when the submitted calls are done."""
         if (pool := self._pools.pop(os.getpid(), None)) is not None:
             pool.stop()
 
@@ -125,20 +125,20 @@ class _Job(NamedTuple):
 
 
 class _Pool:
-    """The threads of one process. The methods are called on the event loop, so none waits for a lock."""
+    """The worker threads of one process. Its methods are called on the event loop, so they never wait for a lock."""
 
     def __init__(self, size: int) -> None:
         self.threads: list[Thread] = []
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._idle: SimpleQueue[None] = SimpleQueue()
-        """Holds one item for each thread that waits for a job."""
+        """Queue with one item for each worker thread that waits for a job."""
         self._startable: SimpleQueue[None] = SimpleQueue()
-        """Holds one item for each thread that may still be started."""
+        """Queue with one item for each worker thread that can still be started below the limit."""
         for _ in range(size):
             self._startable.put(None)
 
     def submit(self, job: _Job) -> None:
-        """Queue a job, and start a thread where all are busy and the limit is not reached."""
+        """Queue a job; start a worker thread if all are busy and the limit is not reached."""
         self._jobs.put(job)
         if not _taken(self._idle) and _taken(self._startable):
             thread = Thread(
@@ -150,7 +150,7 @@ class _Pool:
             thread.start()
 
     def stop(self) -> None:
-        """End every thread after the queued jobs."""
+        """End every worker thread after the queued jobs."""
         for _ in self.threads:
             self._jobs.put(None)
 
@@ -191,7 +191,7 @@ def _register_exit_hook() -> None:
 
 
 def _finish() -> None:
-    """Wait up to `EXIT_S` seconds for running calls: a transaction that is killed is rolled back as a whole."""
+    """Wait up to `EXIT_S` seconds for running calls; a database rolls back a transaction that is killed then."""
     ends = time.monotonic() + EXIT_S
     started = list(_POOLS)
     for pool in started:
