@@ -37,9 +37,9 @@ class ImportedCheckpoint:
     namespace: str
     checkpoint_id: str
     written: bool = False
-    """Whether this run wrote the checkpoint; False where the target had it, or where it failed."""
+    """Whether this run wrote the checkpoint; False if the target had it already or writing it failed."""
     problem: str | None = None
-    """The reason why the target does not hold the checkpoint as the source does; None where it does."""
+    """The reason why the target's checkpoint is missing or differs from the source's; None if both are equal."""
     held_back: int = 0
     """Number of later checkpoints of the thread that were not imported because of the problem."""
 
@@ -47,12 +47,12 @@ class ImportedCheckpoint:
 def import_checkpoints(
     source: Source, target: BaseCheckpointSaver[Any], *, threads: Collection[str] | None = None
 ) -> Iterator[ImportedCheckpoint]:
-    """Import threads, all or those named, and yield the result for each checkpoint.
+    """Import all threads, or the named threads, and yield the result for each checkpoint.
 
     The checkpoints of a thread are written oldest first, with all namespaces and under their own ids, and are read
-    back and compared. A checkpoint that cannot be written holds back the later ones of its thread, because the target
-    keeps the order of arrival. `target` must be set up.
-    SourceError for a thread that the source does not hold; DatabaseError where a database does not answer.
+    back and compared. If a checkpoint cannot be written, the later ones of its thread are not imported either,
+    because the target keeps the order of arrival. The tables of `target` must exist (`setup`).
+    Raise SourceError for a thread that the source does not hold, and DatabaseError if a database does not answer.
     """
     sizes = source.threads()
     chosen = list(sizes) if threads is None else list(dict.fromkeys(threads))
@@ -72,7 +72,7 @@ class _ThreadImport:
         self._ids = source.ids(thread_id)
 
     def run(self) -> Iterator[ImportedCheckpoint]:
-        """Write the missing checkpoints, compare all, and check the newest one of each namespace."""
+        """Write the missing checkpoints, compare all checkpoints, and check the newest one of each namespace."""
         start, continues = self._first_missing()
         newest = {namespace: at for at, (namespace, _) in enumerate(self._ids)}
         for at, key in enumerate(self._ids):
@@ -123,7 +123,7 @@ class _ThreadImport:
     def _compare(
         self, namespace: str, checkpoint_id: str, stored: SourceCheckpoint, *, written_now: bool, continues: bool
     ) -> str | None:
-        """Return what differs between source and target, or None."""
+        """Return what differs between source and target, or None if nothing does."""
         at = self._config(namespace, checkpoint_id)
         wanted = [(write.task_id, write.channel, write.value) for write in stored.writes]
         try:
@@ -132,7 +132,7 @@ class _ThreadImport:
                 return _REMOVED if continues else _NOT_CONTINUED
             own = found.pending_writes or []
             if not written_now and not _contains(own, wanted) and _contains(wanted, own):
-                self._write_pending(namespace, checkpoint_id, stored.writes)  # the source got more since
+                self._write_pending(namespace, checkpoint_id, stored.writes)  # the source has more now
                 found = self._target.get_tuple(at) or found
         except DatabaseError:
             raise
@@ -158,7 +158,7 @@ def _difference_of(
 ) -> str | None:
     """Return what differs between a source's checkpoint and the target's, or None.
 
-    Empty keys of a checkpoint are ignored: old checkpoints lack some keys, and have others.
+    Empty keys of a checkpoint are ignored: old checkpoints lack some of today's keys, and have other keys.
     """
     one, other = (
         {key: value for key, value in checkpoint.items() if value not in (None, [], {})}
@@ -183,9 +183,10 @@ def _contains(writes: Sequence[tuple[str, str, Any]], some: Sequence[tuple[str, 
 
 
 def difference(one: Any, other: Any, at: str) -> str | None:
-    """Return the place, starting with `at`, where two values first differ; None where they are the same.
+    """Return the place, starting with `at`, where two values first differ; None if the values are equal.
 
-    Stricter than `==`: 1, 1.0 and True differ, and so do equal objects of two classes. NaN equals NaN.
+    The comparison is stricter than `==`: 1, 1.0 and True differ, and so do equal objects of two classes. NaN equals
+    NaN.
     """
     if type(one) is not type(other):
         return at

@@ -1,4 +1,4 @@
-"""Reads the databases of LangGraph's own savers, without writing to them."""
+"""Reads the databases of LangGraph's own savers, without writing to these databases."""
 
 import json
 import sqlite3
@@ -58,7 +58,7 @@ class SourceCheckpoint(NamedTuple):
     metadata: CheckpointMetadata
     parent_id: str | None
     writes: Sequence[PendingWrite]
-    """In the order in which a saver returns them."""
+    """Pending writes of the checkpoint, in the order in which a saver returns them."""
 
 
 def configurable(config: RunnableConfig | None) -> dict[str, Any]:
@@ -67,10 +67,10 @@ def configurable(config: RunnableConfig | None) -> dict[str, Any]:
 
 
 class SourceSerializer(StrictSerializer):
-    """Reads values of the official savers. ValueTypeError for a value that would not be read as it was written.
+    """Reads values of the official savers. Raises ValueTypeError for a value that it could not read as written.
 
-    Successive checkpoints hold the same messages: an object whose bytes were read before is returned again. Callers
-    must not change what they read.
+    Successive checkpoints hold the same messages, so the serializer returns the same object for bytes that it has
+    read before. Callers must not change the returned objects.
     """
 
     def __init__(self, *, allow: Iterable[type] = ()) -> None:
@@ -95,7 +95,7 @@ class SourceSerializer(StrictSerializer):
             try:
                 is_snapshot = code == EXT_DELTA_SNAPSHOT
                 return DeltaSnapshot(self._unpacked(payload)) if is_snapshot else self._object(code, payload)
-            except CheckpointError as error:  # ormsgpack would replace it by an error of its own
+            except CheckpointError as error:  # ormsgpack would replace this error by an error of its own
                 failures.append(error)
                 return None
 
@@ -122,8 +122,8 @@ class SourceSerializer(StrictSerializer):
 def with_int_versions(checkpoint: Checkpoint) -> Checkpoint:
     """Return the checkpoint with the official savers' versions ("%032d.random") as the numbers they begin with.
 
-    A checkpoint may hold both forms, which cannot be compared with each other. ValueTypeError for versions of another
-    form, and where two versions of a channel would become the same number.
+    A checkpoint may hold both forms, which cannot be compared with each other. Raise ValueTypeError for versions of
+    another form, and if two versions of a channel would become the same number.
     """
     channels: dict[str, dict[int, object]] = {}
 
@@ -145,7 +145,7 @@ def with_int_versions(checkpoint: Checkpoint) -> Checkpoint:
 
 
 class Source:
-    """A database of an official saver. One checkpoint at a time is in memory."""
+    """A database of an official saver, of which one checkpoint at a time is in memory."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class Source:
         return [(str(namespace), str(checkpoint_id)) for namespace, checkpoint_id in rows]
 
     def read(self, thread_id: str, namespace: str, checkpoint_id: str) -> SourceCheckpoint:
-        """Read one checkpoint with its pending writes; SourceError or ValueTypeError where it cannot be read."""
+        """Read one checkpoint with its pending writes; raise SourceError or ValueTypeError on failure."""
         places = self._write_places(thread_id, namespace, checkpoint_id)
         found = self._tuple(thread_id, namespace, checkpoint_id)
         pending = found.pending_writes or []
@@ -216,7 +216,7 @@ class Source:
 
 
 def _metadata(read: CheckpointMetadata) -> CheckpointMetadata:
-    """Leave out the copy of all writes that LangGraph put into metadata until 0.5."""
+    """Return the metadata without the copy of all writes that LangGraph put into metadata until 0.5."""
     return cast("CheckpointMetadata", {key: value for key, value in read.items() if key != "writes"})
 
 
@@ -224,8 +224,8 @@ def _metadata(read: CheckpointMetadata) -> CheckpointMetadata:
 def open_source(target: str, *, allow: Iterable[type] = ()) -> Generator[Source]:
     """Open a database of a SqliteSaver or PostgresSaver for reading, until the block ends.
 
-    Values may have LangGraph's own safe types and the classes in `allow`. SourceError for another kind of database,
-    for a missing file, missing tables or a missing package; DatabaseError where the database does not answer.
+    Values may have LangGraph's own safe types and the classes in `allow`. Raise SourceError for another kind of
+    database, a missing file, missing tables or a missing package, and DatabaseError if the database does not answer.
     """
     url = urls.sync_url(target)
     opened = {"sqlite": _sqlite, "postgresql": _postgres}.get(url.get_backend_name())
@@ -285,7 +285,7 @@ def _postgres(url: sa.URL, serde: SourceSerializer) -> Generator[Source]:
 
 
 def _tables(engine: sa.Engine, saver: str, writes: str) -> sa.TableClause:
-    """Return the table of pending writes with its columns; SourceError unless the tables are those of `saver`."""
+    """Return the table of pending writes with its columns; raise SourceError unless `saver` made the tables."""
     place = urls.place(engine.url)
     with _translated(place), engine.connect() as conn:
         inspector = sa.inspect(conn)
@@ -305,7 +305,7 @@ def _rows(engine: sa.Engine, query: sa.Select[*tuple[Any, ...]]) -> list[tuple[A
 
 @contextmanager
 def _translated(place: str) -> Generator[None]:
-    """Raise DatabaseError, without parameters, for errors of the database."""
+    """Raise DatabaseError, without the statement's parameters, in place of the database's errors."""
     try:
         yield
     except exc.SQLAlchemyError as error:

@@ -20,7 +20,7 @@ from .stats import ThreadStats
 
 @dataclass(frozen=True, slots=True)
 class ThreadMaintenance:
-    """The operations on whole threads of one database. `SQLAlchemySaver` documents those with the same name."""
+    """The operations on whole threads of one database; `SQLAlchemySaver` documents the methods of the same names."""
 
     database: Database
     store: MessageStore
@@ -39,7 +39,7 @@ class ThreadMaintenance:
             self._change(thread_id, lambda conn, thread: retention.delete_runs(conn, thread, runs))
 
     def copy_thread(self, serde: SerializerProtocol, source: str, target: str) -> None:
-        """Copy a thread; ValueError where the target holds anything already."""
+        """Copy a thread; raise ValueError if the target thread already holds anything."""
         copy = partial(thread_copies.copy, store=self.store, serde=serde)
         self.database.run_write(partial(copy, source_id=str(source), target_id=str(target)))
         self.cache.forget([str(target)])
@@ -79,7 +79,7 @@ class ThreadMaintenance:
         return swept
 
     def stats(self, thread_id: str | None) -> list[ThreadStats]:
-        """Return the statistics of one thread, or of all."""
+        """Return the statistics of one thread, or of all threads."""
         names = self.threads() if thread_id is None else [thread_id]
         read = partial(stats.stats, store=self.store)
         found = [self.database.run_read(partial(read, thread_id=name)) for name in names]
@@ -90,12 +90,12 @@ class ThreadMaintenance:
         return self.database.run_read(retention.names)
 
     def rotate(self) -> int:
-        """Encrypt rows that another key encrypted with the current key; return how many rows changed."""
+        """Use the current key for all rows that another key encrypted; return the number of changed rows."""
         rotate = partial(thread_copies.rotate, store=self.store)
         return sum(self.database.run_write(partial(rotate, thread_id=name)) for name in self.threads())
 
     def take_lease(self, thread_id: str, lease: Lease) -> bool:
-        """Take a thread's lease; False where another writer holds it."""
+        """Take a thread's lease; return False if another writer holds the lease."""
 
         def work(conn: sa.Connection) -> bool:
             thread = self.store.thread(conn, thread_id)
@@ -117,7 +117,7 @@ class ThreadMaintenance:
         self.database.run_write(work)
 
     def _change(self, thread_id: str, change: Callable[[sa.Connection, Thread], None]) -> None:
-        """Change a thread that exists, under its lock, and forget its cached messages."""
+        """Change a thread that exists, under the lock of its row, and remove its messages from the cache."""
 
         def work(conn: sa.Connection) -> None:
             thread = self.store.find(conn, thread_id)
@@ -130,7 +130,7 @@ class ThreadMaintenance:
 
 
 def new_lease(ttl: float) -> Lease:
-    """Return a lease of `ttl` seconds that nobody holds; ValueError unless it lasts more than 0 s and up to a day."""
+    """Return a lease of `ttl` seconds that nobody holds; raise ValueError unless 0 < `ttl` <= a day."""
     if not 0 < ttl <= LONGEST_LEASE_S:
         raise ValueError(f"a lease lasts more than 0 and at most {LONGEST_LEASE_S:.0f} s, not {ttl}")
     return Lease(uuid4().hex, ttl)

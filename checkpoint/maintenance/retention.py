@@ -1,4 +1,4 @@
-"""Erases threads, runs, old checkpoints, and the messages and blobs that nothing refers to any more."""
+"""Erases threads, checkpoints of runs, old checkpoints, and the messages and blobs that nothing refers to."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -27,7 +27,7 @@ _DELTA = "counters_since_delta_snapshot"
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """What pruning keeps in each namespace: the `last` checkpoints, and those since a time (Unix seconds)."""
+    """What pruning keeps in each namespace: the `last` checkpoints, and all since a time (Unix seconds)."""
 
     last: int
     since: float | None
@@ -40,7 +40,7 @@ def names(conn: sa.Connection) -> list[str]:
 
 
 def threads_of_runs(conn: sa.Connection, runs: Sequence[str]) -> list[str]:
-    """Return the ids of the threads that have checkpoints of these runs."""
+    """Return the ids of the threads that have checkpoints of these runs of a graph."""
     found: dict[str, None] = {}
     for chunk in chunks(runs):
         joined = sa.select(tables.thread.c.thread_id).distinct()
@@ -74,14 +74,14 @@ def erase_idle(conn: sa.Connection, *, store: MessageStore, thread_id: str, unti
 
 
 def delete_runs(conn: sa.Connection, thread: Thread, runs: Sequence[str]) -> None:
-    """Erase the checkpoints of these runs; their children get the nearest ancestor that is left as parent."""
+    """Erase the checkpoints of these runs; set the parent of their children to the nearest remaining ancestor."""
     stored = list(checkpoint_rows.all_of(conn, thread))
     _remove(conn, thread, stored, gone={one.key for one in stored if one.run in set(runs)})
     sweep(conn, thread)
 
 
 def prune(conn: sa.Connection, thread: Thread, serde: SerializerProtocol, keep: Keep) -> None:
-    """Erase the checkpoints that `keep` does not keep, with everything that only they refer to."""
+    """Erase the checkpoints that `keep` does not keep, and everything that only these checkpoints refer to."""
     stored = list(checkpoint_rows.all_of(conn, thread))
     about = {one.key: serde.loads_typed(one.metadata) for one in stored}
     written: set[tuple[str, str, str]] = set()
@@ -143,7 +143,7 @@ def _with_delta(
 def _remove(
     conn: sa.Connection, thread: Thread, stored: Sequence[CheckpointRow], *, gone: set[tuple[str, str]]
 ) -> None:
-    """Erase checkpoints; their children get the nearest ancestor that is left as parent."""
+    """Erase checkpoints, and set the parent of their children to the nearest remaining ancestor."""
     parents = {one.key: one.parent for one in stored}
 
     def change(one: CheckpointRow) -> CheckpointRow | None:
@@ -168,7 +168,7 @@ def _drop_archive(conn: sa.Connection, thread: Thread) -> None:
 def _time(one: CheckpointRow) -> float:
     try:
         return datetime.fromisoformat(one.ts).timestamp()
-    except ValueError:  # unknown age, so it does not count as old
+    except ValueError:  # the checkpoint's age is unknown, so the checkpoint does not count as old
         return float("inf")
 
 
@@ -190,7 +190,7 @@ def sweep(conn: sa.Connection, thread: Thread) -> None:
 
 
 def all_runs(thread: Thread, many: Sequence[Runs]) -> Runs:
-    """Return the union of runs, sorted; RowError where they refer to a message that the thread never had."""
+    """Return the sorted union of runs of sequence numbers; raise RowError for a message that never existed."""
     whole = covering(many)
     if whole and sum(whole[-1]) > thread.next_seq:
         raise RowError(f"a row of thread {thread.id} is damaged: it refers to a message that never existed")

@@ -19,7 +19,7 @@ from .retention import all_runs, encoded_values
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadStats:
-    """What a thread holds. Bytes are those of the stored row bodies, without keys and the database's overhead."""
+    """What a thread holds. Sizes in bytes count stored row bodies, without keys and the database's overhead."""
 
     thread_id: str
     checkpoints: int
@@ -37,12 +37,12 @@ class ThreadStats:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all bodies."""
+        """Size of all stored row bodies, in bytes."""
         return self.checkpoint_bytes + self.write_bytes + self.message_bytes + self.blob_bytes
 
 
 def stats(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> ThreadStats | None:
-    """Return the statistics of a thread, or None where it does not exist."""
+    """Return the statistics of a thread, or None if the thread does not exist."""
     thread = store.find(conn, thread_id, lock=False)
     if thread is None:
         return None

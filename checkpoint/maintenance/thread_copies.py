@@ -1,4 +1,4 @@
-"""Copies threads, and encrypts them with another key: every encoded row is decoded and encoded again."""
+"""Copies threads, and encrypts threads with another key: every encoded row is decoded and encoded again."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ _Row = Mapping[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class EncodedColumn:
-    """A column that `RowCodec` encodes, with the name of a row and the text of the columns it is bound to."""
+    """A column that `RowCodec` encodes, with functions for a row's name and for its bound text."""
 
     table: sa.Table
     column: str
@@ -58,13 +58,13 @@ ENCODED_COLUMNS = (
     ),
     EncodedColumn(tables.ledger, "content", lambda row: ledger.row_name(row["compaction_id"])),
 )
-"""All encoded columns except the salt, with which the others are encoded."""
+"""All encoded columns except the salt, which is used to encode all the others."""
 
 
 def copy(
     conn: sa.Connection, *, store: MessageStore, serde: SerializerProtocol, source_id: str, target_id: str
 ) -> None:
-    """Copy every row of a thread to one that holds nothing; do nothing where the source does not exist."""
+    """Copy every row of a thread to an empty thread; do nothing if the source thread does not exist."""
     if source_id == target_id:
         raise ValueError(f"thread {source_id!r} cannot be copied onto itself")
     found = {name: store.find(conn, name) for name in sorted((source_id, target_id))}
@@ -88,7 +88,7 @@ def copy(
 
 
 def rotate(conn: sa.Connection, *, store: MessageStore, thread_id: str) -> int:
-    """Encrypt the rows of another key with the current key; return the number of changed rows."""
+    """Use the current key for all rows that another key encrypted; return the number of changed rows."""
     keys = store.threads.keys
     thread = store.find(conn, thread_id)
     if keys is None or thread is None:
@@ -125,7 +125,7 @@ def _rename(conn: sa.Connection, serde: SerializerProtocol, source: Thread, targ
 
 
 def _update_hashes(conn: sa.Connection, thread: Thread) -> None:
-    """Replace the hashes of copied rows, which depend on the thread where it is encrypted."""
+    """Replace the hashes of copied rows, because an encrypted thread's hashes depend on the thread."""
     conn.execute(sa.delete(tables.hash_).where(tables.hash_.c.thread == thread.id))
     for chunk in chunks(list(message_blocks.in_blocks(conn, thread))):
         hashes = [
@@ -144,7 +144,7 @@ def _update_hashes(conn: sa.Connection, thread: Thread) -> None:
 
 
 def _is_copy(conn: sa.Connection, source: Thread, target: Thread) -> bool:
-    """Return whether the copy was made already: its connection may have been lost after the commit."""
+    """Return whether the target already is the copy: the connection may have been lost after the commit."""
     return bool(source.next_checkpoint) and _ids(conn, source) == _ids(conn, target)
 
 
