@@ -1,6 +1,7 @@
 """The graph and the checkpointer for LangGraph's server, which `langgraph.json` names.
 
-Both use the database of `LANGGRAPH_COMPACTION_DATABASE_URL`; without it everything is kept in memory.
+The graph and the checkpointer use the database of `LANGGRAPH_COMPACTION_DATABASE_URL`; without this variable,
+everything is kept in memory.
 `LANGGRAPH_COMPACTION_CONFIG` names a YAML file of settings, and `LANGGRAPH_COMPACTION_<SETTING>` sets one setting
 (`load_settings`).
 
@@ -35,14 +36,14 @@ def _built() -> Graph:
 
 
 agent = _built()
-"""The agent: with the model of OPENAI_API_KEY, else with a model that repeats the user's message."""
+"""The agent, with a model of OpenAI if OPENAI_API_KEY is set, else with a model that repeats the user's message."""
 
 
 @asynccontextmanager
 async def checkpointer() -> AsyncGenerator[AsyncSQLAlchemySaver]:
-    """The checkpointer; the server opens one in each of its event loops.
+    """Yield a checkpointer; the server opens one in each of its event loops.
 
-    All of them share the graph's database, which stays open.
+    All these checkpointers share the graph's database, which stays open.
     """
     saver = AsyncSQLAlchemySaver(_database)
     await saver.setup()

@@ -49,9 +49,9 @@ def build_dependencies(
     embedded: bool = False,
     **given: Unpack[Given],
 ) -> Dependencies:
-    """Return the dependencies; raises `SettingsError` for an argument of a wrong type.
+    """Return the dependencies of the nodes; raise `SettingsError` for an argument of a wrong type.
 
-    Blocking set-up is left pending; the caller runs it with `settle`.
+    This function runs no blocking set-up; the caller runs the set-up later with `settle`.
     """
     counter = counter_of(given.get("token_counter"))
     return Dependencies(

@@ -1,4 +1,4 @@
-"""The builders of the two graphs: the agent, and the compaction alone."""
+"""The builders of the two graphs: the agent, and the compaction without an agent."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -36,7 +36,7 @@ from .recall_tool import recall_tool
 from .routing import AGENT_EDGES, COMPACTION_EDGES, TOOLS_EDGES, Edges, after_model, after_tools, by_step
 
 RECURSION_LIMIT = 1_000
-"""Most steps of one run; LangGraph's default would let a loop call the model thousands of times."""
+"""Largest number of steps in one run; LangGraph's default would let a loop call the model thousands of times."""
 
 Checkpointer = BaseCheckpointSaver[Any] | bool | None
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -63,30 +63,31 @@ def create_compacting_agent(
     now: Callable[[], float] | None = None,
     name: str = "compacting_agent",
 ) -> Graph:
-    """Build an agent whose conversation stays inside its model's window.
+    """Build an agent whose conversation stays within its model's context window.
 
     - `model`: a chat model, its name ("openai:gpt-4o", read as by LangChain's `create_agent`), or a function of
-      (state, runtime) that returns one. Its profile or `settings.context_window` gives the window.
+      (state, runtime) that returns one. The model's profile or `settings.context_window` gives the context window.
     - `tools`, `system_prompt`, `checkpointer`, `store`, `name`: as in `create_agent`.
     - `settings`: when and how the conversation is compacted.
     - `summarizer`: a chat model, a compiled graph, an object of the `Summarizer` protocol, or "digest" (the default:
-      extraction without a model). `fallback_summarizers` are called in turn where it fails, before the digest.
+      extraction without a model). `fallback_summarizers` are called in turn if the summarizer fails; the
+      digest is the last resort.
     - `redact`: a function that changes every text before the summarizer, the facts and the ledger see it;
-      `Redaction(hook=..., store=True)` changes the texts in archive and snapshots too.
-    - `strategies`, `triggers`: functions of the application, by the names that the settings use.
+      `Redaction(hook=..., store=True)` also changes the texts in archive and snapshots.
+    - `strategies`, `triggers`: functions of the application, keyed by the names that the settings use.
     - `key_information`: providers of text that each summary carries; functions by name, or objects such as
       `GitDiff(repository)`.
-    - `database`: holds snapshots, ledger and archive. By default they are stored beside the checkpoints of a
-      `SQLAlchemySaver`, else in memory.
+    - `database`: holds snapshots, ledger and archive. By default the checkpointer's database, if the checkpointer is
+      a `SQLAlchemySaver`, else memory.
     - `token_counter`: a function on a list of messages, as `trim_messages` takes it.
     - `state_schema`: a subclass of `CompactionState` with more channels. A saver of this package also stores the
-      classes that it names.
-    - `retry_policy`: for the node that calls the model.
-    - `now`: the wall clock, in seconds.
+      classes that this schema names.
+    - `retry_policy`: LangGraph's retry policy for the node that calls the model.
+    - `now`: a function that returns the time of the wall clock, in seconds.
 
-    Raises `SettingsError` for arguments that cannot work: no model, an unknown window, a system prompt that leaves no
-    room, another package's durable checkpointer without `database`, `require_confirmation` with neither a
-    checkpointer nor `confirmation_unavailable`.
+    Raise `SettingsError` for arguments that cannot work: no model, an unknown context window, a system prompt that
+    leaves no tokens for messages, another package's durable checkpointer without `database`, `require_confirmation`
+    with neither a checkpointer nor `confirmation_unavailable`.
     """
     source = _source_of(model)
     chosen = settings or CompactionSettings()
@@ -136,10 +137,10 @@ def create_compaction_graph(
     now: Callable[[], float] | None = None,
     name: str = "compaction",
 ) -> Graph:
-    """Build the compaction alone, without model and tools, to be put into any graph with `as_node`.
+    """Build a graph that only compacts, without model and tools; `as_node` makes it a node of any graph.
 
-    `system_prompt` and `tools` are those of the parent's model: their tokens are counted. `settings` must give
-    `context_window`. The other arguments are those of `create_compacting_agent`.
+    `system_prompt` and `tools` are those of the parent graph's model, so that their tokens are counted. `settings`
+    must give `context_window`. The other arguments are those of `create_compacting_agent`.
     """
     dependencies = build_dependencies(
         settings,
@@ -168,7 +169,7 @@ def _add_nodes(
     edges: Mapping[str, Edges],
     retries: Mapping[str, RetryPolicy | None] = MappingProxyType({}),
 ) -> None:
-    """Add the nodes that have edges here, each with the edges of the transition table."""
+    """Add each node that is a key of `edges`, with its edges."""
     for name, targets in edges.items():
         graph.add_node(name, CompactionNode(name, NODES[name], dependencies), retry_policy=retries.get(name))
         graph.add_conditional_edges(name, after_model if name == "model" else by_step(name), targets)
@@ -193,7 +194,7 @@ def _tool_node(tools: Sequence[BaseTool | Callable[..., Any]] | ToolNode, own: S
 
 
 def _source_of(model: Any) -> ModelSource:
-    """The model, or the function that chooses one, from a builder's argument `model`."""
+    """Return the model, or the function that chooses a model, from a builder's argument `model`."""
     if isinstance(model, str):
         return named_model(model)
     if not isinstance(model, Runnable) and not callable(model):
@@ -216,10 +217,10 @@ def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:
 
 
 def _checked(dependencies: Dependencies) -> None:
-    """Raise at build time for an unknown window or one without room; warn where the trigger differs from its setting.
+    """Raise an error for an unknown or too small context window; warn if the trigger differs from its setting.
 
-    The sizes need a count of system prompt and tool schemas, which may load a tokenizer. On a running event loop,
-    where a server calls graph factories, that waits for the first turn.
+    This check counts the tokens of system prompt and tool schemas, and counting can load a tokenizer. On a running
+    event loop, where a server calls graph factories, the check is therefore postponed to the first turn.
     """
     if dependencies.has_known_window:
         window_of(dependencies.settings, dependencies.fixed_model)

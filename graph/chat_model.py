@@ -1,4 +1,4 @@
-"""Open chat models by a name, or from the environment's variables."""
+"""Open chat models by their names, or as environment variables say."""
 
 import os
 from typing import Any
@@ -11,13 +11,13 @@ from .echo_model import EchoModel
 
 DEFAULT_MODEL = "gpt-4o-mini"
 ECHO_WINDOW = 4_000
-"""Tokens that the echo accepts: few, so that a conversation is compacted soon."""
+"""Context window of the echo model in tokens: small, so that a conversation is compacted soon."""
 
 
 def named_model(name: str) -> BaseChatModel:
     """Open the chat model of a name such as "openai:gpt-4o", as LangChain's `create_agent` does.
 
-    `init_chat_model` opens it. Without the package `langchain` only "openai:..." can be opened. Raises
+    `init_chat_model` opens it. Without the package `langchain` only "openai:..." can be opened. Raise
     `SettingsError` for an unknown model or provider, and for a provider's package that is not installed.
     """
     try:
@@ -37,7 +37,7 @@ def named_model(name: str) -> BaseChatModel:
 
 
 def environment_model() -> BaseChatModel:
-    """A chat model from OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL; `SettingsError` without a key."""
+    """Open the model of OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL; raise `SettingsError` without a key."""
     if not has_key():
         raise SettingsError(
             "a model needs OPENAI_API_KEY (and, for another server, OPENAI_BASE_URL and OPENAI_MODEL) in the "
@@ -47,7 +47,7 @@ def environment_model() -> BaseChatModel:
 
 
 def agent_model() -> tuple[BaseChatModel, int | None]:
-    """The environment's model, else the echo, with its window; `None` leaves the window to the model's profile."""
+    """Return the environment's model with window `None` (its profile has it), else the echo with its window."""
     return (environment_model(), None) if has_key() else (EchoModel(), ECHO_WINDOW)
 
 

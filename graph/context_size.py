@@ -13,14 +13,14 @@ ContextSize = tuple[str, float]
 
 KINDS = ("fraction", "tokens", "messages")
 AIM = 0.625
-"""The aim of a compaction as a share of its trigger: that of the defaults, 0.5 / 0.8."""
+"""The aim of a compaction as a share of its trigger, as in the default settings (0.5 / 0.8)."""
 LEAST_AIM = 0.001
 
 
 def sizes_in(given: Any, name: str) -> tuple[ContextSize, ...]:
-    """Return the sizes of an argument: one, several of which any is enough, or none.
+    """Return the sizes that an argument gives: none, one, or several of which reaching any one is enough.
 
-    Raises `SettingsError` for a value that is no size, and for a mapping of several sizes, all of which must be
+    Raise `SettingsError` for a value that is no size, and for a mapping of several sizes, all of which must be
     reached.
     """
     if given is None:
@@ -59,7 +59,7 @@ def with_sizes(
 ) -> CompactionSettings:
     """Return the settings with these triggers and this `keep`, for a model that accepts `window` tokens.
 
-    Raises `SettingsError` where the settings contradict them.
+    Raise `SettingsError` if the given settings contradict these triggers or this `keep`.
     """
     changed: dict[str, Any] = {}
     if len(keep) > 1:

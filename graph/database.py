@@ -11,11 +11,12 @@ from langgraph_compaction.nodes import SettingsError
 
 
 def records_for(database: str | Engine | Database | None, checkpointer: Any) -> CompactionRecords:
-    """Return the records of a graph; missing tables are created at the first use.
+    """Return the records of a graph, whose missing tables are created at the first use.
 
-    Without `database` they are in the database of a saver of this package, else in memory. A database that is opened
-    here from a URL lives as long as the graph. Raises `SettingsError` for another package's durable checkpointer
-    without `database`, because threads would outlive their snapshots, and `DatabaseError` for an unusable URL.
+    Without `database`, the records are in the database of a saver of this package, else in memory. A database that
+    this function opens from a URL lives as long as the graph. Raise `SettingsError` for another package's durable
+    checkpointer without `database`, because threads would outlive their snapshots, and `DatabaseError` for an
+    unusable URL.
     """
     now = time.time
     if database is None and isinstance(own := getattr(checkpointer, "database", None), Database):
@@ -28,7 +29,7 @@ def records_for(database: str | Engine | Database | None, checkpointer: Any) -> 
 
 
 def _beside(checkpointer: Any) -> str:
-    """The database that goes with a checkpointer of another package."""
+    """Return the database to use beside a checkpointer of another package."""
     if checkpointer in (None, False, True) or isinstance(checkpointer, InMemorySaver):
         return "memory"
     raise SettingsError(

@@ -1,4 +1,4 @@
-"""A chat model that needs no key: it repeats the user's message, and says so."""
+"""A chat model that needs no key: it repeats the user's message, and says that it does so."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ from langgraph_compaction.nodes.conversation.message_marks import is_real_user, 
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 
 MOST_REPEATED = 400
-"""Characters of the user's message that are repeated."""
+"""Largest number of characters of the user's message that are repeated."""
 
 
 class EchoModel(BaseChatModel):
@@ -26,11 +26,11 @@ class EchoModel(BaseChatModel):
 
     @property
     def model_name(self) -> str:
-        """Name of the model, as provider packages have it."""
+        """Name of the model, in the attribute that provider packages use."""
         return "echo"
 
     def bind_tools(self, tools: Any, **_: Any) -> Runnable[Any, Any]:  # noqa: ARG002 - the base class's signature
-        """Accept tools; they are never called."""
+        """Accept tools, which this model never calls."""
         return self
 
     def _stream(
@@ -66,7 +66,7 @@ class EchoModel(BaseChatModel):
 
 
 def reply(messages: list[BaseMessage]) -> str:
-    """The echo's answer to a request."""
+    """Return the echo model's answer to a request."""
     spoken = [message.text for message in messages if is_real_user(message)]
     newest = spoken[-1] if spoken else ""
     cut = f"{newest[:MOST_REPEATED]} …" if len(newest) > MOST_REPEATED else newest

@@ -1,4 +1,4 @@
-"""`as_node`: the compaction graph, or an agent, as a node of any graph, whose messages it shrinks."""
+"""`as_node` makes the compaction graph, or an agent, a node of any graph and compacts this graph's messages."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -20,11 +20,11 @@ Persist = Literal["parent", "subgraph"]
 
 
 def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> RunnableLambda[Any, Any]:
-    """Return a node that runs the compaction graph, or a compacting agent, on the parent's messages and shrinks them.
+    """Return a node that runs the compaction graph, or a compacting agent, on a parent's messages and compacts them.
 
-    The draft is applied to the parent's messages at the end of the node, so that a message that came with the answer
-    to a confirmation stays. The node must be the only writer of `messages` in its step. `persist="parent"` (the
-    default) keeps the channels of the compaction in the parent's state, which inherits `CompactionState`.
+    The compaction is applied to the parent's messages at the end of the node, so that a message that came with the
+    answer to a confirmation stays. The node must be the only writer of `messages` in its step. `persist="parent"`
+    (the default) keeps the channels of the compaction in the parent's state, which inherits `CompactionState`.
     `persist="subgraph"` keeps them in the node's own namespace, for a parent that has only `messages` and a
     checkpointer. An agent's other results go to the parent's channels of the same names.
     """
@@ -32,20 +32,20 @@ def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> Runnable
 
 
 class _Node(RunnableLambda[Any, Any]):
-    """A compaction graph, or a compacting agent, as a parent calls it."""
+    """A compaction graph, or a compacting agent, as a runnable that a parent graph calls."""
 
     def __init__(self, compaction_graph: Graph, persist: Persist) -> None:
         super().__init__(self._call, afunc=self._acall, name="compact")
         self._in_parent = persist == "parent"
         self._is_agent = "applied" not in compaction_graph.channels
         self._graph = compaction_graph
-        # in LangChain's agent our channels are private: they are no part of its input and its output
+        # in LangChain's agent our channels are private, so its input and output do not contain them
         self._results = [*dict.fromkeys([*compaction_graph.output_channels, *CHANNELS])]
         if not self._in_parent:
             self._graph = compaction_graph.copy(update={"checkpointer": True})
 
     def dependencies_with(self, _checkpointer: Any) -> Dependencies:
-        """Return the dependencies of the graph inside, so that the functions on threads take the parent, too."""
+        """Return the dependencies of the graph inside, so that functions on threads accept the parent graph, too."""
         return dependencies_of(self._graph)
 
     def _call(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _applied(messages: list[AnyMessage], applied: Mapping[str, Any]) -> list[Any
 
 
 def _merged(messages: list[AnyMessage], result: list[AnyMessage]) -> Overwrite | list[AnyMessage]:
-    """The messages that an agent added; where it removed some, the whole new list with what arrived since."""
+    """Return the messages that an agent added or, if it removed some, the whole new list and later arrivals."""
     before, after = {message.id: message for message in messages}, {message.id: message for message in result}
     last = max((n for n, message in enumerate(messages) if message.id in after), default=-1)
     arrived = messages[last + 1 :]

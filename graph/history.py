@@ -1,4 +1,4 @@
-"""What is stored about a thread: its compactions with their messages, the whole conversation, and how to erase it."""
+"""Read what is stored about a thread (its compactions and their messages, the whole conversation), or erase it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from .thread_state import dependencies_of, records_of, state_of, thread_of
 
 @dataclass(frozen=True, kw_only=True)
 class Diff:
-    """The differences between two lists of messages; each field in the order of its conversation."""
+    """The differences between two lists of messages; each field is in the order of its conversation."""
 
     dropped: list[AnyMessage]
     """Messages that only the first list holds."""
@@ -61,13 +61,13 @@ class Compaction:
     """One attempt at a compaction, with its messages."""
 
     row: LedgerRow
-    """The row of the ledger."""
+    """The ledger's row about the attempt."""
     began_with: list[AnyMessage]
-    """The snapshot of the conversation; empty where the attempt was refused before it began."""
+    """The conversation with which the attempt began; empty if the attempt was refused before it began."""
     dropped: list[AnyMessage]
-    """Messages that left the view, in their original form."""
+    """Messages that the compaction removed, in their original form."""
     clipped: list[AnyMessage]
-    """Messages that were shortened, in their original form."""
+    """Messages that the compaction shortened, in their original form."""
     on_this_branch: bool
     """Whether the thread's state builds on this compaction. If not, it was undone or belongs to another branch."""
 
@@ -88,7 +88,7 @@ def attempts(graph: Graph, config: RunnableConfig) -> Effects[list[LedgerRow]]:
 
 
 def shown(graph: Graph, config: RunnableConfig, compaction_id: str) -> Effects[Compaction]:
-    """Return one attempt of a thread with its messages; raises `UnknownAttemptError` where the ledger lacks it."""
+    """Return one attempt of a thread with its messages; raise `UnknownAttemptError` if the ledger lacks it."""
     rows = yield from attempts(graph, config)
     found, thread = next((row for row in rows if row.compaction_id == compaction_id), None), thread_of(config)
     if found is None:
@@ -100,7 +100,7 @@ def shown(graph: Graph, config: RunnableConfig, compaction_id: str) -> Effects[C
 
 
 def changes_since(graph: Graph, config: RunnableConfig, compaction_id: str) -> Effects[Diff]:
-    """Compare the messages that a compaction began with to those in view now."""
+    """Compare the messages that a compaction began with to the messages that the model sees now."""
     compaction = yield from shown(graph, config, compaction_id)
     state = yield from state_of(graph, config)
     return diff(compaction.began_with, state.values.get("messages") or [])
@@ -120,7 +120,7 @@ def _with_messages(records: CompactionRecords, found: LedgerRow, head: str | Non
 
 
 def parted(row: LedgerRow, taken: Sequence[AnyMessage]) -> tuple[list[AnyMessage], list[AnyMessage]]:
-    """Split the messages that a compaction archived: those that left the view, and those that it only shortened."""
+    """Split the messages that a compaction archived: the removed ones, and those that it only shortened."""
     gone = set(row.dropped)
     left = [message.id in gone or is_summary(message) for message in taken]
     return list(compress(taken, left)), [message for message, away in zip(taken, left, strict=True) if not away]
@@ -140,7 +140,7 @@ def erased(graph: Graph, config: RunnableConfig) -> Effects[None]:
 
 
 def transcript_of(graph: Graph, config: RunnableConfig, namespace: str) -> Effects[list[AnyMessage]]:
-    """Return the whole conversation, archived messages and those in view, in order and without summaries."""
+    """Return the whole conversation: archived and current messages, in order and without summaries."""
     state = yield from state_of(graph, config)
     given, thread = state.values.get("messages") or [], thread_of(config)
     head, records = (state.values.get("compaction") or {}).get("head"), records_of(graph)
@@ -149,7 +149,7 @@ def transcript_of(graph: Graph, config: RunnableConfig, namespace: str) -> Effec
 
 
 def recalled_from(graph: Graph, config: RunnableConfig, query: str, **wanted: Unpack[Where]) -> Effects[str]:
-    """Return, as text, the archived messages of a thread that match a query; a sentence where none does."""
+    """Return, as text, the archived messages of a thread that match a query, or a sentence if none does."""
     dependencies = dependencies_of(graph)
     counter = dependencies.counter_for(dependencies.fixed_model)
     return (yield from recalled(dependencies.records, thread_of(config), Wanted(query=query, **wanted), counter))

@@ -19,7 +19,7 @@ from .pending import KEY, in_view, pending
 
 
 def context_of_hook(state: Any, runtime: Runtime[Any], dependencies: Dependencies) -> NodeContext:
-    """The context for the nodes at the beginning of a hook, with pending compactions applied to the messages."""
+    """Return the context for the nodes at a hook's beginning, with pending compactions applied to the messages."""
     config = get_config()
     missing = {key: value for key, value in _of_parent(config).items() if not state.get(key)}
     found = {**state, **missing}
@@ -28,7 +28,7 @@ def context_of_hook(state: Any, runtime: Runtime[Any], dependencies: Dependencie
 
 
 def _of_parent(config: RunnableConfig) -> dict[str, Any]:
-    """The channels that a parent keeps for the agent that `as_node` runs; empty for an agent deeper down."""
+    """Return the channels that a parent keeps for the agent that `as_node` runs; none for one deeper down."""
     configurable = config.get("configurable", {})
     above, _, _ = str(configurable.get("checkpoint_ns") or "").rpartition("|")
     if configurable.get(EMBEDDED_IN) != above:
@@ -38,7 +38,7 @@ def _of_parent(config: RunnableConfig) -> dict[str, Any]:
 
 
 def update_of_hook(context: NodeContext, given: Sequence[Any]) -> Update:
-    """The update of a hook after its nodes: the changed channels, and the messages where they were replaced.
+    """Return a hook's update after its nodes: the changed channels, and the messages if they were replaced.
 
     `given` are the messages of the state.
     """
@@ -71,11 +71,11 @@ def keep_from_streaming(update: Update) -> Effects[None]:
 def model_call_update(
     context: NodeContext, given: Sequence[Any], view: Sequence[Any], beside: Sequence[Any]
 ) -> Update:
-    """The update of a model call without `messages`: the agent's model node writes the answer there.
+    """Return a model call's update without `messages`, where the agent's model node writes the answer.
 
-    `given` are the messages of the state, `view` those that the nodes began with. A replaced list becomes pending.
-    Only where messages of the state lack unique ids is the list written at once, followed by the messages of the
-    response, `beside`.
+    `given` are the messages of the state, `view` those that the nodes began with. A replaced list is stored
+    as pending changes. If messages of the state lack unique ids, the list is written at once, followed by the
+    messages of the response, `beside`.
     """
     update, left = _channels_update(context), list(context.state["messages"])
     kept = left[:-1] if answer_of(context, view) else left
@@ -95,12 +95,12 @@ def _channels_update(context: NodeContext) -> Update:
 
 
 def answer_of(context: NodeContext, given: Sequence[Any]) -> AIMessage | None:
-    """The model's answer, if it gave one in this turn: a compaction writes no assistant messages."""
+    """Return the model's answer in this turn, if any; a new assistant message is never a compaction's."""
     last = context.state["messages"][-1] if context.state["messages"] else None
     known = {message.id for message in given}
     return last if isinstance(last, AIMessage) and last.id not in known else None
 
 
 def newest_answer(messages: Sequence[Any]) -> str:
-    """The id of the newest assistant message; empty without one."""
+    """Return the id of the newest assistant message, or an empty text without such a message."""
     return next((str(message.id) for message in reversed(messages) if isinstance(message, AIMessage)), "")

@@ -1,7 +1,8 @@
-"""`CompactionMiddleware`: the same transaction in LangChain's `create_agent` (extra `langchain`).
+"""`CompactionMiddleware` compacts the conversation of an agent of LangChain's `create_agent` (extra `langchain`).
 
-It runs the graph's nodes, in the order of its edges, inside the agent's model node, where prompt, tools and model of
-the call are known. A compaction after the answer runs when the agent ends, so that nobody waits for it.
+The middleware runs the nodes of this package's graph, in the order of the graph's edges, inside the agent's model
+node, where prompt, tools and model of the call are known. A compaction after the answer runs when the agent ends, so
+that nobody waits for it.
 """
 
 from collections import OrderedDict
@@ -60,9 +61,9 @@ from .model_request import Caller, Request, Response, schemas, with_answer
 from .pending import KEY
 
 USUAL_WINDOW = 128_000
-"""The window that sizes are checked against before the first call, where none is known yet."""
+"""The context window in tokens that sizes are checked against before the first call, if none is known yet."""
 REMEMBERED = 256
-"""Number of answers whose prompt, tools and model are remembered for the compaction at the agent's end."""
+"""Number of answers whose prompt, tools and model are remembered for the compaction when the agent ends."""
 
 Trigger = ContextSize | Mapping[str, float] | list[ContextSize | Mapping[str, float]]
 
@@ -153,16 +154,16 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return self._name
 
     def dependencies_with(self, checkpointer: Any) -> Dependencies:
-        """Return the dependencies of the newest call in an agent with this checkpointer, else the defaults.
+        """Return the dependencies of the newest call in an agent with this checkpointer, else the default ones.
 
-        Raises `SettingsError` where threads would outlive their snapshots.
+        Raise `SettingsError` if threads would outlive their snapshots.
         """
         known = self._dependencies_with(checkpointer)
         with self._lock:
             return next(reversed(self._calls.values()), known)
 
     def _dependencies_with(self, checkpointer: Any) -> Dependencies:
-        """The dependencies that are the same for every call, with the checkpointer's database where possible."""
+        """Return the dependencies that every call shares, with the checkpointer's database where possible."""
         with self._lock:
             if checkpointer and self._saver is None and self._database is None:
                 self._dependencies = replaced(self._dependencies, records=records_for(None, checkpointer))
@@ -170,7 +171,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             return self._dependencies
 
     def wrap_model_call(self, request: Request, handler: Callable[[Request], Response]) -> ExtendedModelResponse[Any]:
-        """Check the size, compact where a trigger fires, call the model, and check the size again."""
+        """Check the size, compact if a trigger fires, call the model, and check the size again."""
         return run(self._model_call(request, Caller(request, handler)))
 
     async def awrap_model_call(
@@ -190,7 +191,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return await arun(self._request_alone(state, runtime))
 
     def after_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
-        """Write the compactions of this run into `messages`; compact where the check after the answer asks for it."""
+        """Write this run's compactions into `messages`; compact if the check after the answer requires it."""
         return run(self._agent_end(state, runtime))
 
     async def aafter_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
@@ -229,7 +230,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return update
 
     def _dependencies_of_call(self, request: Request) -> Dependencies:
-        """The dependencies of this call: its model, prompt and tools, and the settings for its window."""
+        """Return the dependencies of this call: model, prompt, tools, and the settings for the model's window."""
         dependencies, model = self._dependencies_with(_saver()), request.model
         try:
             window = window_of(dependencies.settings, model)
@@ -258,7 +259,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
                 self._calls.popitem(last=False)
 
     def _remembered(self, state: CompactingState) -> Dependencies:
-        """The dependencies of the call that gave the newest answer; after a restart, the defaults."""
+        """Return the dependencies of the call that gave the newest answer; after a restart, the default ones."""
         dependencies = self._dependencies_with(_saver())
         known, model = self._calls.get(newest_answer(state["messages"])), dependencies.fixed_model
         return known or replaced(
@@ -285,9 +286,9 @@ class AgentHook:
 
 
 def _refuse_second_summarizer(state: Mapping[str, Any]) -> None:
-    """Raise `SettingsError` where deepagents' own summarizer works on this thread, too.
+    """Raise `SettingsError` if deepagents' own summarizer works on this thread, too.
 
-    It stores the position of its cut in `messages`, which a compaction would move.
+    deepagents' summarizer stores the position of its cut in `messages`, which a compaction would move.
     """
     if state.get("_summarization_event") is not None:
         raise SettingsError(
@@ -299,19 +300,19 @@ def _refuse_second_summarizer(state: Mapping[str, Any]) -> None:
 
 
 def _no_model_yet(_state: Any, _runtime: Any) -> Model:
-    """The model before an agent's first call: it raises `UnknownWindowError`."""
+    """Raise `UnknownWindowError`: before an agent's first call, its model is not known."""
     raise UnknownWindowError(
         "the agent's model is known at its first call: give CompactionMiddleware its model=, too"
     )
 
 
 def _saver() -> Any:
-    """The checkpointer of this run, the parent's where the agent is a node of another graph."""
+    """Return this run's checkpointer: the parent's if the agent is a node of another graph."""
     return get_config().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER)
 
 
 def _response(context: NodeContext, caller: Caller, given: Sequence[Any]) -> Response:
-    """The handler's response with the stored answer; where the model was not called, a message that says why."""
+    """Return the handler's response with the stored answer or, without a call, a message that says why."""
     if answer := answer_of(context, given):
         return with_answer(caller.response, answer)
     last: Mapping[str, Any] = context.compaction.get("last") or {}

@@ -24,7 +24,7 @@ class Caller(Runnable[Any, Any]):
         self.response = Response(result=[])
 
     def invoke(self, input: Sequence[AnyMessage], config: RunnableConfig | None = None, **_: Any) -> AIMessage:  # noqa: A002, ARG002 - as `Runnable` has it
-        """Call the handler; return the answer, which may be one of several messages of the response."""
+        """Call the handler and return the model's answer, even if the response holds other messages too."""
         self.response = self.handler(self._sent(input))
         return self._answer()
 
@@ -34,20 +34,20 @@ class Caller(Runnable[Any, Any]):
         return self._answer()
 
     def _answer(self) -> AIMessage:
-        """The answer; without its id where a message of the state has the same one, which it would replace."""
+        """Return the answer, without its id if a message of the state has this id and would be replaced."""
         answer = next(message for message in reversed(self.response.result) if isinstance(message, AIMessage))
         taken = any(message.id == answer.id for message in self.request.state["messages"])
         return answer.model_copy(update={"id": None}) if taken else answer
 
     def _sent(self, rendered: Sequence[AnyMessage]) -> Request:
-        messages = rendered[1:] if self.request.system_message else rendered  # the handler puts it there itself
+        messages = rendered[1:] if self.request.system_message else rendered  # the handler adds it itself
         return self.request.override(messages=as_shown(messages, self.request))
 
 
 def as_shown(rendered: Sequence[AnyMessage], request: Request) -> list[AnyMessage]:
-    """The messages to send, with the changes of other middleware for this call: edited, left out, added.
+    """Return the messages to send, with the edits, omissions and additions of other middleware for this call.
 
-    Messages that the compaction or the rendering changed are sent in that form.
+    Messages that the compaction or the rendering changed are sent in their changed form.
     """
     known = {message.id: message for message in request.state["messages"]}
     shown = {message.id: message for message in request.messages}
@@ -61,19 +61,19 @@ def as_shown(rendered: Sequence[AnyMessage], request: Request) -> list[AnyMessag
 
 
 def _added(messages: Sequence[AnyMessage], known: dict[str | None, AnyMessage]) -> list[AnyMessage]:
-    """Messages that only this request has, except tool results, which the rendering makes itself."""
+    """Return the messages that only this request has, except tool results, which the rendering makes."""
     return [message for message in messages if message.id not in known and not isinstance(message, ToolMessage)]
 
 
 def with_answer(response: Response, answer: AIMessage) -> Response:
-    """The response with this answer in place of its own, and with an id for every message."""
+    """Return the response with this answer in place of its own answer, and with an id for every message."""
     old = [message for message in response.result if isinstance(message, AIMessage)][-1]
     result = with_ids([answer if message is old else message for message in response.result])
     return Response(result=list(result), structured_response=response.structured_response)
 
 
 def schemas(request: Request) -> list[dict[str, Any]]:
-    """The schemas of tools and structured output as they are sent to the model, for counting."""
+    """Return the schemas of tools and structured output, as the model receives them, for counting tokens."""
     return [convert_to_openai_tool(tool) for tool in [*request.tools, *_formats(request.response_format)]]
 
 

@@ -12,7 +12,7 @@ from langgraph_compaction.nodes.conversation.tokens import texts_of
 from .inspector.page import environment
 
 SHOWN = 50
-"""Most messages shown of a list."""
+"""Largest number of messages that are shown of a list."""
 _CHARACTERS = 240
 _ROLES = {"human": "user", "ai": "assistant"}
 
@@ -24,7 +24,7 @@ Parts = Sequence[tuple[str, Sequence[Any]]]
 def card(title: str, figures: Figures, parts: Parts = (), summary: str = "") -> str | None:
     """Return HTML with a title, figures, lists of messages that can be folded, and a summary.
 
-    Returns `None` without jinja2, which the extra `cli` installs; a notebook then shows the value's `repr`.
+    Return `None` without jinja2, which the extra `cli` installs; a notebook then shows the value's `repr`.
     """
     if find_spec("jinja2") is None:
         return None

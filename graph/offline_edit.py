@@ -17,7 +17,7 @@ _TASKS = ("branch:to:", "__start__", "__pregel_tasks")
 
 
 def newest(saver: BaseCheckpointSaver[Any], thread: str) -> CheckpointTuple:
-    """Return a thread's newest checkpoint; raises `CompactionError` where no compacting graph has written one."""
+    """Return a thread's newest checkpoint; raise `CompactionError` if no compacting graph wrote it."""
     found = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
     if found is None or "compaction" not in found.checkpoint["channel_values"]:
         raise CompactionError(
@@ -31,7 +31,7 @@ def newest(saver: BaseCheckpointSaver[Any], thread: str) -> CheckpointTuple:
 
 
 def at_rest(found: CheckpointTuple) -> CheckpointTuple:
-    """Return the checkpoint; raises `CompactionError` while its turn is not over."""
+    """Return the given checkpoint; raise `CompactionError` if its turn is not over."""
     waiting = [channel for channel in found.checkpoint["channel_values"] if channel.startswith(_TASKS)]
     if waiting or found.pending_writes:
         raise CompactionError(

@@ -1,7 +1,7 @@
 """A compaction inside an agent's model call, kept in the `compaction` channel until the agent ends and writes it.
 
-The agent's model node writes the answer to `messages` itself. A second write to that channel in the same step makes
-LangGraph split the node's entry in `stream_mode="updates"`, so the replaced list waits here.
+The agent's model node writes the answer to `messages` itself. A second write to the channel `messages` in this step
+makes LangGraph split the node's entry in `stream_mode="updates"`, so the changes wait in `compaction`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ KEY = "pending"
 
 
 def pending(given: Sequence[AnyMessage], view: Sequence[AnyMessage]) -> dict[str, Any]:
-    """The changes that turn the state's messages into the view. Every message has a unique id."""
+    """Return the changes that turn the state's messages into `view`; every message must have a unique id."""
     held, order = {message.id: message for message in given}, [message.id for message in view]
     placed = set(order)
     return {
@@ -26,10 +26,11 @@ def pending(given: Sequence[AnyMessage], view: Sequence[AnyMessage]) -> dict[str
 
 
 def in_view(messages: Sequence[AnyMessage], compaction: Mapping[str, Any]) -> list[AnyMessage]:
-    """The state's messages with the pending changes applied; an equal list where none are pending.
+    """Return the state's messages with the pending changes applied; an equal list if no changes are pending.
 
-    Messages that arrived since keep their place: at the end, or after the same neighbor. Messages that were removed
-    since stay removed. Applying the changes twice has no further effect.
+    Messages that arrived after the changes were made keep their place: at the end, or after the same neighbor.
+    Messages that were removed after the changes were made stay removed. Applying the changes twice has no further
+    effect.
     """
     change = compaction.get(KEY)
     if not change:

@@ -31,7 +31,7 @@ class Pin:
 
 
 def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Effects[str]:
-    """Pin a message of a thread at rest, or a text; returns the id of the pinned message."""
+    """Pin a message of a thread at rest, or a text; return the id of the pinned message."""
     _one_of(message_id, text)
     state = yield from at_rest(graph, config)
     new = _message(text) if text is not None else None
@@ -47,7 +47,7 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
 
 
 def unpinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Effects[None]:
-    """Release a pinned message or text of a thread at rest."""
+    """Remove the pin of a message or text of a thread at rest."""
     _one_of(message_id, text)
     state = yield from at_rest(graph, config)
     yield from written(graph, config, _releasing(state, message_id) if text is None else _releasing_text(state, text))
@@ -109,7 +109,7 @@ def _marked(message: AnyMessage, mark: Mapping[str, Any]) -> AnyMessage:
 
 def _hold_half(dependencies: Dependencies, messages: list[AnyMessage], known: set[str]) -> None:
     sizes = dependencies.sizes()
-    if sizes is None:  # the model is chosen at each call, and with it the window
+    if sizes is None:  # each call chooses the model, and so the window
         return
     counter = dependencies.counter_for(dependencies.fixed_model)
     held = sum(counter.message(message) for message in messages if is_pinned(message, known))

@@ -1,4 +1,4 @@
-"""`Preview`: what a compaction would do to a thread now, without calling a model or writing anything."""
+"""`Preview` says what a compaction would do to a thread now, without calling a model or writing anything."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,18 +34,18 @@ class Preview:
     strategy: str
     tokens_before: int
     tokens_selected: int
-    """Size without the messages that would leave, before a summary is added."""
+    """Size of the request without the messages to be removed, before a summary is added."""
     summary: bool
     """Whether a summary would be written."""
     tokens_after_about: int
     ceiling: int
     """Largest size that the gate would accept."""
     floor: int
-    """Size of the messages that must stay."""
+    """Size of the messages that must stay, in tokens."""
     dropped: list[AnyMessage]
     clipped: list[tuple[AnyMessage, AnyMessage]]
     reason: str = ""
-    """Why nothing would be done; empty where a compaction would run."""
+    """The reason why nothing would be done; empty if a compaction would run."""
 
     def _repr_html_(self) -> str | None:
         sizes = [("tokens before", self.tokens_before), ("tokens after, about", self.tokens_after_about)]
@@ -94,7 +94,7 @@ def call_on(
 ) -> Call:
     """Return the engine's call for a thread's state; `overhead` is the size of prompt and tool schemas in tokens.
 
-    Raises `SettingsError` where no room is left for messages.
+    Raise `SettingsError` if no tokens are left for messages.
     """
     meter = meter_of_thread(values.get("compaction") or {}, counter, overhead)
     system = [message for message in with_ids(values.get("messages") or []) if message.type == "system"]

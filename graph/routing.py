@@ -2,7 +2,7 @@
 
 A router reads the step that the node before it stored, and never raises: LangGraph would end a resumed run silently.
 A wrong step raises earlier, in the wrapper of the node that named it. Only `update_state`, which runs no node, can
-store a step that may not follow: then `token_check` runs again and decides anew.
+store a step that may not follow: after such an update, `token_check` runs again and decides anew.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -24,20 +24,20 @@ State = Mapping[str, Any]
 AGENT_EDGES: dict[str, Edges] = {
     node: {word: END if step == "end" else step for step, word in steps.items()} for node, steps in NEXT.items()
 }
-"""The edges behind each node of the agent."""
+"""The edges that leave each node of the agent, keyed by node."""
 
 COMPACTION_EDGES: dict[str, Edges] = {
     node: {word: END if target == "model" else target for word, target in edges.items()}
     for node, edges in AGENT_EDGES.items()
     if node != "model"
 }
-"""The edges of the graph without model and tools: it ends where the agent would call the model."""
+"""The edges of the graph without model and tools, which ends where the agent would call the model."""
 
 TOOLS_EDGES: Edges = {"results": "token_check", "returned directly": END}
 
 
 def by_step(node: str) -> Callable[[State], str | list[Send]]:
-    """A router for the edges behind `node`: it returns the word of the stored step."""
+    """Return a router for the edges behind `node`, which returns the word of the stored step."""
     words = NEXT[node]
 
     def route(state: State) -> str | list[Send]:
@@ -47,7 +47,7 @@ def by_step(node: str) -> Callable[[State], str | list[Send]]:
 
 
 def after_model(state: State) -> str | list[Send]:
-    """One task for each tool call, so that a failing call does not make its siblings run again; else the step."""
+    """Return a task per tool call, so that a failing call does not make its siblings run again; else the step."""
     if _step(state) == "tools":
         last = state["messages"][-1]
         calls = last.tool_calls if isinstance(last, AIMessage) else []
@@ -56,7 +56,7 @@ def after_model(state: State) -> str | list[Send]:
 
 
 def after_tools(direct: frozenset[str]) -> Callable[[State], str]:
-    """A router behind the tools: to the check; to the end where every result is of a tool that returns directly."""
+    """Return a router from the tools to the check, or to the end if all results are of tools that return directly."""
 
     def route(state: State) -> str:
         results = _newest_results(state["messages"])
@@ -67,7 +67,7 @@ def after_tools(direct: frozenset[str]) -> Callable[[State], str]:
 
 
 def _step(state: State) -> Step:
-    """The stored step; "end" in a thread that no node has written to."""
+    """Return the stored step; "end" in a thread that no node has written to."""
     return cast("Step", (state.get("compaction") or {}).get("step", "end"))
 
 

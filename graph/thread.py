@@ -1,6 +1,6 @@
-"""`CompactionThread`: everything that can be asked of one thread of a graph, synchronously and asynchronously.
+"""`CompactionThread` has a synchronous and an asynchronous method for each operation on one thread of a graph.
 
-Each operation is one generator in the module of its subject; the two methods here only run it.
+Each operation is one generator in the module of its subject; the two methods here only run this generator.
 """
 
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ from .undo import Undone, branched, released, undone_in
 
 @dataclass(frozen=True)
 class CompactionThread:
-    """One thread of a graph: its compactions, and what can be done about them.
+    """One thread of a graph: its compactions, and the operations on these compactions.
 
     `graph` is a compiled graph of `create_compacting_agent` or `create_compaction_graph`, or an agent with
     `CompactionMiddleware`; for any other graph each method raises `TypeError`. `config` names the thread, as
     `{"configurable": {"thread_id": "1"}}`.
 
-    Each method has an asynchronous twin, `ahistory` for `history`, with the same arguments, result and errors.
-    On a running event loop, with an asynchronous checkpointer, only the twins work: the synchronous methods raise
-    `CompactionError`.
+    Each method has an asynchronous twin (for example `ahistory` for `history`) with the same arguments, result and
+    errors. On a running event loop, with an asynchronous checkpointer, only the twins work: the synchronous methods
+    raise `CompactionError`.
     """
 
     graph: Graph
@@ -41,7 +41,7 @@ class CompactionThread:
 
     @property
     def records(self) -> CompactionRecords:
-        """Snapshots, summaries, ledger and archive of the graph, of all of its threads."""
+        """Snapshots, summaries, ledger and archive of all threads of the graph."""
         return records_of(self.graph)
 
     def history(self) -> list[LedgerRow]:
@@ -53,7 +53,7 @@ class CompactionThread:
         return await arun(attempts(self.graph, self.config))
 
     def show(self, compaction_id: str) -> Compaction:
-        """Return one attempt with its messages; raises `UnknownAttemptError` where the ledger does not have it."""
+        """Return one attempt with its messages; raise `UnknownAttemptError` if the ledger does not have it."""
         return run_sync(self.graph, "ashow", shown(self.graph, self.config, compaction_id))
 
     async def ashow(self, compaction_id: str) -> Compaction:
@@ -61,9 +61,9 @@ class CompactionThread:
         return await arun(shown(self.graph, self.config, compaction_id))
 
     def diff(self, compaction_id: str) -> Diff:
-        """Compare the conversation that a compaction began with to the messages that are in view now.
+        """Compare the conversation that a compaction began with to the messages that the model sees now.
 
-        Raises `UnknownAttemptError` where the ledger does not have the compaction.
+        Raise `UnknownAttemptError` if the ledger does not have the compaction.
         """
         return run_sync(self.graph, "adiff", changes_since(self.graph, self.config, compaction_id))
 
@@ -74,7 +74,7 @@ class CompactionThread:
     def preview(self, preset: Preset | None = None, *, settings: dict[str, Any] | None = None) -> Preview:
         """Return what a compaction would do now, with the graph's settings, another preset or changed settings.
 
-        Calls no model and writes nothing. Raises the errors of `CompactionSettings` for invalid settings.
+        Call no model and write nothing. Raise the errors of `CompactionSettings` for invalid settings.
         """
         return run_sync(self.graph, "apreview", previewed_thread(self.graph, self.config, preset, settings))
 
@@ -86,9 +86,9 @@ class CompactionThread:
         """Undo a compaction, by default the last one, and all compactions that were built on it.
 
         The original messages return to the place of their summary, later messages follow unchanged, and messages
-        that the application deleted since stay deleted; no model is called and no node runs again. The thread is
-        then *held*: below the limit no automatic compaction starts until `release` or a compaction on request.
-        Where the redaction hook has `store=True`, the messages return redacted.
+        that the application has deleted after the compaction stay deleted; no model is called and no node runs again.
+        The thread is then *held*: while its size is below the limit no automatic compaction starts until `release` or
+        a compaction on request. If the redaction hook has `store=True`, the messages return redacted.
 
         Raises `UnknownAttemptError` for a compaction that the thread's state does not build on, `OverLimitError`
         where the result would be over the limit (unless `force`), and `CompactionError` while the thread's turn is
@@ -109,11 +109,11 @@ class CompactionThread:
         await arun(released(self.graph, self.config))
 
     def branch_from(self, compaction_id: str, *, thread_id: str | None = None) -> RunnableConfig:
-        """Create a thread with the messages that a compaction of this one began with; returns its config.
+        """Create a thread with the messages that a compaction of this thread began with; return the new config.
 
-        The compaction may be any of the ledger that has a snapshot, whether or not the thread's state builds on it.
-        This thread does not change. Raises `UnknownAttemptError` where there is no snapshot, `CompactionError` where
-        the new thread exists already.
+        Any compaction in the ledger that has a snapshot can be named; this thread's state need not build on the
+        compaction. This thread does not change. Raise `UnknownAttemptError` if there is no snapshot, and
+        `CompactionError` if the new thread exists already.
         """
         return run_sync(self.graph, "abranch_from", branched(self.graph, self.config, compaction_id, thread_id))
 
@@ -122,11 +122,11 @@ class CompactionThread:
         return await arun(branched(self.graph, self.config, compaction_id, thread_id))
 
     def recall(self, query: str = "", **wanted: Unpack[Where]) -> str:
-        """Return, as text, the archived messages that match a query; a sentence where none does.
+        """Return, as text, the archived messages that match a query, or a sentence if none does.
 
         `query` holds words or identifiers. `handle` is the handle of a message or the id of a compaction, `since`
-        and `until` bound the time at which messages left the view (seconds of the wall clock), and `max_tokens` the
-        answer. Raises `SettingsError` where neither a query nor a handle is given.
+        and `until` limit the time at which messages were removed (seconds of the wall clock), and `max_tokens` limits
+        the answer. Raise `SettingsError` if neither a query nor a handle is given.
         """
         return run_sync(self.graph, "arecall", recalled_from(self.graph, self.config, query, **wanted))
 
@@ -135,11 +135,12 @@ class CompactionThread:
         return await arun(recalled_from(self.graph, self.config, query, **wanted))
 
     def pin(self, *, message_id: str | None = None, text: str | None = None) -> str:
-        """Pin a message of the thread, or a text; returns the id of the pinned message.
+        """Pin a message of the thread, or a text; return the id of the pinned message.
 
         A pinned message stays word for word, with its tool block. A text becomes a pinned user message of its own.
         Raises `SettingsError` for a message that the thread does not hold, for neither or both arguments, and where
-        pins would take more than half of the room; `CompactionError` while the thread's turn is not over.
+        pins would take more than half of the tokens for messages; `CompactionError` while the thread's turn is not
+        over.
         """
         return run_sync(self.graph, "apin", pinned(self.graph, self.config, message_id, text))
 
@@ -148,10 +149,11 @@ class CompactionThread:
         return await arun(pinned(self.graph, self.config, message_id, text))
 
     def unpin(self, message_id: str | None = None, *, text: str | None = None) -> None:
-        """Release a pinned message, or one text that a user pinned with `<Pin>` in any message.
+        """Remove the pin of a message, or of one text that a user pinned with `<Pin>` in any message.
 
-        The message stays in view until a compaction takes it. Raises `SettingsError` for a message or text that is
-        not pinned and for neither or both arguments; `CompactionError` while the thread's turn is not over.
+        The message stays in the conversation until a compaction removes it. Raises `SettingsError` for a message or
+        text that is not pinned and for neither or both arguments; `CompactionError` while the thread's turn is not
+        over.
         """
         run_sync(self.graph, "aunpin", unpinned(self.graph, self.config, message_id, text))
 
@@ -168,7 +170,7 @@ class CompactionThread:
         return await arun(pins_of(self.graph, self.config))
 
     def transcript(self, *, namespace: str = "") -> list[AnyMessage]:
-        """Return the whole conversation, archived messages and those in view, in order and without summaries.
+        """Return the whole conversation: archived and current messages, in order and without summaries.
 
         `namespace` names the node of a parent graph in which the compaction runs.
         """
@@ -179,7 +181,7 @@ class CompactionThread:
         return await arun(transcript_of(self.graph, self.config, namespace))
 
     def compact(self, *, focus: str | None = None, full: bool = False) -> dict[str, Any]:
-        """Compact the thread now, whatever its size; returns the new state.
+        """Compact the thread now, whatever its size; return the new state.
 
         `focus` says what to keep above all; `full` summarizes the whole conversation, including messages that the
         strategies would keep. Raises `CompactionError` while tool calls of the thread wait to be resumed: a new run
@@ -192,10 +194,11 @@ class CompactionThread:
         return await arun(compacted(self.graph, self.config, focus, full=full))
 
     def handoff(self) -> dict[str, Any]:
-        """Return the input for the new thread that a person chose to open instead of compacting this one.
+        """Return the input for the new thread that a person chose to open instead of compacting this thread.
 
-        It is `{"messages": header, summary and unanswered round, "compaction_request": {"memory": goal and pins}}`
-        and is available until the thread's next input. Raises `CompactionError` where nobody has chosen so.
+        The input is `{"messages": header, summary and unanswered round, "compaction_request": {"memory": goal and
+        pins}}` and is available until the thread's next input. Raises `CompactionError` if nobody has chosen a new
+        thread.
         """
         return run_sync(self.graph, "ahandoff", handed_over(self.graph, self.config))
 

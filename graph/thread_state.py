@@ -1,4 +1,4 @@
-"""Access to a thread of a graph: its state, writing to it while it is at rest, and the graph's dependencies."""
+"""Access to a thread of a graph: reading its state, updating a thread at rest, and the graph's dependencies."""
 
 import asyncio
 from typing import Any, TypeVar, cast
@@ -19,7 +19,7 @@ from .pending import KEY, in_view
 T = TypeVar("T")
 
 AS_NODE = "commit"
-"""The node that updates of a thread at rest are attributed to."""
+"""Name of the node to which updates of a thread at rest are attributed."""
 
 
 def dependencies_of(graph: Graph) -> Dependencies:
@@ -48,7 +48,7 @@ def settled(graph: Graph) -> Effects[Dependencies]:
 
 
 def records_of(graph: Graph) -> CompactionRecords:
-    """Return snapshots, ledger and archive of a graph made by this package; raises `TypeError` for another graph."""
+    """Return snapshots, ledger and archive of a graph made by this package; raise `TypeError` for another graph."""
     return dependencies_of(graph).records
 
 
@@ -87,7 +87,7 @@ def _on_event_loop() -> bool:
 
 
 def state_of(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
-    """Return a thread's state with the messages in view, also before the middleware has stored a compaction."""
+    """Return a thread's state with the messages that the model sees, including a compaction not yet stored."""
     state = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
     compaction = state.values.get("compaction") or {}
     if not compaction.get(KEY):
@@ -96,7 +96,7 @@ def state_of(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
 
 
 def at_rest(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
-    """Return the state of a thread whose turn is over; raises `CompactionError` while it has nodes to run."""
+    """Return the state of a thread whose turn is over; raise `CompactionError` if it has nodes to run."""
     state = yield from state_of(graph, config)
     if state.next:
         raise CompactionError(f"this thread has work to go on with ({', '.join(state.next)}): resume it first")
@@ -118,7 +118,7 @@ def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, new
 
 
 def compacted(graph: Graph, config: RunnableConfig, focus: str | None, *, full: bool) -> Effects[dict[str, Any]]:
-    """Compact a thread now and return its new state; raises `CompactionError` while its tool calls wait."""
+    """Compact a thread now and return its new state; raise `CompactionError` if tool calls are unanswered."""
     _refuse_open_calls((yield from state_of(graph, config)))
     wish = {"messages": [], REQUEST: {"focus": focus, "full": full}}
     result: Any = yield from either(lambda: graph.invoke(wish, config), lambda: graph.ainvoke(wish, config))
@@ -134,7 +134,7 @@ def _refuse_open_calls(state: StateSnapshot) -> None:
 
 
 def handed_over(graph: Graph, config: RunnableConfig) -> Effects[dict[str, Any]]:
-    """Return the input for the thread that a person chose to open; raises `CompactionError` without that choice."""
+    """Return the input for the thread that a person chose to open; raise `CompactionError` without this choice."""
     state = yield from state_of(graph, config)
     found = (state.values.get("compaction") or {}).get("handoff")
     if found is None:

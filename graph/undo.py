@@ -1,4 +1,4 @@
-"""Undo a compaction, or branch from before it into a new thread."""
+"""Undo a compaction, or start a new thread with the messages from before a compaction."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -26,14 +26,14 @@ class OverLimitError(CompactionError):
 
 @dataclass(frozen=True, kw_only=True)
 class Undone:
-    """The result of an undo. `trigger` and `limit` are tokens, `None` where the model is chosen at each call."""
+    """The result of an undo. `trigger` and `limit` are tokens, `None` if the model is chosen at each call."""
 
     compactions: tuple[str, ...]
-    """Ids of the compactions that were undone, oldest first: the one named and all that were built on it."""
+    """Ids of the compactions that were undone, oldest first: the named compaction and all built on it."""
     messages: int
-    """Number of messages in view now."""
+    """Number of messages that the model sees after the undo."""
     tokens: int
-    """Size of the request now."""
+    """Size of the request after the undo, in tokens."""
     trigger: int | None
     limit: int | None
 
@@ -81,7 +81,7 @@ def _sized(dependencies: Dependencies, before: Before, compaction: dict[str, Any
 def branched(
     graph: Graph, config: RunnableConfig, compaction_id: str, thread_id: str | None
 ) -> Effects[RunnableConfig]:
-    """Create a thread with the messages that a compaction of this thread began with; returns its config."""
+    """Create a thread with the messages that a compaction of this thread began with; return its config."""
     old = yield from state_of(graph, config)
     records = records_of(graph)
     messages = yield from querying(records, lambda: records.began_with(thread_of(config), compaction_id))

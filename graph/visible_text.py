@@ -13,7 +13,7 @@ _FORBIDDEN: Final = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""Return the text with each such character escaped, as `\x1b` or `\u202e`; line feeds stay."""
+    r"""Return the text with each harmful character escaped, as `\x1b` or `\u202e`; line feeds stay."""
     return _FORBIDDEN.sub(_escape, text.replace("\r\n", "\n"))
 
 
@@ -23,7 +23,7 @@ def in_line(text: str) -> str:
 
 
 def json_line(value: Any) -> str:
-    r"""Return a value as one line of JSON, with such characters in JSON's own escapes, as `\u001b`."""
+    r"""Return a value as one line of JSON, with harmful characters in JSON's own escapes, as `\u001b`."""
     return _FORBIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 

@@ -1,4 +1,4 @@
-"""How full a thread's window is."""
+"""Measure how much of the model's context window a thread uses."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +22,12 @@ class WindowUsage:
 
     @property
     def left(self) -> int:
-        """Tokens left up to the limit; 0 over the limit."""
+        """Number of tokens left below the limit; 0 if the request is over the limit."""
         return max(0, self.limit - self.tokens)
 
 
 def window_usage(graph: Graph, config: RunnableConfig) -> WindowUsage:
-    """Measure a thread as its next turn would; raises `TypeError` for a graph of another package."""
+    """Measure a thread as its next turn would; raise `TypeError` for a graph of another package."""
     spec = graph.builder.nodes["token_check"]
     if not isinstance(spec.runnable, CompactionNode):
         raise TypeError("this graph was not made by create_compacting_agent or create_compaction_graph")
