@@ -53,7 +53,7 @@ def _module_of(name: str) -> str:
 if not TYPE_CHECKING:  # type checkers would otherwise accept any name
 
     def __getattr__(name: str) -> Any:
-        """Return a public name, from the module that defines it; AttributeError for any other."""
+        """Return the object with a public name, from its module; raise AttributeError for any other name."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_module_of(name)), name)

@@ -3,7 +3,7 @@
 import sys
 
 EXTRA = {"jinja2", "rich", "typer"}
-"""Packages that the extra `cli` installs."""
+"""Names of the packages that the extra `cli` installs."""
 
 
 def run() -> None:
