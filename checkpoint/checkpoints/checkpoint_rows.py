@@ -55,7 +55,7 @@ class CheckpointRow:
 
     @property
     def row(self) -> str:
-        """The row's name within its thread."""
+        """The name of this row in error messages; the row's encoded body can be decoded only under this name."""
         return row_name(self.namespace, self.id)
 
     @property
@@ -64,7 +64,7 @@ class CheckpointRow:
         return self.namespace, self.id
 
     def encode(self, thread: Thread) -> bytes:
-        """Return the row's body, which decodes only together with the row's number, parent and run."""
+        """Encode the row's body. Decoding it raises `RowError` if the row's number, parent or run was changed."""
         content = [
             *(self.v, self.ts, self.versions, self.seen, self.updated),
             *(self.values, self.metadata, self.rest),
@@ -127,8 +127,9 @@ def places(
 ) -> list[Place]:
     """Return the places of a thread's checkpoints, newest first, in one namespace or (None) in all namespaces.
 
-    `only` and `before` are checkpoint ids. If the thread has no checkpoint with the id `before`, ids are compared
-    instead of numbers, because ids made with one clock sort by time.
+    `only` is the id of the only checkpoint to return. `before` is also a checkpoint id: only checkpoints older than
+    this checkpoint are returned. If the thread has no checkpoint with the id `before`, checkpoints with lower ids
+    count as older, because LangGraph's ids begin with the time.
     """
     known = _highest_number(conn, thread, namespace, before) if before else None
     compare_ids = before is not None and known is None
@@ -142,9 +143,10 @@ def places(
 def places_of_all(
     conn: sa.Connection, *, before: str | None = None, limit: int | None = None
 ) -> list[tuple[str, list[Place]]]:
-    """Return (thread id, places of checkpoints) groups of all threads, newest first by checkpoint id.
+    """Return the places of the checkpoints of all threads, sorted by checkpoint id with the newest first.
 
-    A thread occurs in several groups if checkpoints of other threads are between its own.
+    Checkpoints of one thread that follow each other in this order form one item (thread id, places). A thread occurs
+    in several items if checkpoints of other threads lie between its own checkpoints.
     """
     names = dict(conn.execute(sa.select(tables.thread.c.id, tables.thread.c.thread_id)).tuples().all())
     query = sa.select(_checkpoint.id, _checkpoint.thread, _checkpoint.namespace, _checkpoint.number)
@@ -158,7 +160,10 @@ def places_of_all(
 
 
 def up_to(conn: sa.Connection, thread: Thread, namespace: str, last: str, size: int) -> list[CheckpointRow]:
-    """Return at most `size` checkpoints, newest first from the one with the id `last`; [] if that one is gone."""
+    """Return the checkpoint with the id `last` and older ones, newest first, at most `size` in all.
+
+    Return an empty list if the checkpoint with the id `last` does not exist any more.
+    """
     end = number(conn, thread, namespace, last)
     query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id, _checkpoint.namespace == namespace)
     query = query.where(_checkpoint.number <= (-1 if end is None else end)).order_by(_checkpoint.number.desc())
@@ -208,7 +213,10 @@ def put(conn: sa.Connection, thread: Thread, new: CheckpointRow) -> bool:
 
 
 def change_all(conn: sa.Connection, thread: Thread, change: Callable[[CheckpointRow], CheckpointRow | None]) -> None:
-    """Replace each checkpoint by the result of `change`; if that is None, delete the checkpoint and its writes."""
+    """Replace each checkpoint by the result of `change`.
+
+    If the result is None, delete the checkpoint and its pending writes.
+    """
     gone: dict[str, list[CheckpointRow]] = {}
     for one in list(all_of(conn, thread)):
         new = change(one)
@@ -240,7 +248,7 @@ def follow_parents(
 
 
 def row_name(namespace: str, checkpoint_id: str) -> str:
-    """Return a checkpoint row's name within its thread."""
+    """Return the name of a checkpoint's row, which is unique in its thread; `RowCodec` binds the row's body to it."""
     return f"checkpoint {checkpoint_id} in {namespace!r}"
 
 
@@ -250,7 +258,7 @@ def full_row_name(thread: Thread, namespace: str, checkpoint_id: str) -> str:
 
 
 def bound_columns(number: int, parent: str | None, run: str | None) -> str:
-    """Return the text by which a checkpoint's encoded body is bound to the row's other columns."""
+    """Return the columns to which `RowCodec` binds a checkpoint's body: it decodes only while these are unchanged."""
     return f"{number} {parent} {run}"
 
 

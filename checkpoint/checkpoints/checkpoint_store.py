@@ -192,7 +192,11 @@ class CheckpointStore:
                     yield page
 
     def _commit(self, encoder: ValueEncoder, run: object | None, work: Callable[..., GenerationKey]) -> None:
-        """Call `work` in a shared transaction; then cache the messages, and note the thread's row for the run."""
+        """Call `work` in a transaction that other writers can share; after the commit, remember what was written.
+
+        The messages of the put are cached for the next put. `ErasureGuard` remembers the key of the thread's row, to
+        refuse later writes of the same run if the thread is erased meanwhile.
+        """
         key = self.group_commit.run(encoder.thread_id, work)
         encoder.remember_committed(key)
         self.erasures.note_run_write(run, encoder.thread_id, key[0])
@@ -250,7 +254,7 @@ def next_version(current: Any) -> Any:
             f"{current!r} is not a channel version that can be counted up: a version is a number, or a text that "
             'begins with a number and a dot, such as "%032d.%s"'
         )
-    end = f".{random.random():016}" if dot else ""  # noqa: S311 - not a secret; other savers tell branches apart by it
+    end = f".{random.random():016}" if dot else ""  # noqa: S311 - no secret; as in other savers, branches of a thread get different versions
     return f"{int(whole) + 1:0{len(whole)}}{end}"
 
 

@@ -29,7 +29,7 @@ class Write:
     value: Any
     """The encoded value (see `messages.decode`)."""
     row: str
-    """Name, within the thread, of the row that holds the write."""
+    """Name of the row that holds the write, for error messages."""
 
 
 def merged(held: Iterable[Write], writes: Sequence[Write]) -> Iterable[Write]:
@@ -105,7 +105,7 @@ def _writes(thread: Thread, row: str, task: str, body: bytes) -> list[Write]:
 
 
 def row_name(namespace: str, checkpoint_id: str, task: str) -> str:
-    """Return the name, within the thread, of the row with a task's pending writes."""
+    """Return the name of the row with a task's pending writes; `RowCodec` binds the row's body to this name."""
     return f"write of task {task} at checkpoint {checkpoint_id} in {namespace!r}"
 
 

@@ -43,7 +43,11 @@ class _Runs:
         self._known: OrderedDict[tuple[int, str], tuple[object, int]] = OrderedDict()
 
     def set(self, run: object, thread_id: str, key: int | None, *, anew: bool = False) -> None:
-        """Remember the row of a run's thread; only `anew`, given when the run starts, replaces a known row."""
+        """Remember the key of the row of the thread to which a run belongs.
+
+        A key that is already known for the run stays. Only with `anew`, which is given at the start of the run, the
+        new key replaces it.
+        """
         place = id(run), thread_id
         with self._lock:
             if anew:
@@ -71,7 +75,11 @@ class ErasureGuard:
         self._now = now
 
     def note_run_start(self, config: RunnableConfig, thread_id: str, key: int | None) -> None:
-        """Remember the thread row on which a run starts, if the call with this config loads the state."""
+        """Remember the key of the thread's row as the one on which a run starts (None if the thread has no row yet).
+
+        Nothing is remembered if the config belongs to a task of the run, such as a node that calls a subgraph: a task
+        reads checkpoints after the start of the run, and the thread may have been erased since then.
+        """
         run = run_of(config)
         if run is not None and _TASK not in config.get("configurable", {}):
             self._runs.set(run, thread_id, key, anew=True)
@@ -86,8 +94,9 @@ class ErasureGuard:
     ) -> None:
         """Raise `ErasedThreadError` if a write to the locked thread comes from before the thread's erasure.
 
-        `named` is the checkpoint (namespace, id) on which the write builds. For a call of a run, `named` is not
-        looked up: LangGraph stores a run's checkpoints in the background, so this checkpoint can be stored later.
+        `named` is the checkpoint (namespace, id) on which the write builds. It is looked up only for a call outside
+        of runs. In a run it may be missing although nothing was erased, because LangGraph stores checkpoints in the
+        background and can store pending writes first.
         """
         if run is None:
             late = named is not None and not _ALLOW_RECREATION.get() and self._is_gone(conn, thread, named)
