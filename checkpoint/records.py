@@ -98,7 +98,8 @@ class CompactionRecords:
     ) -> None:
         """Write a ledger row for an attempt that never began (refused, declined, deferred_cooldown, noop).
 
-        A closed attempt with a snapshot and the same key is not changed; `begin` opens a noted row.
+        If an attempt with the same key has begun and ended, its row is left as it is. If the attempt begins later,
+        `begin` opens the row that this method wrote.
         """
         ledger.note(conn, self._lock(conn, key.thread_id), key, opening, outcome)
 
@@ -215,10 +216,10 @@ class CompactionRecords:
         head: str | None,
         compaction_id: str | None = None,
     ) -> Before:
-        """Return the conversation as it is without a compaction (by default the last) and all later ones built on it.
+        """Return the conversation as it would be without one compaction and without all later ones built on it.
 
-        `messages` and `head` are those of the state. Raise UnknownAttemptError if the state does not contain the
-        compaction.
+        By default this is the last compaction. `messages` are those of the state, and `head` is the compaction_id of
+        the state's last commit. Raise UnknownAttemptError if the state does not contain the compaction.
         """
         thread = self.store.find(conn, thread_id, lock=False)
         line = [] if thread is None else transcript.chain(ledger.parents(conn, thread.id), head, thread_id)
@@ -240,7 +241,10 @@ class CompactionRecords:
 
     @reads
     def line(self, conn: sa.Connection, thread_id: str, head: str | None) -> list[str]:
-        """Return the compaction_ids of the commits that a state with this head contains, oldest first."""
+        """Return the compaction_ids of all commits that a state contains, oldest first.
+
+        `head` is the compaction_id of the state's last commit.
+        """
         thread = self.store.find(conn, thread_id, lock=False)
         return [] if thread is None else transcript.chain(ledger.parents(conn, thread.id), head, thread_id)
 
@@ -276,7 +280,7 @@ class CompactionRecords:
         """Return the locked thread, created if needed; raise ErasedThreadError if it was erased during the run."""
         thread, run = self.store.thread(conn, thread_id), current_run()
         self.erasures.check(conn, thread, run)
-        if thread.next_seq or thread.next_checkpoint:  # the thread existed before this transaction
+        if thread.next_seq or thread.next_checkpoint:  # the row is older than this transaction
             self.erasures.note_run_write(run, thread_id, thread.id)
         return thread
 

@@ -1,4 +1,7 @@
-"""The archive: the messages that compactions removed or clipped, in their original form, as sequence numbers."""
+"""The archive: the messages that compactions removed or clipped (shortened), in their original form.
+
+An archive row holds only the sequence numbers of these messages; the messages themselves are in the message store.
+"""
 
 from typing import NamedTuple
 
@@ -58,5 +61,5 @@ def _read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Runs | Non
 
 
 def row_name(compaction_id: str) -> str:
-    """Return an archive row's name within its thread."""
+    """Return the name of a compaction's archive row; `RowCodec` binds the row's body to this name."""
     return f"archive {compaction_id}"

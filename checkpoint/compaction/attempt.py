@@ -33,7 +33,7 @@ class Outcome:
     """How an attempt ended. If a field is None, the ledger keeps the value from an earlier outcome of the attempt.
 
     Token counts are in the units of the attempt's token counter. `seen` lists the ids of the messages that the
-    summarizer saw in full, saw cut, or did not see. `now` is in Unix seconds.
+    summarizer received in full (`full`), shortened (`cut`) or not at all (`not_seen`). `now` is in Unix seconds.
     """
 
     verdict: str
@@ -41,7 +41,7 @@ class Outcome:
     reason: str = ""
     detail: str = ""
     strategy: str | None = None
-    """The strategy that was used, if it was not completely known when the attempt began."""
+    """Name of the strategy that was used; None keeps the name that was written when the attempt began."""
     tokens_after: int | None = None
     blocks_kept: int | None = None
     blocks_dropped: int | None = None
@@ -108,9 +108,9 @@ class LedgerRow:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Ids of the messages that the attempt removed, without earlier summaries.
+        """Ids of the messages that the attempt removed; earlier summaries that it replaced are not among these ids.
 
-        All other messages that the attempt archived were clipped.
+        Any other message that the attempt archived, except an earlier summary, was only clipped (shortened).
         """
         seen = self.seen or {}
         return tuple(name for key in ("full", "cut", "not_seen") for name in seen.get(key, ()))

@@ -30,7 +30,11 @@ class Opening(TypedDict):
 
 
 def begin(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, *, now: float, fresh: bool) -> None:
-    """Open the attempt's row; reopen an existing row if the attempt was abandoned or has never begun (`fresh`)."""
+    """Insert the attempt's row without a verdict, which marks the attempt as open.
+
+    If the row exists, it is opened again if the attempt was abandoned, or if `fresh` is True: then the attempt has no
+    snapshot, so `note` wrote the row and the attempt itself has not begun before. Any other row is left as it is.
+    """
     found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         _insert(conn, thread, key, opening, started_at=now)
@@ -44,15 +48,16 @@ def close(conn: sa.Connection, thread: Thread, key: AttemptKey, outcome: Outcome
     found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         raise UnknownAttemptError(
-            f"attempt {key.compaction_id} of thread {key.thread_id!r} is not in the ledger: begin or note it"
+            f"attempt {key.compaction_id} of thread {key.thread_id!r} is not in the ledger: "
+            "call `begin` or `note` first"
         )
     _update(conn, thread, key.compaction_id, found, _ending(outcome))
 
 
 def note(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, outcome: Outcome) -> None:
-    """Write the row of an attempt that never began.
+    """Write the row, with its verdict, of an attempt that never began (for example because a person declined it).
 
-    The row is not changed if an attempt with this key has begun and ended.
+    If an attempt with this key has begun (it has a snapshot) and has a verdict, its row is left as it is.
     """
     found = _find(conn, thread.id, key.compaction_id)
     if found is None:
@@ -85,7 +90,7 @@ def open_attempts(conn: sa.Connection, thread: int) -> list[str]:
 
 
 def row_name(compaction_id: str) -> str:
-    """Return a ledger row's name within its thread."""
+    """Return the name of an attempt's ledger row; `RowCodec` binds the row's encoded texts to this name."""
     return f"ledger row {compaction_id}"
 
 

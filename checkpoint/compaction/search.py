@@ -67,11 +67,14 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The texts that contain a word of a query, by the numbers of the texts."""
+    """The messages that contain a word of a query, by the number that the caller of `scan` gave to each message.
+
+    In an archive this number is the message's sequence number.
+    """
 
     scores: Mapping[int, float] = field(default_factory=dict[int, float])
     words: Mapping[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
-    """The words of the query that each text contains, by the number of the text."""
+    """The words of the query that each message contains, by the number of the message."""
 
 
 class Scope(NamedTuple):
@@ -161,12 +164,16 @@ class WordMatcher:
         self._asked = frozenset(asked)
         self._known: set[str] = set()
         self._special: dict[str, tuple[int, Sequence[str]]] = {}
-        """(number of words, words of the query) of each known token that has several words or a word of the query."""
+        """(number of words, words of the query among them) by token.
+
+        Only tokens that consist of several words or contain a word of the query are held. Any other token in
+        `_known` counts as one word that is not in the query.
+        """
 
     def match(self, text: str) -> Match | None:
         """Count the words of the query in a text; return None if the text contains no word of the query."""
         whole = folded(text)
-        if not any(word in whole for word in self._asked):  # ten times as fast as splitting the text
+        if not any(word in whole for word in self._asked):  # takes a tenth of the time of `tokens`
             return None
         found = Counter(tokens(text))
         self._learn(found.keys() - self._known)
@@ -230,7 +237,7 @@ def tokens(text: str) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """Return a text in the normalized lower-case form in which each of its `words` occurs letter for letter."""
+    """Return a text in normalized form (NFKC) and lower case, which contains each of the text's `words` verbatim."""
     return normalize("NFKC", text).casefold()
 
 

@@ -1,4 +1,7 @@
-"""Snapshots: the messages with which a compaction attempt began, as a few bytes of runs of sequence numbers."""
+"""Snapshots: the messages with which a compaction attempt began.
+
+A snapshot row holds no message, only the runs of consecutive sequence numbers under which the messages are stored.
+"""
 
 import sqlalchemy as sa
 
@@ -34,5 +37,5 @@ def of_thread(conn: sa.Connection, thread: Thread) -> dict[str, Runs]:
 
 
 def row_name(compaction_id: str) -> str:
-    """Return a snapshot row's name within its thread."""
+    """Return the name of an attempt's snapshot row; `RowCodec` binds the row's body to this name."""
     return f"snapshot {compaction_id}"

@@ -55,7 +55,7 @@ def read(conn: sa.Connection, thread: Thread, key: AttemptKey, input_digest: str
 
 
 def row_name(compaction_id: str, input_digest: str) -> str:
-    """Return a summary row's name within its thread."""
+    """Return the name of a paid summary's row; `RowCodec` binds the row's encoded text to this name."""
     return f"summary {compaction_id} of input {input_digest}"
 
 
