@@ -112,7 +112,7 @@ def printable(text: str) -> str:
 
 def checked_key(value: str, length: int, *, empty: bool = False) -> bytes:
     """Return an id as UTF-8; raise KeyTextError if the id is empty, too long or has an unstorable character."""
-    shown = repr(value if len(value) <= 40 else value[:40] + "…")  # noqa: PLR2004 - enough to recognize it
+    shown = repr(value if len(value) <= 40 else value[:40] + "…")  # noqa: PLR2004 - enough to recognize the id
     try:
         data = value.encode()
     except UnicodeEncodeError:

@@ -18,7 +18,7 @@ from ..errors import DatabaseError
 from .statements import BINARY_RESULTS
 from .urls import BUSY_TIMEOUT_S, create_engine, is_memory
 
-READS, WRITES = "DEFERRED", "IMMEDIATE"  # SQLite's names of the two kinds of transactions
+READS, WRITES = "DEFERRED", "IMMEDIATE"  # after BEGIN: SQLite takes the write lock at the first change, or at once
 _PAUSE_S = 0.01
 _PSYCOPG_BINARY = 1  # psycopg.pq.Format.BINARY
 _PRIMARY_CODE = 0xFF  # mask of SQLite's primary error code; the other bits say why the database is busy
@@ -29,7 +29,10 @@ _QUEUES_LOCK = threading.Lock()
 
 
 class OwnEngine:
-    """An engine that this package makes once, in the OS thread that first needs the engine."""
+    """An engine that this package makes from a URL, in contrast to an engine that the application passes.
+
+    The engine is made once, by the first call of `get`.
+    """
 
     def __init__(self, url: sa.URL) -> None:
         self.url = url
@@ -72,7 +75,10 @@ def begin(conn: sa.Connection, mode: str) -> None:
 
 @contextmanager
 def in_turn(engine: sa.Engine, place: str) -> Generator[None]:
-    """Let in one user of this engine's pool at a time; raise DatabaseError after `BUSY_TIMEOUT_S` seconds."""
+    """Let only one user of the engine's connection pool at a time into the `with` block; the others wait in a queue.
+
+    Raise DatabaseError, naming `place`, if the wait takes longer than `BUSY_TIMEOUT_S` seconds.
+    """
     with _QUEUES_LOCK:
         queue = _QUEUES.setdefault(engine.pool, threading.Semaphore())
     if not queue.acquire(timeout=BUSY_TIMEOUT_S):

@@ -54,11 +54,12 @@ class Database:
         self.is_sqlite = engine.url.get_backend_name() == "sqlite"
         self._is_postgresql = engine.url.get_backend_name() == "postgresql"
         self.caches_thread_rows = self._own is not None and self.is_sqlite and self.durable
-        """Whether writers of an SQLite file share one connection, which keeps the rows of threads in memory.
+        """Whether all writers of an SQLite file use the same connection, on which the rows of threads are cached.
 
-        False unless this object owns its connections: another user of a given connection could have other keys.
+        It is False for an engine that the application passed: another `Database` on that engine could read the cached
+        rows although it has other encryption keys.
         """
-        # keyed by pool: a forked child has a pool of its own, and so does not use the parent's connection
+        # by pool, because a forked child process gets a new pool and must not use a connection of its parent
         self._write_connections: dict[Pool, sa.Connection] = {}
         if self._own is not None:  # the garbage collector may run on an event loop, where closing must not block
             finalize(self, off_event_loop, partial(self._own.close, self._write_connections)).atexit = False
@@ -222,7 +223,7 @@ class Database:
         if shared and engine.pool is pool:
             self._write_connections[pool] = conn
         else:
-            if shared:  # the database was closed in between
+            if shared:  # `close` replaced the pool during the transaction: close this connection for good
                 conn.detach()
             conn.close()
 

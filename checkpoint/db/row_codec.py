@@ -19,14 +19,17 @@ import zstandard
 from ..errors import KeyringError, RowError
 
 HASH_PREFIX_BYTES = 6
-"""Bytes at the start of a message's hash that its handle shows and that suffice to find the message."""
+"""Number of bytes, from the start of a message's hash, that the message's handle shows in hexadecimal characters.
+
+`RowCodec.lookup_hash` makes messages findable by these bytes alone.
+"""
 
 _CHECKED = b"\x01"
 _ENCRYPTED = b"\x02"
 _RAW = b"\x00"
 _ZSTD = b"\x01"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-"""The first four bytes of every zstd frame, which are not stored."""
+"""The first four bytes of every zstd frame: removed before a body is stored, and added again to decompress it."""
 _CHECKSUM_BYTES = 8
 _NONCE_BYTES = 12
 _KEY_BYTES = 32
@@ -50,10 +53,10 @@ class Keyring:
         for name, key in keys.items():
             if len(key) != _KEY_BYTES:
                 raise KeyringError(f"the key {name!r} has {len(key)} bytes; AES-256 takes {_KEY_BYTES}")
-            if not 0 < len(name.encode()) <= 64:  # noqa: PLR2004 - it is written into every row
+            if not 0 < len(name.encode()) <= 64:  # noqa: PLR2004 - every row holds the key id, so it is short
                 raise KeyringError(f"the key id {name!r} is not 1 to 64 bytes long")
         try:
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - an extra
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - only installed with the extra
         except ModuleNotFoundError as error:
             raise KeyringError("encryption needs `pip install 'langgraph-compaction[encryption]'`") from error
         self.current = current
@@ -120,7 +123,7 @@ class RowCodec:
                 raise KeyringError(f"{self.describe(row)} is encrypted; open the database with its keys")
             return _decompress(self._keys.decrypt(self._place(row, bound), rest), self.describe(row))
         if self._keys is not None:
-            raise RowError(f"{self.describe(row)} is not encrypted, and a key is set")
+            raise RowError(f"{self.describe(row)} is not encrypted, but the database was opened with keys")
         data = rest[_CHECKSUM_BYTES:]
         if kind != _CHECKED or not hmac.compare_digest(
             rest[:_CHECKSUM_BYTES], _checksum(f"{self.describe(row)} {bound}", data)
@@ -143,16 +146,23 @@ class RowCodec:
         return self.lookup_prefix(start) + _keyed_hash(self._salt, content_hash)[:length]
 
     def lookup_prefix(self, start: bytes) -> bytes:
-        """Return the first six bytes of `lookup_hash` for every hash that starts with these six."""
+        """Return the first six bytes of `lookup_hash(content_hash)`, given the first six bytes of `content_hash`."""
         return start if self._salt is None else _keyed_hash(self._salt, start)[:HASH_PREFIX_BYTES]
 
     def lookup_text(self, digest: str) -> str:
-        """Return the text that a column holds for a digest: the digest or, if encrypted, its keyed hash."""
+        """Return the text that a row holds for a digest: the digest itself or, if encrypted, a keyed hash of it.
+
+        With a plain digest, anybody who guesses the text behind it could check the guess.
+        """
         return digest if self._salt is None else _keyed_hash(self._salt, digest.encode()).hex()
 
     @property
     def hashes_are_plain(self) -> bool:
-        """Whether `lookup_hash` returns the hash itself, so that any prefix of it can be searched for."""
+        """Whether nothing is encrypted, so that messages are stored under their own hashes.
+
+        Then a message can be found by any number of characters of its hash. If encrypted, only the first six bytes of
+        the keyed hash can be searched for.
+        """
         return self._salt is None
 
     def describe(self, row: str) -> str:
@@ -170,7 +180,7 @@ def new_salt() -> bytes:
 
 @contextmanager
 def intact(row: str) -> Generator[None]:
-    """Raise a RowError that names the row if code inside the `with` finds a wrong type or value in the row."""
+    """Raise a RowError that names the row, in place of any error of type or value that the `with` block raises."""
     try:
         yield
     except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
@@ -275,7 +285,7 @@ _DICTIONARY.precompute_compress(level=_LEVEL)
 
 
 class _Tools:
-    """A compressor and a decompressor; two OS threads must not use either of them at once."""
+    """A zstd compressor and decompressor, of which only one OS thread at a time may use each."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=_LEVEL, dict_data=_DICTIONARY, write_dict_id=False)
@@ -283,7 +293,10 @@ class _Tools:
 
 
 _IDLE: deque[_Tools] = deque()
-"""Pairs that no OS thread is using, kept because LangGraph starts OS threads for every run of a graph."""
+"""Compressors and decompressors that no OS thread is using now.
+
+They are kept here and not in the OS threads, because LangGraph starts new OS threads for every run of a graph.
+"""
 
 
 def _idle_tools() -> _Tools:

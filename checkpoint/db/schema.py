@@ -26,7 +26,8 @@ def create(conn: sa.Connection) -> None:
         found = stored_version(conn)
         if found is None:
             tables.METADATA.create_all(conn)
-            # MariaDB releases the lock before the row is committed, so another process may insert the same row
+            # not a plain INSERT: MariaDB releases the lock of `_exclusive` before the row is committed, so another
+            # process may insert the same row
             insert_if_absent(conn, tables.schema, {"id": 1, "version": VERSION})
         else:
             _accept(found)
@@ -41,7 +42,7 @@ def check(conn: sa.Connection) -> None:
 
 
 def stored_version(conn: sa.Connection) -> int | None:
-    """Return the version of the tables in the database, or None where there are no tables."""
+    """Return the version of the tables in the database, or None if there are no tables."""
     if not sa.inspect(conn).has_table(tables.schema.name):
         return None
     return conn.execute(sa.select(tables.schema.c.version)).scalar_one_or_none()

@@ -15,7 +15,7 @@ _NEW = "new_"
 
 
 def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> None:
-    """Insert a row unless its key exists; wait for another transaction that is inserting the same key."""
+    """Insert a row unless its key exists. If another transaction is inserting the same key, wait until it ends."""
     if conn.dialect.name in {"postgresql", "sqlite"}:
         conn.execute(ignoring(conn.dialect.name, table), values)
     else:
@@ -25,11 +25,11 @@ def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any
 
 
 def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any], unless: sa.Exists | None = None) -> bool:
-    """Insert a row unless its key or a unique value exists or `unless` holds; return whether it was inserted.
+    """Insert a row, and return True; return False if its key or a unique value exists, or if `unless` is true.
 
-    `unless` is a condition on `new_value(column)`; pass the same object each time, because statements are cached by
-    this object. Use this function only for tables whose writers hold the lock of the thread's row, so that nobody
-    inserts the same row concurrently.
+    `unless` is an SQL condition about other rows, in which `new_value(column)` stands for the value of the new row.
+    Pass the same condition object in each call: the compiled statement is cached under this object. Use this function
+    only for tables whose writers hold the lock of the thread's row, so that nobody inserts the same row concurrently.
     """
     if unless is not None:
         values = {_NEW + name: value for name, value in values.items()}
@@ -37,7 +37,7 @@ def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any], unl
 
 
 def new_value(column: sa.Column[T]) -> sa.BindParameter[T]:
-    """Return the parameter that stands for the new row's value of a column in the `unless` of `insert_new`."""
+    """Return the parameter that stands for the new row's value of `column` in the `unless` of `insert_new`."""
     return sa.bindparam(_NEW + column.name, type_=column.type)
 
 
@@ -72,15 +72,18 @@ def chunks(items: Sequence[T], size: int = 300) -> Iterator[Sequence[T]]:
 
 
 def any_of(column: sa.Column[Any], size: int) -> sa.ColumnElement[bool]:
-    """Return the condition that a column has one of `size` values; `in_groups` yields the parameters.
+    """Return the condition `column IN (...)` with `size` parameters, whose values `in_groups` yields.
 
-    SQLAlchemy compiles a statement again for each length of a list, so only a few lengths are used.
+    SQLAlchemy compiles a statement anew for each number of parameters, so `in_groups` uses only seven sizes.
     """
     return column.in_([sa.bindparam(f"value_{place}", type_=column.type) for place in range(size)])
 
 
 def in_groups(values: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (size, parameters) for `any_of`, group by group; the last value is repeated to fill the last group."""
+    """Divide values into groups, and yield the `size` and the parameters of each group for `any_of`.
+
+    If a group has fewer values than its size, its last value is repeated.
+    """
     for group in chunks(values, _SIZES[-1]):
         size = next(size for size in _SIZES if size >= len(group))
         yield size, {f"value_{place}": group[min(place, len(group) - 1)] for place in range(size)}

@@ -63,7 +63,7 @@ thread = _table(
     Column("id", Integer, primary_key=True),
     Column("thread_id", Key(512), nullable=False, unique=True),
     Column("next_seq", Long, nullable=False),
-    Column("generation", Integer, nullable=False),  # raised when message rows are deleted
+    Column("generation", Integer, nullable=False),  # incremented when message rows are deleted
     Column("next_blob", Long, nullable=False),
     Column("next_checkpoint", Long, nullable=False),
     Column("packed", Long, nullable=False),  # number of blocks of 96 messages
@@ -82,7 +82,7 @@ message = _table(
     Column("hash", Hash, nullable=False),
     Column("body", Body, nullable=False),
     Index("compaction_message_by_hash", "thread", "hash", unique=True),
-    without_rowid=True,  # rows are small, and few at a time
+    without_rowid=True,  # small rows, and few: old messages move to the table `block`
 )
 
 block = _table(
@@ -153,7 +153,7 @@ summary = _table(
     Column("thread", Integer, primary_key=True, autoincrement=False),
     Column("compaction_id", Key(64), primary_key=True),
     Column("input_digest", Key(64), primary_key=True),
-    Column("text", Body, nullable=False),  # bytes, so that the same text comes back
+    Column("text", Body, nullable=False),  # not Prose, which would replace some characters
     Column("model", Prose),
     Column("input_tokens", Long, nullable=False),
     Column("output_tokens", Long, nullable=False),

@@ -46,7 +46,10 @@ class Thread:
 
     @property
     def generation_key(self) -> tuple[int, int]:
-        """A value that changes when message rows of the thread are deleted; caches compare this value."""
+        """A value that changes when message rows of the thread are deleted.
+
+        A cache stores this value with each entry and ignores the entry once the value differs.
+        """
         return self.id, self.generation
 
     def note_deleted_messages(self) -> None:
@@ -94,7 +97,7 @@ class Threads:
             raise RowError(f"the row of thread {thread.thread_id!r} is missing")
 
     def rotate(self, conn: sa.Connection, thread: Thread) -> int:
-        """Encrypt the thread's salt with the current key; return 1 where another key had encrypted it, else 0."""
+        """Encrypt the thread's salt with the current key; return how many rows were changed (0 or 1)."""
         body = conn.execute(sa.select(tables.thread.c.salt).where(tables.thread.c.id == thread.id)).scalar_one()
         if self.keys is None or body is None or self.keys.is_current(bytes(body)):
             return 0
@@ -109,14 +112,14 @@ class Threads:
         if salt is not None:
             return RowCodec(thread.id, self.keys, without_salt.decode(_SALT, bytes(salt)))
         if not may_create or thread.next_seq or thread.next_checkpoint or thread.next_blob:
-            raise RowError(f"thread {thread.thread_id!r} is not encrypted, and a key is set")
+            raise RowError(f"thread {thread.thread_id!r} is not encrypted, but the database was opened with keys")
         new = new_salt()
         _store_salt(conn, thread.id, without_salt.encode(_SALT, new))
         return RowCodec(thread.id, self.keys, new)
 
 
 class Lease(NamedTuple):
-    """The holder's part of a lease: its secret, and the seconds by which each write prolongs the lease."""
+    """A lease as its holder knows it: the secret `token`, and `ttl`, the seconds that it lasts after each write."""
 
     token: str
     ttl: float
@@ -175,7 +178,10 @@ def _is_leased(thread: Thread, now: float) -> bool:
 
 @dataclass(slots=True)
 class CachedThreads:
-    """Threads by id, as a transaction saved them; valid once this transaction is `committed`."""
+    """The thread rows that a transaction saved, by thread id, kept for the next transaction of the same connection.
+
+    They may be used only if `committed` is True, because a transaction that was rolled back has saved nothing.
+    """
 
     stamp: tuple[int, int]
     """`Database.change_stamp` after the threads were saved."""
@@ -184,7 +190,10 @@ class CachedThreads:
 
 
 def take_cached_threads(conn: sa.Connection, stamp: tuple[int, int]) -> dict[str, Thread]:
-    """Take the threads that this connection's last transaction cached; return none if the file was changed since."""
+    """Remove and return the threads that the last transaction of this connection cached.
+
+    Return {} if the file was changed since then: `stamp`, the current `Database.change_stamp`, then differs.
+    """
     last: CachedThreads | None = conn.info.pop(_CACHE_KEY, None)
     return last.threads if last is not None and last.committed and last.stamp == stamp else {}
 

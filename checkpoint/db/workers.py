@@ -46,7 +46,7 @@ def threads_for(engine: sa.Engine | OwnEngine) -> int:
         return _THREADS_PER_CONNECTION if is_memory(engine.url) else _MAX_THREADS
     pool = engine.pool
     if isinstance(pool, QueuePool):
-        overflow: int = pool._max_overflow  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it has no other name
+        overflow: int = pool._max_overflow  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the limit has no public name
         return (
             min(_THREADS_PER_CONNECTION * (pool.size() + overflow), _MAX_THREADS)
             if pool.size() and overflow >= 0
@@ -173,7 +173,7 @@ def _work(jobs: SimpleQueue[_Job | None], idle: SimpleQueue[None]) -> None:
         if job is None:
             return
         job.do()
-        del job  # so that a waiting thread keeps nothing of its last caller alive
+        del job  # while this thread waits for the next job, the objects of the last job can be freed
 
 
 def _stop_all(pools: dict[int, _Pool]) -> None:
@@ -191,7 +191,10 @@ def _register_exit_hook() -> None:
 
 
 def _finish() -> None:
-    """Wait up to `EXIT_S` seconds for running calls; a database rolls back a transaction that is killed then."""
+    """Wait up to `EXIT_S` seconds for running calls, then let the process exit.
+
+    A call that still runs ends with the process, and the database rolls back the transaction of this call.
+    """
     ends = time.monotonic() + EXIT_S
     started = list(_POOLS)
     for pool in started:
