@@ -96,7 +96,11 @@ class _ThreadImport:
             yield ImportedCheckpoint(self._thread_id, *key, written=missing, problem=problem)
 
     def _first_missing(self) -> tuple[int, bool]:
-        """Return the place of the first missing checkpoint, and whether the target has no checkpoints of its own."""
+        """Return the index of the first source checkpoint that the target lacks, and whether it may be written.
+
+        It may not be written if the newest checkpoint of the target does not come from the source: then an agent has
+        gone on with the thread in the target, and older checkpoints cannot be added behind its checkpoints.
+        """
         newest = next(self._target.list(self._config(), limit=1), None)
         if newest is None:
             return 0, True
@@ -106,7 +110,7 @@ class _ThreadImport:
 
     def _write(self, namespace: str, checkpoint_id: str, stored: SourceCheckpoint) -> None:
         before = self._config(namespace, stored.parent_id)
-        with allow_recreation():  # the thread may have been erased in the target, to import it again
+        with allow_recreation():  # if the thread was erased in the target, the saver would refuse this write
             # pending writes first, so that a checkpoint that exists in the target is complete
             self._write_pending(namespace, checkpoint_id, stored.writes)
             self._target.put(before, stored.checkpoint, stored.metadata, stored.checkpoint["channel_versions"])
@@ -123,7 +127,10 @@ class _ThreadImport:
     def _compare(
         self, namespace: str, checkpoint_id: str, stored: SourceCheckpoint, *, written_now: bool, continues: bool
     ) -> str | None:
-        """Return what differs between source and target, or None if nothing does."""
+        """Return the difference between a checkpoint in the source and in the target, or None if both are equal.
+
+        If an earlier import wrote the checkpoint and the source has got more pending writes since, write these first.
+        """
         at = self._config(namespace, checkpoint_id)
         wanted = [(write.task_id, write.channel, write.value) for write in stored.writes]
         try:
@@ -132,7 +139,8 @@ class _ThreadImport:
                 return _REMOVED if continues else _NOT_CONTINUED
             own = found.pending_writes or []
             if not written_now and not _contains(own, wanted) and _contains(wanted, own):
-                self._write_pending(namespace, checkpoint_id, stored.writes)  # the source has more now
+                # the source has got these writes since the last import
+                self._write_pending(namespace, checkpoint_id, stored.writes)
                 found = self._target.get_tuple(at) or found
         except DatabaseError:
             raise

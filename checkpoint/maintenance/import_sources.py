@@ -31,7 +31,7 @@ from ..messages.strict_serde import StrictSerializer
 _EXAMPLES = "sqlite:///FILE (a SqliteSaver's) or postgresql://user@host/name (a PostgresSaver's)"
 _REMEMBERED_OBJECTS = 4_096
 _JSON_VERSIONS = (1, 2)
-"""Versions of LangChain's form of an object in JSON."""
+"""Values of the key `lc` in the JSON objects with which LangChain describes a Python object."""
 _NEEDED = {"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id"}
 
 _checkpoints = sa.table("checkpoints", *(sa.column(name) for name in ("thread_id", "checkpoint_ns", "checkpoint_id")))
@@ -42,7 +42,7 @@ class SourceError(CheckpointError):
 
 
 class PendingWrite(NamedTuple):
-    """A pending write of a task at a checkpoint, and its place among the task's writes."""
+    """A pending write of a task at a checkpoint. `place` is its index among the task's writes."""
 
     task_id: str
     task_path: str
@@ -52,7 +52,7 @@ class PendingWrite(NamedTuple):
 
 
 class SourceCheckpoint(NamedTuple):
-    """A checkpoint as its saver reads it, with channel versions as numbers."""
+    """A checkpoint as the official saver reads it, but with channel versions as whole numbers."""
 
     checkpoint: Checkpoint
     metadata: CheckpointMetadata
@@ -62,12 +62,12 @@ class SourceCheckpoint(NamedTuple):
 
 
 def configurable(config: RunnableConfig | None) -> dict[str, Any]:
-    """Return the `configurable` part of a config, or {} where there is none."""
+    """Return the `configurable` part of a config, or {} if there is none."""
     return (config or {}).get("configurable", {})
 
 
 class SourceSerializer(StrictSerializer):
-    """Reads values of the official savers. Raises ValueTypeError for a value that it could not read as written.
+    """Reads values of the official savers; raises ValueTypeError if it cannot build a value again exactly as stored.
 
     Successive checkpoints hold the same messages, so the serializer returns the same object for bytes that it has
     read before. Callers must not change the returned objects.
@@ -80,10 +80,10 @@ class SourceSerializer(StrictSerializer):
         self._object = lru_cache(_REMEMBERED_OBJECTS)(self._read_object)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Read a value in the current form, or in the JSON form of 2024."""
+        """Read a value in msgpack, which the official savers write, or in JSON, which they wrote in 2024."""
         kind, payload = data
         if "+" in kind:
-            raise ValueTypeError(f"it is encrypted ({kind}): decrypt it first")
+            raise ValueTypeError(f"a value of the checkpoint is encrypted ({kind}): decrypt the source first")
         if kind == "json":
             return json.loads(payload, object_hook=self._revived)
         return self._unpacked(payload) if kind == "msgpack" else super().loads_typed(data)
@@ -154,7 +154,10 @@ class Source:
         writes: sa.TableClause,
         errors: type[Exception],
     ) -> None:
-        """Read checkpoints with `saver`, whose driver raises `errors`, and their ids with `engine`."""
+        """Take an official `saver`, which reads checkpoints, and an `engine`, which lists their ids.
+
+        `writes` is the saver's table of pending writes, and `errors` are the errors that the saver's driver raises.
+        """
         self.place = urls.place(engine.url)
         self._saver = saver
         self._engine = engine
@@ -181,7 +184,7 @@ class Source:
         found = self._tuple(thread_id, namespace, checkpoint_id)
         pending = found.pending_writes or []
         if [(task_id, channel) for task_id, _, _, channel in places] != [write[:2] for write in pending]:
-            raise SourceError("it was written to while it was read: run the import again")
+            raise SourceError("the checkpoint was written to while it was read: run the import again")
         return SourceCheckpoint(
             checkpoint=with_int_versions(found.checkpoint),
             metadata=_metadata(found.metadata),
@@ -209,9 +212,9 @@ class Source:
         except self._errors as error:
             raise DatabaseError(f"{self.place}: {error}") from error
         except (ValueError, TypeError, LookupError, NotImplementedError) as error:
-            raise SourceError(f"it is damaged: {type(error).__name__}: {error}") from error
+            raise SourceError(f"the checkpoint is damaged: {type(error).__name__}: {error}") from error
         if found is None:
-            raise SourceError("it was deleted while the import ran")
+            raise SourceError("the checkpoint was deleted while the import ran")
         return found
 
 
@@ -257,16 +260,16 @@ def _sqlite(url: sa.URL, serde: SourceSerializer) -> Generator[Source]:
     writes = _tables(engine, "SqliteSaver", "writes")
     with closing(connect()) as conn:
         saver = SqliteSaver(conn, serde=serde)
-        saver.is_setup = True  # its own setup() writes to the file
-        saver._has_task_path = "task_path" in writes.c  # noqa: SLF001 - its setup() would set it  # pyright: ignore[reportPrivateUsage]
+        saver.is_setup = True  # or the saver would call its setup(), which writes to the file
+        saver._has_task_path = "task_path" in writes.c  # noqa: SLF001 - as its setup() does  # pyright: ignore[reportPrivateUsage]
         yield Source(saver, engine, writes, sqlite3.Error)
 
 
 @contextmanager
 def _postgres(url: sa.URL, serde: SourceSerializer) -> Generator[Source]:
     from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415 - an optional package
-    from psycopg import Connection, Error  # noqa: PLC0415 - the same
-    from psycopg.rows import DictRow, dict_row  # noqa: PLC0415 - the same
+    from psycopg import Connection, Error  # noqa: PLC0415 - an optional package
+    from psycopg.rows import DictRow, dict_row  # noqa: PLC0415 - an optional package
 
     engine = urls.create_engine(url)
     try:

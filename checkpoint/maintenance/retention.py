@@ -27,7 +27,11 @@ _DELTA = "counters_since_delta_snapshot"
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """What pruning keeps in each namespace: the `last` checkpoints, and all since a time (Unix seconds)."""
+    """What pruning keeps in each namespace of a thread.
+
+    It keeps the newest `last` checkpoints, and all checkpoints written at or after `since` (Unix seconds). `archive`
+    says whether the archive and the snapshots are kept too.
+    """
 
     last: int
     since: float | None
@@ -105,11 +109,11 @@ def _kept(
     for one in stored:
         by_namespace.setdefault(one.namespace, []).append(one)
     kept: set[tuple[str, str]] = set()
-    for namespace in sorted(by_namespace):  # the root namespace comes first
+    for namespace in sorted(by_namespace):  # the root namespace "" first: what is kept there decides about subgraphs
         line = by_namespace[namespace]
         root = ("", about[namespace, line[-1].id].get("parents", {}).get(""))
         if ":" in namespace and root in about and root not in kept:
-            continue  # checkpoints of a subgraph call whose calling checkpoint is erased
+            continue  # a call of a subgraph: its checkpoints go with the root checkpoint that made the call
         young = [one for one in line if keep.since is not None and _time(one) >= keep.since]
         for one in [*line[max(len(line) - keep.last, 0) :], *young]:
             kept.update((namespace, name) for name in _with_delta(thread, one, line, about, written))
@@ -190,7 +194,7 @@ def sweep(conn: sa.Connection, thread: Thread) -> None:
 
 
 def all_runs(thread: Thread, many: Sequence[Runs]) -> Runs:
-    """Return the sorted union of runs of sequence numbers; raise RowError for a message that never existed."""
+    """Return the sorted union of runs; raise RowError for a sequence number that the thread has never assigned."""
     whole = covering(many)
     if whole and sum(whole[-1]) > thread.next_seq:
         raise RowError(f"a row of thread {thread.id} is damaged: it refers to a message that never existed")
@@ -198,7 +202,7 @@ def all_runs(thread: Thread, many: Sequence[Runs]) -> Runs:
 
 
 def encoded_values(conn: sa.Connection, thread: Thread, stored: Iterable[CheckpointRow]) -> Iterator[Any]:
-    """Yield every encoded value of a thread's checkpoints, given as `stored`, and of its pending writes."""
+    """Yield every encoded value of the checkpoints `stored`, and of all pending writes of the thread."""
     for one in stored:
         yield from one.values.values()
     for _, _, writes in pending_writes.all_of(conn, thread):

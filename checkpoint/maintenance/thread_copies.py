@@ -23,7 +23,11 @@ _Row = Mapping[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class EncodedColumn:
-    """A column that `RowCodec` encodes, with functions for a row's name and for its bound text."""
+    """A column that `RowCodec` encodes.
+
+    `name` returns the name of a row, and `bound` a text of the row's other columns. `RowCodec` binds the encoded
+    bytes to both, so both are needed to decode and encode a row.
+    """
 
     table: sa.Table
     column: str
@@ -144,7 +148,10 @@ def _update_hashes(conn: sa.Connection, thread: Thread) -> None:
 
 
 def _is_copy(conn: sa.Connection, source: Thread, target: Thread) -> bool:
-    """Return whether the target already is the copy: the connection may have been lost after the commit."""
+    """Return whether the target already holds the copy, with the same checkpoints as the source.
+
+    This is so if the connection was lost after the commit, and the transaction is repeated.
+    """
     return bool(source.next_checkpoint) and _ids(conn, source) == _ids(conn, target)
 
 

@@ -48,7 +48,7 @@ class _Rot13:
 @pytest.mark.parametrize(
     ("serde", "told"),
     [
-        (EncryptedSerializer(_Rot13()), "it is encrypted (msgpack+rot)"),
+        (EncryptedSerializer(_Rot13()), "a value of the checkpoint is encrypted (msgpack+rot)"),
         (JsonPlusSerializer(pickle_fallback=True), "a value of the form 'pickle' is never loaded"),
     ],
 )
@@ -75,11 +75,11 @@ def test_a_source_that_changes_under_the_reader_is_told(
             patched.setattr(Source, "_write_places", lambda *place: places(*place)[1:])
             events = list(import_checkpoints(opened, saver, threads=["talk"]))
             assert [event.problem for event in events if event.problem] == [
-                "it was written to while it was read: run the import again"
+                "the checkpoint was written to while it was read: run the import again"
             ]
         (namespace, first), *_ = opened.ids("talk")
         changed(source, "DELETE FROM checkpoints WHERE checkpoint_id = ?", first)
-        with pytest.raises(SourceError, match="it was deleted while the import ran"):
+        with pytest.raises(SourceError, match="the checkpoint was deleted while the import ran"):
             opened.read("talk", namespace, first)
         changed(source, "DROP TABLE checkpoints")
         with pytest.raises(DatabaseError, match="no such table"):
