@@ -30,7 +30,7 @@ class Tracker(Protocol):
     """Remembers a list of messages, without keeping them alive longer than the application does."""
 
     compares_content: ClassVar[bool]
-    """Whether messages read from the database must be compared with the bytes of their rows."""
+    """Whether a message that was read counts as unchanged only if it still serializes to the bytes of its row."""
 
     size: int
     """Estimated memory of the tracker in bytes, including the texts and values of the messages."""
@@ -65,16 +65,20 @@ values among them, and these mutable values in msgpack.
 
 @dataclass(slots=True, eq=False)
 class ContentTracker:
-    """Compares everything that messages hold, however deep: whole blocks of 128 messages, then a tail of single ones.
+    """Compares all fields of messages, nested values included.
 
-    If a message of a block has changed, only the messages before that block count as unchanged.
+    The first messages are compared in blocks of 128, which is faster; the messages after the last full block are
+    compared one by one. If a message of a block has changed, only the messages before that block count as unchanged.
     """
 
     compares_content: ClassVar[bool] = True
     _blocks: list[Observation | None] = field(default_factory=list[Observation | None])
     """One observation per block; None stands for a block that never counts as unchanged."""
     _tail: tuple[int, list[Observation | None]] = field(default_factory=lambda: (0, []))
-    """The number of messages in blocks, and the observations of the later messages; one tuple, to change at once."""
+    """The number of messages in blocks, and one observation for each message after the blocks.
+
+    Both are in one tuple, so that another OS thread never sees only one of them changed.
+    """
     size: int = 0
 
     def __len__(self) -> int:
@@ -93,7 +97,10 @@ class ContentTracker:
             first, tail = self._tail = first + BLOCK, tail[BLOCK:]
 
     def observe(self, messages: Sequence[BaseMessage]) -> None:
-        """Append messages and observe their current fields; 128 messages after whole blocks become one block."""
+        """Append messages, and keep their current fields for later comparisons.
+
+        128 messages become a block with one common observation if the tracker holds only full blocks so far.
+        """
         first, tail = self._tail
         if tail or len(messages) != BLOCK:
             self.add(messages, map(observe, messages))
@@ -104,7 +111,11 @@ class ContentTracker:
             self.size += estimated_bytes(messages, observation)
 
     def prefix(self, length: int) -> Self:
-        """Return a tracker of the first `length` messages; the messages of a block that is cut count as changed."""
+        """Return a tracker of the first `length` messages.
+
+        If `length` is within a block, the messages of this block count as changed, because their common observation
+        cannot be divided.
+        """
         first, tail = self._tail
         blocks = min(length, first) // BLOCK
         cut: list[Observation | None] = [None] * (length % BLOCK)
@@ -154,7 +165,10 @@ class IdentityTracker:
     compares_content: ClassVar[bool] = False
     _blocks: list[_Block] = field(default_factory=list[_Block])
     _tail: tuple[int, list[Reference]] = field(default_factory=lambda: (0, []))
-    """The number of messages in blocks, and references to the later messages; one tuple, to change at once."""
+    """The number of messages in blocks, and a weak reference to each message after the blocks.
+
+    Both are in one tuple, so that another OS thread never sees only one of them changed.
+    """
     size: int = 0
     _tail_bytes: int = 0
     """Estimated bytes of the messages after the blocks; the tracker does not keep these messages alive."""
@@ -219,9 +233,10 @@ def is_unchanged(message: BaseMessage, before: Observation | None) -> bool:
 
 
 def estimated_bytes(messages: Sequence[BaseMessage], seen: Observation | None, per_packed: int = 3) -> int:
-    """Estimate the bytes of memory that an observation keeps: the values, their content, and the references.
+    """Estimate the bytes of memory that an observation of messages keeps in use.
 
-    Each byte of msgpack counts `per_packed` times: twice for the objects that were packed, and once for itself.
+    Mutable values are not measured one by one. Instead, each byte of their msgpack form counts `per_packed` times:
+    twice for the values in memory, and once more if the msgpack form itself is kept.
     """
     if seen is None:
         return 0
@@ -232,7 +247,10 @@ def estimated_bytes(messages: Sequence[BaseMessage], seen: Observation | None, p
 
 
 def _block(messages: Sequence[BaseMessage | None]) -> _Block:
-    """Return a block of messages; the block never counts as unchanged if one of the messages is None (dropped)."""
+    """Return a block of messages.
+
+    If one of them is None, because the application has dropped the message, return a block that matches no messages.
+    """
     there = [one for one in messages if one is not None]
     if len(there) < len(messages):
         return _Block(_released, _released, [])
@@ -246,7 +264,7 @@ def _release(between: list[BaseMessage], _one: ref[BaseMessage]) -> None:
 
 
 def _released() -> None:
-    """Return None, like a weak reference to a message that the application has dropped."""
+    """Return None. This function stands in place of a weak reference to a message that no longer exists."""
 
 
 def _observe(messages: Sequence[BaseMessage]) -> Observation | None:

@@ -42,7 +42,7 @@ _SINGLE = frozenset({MESSAGE, MESSAGE_WITHOUT_ID})
 def references(encoded: Iterable[Any], run_blobs: Mapping[int, bytes]) -> tuple[list[Runs], set[int]]:
     """Return the runs of sequence numbers and the numbers of the blobs that encoded values refer to.
 
-    `run_blobs` holds at least the blobs that `run_blob_numbers` names.
+    `run_blobs` maps blob numbers to blobs; it holds all the blobs whose numbers `run_blob_numbers` returns.
     """
     found = list(chain.from_iterable(map(leaves, encoded)))
     runs: list[Runs] = []
@@ -185,9 +185,10 @@ class ValueDecoder:
                 raise RowError(f"{row} is damaged: a value in it has an unknown form")
 
     def _messages(self, start: int, length: int) -> list[BaseMessage]:
-        """Return the messages of one run, as a slice of the longest known run with this start.
+        """Return the messages of one run.
 
-        Most lists of one thread start alike and differ only at the end.
+        The longest list so far is kept for each start of a run. Most lists of a thread start with the same messages,
+        so a shorter run is a slice of a list that was already built.
         """
         longest = self._longest.get(start, [])
         if len(longest) < length:

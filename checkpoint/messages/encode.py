@@ -55,7 +55,10 @@ _id = attrgetter("id")
 
 @dataclass(slots=True)
 class _Single:
-    """A planned message. A message that is already `stored` is serialized only if its row was deleted since."""
+    """A message of the values that a put stores; `seq` is set when the message's row is known or written.
+
+    A message that is already `stored` is serialized only if its row was deleted since.
+    """
 
     message: BaseMessage
     observed: Any
@@ -66,10 +69,13 @@ class _Single:
 
 @dataclass(slots=True)
 class _List:
-    """A planned list of messages with ids."""
+    """A list of messages, all with ids, among the values that a put stores; `runs` is set in the transaction."""
 
     messages: Sequence[BaseMessage]
-    """The caller's own list, needed if stored messages were deleted; a copy would take as long as the comparison."""
+    """The caller's own list: if rows of stored messages were deleted, these messages are stored again from here.
+
+    The list is not copied, because copying takes as long as comparing the messages.
+    """
     known: tuple[StoredList, int] | None
     """A stored list, and how many messages at its start are also at the start of this list; or None."""
     singles: list[_Single]
@@ -179,7 +185,7 @@ class ValueEncoder:
                 parts.append(listed)
             else:
                 planned = map(self.plan, held, repeat(depth))
-                # an inner list must not be decoded as a part of this list
+                # a LIST joins the messages of each `_List` among its parts, so an inner list gets a LIST of its own
                 parts.extend([LIST, [part]] if type(part) is _List else part for part in planned)
         return [LIST, parts]
 
@@ -210,7 +216,8 @@ class ValueEncoder:
             return _Single(message, stored.observed, stored)
         if (recent := self.cache.find_serialized(message)) is not None:
             return _Single(message, recent.observed, None, recent.prepared)
-        observed = observe(message)  # before serializing, so that a change in between is detected later
+        # before serializing: if the message changes in between, a later put notices the change and stores it again
+        observed = observe(message)
         try:
             prepared = prepare(message)
             check_readable(message, prepared.body)

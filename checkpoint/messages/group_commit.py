@@ -22,14 +22,19 @@ _MAX_JOBS = 16
 
 
 class _Job(Generic[T]):
-    """A write that waits. Its lock `turn` is released once the job is written, has failed, or becomes the leader."""
+    """A write that waits for its turn.
+
+    The OS thread of the job waits for the lock `turn`. The lock is released once another job has written this job,
+    this job has failed, or it becomes the leader: the job that writes the next transaction.
+    """
 
     __slots__ = ("alone", "context", "error", "leads", "left", "result", "thread_id", "turn", "work")
 
     def __init__(self, thread_id: str, work: Work[T]) -> None:
         self.thread_id = thread_id
         self.work = work
-        self.context = copy_context()  # the lease of the caller is found through its context
+        # the caller's lease is in a context variable, and another OS thread can run the job
+        self.context = copy_context()
         self.alone = self.leads = self.left = False
         self.result: list[T] = []
         self.error: DatabaseError | None = None
@@ -47,7 +52,7 @@ class _Queue:
         self._jobs.append(job)
 
     def take(self) -> list[_Job[Any]]:
-        """Remove and return the first jobs: 16 at most, and none from the first job that must be written alone."""
+        """Remove and return the first jobs, 16 at most, up to but not including a job that must be written alone."""
         taken: list[_Job[Any]] = []
         while self._jobs and len(taken) < _MAX_JOBS and not self._jobs[0].alone:
             taken.append(self._jobs.popleft())
@@ -147,7 +152,7 @@ class GroupCommit:
                 for thread in threads.values():
                     self._store.threads.save(conn, thread)
                 if uses_cache:
-                    # a job changes only the row of its own conversation, so the rows without a job are unchanged
+                    # jobs change only the rows of their own conversations, so the other cached rows are still valid
                     cached = cache_threads(conn, self._database.change_stamp(conn), {**known, **threads})
         except BaseException as error:
             with self._lock:

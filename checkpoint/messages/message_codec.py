@@ -59,7 +59,7 @@ PLAIN = frozenset(
 
 _FIELDS = {kind: frozenset(kind.model_fields) for kind in MESSAGES.values()}
 _new: Callable[[type[BaseMessage]], BaseMessage] = object.__new__
-# the setters of the slots are looked up once here, not for every message
+# the functions that set a pydantic object's four slots, looked up once here and not for every message
 _set_fields: Callable[[BaseMessage, dict[str, Any]], None] = BaseModel.__dict__["__dict__"].__set__
 _set_names: Callable[[BaseMessage, set[str]], None] = BaseModel.__dict__["__pydantic_fields_set__"].__set__
 _set_extra: Callable[[BaseMessage, dict[str, Any]], None] = BaseModel.__dict__["__pydantic_extra__"].__set__
@@ -103,8 +103,9 @@ def dumps(message: BaseMessage) -> bytes:
 def loads(data: bytes, *, row: str = "the row") -> BaseMessage:
     """Return the message that `dumps` wrote; raise `RowError`, naming `row`, for any other bytes.
 
-    No code that such bytes name is run. The fields are not validated again, because validation would change some
-    messages: a message whose tool calls were removed would get the tool calls back from `additional_kwargs`.
+    Only message classes are built: a function or another class that the bytes name is never called. The fields are
+    not validated again, because validation would change some messages: a message whose tool calls were removed would
+    get the tool calls back from `additional_kwargs`.
     """
     if (message := loads_plain(data)) is not None:
         return message
@@ -119,7 +120,7 @@ def loads(data: bytes, *, row: str = "the row") -> BaseMessage:
 def loads_plain(data: bytes) -> BaseMessage | None:
     """Return the message if it has exactly its class's fields, all of msgpack's own types; otherwise return None."""
     try:
-        # a nested extension raises an error, because no hook is given
+        # without the argument ext_hook, ormsgpack raises an error for a field that is not of msgpack's own types
         module, name, fields, _ = ormsgpack.unpackb(data[_inside(data) :], option=_NON_STR_KEYS)
         kind = MESSAGES[module, name]
         return _built(kind, fields) if fields.keys() == _FIELDS[kind] else None
@@ -147,7 +148,10 @@ def bytes_hash(data: bytes) -> int:
 
 
 def matches_bytes(message: BaseMessage, expected_hash: int) -> bool:
-    """Return whether a message still serializes to bytes with this `bytes_hash`; False if it cannot be told."""
+    """Return whether a message still serializes to bytes with this `bytes_hash`.
+
+    Return False also if the message has values or fields with which the comparison is not possible.
+    """
     kind = type(message)
     try:
         parts = (kind.__module__, kind.__name__, message.__dict__, "model_validate_json")

@@ -19,7 +19,10 @@ from .sequence_runs import Runs, count, covering, expand, runs_of
 
 _RANGES_PER_QUERY = 100
 _FEW_RANGES = 2
-"""Number of ranges up to which each range gets its own query, whose constant text is compiled only once."""
+"""Number of ranges up to which each range is read by a query of its own.
+
+These queries have the same text, which SQLAlchemy compiles only once; a query for several ranges is compiled anew.
+"""
 
 
 class PreparedMessage(NamedTuple):
@@ -214,7 +217,7 @@ class MessageStore:
         for seq, body in message_blocks.bodies(conn, thread, old):
             found.add(seq)
             yield seq, body
-        # large old messages have rows of their own
+        # old messages that are missing in the blocks are large (`message_blocks.LARGE`): they have rows of their own
         large = () if len(found) == count(old) else runs_of(seq for seq in expand(old) if seq not in found)
         ranges = [(start, start + length - 1) for start, length in large]
         ranges += [(max(start, edge), start + length - 1) for start, length in runs if start + length > edge]
@@ -259,7 +262,7 @@ def _seqs(size: int) -> sa.CompoundSelect[bytes, int]:
 
 
 _WITH_HASHES = (tables.message, tables.hash_)
-"""Tables with the hashes of messages: the first also holds the bodies, the second is for messages in blocks."""
+"""Tables with the hashes of messages: one for messages in single rows, one for messages in blocks."""
 _IN_BLOCK = sa.exists().where(
     tables.hash_.c.thread == new_value(tables.message.c.thread),
     tables.hash_.c.hash == new_value(tables.message.c.hash),

@@ -84,7 +84,8 @@ class StrictSerializer(JsonPlusSerializer):
     def _allow_all(self, data: bytes, *, written: bool = False) -> None:
         """Raise `ValueTypeError`, naming all refused types, if a type in the data is not allowed.
 
-        The check builds no object. With `written`, each class must also be found by its name in its module.
+        The check builds no object. With `written`, also raise the error if a class cannot be found by its name at the
+        top level of its module, because a value of this class could not be read again.
         """
         allowed = self._allowed_msgpack_modules
         refused: dict[tuple[str, ...], None] = {}
@@ -95,7 +96,7 @@ class StrictSerializer(JsonPlusSerializer):
             name = tuple(inside[:2])
             if code == EXT_METHOD_SINGLE_ARG:
                 if (*name, inside[3]) not in known.SAFE_MSGPACK_METHODS:
-                    raise ValueTypeError(f"the method {'.'.join((*name, inside[3]))} is never called")
+                    raise ValueTypeError(f"to load it, {'.'.join((*name, inside[3]))} would be called: not allowed")
             elif code not in _BUILT or len(name) < 2 or not all(isinstance(part, str) for part in name):  # noqa: PLR2004 - module, class
                 raise ValueTypeError(f"extension {code} names no class that could be built")
             elif name not in known.SAFE_MSGPACK_TYPES:
@@ -183,7 +184,7 @@ def _made(code: int, kind: Any, inside: Any) -> Any:
         case _ if code == EXT_CONSTRUCTOR_SINGLE_ARG:
             made = kind(argument)
         case _ if code == EXT_CONSTRUCTOR_POS_ARGS:
-            timed = kind is Send and len(argument) > 2  # noqa: PLR2004 - node, argument, timeout
+            timed = kind is Send and len(argument) > 2  # noqa: PLR2004 - (node, argument) or (node, argument, timeout)
             made = Send(*argument[:2], timeout=argument[2]) if timed else kind(*argument)
         case _ if code == EXT_PYDANTIC_V1:
             made = kind.construct(**argument)

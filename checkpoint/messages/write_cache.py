@@ -32,14 +32,20 @@ DEFAULT_THREADS, DEFAULT_BYTES = 1_024, 256 * 2**20
 RUNNING_S = 3_600.0
 """Seconds after the last read or write of a conversation thread for which its turn can count as running."""
 
-_LISTS_PER_THREAD = 4  # message lists of channels, and of the states that are sent to nodes
+_LISTS_PER_THREAD = 4  # a thread has several lists: one for each channel, and one for each `Send` with a state
 _MESSAGES_PER_THREAD = 64
 _RECENTLY_SERIALIZED = 8
 _EVICTION_CANDIDATES = 4
-"""Number of least recently used threads checked after each change; a change adds at most one thread."""
+"""Number of threads that `_evict` checks after each change, the least recently used threads first.
+
+A change adds at most one thread, so a few checks each time keep the cache within its limits.
+"""
 
 _THREAD_BYTES, _LIST_BYTES, _READ_MESSAGE_BYTES, _MESSAGE_BYTES = 1_500, 400, 42, 700
-"""Estimated bytes, without content: a thread, a list, a message in a list that was read, and a single message."""
+"""Estimated bytes that the cache adds for a thread, a list, a message of a `ReadList`, and a `StoredMessage`.
+
+The content of the messages is not included.
+"""
 
 L = TypeVar("L", bound="StoredList | ReadList")
 GenerationKey = tuple[int, int]
@@ -217,7 +223,7 @@ class WriteCache:
         stored, length = before or (None, 0)
         with self._lock:
             tracker = self.tracker() if stored is None else stored.tracker
-            # another list may have grown from the same stored list
+            # a longer tracker holds messages of another list that grew from the same list: continue a shorter copy
             tracker = tracker if len(tracker) == length else tracker.prefix(length)
             tracker.add(messages, observed)
         return tracker
@@ -286,7 +292,7 @@ class WriteCache:
             if not oldest.in_use() or (over_limit and now - oldest.used_at > RUNNING_S):
                 self._drop(name)
             elif over_limit:
-                self._threads.move_to_end(name)  # a running turn: check all other threads before this one again
+                self._threads.move_to_end(name)  # its turn is running: keep it, and check it again last
             else:
                 return
 
