@@ -28,35 +28,41 @@ _SHARES: dict[Section, float] = {
 """Share of the token budget that each section may use before entries of other sections are preferred."""
 
 _AGES: dict[Section, float] = {"Goal": 1, "Rules": 1, "Earlier": 1, "Facts": 3, "Steps": 12, "Open": 3, "Said": 1}
-"""For each section, the factor by which its newest entry outweighs an equal entry of the oldest message."""
+"""For each section, how many times an entry of the newest message is worth the same entry of the oldest message; 1
+means that age does not matter."""
 
 _FOCUS = 3.0
-"""Factor by which an entry that contains a word of the focus outweighs an equal entry without such a word."""
+"""Factor for the worth of an entry that contains a word of `focus`, the subject on which the user asked the summary
+to concentrate."""
 
 _FOCUS_LETTERS = 4
-"""Number of letters of the shortest word of the focus that is searched for in entries."""
+"""Minimum length of an ASCII word of `focus` that is searched for in entries; shorter words such as `the` are in most
+entries."""
 
 _MIN_TOKENS: dict[Section, int] = {"Goal": 12, "Rules": 24, "Earlier": 24, "Open": 12, "Said": 24}
-"""For each section, the number of tokens that a sentence may always have, even if the section's share is smaller."""
+"""For each section whose entries are sentences, the number of tokens up to which a sentence is not cut, even if the
+section's share of the budget is smaller."""
 
 _HEADING = 6
 """Number of tokens that a section's heading and the dash of a list item take together."""
 
 _FURTHER_TRIES = 40
-"""Number of entries that are still tried from the first entry on that does not fit."""
+"""Once an entry does not fit into the rest of the budget, so many entries are tried from there on, because a shorter
+one may fit."""
 
 _COST = approximate_counter()
 
 _LINE_DIVISOR = 4
-"""An entry is recorded uncut if it takes at most the record's size limit divided by this number (a quarter of it)."""
+"""The record holds the full sentence of an entry whose text the digest had to cut, if that sentence takes at most the
+record's size limit divided by this number."""
 
 
 @dataclass(frozen=True)
 class Digest:
-    """An extracted summary, and the record that the next digest reads."""
+    """A summary extracted without a model, and the same content as data (`record`) for the next digest."""
 
     text: str
-    """Sections under English headings; empty if the budget is too small for any entry."""
+    """The summary: sections under English headings; empty if the budget is too small for any entry."""
     record: dict[str, Any]
     """The text's entries as JSON, and the most valuable of the entries that did not fit into the text."""
 
@@ -72,12 +78,14 @@ def digest(
     sections: Collection[Section] = SECTIONS,
     beside: Sequence[AnyMessage] = (),
 ) -> Digest:
-    """Return the most valuable entries of `old` and of an earlier summary, in at most `budget` tokens of text.
+    """Return a digest of the messages `old` and of an earlier summary: its text has at most `budget` tokens.
+
+    The text shows the entries that are worth most per token.
 
     `previous` is the record of an earlier digest, `previous_text` the text of a summary written by a model; the new
-    digest replaces both. Entries that contain a word of `focus` are preferred. Facts that also occur
-    in `beside`, the messages that the model continues to see, count little.
-    The same input always gives the same digest.
+    digest replaces both. Entries that contain a word of `focus` are preferred. A fact that also occurs in `beside`,
+    the messages that the model continues to see, gets a low worth, so that it takes no tokens from facts that would
+    otherwise be lost. The same input always gives the same digest.
     """
     start, known = unpack(previous)
     entries = [entry for entry in _entries(old, start, known, previous_text, beside) if entry.section in sections]
@@ -107,7 +115,7 @@ class WeightedEntry:
 
 
 def weighted_entries(old: Sequence[AnyMessage], *, previous: Mapping[str, Any] | None = None) -> list[WeightedEntry]:
-    """Return all entries among which a digest would choose: those of `old` and of the earlier record `previous`."""
+    """Return worth and cost of every entry that a digest of `old` and of the record `previous` could show."""
     start, known = unpack(previous)
     total = start + len(old)
     return [
@@ -145,7 +153,7 @@ def _entries(
 
 
 def _clipped(entry: Entry, budget: int, counter: TokenCounter) -> Entry:
-    """Return the entry with its sentence cut to its section's share; facts and steps are never cut."""
+    """Return the entry with its sentence cut to the section's share of the budget; facts and steps are never cut."""
     if entry.section not in _MIN_TOKENS:
         return entry
     most = max(_MIN_TOKENS[entry.section], int(_SHARES[entry.section] * budget))
@@ -165,7 +173,11 @@ def _focus_words(focus: str | None) -> list[str]:
 def _ranked(
     entries: Sequence[Entry], total: int, budget: int, counter: TokenCounter, focus: Sequence[str]
 ) -> list[int]:
-    """Return the entries' indexes, most valuable first; entries beyond their section's share come last."""
+    """Return the indexes of the entries in the order in which they get tokens of the budget.
+
+    The most valuable entries come first. An entry whose section has already used its share of the budget comes after
+    all entries whose sections have not.
+    """
 
     def weight(entry: Entry) -> float:
         text = f"{entry.path} {entry.key} {entry.value}".lower() if focus else ""
@@ -189,7 +201,11 @@ def _rendered(entries: Sequence[Entry], chosen: Iterable[int]) -> str:
 
 
 def _earlier(entries: Sequence[Entry], ranked: Sequence[int], limit: int) -> Iterator[int]:
-    """Yield indexes of lines of earlier summaries, up to about `limit` bytes; only the record keeps these lines."""
+    """Yield the indexes of the most valuable lines of earlier summaries, up to about `limit` bytes.
+
+    The record stores these lines before other entries that the text does not show: the messages behind them are gone,
+    so the lines could not be extracted again.
+    """
     left = limit
     for index in ranked:
         if entries[index].section == "Earlier" and left > 0:
@@ -198,7 +214,7 @@ def _earlier(entries: Sequence[Entry], ranked: Sequence[int], limit: int) -> Ite
 
 
 def _fitting(entries: Sequence[Entry], ranked: Sequence[int], budget: int, counter: TokenCounter) -> list[int]:
-    """Return the longest prefix of `ranked` that fits the budget, and the later indexes whose entries still fit."""
+    """Return the longest beginning of `ranked` that fits the budget, and later indexes whose entries still fit."""
 
     def fits(chosen: Sequence[int]) -> bool:
         return counter.text(_rendered(entries, chosen)) <= budget
@@ -224,7 +240,7 @@ _FACT_SECTIONS: tuple[Section, ...] = ("Rules", "Facts")
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Facts to show next to a summary that a model writes."""
+    """Rules and facts that code copies from the conversation, to be shown next to a summary that a model writes."""
 
     text: str = ""
     """The lines that show the facts; empty if there are no facts."""
@@ -240,7 +256,7 @@ NO_FACTS = Facts()
 def facts_of(
     old: Sequence[AnyMessage], earlier: Mapping[str, Any] | None, *, budget: int, counter: TokenCounter
 ) -> Facts:
-    """Return the most valuable rules and facts of `old` and of an earlier record, in at most `budget` tokens."""
+    """Return the most valuable rules and facts of `old` and of the record `earlier`, in at most `budget` tokens."""
     made = digest(old, budget=budget, counter=counter, previous=earlier, sections=_FACT_SECTIONS)
     shown = [entry for entry in unpack(made.record)[1] if entry.value in made.text]
     needed = tuple(tuple(w for w in (e.value, e.key, e.path) if w and w in made.text) for e in shown)

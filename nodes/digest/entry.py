@@ -24,29 +24,35 @@ _ENVELOPE, _SMALLEST = 64, 16
 
 _WORTH_SCALE = 1000
 _ROW_NUMBERS = 6
-"""How many numbers start a row: section, position, path, list row, key, worth in thousandths. A text follows them."""
+"""Number of integers at the beginning of a row, the list by which a record stores one entry: section, position, path,
+list row, key, and worth in thousandths. The entry's text follows them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a section, or one `key value` of the facts. Every text is a single escaped line."""
+    """One item of a digest: a line of a section, or a pair `key value` in the section of the facts.
+
+    `value`, `path` and `key` contain no line break and no `<`, so that they cannot look like a heading or a tag.
+    """
 
     section: Section
     at: int
-    """Position of the entry's message, counted over all messages of the conversation that were ever digested."""
+    """Position of the entry's message, counted from the first message that any digest of the conversation covered."""
     worth: float
-    """Estimated use of showing the entry, per token, before the entry's age is taken into account."""
+    """Estimate of how useful the entry is to the model, per token. `digest` reduces it by the entry's age when it
+    ranks the entries."""
     value: str
     path: str = ""
-    """Dotted keys that lead to a fact, without its own key; for a quotation, its speaker."""
+    """Of a fact: the keys from the outermost JSON object to the innermost list around it, joined by dots. Of a
+    quotation: who said it. Of a tool's error: the name of the tool."""
     row: str = ""
     """Indexes of the list elements on the entry's path, joined by dots."""
     key: str = ""
-    """The fact's own key."""
+    """The keys from there to the fact's value, joined by dots."""
 
 
 def record_limit(budget: int) -> int:
-    """Return the most bytes (`record_bytes`) that a digest's record may take, for a digest of `budget` tokens."""
+    """Return the maximum size of the record of a digest of `budget` tokens, in bytes (see `record_bytes`)."""
     return max(MIN_RECORD_BYTES, RECORD_BYTES_PER_TOKEN * budget)
 
 
@@ -58,8 +64,9 @@ def record_bytes(value: Any) -> int:
 def pack(entries: Sequence[Entry], ranked: Iterable[int], count: int, limit: int) -> dict[str, Any]:
     """Return the record of a digest of `count` messages, in at most `limit` bytes.
 
-    Entries are added in the order of `ranked` as long as they fit, and stored in reading order. Each key and path
-    is stored once, in `names`; list rows are stored as numbers.
+    `ranked` lists indexes of `entries`, most valuable first. Entries are added in this order as long as they fit, and
+    stored in the order of `entries`. Each key and path is stored once, in `names`, and a row refers to it by its
+    number. Different list rows get different numbers; their indexes are not stored.
     """
     left = limit - _ENVELOPE
     names, lists, kept = {"": 0}, {"": 0}, dict[int, list[Any]]()

@@ -23,30 +23,36 @@ _USED: dict[Source, tuple[float, int]] = {
     "user": (1.8, 2),
     "result": (1.5, 4),
 }
-"""For each source, the factor for a message that mentions an identifier, and the number of messages that count."""
+"""For each source, the factor by which one message that mentions an identifier multiplies its worth, and the number
+of messages after which further mentions change nothing."""
 
 _FREE_VALUES = 8
 _SIZE_EXPONENT = 0.35
-"""Number of values in a message up to which its facts keep their worth; four times as many reduce it by 40 %."""
+"""The facts of a message with at most `_FREE_VALUES` values keep their full worth. With four times as many values,
+the exponent reduces their worth by 40 %."""
 
 _REPEATED = 0.12
-"""Factor for the worth of an identifier's further occurrences, relative to the one occurrence that counts in full."""
+"""Factor for the worth of every occurrence of an identifier but the clearest one: to show an identifier once is
+enough."""
 
 _IN_PROSE = 0.5
-"""Factor for an occurrence in prose, relative to an occurrence under a key, when the clearest one is chosen."""
+"""Factor by which an occurrence in prose counts as less clear than one under a key; `_owners` chooses the
+clearest."""
 
 _ASSISTANT_ONLY = 0.7
-"""Factor for identifiers that only the assistant mentioned: mostly numbers that the assistant made up."""
+"""Factor for the worth of an identifier that only the assistant mentioned: mostly a number that the assistant made
+up."""
 
 _GAIN, _HIGHEST = 2.0, 10.0
-"""Largest factor for the worth of an earlier digest's fact that is mentioned again, and the highest worth it gets."""
+"""If new messages mention a fact of an earlier digest again, its worth grows at most by the factor `_GAIN`, and at
+most to `_HIGHEST`."""
 
 _EARLIER, _BESIDE = -1, -2
 
 _COST = approximate_counter()
 
 SUPERSEDED = " (superseded)"
-"""Suffix of a value that a later message replaced."""
+"""Suffix of a fact's value after a later message gave another value for the same field of the same object."""
 
 Place = tuple[int, str, str, str]
 """Location of a value: the position of its message, and the value's path, row and key in the message."""
@@ -64,22 +70,23 @@ class _Mentions:
 
     @property
     def gain(self) -> float:
-        """Product of the factors of all counted mentions."""
+        """Product of the factors that `_USED` gives for the messages that mention the identifier."""
         return math.prod(factor ** min(self.by[source], most) for source, (factor, most) in _USED.items())
 
     @property
     def factor(self) -> float:
-        """The value of `gain`, reduced for identifiers that only the assistant mentioned."""
+        """Factor for the identifier's worth: `gain`, reduced if only the assistant mentioned the identifier."""
         return self.gain * (_ASSISTANT_ONLY if self.by.keys() == {"assistant"} else 1)
 
 
 def facts(
     old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = (), beside: Sequence[AnyMessage] = ()
 ) -> list[Entry]:
-    """Return the facts of an earlier digest and of these messages, in reading order.
+    """Return the facts of an earlier digest (`earlier`), then those of the messages `old`, in reading order.
 
-    `start` is the position of the first message, counted over all digests. An identifier that also occurs in
-    `beside`, the messages that the model continues to see, gets little worth because the model still sees it there.
+    `start` is the number of messages that earlier digests covered: the position of the first message. An identifier
+    that also occurs in `beside`, the messages that the model continues to see, gets little worth because the model
+    still sees it there.
     """
     every, near = list(extract_values(old, start)), list(extract_values(beside, start + len(old)))
     shown = {mark for occurrence in near for mark in occurrence.marks}
@@ -95,7 +102,11 @@ def facts(
 
 
 def _object_lookups(every: Sequence[ExtractedValue]) -> list[ExtractedValue]:
-    """Return the values of the results that repeat, outside lists, an identifier from the arguments of their call."""
+    """Return the values of the tool results that describe one object, which their call had asked for.
+
+    Such a result repeats a value of the call's arguments outside any list. Only these results may make earlier facts
+    superseded: the rows of a list, such as search results, say nothing about the object that was asked for.
+    """
     asked = {(occurrence.at, occurrence.value) for occurrence in every if occurrence.source == "call"}
     results = [occurrence for occurrence in every if occurrence.source == "result"]
     about = {s.at for s in results if not s.path and not s.row and (s.at, s.value) in asked}
@@ -103,7 +114,7 @@ def _object_lookups(every: Sequence[ExtractedValue]) -> list[ExtractedValue]:
 
 
 def _mark_superseded(found: Sequence[Entry], stated: Sequence[Statement]) -> list[Entry]:
-    """Return the facts, with the mark `(superseded)` on those that a later statement contradicts."""
+    """Return the facts `found`, with the mark `(superseded)` on those that a later one of `stated` contradicts."""
     old = superseded(stated)
     return [
         replace(entry, value=entry.value.removesuffix(SUPERSEDED) + SUPERSEDED, worth=entry.worth * _REPEATED)
@@ -114,10 +125,11 @@ def _mark_superseded(found: Sequence[Entry], stated: Sequence[Statement]) -> lis
 
 
 def _owners(seen: Sequence[ExtractedValue], known: Mapping[str, Entry]) -> dict[str, int]:
-    """Return for each identifier the index of the occurrence that counts.
+    """Return, for each identifier, the index of the occurrence that gets the identifier's full worth.
 
-    The clearest occurrence counts; of equally clear occurrences, the first one in the latest message. `_EARLIER`
-    in place of an index means that an earlier digest's entry has a clearer key.
+    This is the clearest occurrence: its key names an id, and few other values are in its message. Of equally clear
+    occurrences it is the first one in the latest message. `_EARLIER` in place of an index means that an earlier
+    digest's entry has a clearer key.
     """
     best: dict[str, tuple[float, int, int]] = {}
     for index, occurrence in enumerate(seen):
@@ -163,7 +175,7 @@ def _scored(
 
 
 def _carried(entry: Entry, mentions: Mapping[str, _Mentions], owners: Mapping[str, int]) -> Entry:
-    """Return an earlier fact, with more worth if it was mentioned again, with less if a newer fact shows it."""
+    """Return an earlier digest's fact: worth more if new messages mention it, less if a new fact shows it too."""
     own = identifiers(entry.value)
     again = [mark for mark in own if mark in owners]
     if not again:
@@ -191,7 +203,7 @@ def place_of(one: Statement) -> Place:
 
 
 def _fields(stated: Sequence[Statement]) -> Iterator[tuple[Statement, Field]]:
-    """Yield each statement with its field, for every message that contains the id of the object it describes."""
+    """Yield each statement with its field, from those messages that name the id of the object that they describe."""
     groups: defaultdict[int, list[Statement]] = defaultdict(list)
     for one in stated:
         groups[one.at].append(one)
@@ -203,5 +215,5 @@ def _fields(stated: Sequence[Statement]) -> Iterator[tuple[Statement, Field]]:
 
 
 def _is_object_id(one: Statement) -> bool:
-    """Whether a statement gives the id of the object that the statement's whole message describes."""
+    """Whether this is the id of the object that the message describes: an identifier under an id key, in no list."""
     return not one.path and not one.row and is_id_key(one.key) and bool(identifiers(one.value))

@@ -9,17 +9,19 @@ from ..text.quoting import ELLIPSIS
 from .entry import SECTIONS, Entry, Section
 
 _FAR = 60
-"""Number of characters after which a key is repeated, so that no value is far from its key."""
+"""If the last key of a line is more than this number of characters back, the next value gets its key again."""
 
 _ELSEWHERE: dict[Section, tuple[Section, ...]] = {
     "Rules": ("Goal", "Open"),
     "Open": ("Rules",),
     "Said": ("Goal", "Open", "Rules"),
 }
-"""For each section, the sections that may already contain the same words."""
+"""For each section, the other sections that are searched for the words of its entries, so that no sentence is shown
+twice."""
 
 _WORD_START = re.compile(r"(?<![^\W⺀-\U0010ffff])\S")
-"""A character where a word may begin: not white space, and not after a letter or digit, except in CJK scripts."""
+"""A character at which a word may begin: one that is not white space and does not follow a letter or digit. In CJK
+scripts, which write no spaces, it may follow one."""
 
 
 def render_entries(entries: Sequence[Entry]) -> str:
@@ -40,8 +42,9 @@ def render_entries(entries: Sequence[Entry]) -> str:
 def _not_repeated(own: Sequence[Entry], entries: Sequence[Entry], section: Section) -> Iterator[Entry]:
     """Yield a section's entries whose words are in none of the sections that `_ELSEWHERE` lists for this section.
 
-    An open request is left out only if a rule contains it and is longer. Entries with a path come from tools: such
-    entries are never left out, and the words of others are not searched for in them.
+    An open request is left out only if a rule contains it and is longer. An entry with a path is the error of a tool.
+    It is never left out, and it is not searched for the words of other entries, so that a tool's text cannot hide
+    what a user said.
     """
     elsewhere = _ELSEWHERE[section]
     shown = _Phrases(entry.value for entry in entries if entry.section in elsewhere and not entry.path)
@@ -51,9 +54,11 @@ def _not_repeated(own: Sequence[Entry], entries: Sequence[Entry], section: Secti
 
 
 class _Phrases:
-    """Looks phrases up in texts by binary search over their sorted suffixes, one for each beginning of a word.
+    """Looks up whether a phrase occurs in one of several texts.
 
-    The cost of a look-up grows only with the logarithm of the texts. Each text has a few hundred characters at most.
+    From each beginning of a word, the rest of the text (a suffix) is put into a sorted list, which a binary search
+    reads: the time of a look-up grows only with the logarithm of the number of words. The suffixes take little
+    memory, because a text has a few hundred characters at most.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -61,7 +66,7 @@ class _Phrases:
         self._suffixes = sorted(text[found.start() :] for text in self._texts for found in _WORD_START.finditer(text))
 
     def hold(self, phrase: str, *, with_more: bool) -> bool:
-        """Whether a text contains the phrase at a word's start; with `with_more` the text must be longer."""
+        """Whether a text contains the phrase at a word's start and, `with_more`, is longer than the phrase."""
         at = bisect_left(self._suffixes, phrase) + (with_more and phrase in self._texts)
         return at < len(self._suffixes) and self._suffixes[at].startswith(phrase)
 
@@ -73,7 +78,7 @@ def _line(entry: Entry) -> str:
 
 
 def _fact_lines(own: Sequence[Entry]) -> Iterator[str]:
-    """Yield one line per message; facts without a path come first, so that none seems to be part of a list row."""
+    """Yield one line per message. Facts without a path come first: after a path, they would seem to belong to it."""
     for _, group in groupby(own, key=lambda entry: entry.at):
         yield _fact_line(sorted(group, key=lambda entry: entry.path != ""))
 

@@ -13,7 +13,8 @@ from ..text.quoting import one_line, without_quotations
 from .entry import Entry
 
 STRONG, FIRM, MILD, PLAIN = 3, 2, 1, 0
-"""The four strengths of a sentence as a rule: duty or ban; bound or preference; wish or plain order; no rule."""
+"""How strictly a sentence sets a rule: `STRONG` is a duty or a ban, `FIRM` a limit or a preference, `MILD` a wish or
+a simple order, and `PLAIN` is no rule."""
 
 _SENTENCE_CHARS = 320
 """Number of characters that are kept of a sentence; further characters are cut."""
@@ -107,7 +108,7 @@ def goal(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -
 
 
 def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Return the rules that real users set, in the users' words and in order, without repetitions."""
+    """Return the rules that users set, in the users' words: the `earlier` ones, then new ones, none twice."""
     return _without_repetitions(
         [
             *earlier,
@@ -125,7 +126,7 @@ def _rule_worth(sentence: str, strength: int) -> float:
 
 
 def statements(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Return users' statements that no rule pattern matches, verbatim and without repetitions: some may be rules.
+    """Return users' statements that no pattern of a rule matches, verbatim: some may be rules that the patterns miss.
 
     Sentences with identifiers are left out, because the identifiers are extracted as facts.
     """
@@ -142,7 +143,10 @@ def statements(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] =
 
 
 def _sentences(old: Sequence[AnyMessage]) -> Iterator[tuple[int, str, int, float]]:
-    """Yield `(index, sentence, strength, share)` for users' sentences; `share` < 1 in a long message's middle."""
+    """Yield `(index, sentence, strength, share)` for each sentence of the users.
+
+    `share` is a factor for the sentence's worth: 1, or less for a sentence in the middle of a long message.
+    """
     for index, message in enumerate(old):
         every = sentences_of(message.text) if is_real_user(message) else []
         bulk = math.sqrt(_FULL_SENTENCES / max(_FULL_SENTENCES, len(every)))
@@ -159,7 +163,10 @@ def _without_repetitions(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def requests(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Return the user messages after the last full answer; if there is none, put the `earlier` requests first."""
+    """Return the unanswered requests: user messages after the last answer that has text and no tool calls.
+
+    If `old` has no such answer, the requests that were open in the earlier digest are still open and come first.
+    """
     view = Transcript(old)
     waiting = [index for index in view.round_starts if index > view.last_answer and old[index].text]
     return [
@@ -169,7 +176,7 @@ def requests(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = (
 
 
 def earlier_lines(text: str | None, at: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Return the `earlier` lines and each line of the summary `text`; lines with identifiers are worth more."""
+    """Return lines of earlier summaries: `earlier`, then each line of `text`. Identifiers make a line worth more."""
     lines = [_DECORATION.sub("", line).strip() for line in _TAGS.sub("", text or "").splitlines()]
     return [
         *earlier,

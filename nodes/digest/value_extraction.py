@@ -17,7 +17,8 @@ from ..text.quoting import one_line, quoted, quoted_if_spaced
 Source = Literal["user", "assistant", "call", "result"]
 
 _VALUE = 64
-"""Maximum number of characters of a JSON text that counts as a value; a longer text is treated as prose."""
+"""Maximum number of characters of a JSON string that is extracted whole; of a longer string only the identifiers are
+extracted, as from prose."""
 
 _KEY = 48
 """Maximum number of characters of a key or a path."""
@@ -27,7 +28,8 @@ _SNIPPET, _BEFORE, _AFTER = 90, 28, 14
 characters that a quotation shows before its first and after its last identifier."""
 
 _KEY_CHARS_READ = 4 * _KEY
-"""Number of characters of a key that are read; limited because each value under the key repeats them."""
+"""Number of characters of a key that are read. The limit bounds the memory, because each value under the key repeats
+the key."""
 
 _MAX_DEPTH = 12
 """How many levels of nested JSON are read."""
@@ -38,22 +40,24 @@ _NAME, _AMOUNT, _WORD = 0.4, 0.25, 0.15
 
 @dataclass(frozen=True, slots=True)
 class ExtractedValue:
-    """One occurrence of a value."""
+    """One occurrence of a value in the conversation: where it is, and which identifiers it contains."""
 
     source: Source
     at: int
     """Position of the value's message; a call's arguments have the position of the call's result."""
     value: str
     path: str = ""
-    """Dotted keys up to the last list; for a quotation, its speaker."""
+    """Keys from the outermost JSON object to the innermost list around the value, joined by dots; for a quotation,
+    who said it."""
     row: str = ""
     """Indexes of the list elements on the path, joined by dots."""
     key: str = ""
-    """Dotted keys after the last list."""
+    """Keys from the innermost list (or the outermost object) to the value, joined by dots."""
     marks: tuple[str, ...] = ()
-    """Identifiers in the value or its key; if there are none, one text of the key and the value."""
+    """Identifiers in the value or its key; if there are none, a single text of key and value. Two occurrences with
+    the same mark count as mentions of the same thing."""
     plain: float = 0.0
-    """Worth of a value without identifiers; 0 if the value has identifiers."""
+    """Worth of a value without identifiers; 0 if it has identifiers, because then their worth counts."""
     siblings: int = 1
     """Number of values in the same text, result or call's arguments, this value included."""
 
@@ -66,7 +70,7 @@ class ExtractedValue:
 def extract_values(messages: Sequence[AnyMessage], start: int = 0) -> Iterator[ExtractedValue]:
     """Yield every JSON value and every quotation with an identifier, in order.
 
-    `start` is the position of the first message, counted over all digests.
+    `start` is the number of messages that earlier digests covered: the position of the first message.
     """
     view = Transcript(messages)
     for index, message in enumerate(messages):
@@ -147,7 +151,11 @@ def _json(value: Any, source: Source, at: int) -> Iterator[ExtractedValue]:
 def scalars(
     value: Any, path: str = "", row: str = "", key: str = "", depth: int = 0
 ) -> Iterator[tuple[str, str, str, Any]]:
-    """Yield `(path, row, key, scalar)` for each scalar. A key that is an identifier is a row, like a list index."""
+    """Yield `(path, row, key, scalar)` for each scalar inside a JSON value.
+
+    A key that is itself an identifier, as in `{"INV-7": {...}}`, is treated like the index of a list, because such an
+    object lists things by their ids.
+    """
     if depth > _MAX_DEPTH or not isinstance(value, (dict, list)):
         yield path, row, key, value
         return
