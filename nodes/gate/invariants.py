@@ -12,7 +12,7 @@ from ..conversation.transcript import Transcript, message_id
 from ..selection.selector import Selector
 
 _SHOWN = 80
-"""Number of characters of a lost text that a finding quotes."""
+"""Maximum number of characters that a finding quotes of a pinned text or fact that would be lost."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Bounds:
     before: int
     """Size of the request before the compaction; the proposed conversation must be smaller."""
     ceiling: int
-    """The maximum size that is accepted."""
+    """Maximum size of the request after the compaction."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ def _lost(after: Sequence[AnyMessage], required: Required) -> Finding | None:
 
 
 def _structure(selector: Selector, after: Sequence[AnyMessage], floor: int) -> Finding | None:
-    """Return a finding for an error in the order, the tool blocks, the summaries or the kept messages."""
+    """Return a finding if `after` reorders messages, splits a tool block, or has wrong summaries or kept messages."""
     before, positions = selector.view, {message_id(m): i for i, m in enumerate(selector.view.messages)}
     origin = [positions.get(message_id(message)) for message in after]
     kept = [index for index in origin if index is not None]
@@ -106,7 +106,11 @@ def _pairs(view: Transcript) -> set[tuple[str | None, ...]]:
 
 
 def _summaries(selector: Selector, after: Sequence[AnyMessage], new: Sequence[AnyMessage]) -> Finding | None:
-    """Return a finding if a new message is no summary, a new summary is not alone, or all summaries are lost."""
+    """Return a finding unless the only new message, if any, is a summary that replaces every earlier summary.
+
+    If there was a summary before, one must be there after the compaction. A pinned summary may stay beside the new
+    one.
+    """
     pinned = {message_id(selector.view.messages[index]) for index in selector.pinned}
     left = [message for message in after if is_summary(message) and message_id(message) not in pinned]
     if not all(map(is_summary, new)) or (new and len(left) > 1):
@@ -123,7 +127,10 @@ def _user_message(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> 
 
 
 def _verbatim(selector: Selector, left: dict[int, AnyMessage], floor: int) -> Finding | None:
-    """Return a finding if a message to keep was changed or is missing; `left` maps old indexes to messages."""
+    """Return a finding if a message that must be kept was changed or is missing.
+
+    `left` maps the index that a message had before the compaction to the message that has the same id after it.
+    """
     view = selector.view
     pending = frozenset(() if view.pending_user is None else (view.pending_user,))
     pending -= selector.yielding_input - left.keys()

@@ -131,7 +131,7 @@ class Free:
 
 
 CONTRACTS: Mapping[ReplyForm, ReplyContract] = {"tags": IN_TAGS, "headings": Headings(), "free": Free()}
-"""The contract of each `ReplyForm`."""
+"""For each `ReplyForm`, the contract that checks whether a reply has this form."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,8 @@ class Reply:
     output_tokens: int = 0
     model: str | None = None
     record: Mapping[str, Any] | None = None
-    """Structured content of a deterministic digest; the next digest continues from it."""
+    """The record of a digest, as `Digest.record`, from which the next digest continues; `None` if a model wrote the
+    reply."""
     contract: ReplyContract = IN_TAGS
 
 
@@ -154,7 +155,7 @@ _NOTHING_SPOKEN = Finding("rejected_empty", "thinking_only_no_content")
 
 
 def _spoken(text: str) -> str:
-    """Return the text without the tagged reasoning that it may begin with."""
+    """Return the text without reasoning in tags, such as `<think>`, with which some models begin."""
     thought = _THOUGHT.match(text)
     return (text[thought.end() :] if thought else text).strip()
 

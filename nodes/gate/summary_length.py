@@ -11,7 +11,8 @@ MIN_UNITS = 3
 """Minimum length, in units, of a summary that replaces a conversation of 30 units or more."""
 
 MIN_UNSHARED_UNITS = 10
-"""Number of distinct units from which a summary need not share a term with the conversation: it can be translated."""
+"""Number of distinct units from which a summary passes even if it shares no term with the conversation, because it
+may be written in another language."""
 
 MIN_UNITS_AFTER_ACKNOWLEDGMENT = 24
 """Minimum length, in units, of a summary that begins with an acknowledgment; a shorter summary is rejected."""
@@ -20,7 +21,8 @@ _UNITS_PER_SUMMARY_UNIT = 10
 """Number of units of a conversation that require one unit of summary, if the conversation has fewer than 30."""
 
 _MIN_WORDS_TO_SHARE = 20
-"""Number of distinct words without digits from which a conversation must share a term with its summary."""
+"""If a conversation has at least this number of distinct words without digits, a very short summary must share a term
+with it; a shorter conversation may have no word that a summary would repeat."""
 
 _TAG = re.compile(r"<[^<>\n]*>")
 _HAN = "⺀-〇぀-ヿ㐀-鿿豈-﫿\U00020000-\U0003ffff"
@@ -30,10 +32,12 @@ _PACKED = re.compile(f"[{_HAN}{_HANGUL}]")
 _SLOW = re.compile(f"[{_ALPHABETS}]")
 _WORD = re.compile(rf"[^\W_{_HAN}{_HANGUL}{_ALPHABETS}]+(?:['’][^\W\d_{_HAN}{_HANGUL}{_ALPHABETS}]+)*")
 _PAIRED = re.compile(f"(?=([ァ-ヺ㐀-鿿]{{2}}|[{_HANGUL}]{{2}}|[{_ALPHABETS}]{{4}}))")
-"""Overlapping pieces of text in scripts without word spaces. Hiragana, mostly grammatical endings, is left out."""
+"""Pattern of overlapping pieces (two or four characters) of text in scripts that write no spaces between words, to be
+compared like words. Hiragana is left out, because most of it is grammatical endings."""
 
 _STEM, _SHORTEST = 5, 4
-"""Number of leading characters compared in a word, which excludes most endings; minimum length of such a word."""
+"""`_STEM` is the number of leading characters by which words are compared, so that most endings do not matter;
+`_SHORTEST` is the minimum length of a word without digits that is compared at all."""
 
 _ACKNOWLEDGED = re.compile(
     r"\W*(?:"
@@ -64,7 +68,7 @@ _END = re.compile(r"[ \t]*(?:[,.!;…\-–—。！，、～،।۔፣։]|\Z|\n)
 def is_too_short(summary: str, conversation: str) -> bool:
     """Whether a summary is too short for the conversation that it replaces, or only an acknowledgment.
 
-    `conversation` is the text that the summarizer was shown, with tags and entities. A summary of fewer than
+    `conversation` is the text that the summarizer was shown, with its tags and HTML entities. A summary of fewer than
     `MIN_UNITS` units passes only if it repeats a token with a digit, and one of fewer than `MIN_UNSHARED_UNITS`
     distinct units only if it shares a term with the conversation.
     """
