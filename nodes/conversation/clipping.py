@@ -21,11 +21,13 @@ _HANDLE = 12
 _HANDLE_LINE = re.compile(r"\n\[recall: [0-9a-f]{12}\]\Z")
 _RAW_CALLS = frozenset({"tool_calls", "function_call"})
 _CALL_FIELDS = {kind: CALL_BLOCKS[kind] for kind in ("tool_use", "tool_call", "function_call")}
-"""Content blocks that repeat a tool call; the repeated arguments are clipped together with the call's arguments."""
+"""Types of the content blocks in which some providers repeat a tool call, with the keys of its id and arguments. The
+arguments there are clipped together with those in `tool_calls`, else the request would still contain them whole."""
 
 _SENTENCE_END = re.compile(r"[.!?;](?=\s)|[。！？；]|(?=\n)")
 _MIN_SHARE = 0.5
-"""Smallest share of the allowed text that a cut at a sentence's end must keep; else the text is cut at its limit."""
+"""A text is cut at the end of a sentence only if this share of the allowed length is kept; else it is cut at the
+limit."""
 
 
 def without_clip_marker(text: str) -> str:
@@ -34,7 +36,10 @@ def without_clip_marker(text: str) -> str:
 
 
 def clipped_text(text: str, keep: int, counter: TokenCounter) -> str:
-    """Return a text's first `keep` tokens and a marker line with the original size; a second clip keeps that size."""
+    """Return a text's first `keep` tokens and a marker line with the original size.
+
+    The marker of a text that was clipped before keeps the size that the text had before its first clip.
+    """
     earlier = _MARKER.search(text)
     original = int(earlier[1]) if earlier else counter.text(text)
     body = text[: earlier.start()] if earlier else text
@@ -47,7 +52,7 @@ def clip_result(
     """Return the result with its text cut to `keep` tokens if it has more than `threshold` tokens, else unchanged.
 
     Media blocks count towards the threshold. Clipping removes the media blocks and adds a line with their number.
-    With `recall` the last line holds the handle by which the recall tool returns the original.
+    With `recall` a last line names the handle, the hash by which the tool `recall` returns the original.
     """
     media, text = media_blocks(message), "\n".join(texts_of(message))
     size = counter.text(text)
@@ -100,7 +105,7 @@ def _is_text(block: Any) -> bool:
 
 
 def with_recall_handle(message: M) -> M:
-    """Return a clipped message with a last line that names the original's handle, if the mark has a handle."""
+    """Return a clipped message with a last line that names the original's handle, if its mark contains one."""
     name = marks(message).get("handle")
     if name is None:
         return message
@@ -109,7 +114,7 @@ def with_recall_handle(message: M) -> M:
 
 
 def recall_line(*names: str) -> str:
-    """Return the line that names these handles, each by the first 12 characters, which the recall tool needs."""
+    """Return the line that names these handles, each by its first 12 characters, which the tool `recall` accepts."""
     return f"[recall: {', '.join(name[:_HANDLE] for name in names)}]"
 
 
@@ -124,7 +129,10 @@ def clip_calls(message: AIMessage, *, threshold: int, keep: int, counter: TokenC
 
 
 def _shortened(message: M, update: Mapping[str, Any]) -> M:
-    """Return a copy with the fields of `update`, the original's handle in the mark, and no raw copy of the calls."""
+    """Return a copy with the fields of `update` and, in its mark, the handle of the original in the archive.
+
+    The provider's own copy of the calls in `additional_kwargs` is removed, because it would still be whole.
+    """
     mark = {**marks(message), "clipped": True}
     if "handle" not in mark:
         with suppress(MessageError):  # a message that cannot be stored is not archived and has no handle
@@ -159,7 +167,10 @@ def _size(arguments: Mapping[str, Any], counter: TokenCounter) -> int:
 
 
 def _share(sizes: list[int], keep: int) -> int:
-    """Return the largest size such that cutting every larger text to it leaves at most `keep` tokens in total."""
+    """Return the size to which texts of these `sizes` are cut, so that they have about `keep` tokens together.
+
+    It is the largest such size: shorter texts stay whole, and the tokens that they do not use go to the longer ones.
+    """
     left, share = keep, 0
     for position, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - position)
@@ -170,7 +181,7 @@ def _share(sizes: list[int], keep: int) -> int:
 
 
 def _with_arguments(content: Any, calls: Sequence[dict[str, Any]]) -> Any:
-    """Return the content with the clipped arguments in the blocks that repeat a call, paired by id and order."""
+    """Return the content with the clipped arguments in the blocks that repeat a call, paired by id and by order."""
     if isinstance(content, str):
         return content
     left = list(calls)

@@ -1,4 +1,4 @@
-"""Give each message a type, a segment and a priority, for the settings that apply to messages by type."""
+"""Give each message a type, a segment and a priority, by which settings decide what may be removed first."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,8 @@ from .tokens import TokenCounter
 from .transcript import Transcript, calls_of, message_id
 
 Segment = Literal["header", "conversation"]
-"""`header`: system messages, which are never changed. `conversation`: every other message."""
+"""Part of the conversation that a message belongs to. `header`: system messages, which are never changed.
+`conversation`: every other message."""
 
 TOOL_CALL = "tool_call"
 """The type of an assistant message with tool calls; the message and its results are removed together."""
@@ -37,7 +38,7 @@ class Item:
 
 
 def item_type(message: AnyMessage) -> str:
-    """Return a message's type: `tool_call`, else the `kind` in its mark, else a type that follows from its role."""
+    """Return a message's type: `tool_call`, else the `kind` in its mark, else a type derived from its role."""
     if calls_of(message):
         return TOOL_CALL
     kind = marks(message).get("kind")

@@ -1,4 +1,4 @@
-"""Read the mark of a message: whether it is a real user message, a summary or pinned, and which texts it pins."""
+"""Read the mark of a message: whether a person wrote it, whether it is a summary or pinned, which texts it pins."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -32,7 +32,7 @@ def is_summary(message: BaseMessage) -> bool:
 
 
 def is_real_user(message: BaseMessage) -> bool:
-    """Whether a person wrote this message: a user message that is neither marked as meta nor a summary."""
+    """Whether a person wrote this message: a user message that is no summary and whose mark does not say `meta`."""
     return isinstance(message, HumanMessage) and not marks(message).get("is_meta") and not is_summary(message)
 
 
@@ -57,7 +57,7 @@ def pinned_texts(messages: Sequence[AnyMessage], most: int, counter: TokenCounte
 
 
 def pins_in(message: AnyMessage) -> list[str]:
-    """Return the texts that a user message pins, or that a summary carries from earlier messages."""
+    """Return the texts that a user message pins with `<Pin>`, or the pinned texts that a summary took over."""
     if is_summary(message):
         return [str(text) for text in marks(message).get("pins", ())]
     if not is_real_user(message):
@@ -72,7 +72,7 @@ def pins_in(message: AnyMessage) -> list[str]:
 
 
 def without_pin(message: AnyMessage, text: str) -> AnyMessage:
-    """Return the message with a mark that unpins this text; the message's content does not change."""
+    """Return the message with a mark that says that this text is no longer pinned; its content does not change."""
     known = marks(message)
     left = [pin for pin in pins_in(message) if pin != text]
     mark = {"pins": left} if is_summary(message) else {"unpinned": [*known.get("unpinned", ()), text]}
@@ -80,7 +80,7 @@ def without_pin(message: AnyMessage, text: str) -> AnyMessage:
 
 
 def first_inputs(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the real user messages before the first assistant message, without messages marked as refused."""
+    """Return a person's messages before the first assistant message, except those refused as too large."""
     spoken = takewhile(lambda message: not isinstance(message, AIMessage), messages)
     return [message for message in spoken if is_real_user(message) and not marks(message).get("refused")]
 
@@ -92,16 +92,18 @@ class EarlierSummary:
     body: str = ""
     """The texts of the earlier summaries, joined by blank lines."""
     record: Mapping[str, Any] | None = None
-    """The record of an extracted summary (digest): its entries as JSON. None for a summary written by a model."""
+    """The entries of a digest (a summary extracted without a model) as JSON, from which the next digest continues;
+    `None` if a model wrote the summary."""
     facts: Mapping[str, Any] | None = None
-    """The record of the facts shown next to a summary written by a model."""
+    """The facts that stood next to a summary written by a model, as JSON in the format of `record`; `None` if there
+    were none."""
 
 
 def earlier_summary(leaving: Sequence[AnyMessage]) -> EarlierSummary:
     """Return the content of the earlier summaries among the messages to be removed.
 
-    Several earlier summaries, as in joined message lists, give all their texts but no record, because a record
-    describes only one summary.
+    If there are several earlier summaries, for example because an application joined two message lists, their texts
+    are joined and `record` and `facts` are `None`: a record describes only one summary.
     """
     earlier = [message for message in leaving if is_summary(message)]
     alone = marks(earlier[0]) if len(earlier) == 1 else {}
@@ -110,6 +112,6 @@ def earlier_summary(leaving: Sequence[AnyMessage]) -> EarlierSummary:
 
 
 def _body(message: AnyMessage) -> str:
-    """Return the summary's own text, without the frame, pins and facts that `summary_message` added to it."""
+    """Return the text of the summarizer, without the lines, pins and facts that `summary_message` put around it."""
     mark = marks(message)
     return read_back(message.text[mark.get("front", 0) :], mark)

@@ -42,10 +42,10 @@ _LONGEST = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Redaction:
-    """An application's redaction function, and where it applies.
+    """An application's function that removes secrets from texts, and where it applies.
 
-    The summarizer, the facts and the ledger always get redacted text. With `store` the archive and the snapshots
-    also get redacted text, so that recall and undo return redacted text.
+    The summarizer, the facts and the ledger always get redacted text. With `store` the archive and the snapshots also
+    get redacted text, so that recall and undo return redacted text.
     """
 
     hook: Callable[[str], str]

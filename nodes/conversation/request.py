@@ -25,10 +25,11 @@ NO_RESULT = "[no result: the call was interrupted]"
 MALFORMED = (
     "[no result: the arguments of this call were malformed and the tool did not run{why}. Call it with valid JSON]"
 )
-"""Content of the result for a call whose arguments are not JSON; `why` quotes the parser's error."""
+"""Content of the result that a request gets for a call whose arguments are not JSON; `why` quotes the parser's
+error."""
 
 MAX_ERROR_CHARS = 200
-"""Maximum length, in characters, of the quotation of the parser's error."""
+"""Maximum number of characters of the JSON parser's error that `MALFORMED` quotes."""
 
 BLANK = "[an empty message]"
 """Content that a request gets for a user message without text."""
@@ -46,7 +47,8 @@ MAX_ID_CHARS = 40
 """Maximum length, in characters, of a call id that every provider accepts."""
 
 _STEM = 32
-"""Number of leading characters of an id that a number never replaces; ids that begin alike share one numbering."""
+"""Number of leading characters that a call id keeps when a number is appended to make it unique. Ids with the same
+leading characters share one sequence of numbers."""
 
 _RAW_CALLS = "tool_calls"
 
@@ -54,10 +56,11 @@ _RAW_CALLS = "tool_calls"
 def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) -> list[AnyMessage]:
     """Return the messages that a provider is sent for this conversation.
 
-    Interrupted calls get a result, late results move next to their call, and orphan results and empty assistant
-    messages are left out. Repeated, missing or overlong call ids, malformed calls and blank texts are repaired. With
-    `join_user_messages` adjacent user messages become one. The given messages are not changed, messages that need
-    no repair are returned as the same objects, and the same conversation always gives the same request.
+    A call without a result gets a placeholder result, a result that follows later moves next to its call, and results
+    without a call and empty assistant messages are left out. Repeated, missing or overlong call ids, malformed calls
+    and blank texts are repaired. With `join_user_messages` adjacent user messages become one. The given messages are
+    not changed, messages that need no repair are returned as the same objects, and the same conversation always gives
+    the same request.
     """
     sent = with_unique_call_ids([message for part in parts(Transcript(messages)) for message in part])
     return _joined(sent) if join_user_messages else sent
@@ -66,9 +69,9 @@ def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) 
 def parts(view: Transcript) -> list[list[AnyMessage]]:
     """Return, for each message, the list of messages that a request holds in place of the message.
 
-    A tool block is sent whole at the position of its assistant message. Its results, orphan results and empty
-    messages give an empty list at their own position. Each part is independent of the others, so removing whole
-    blocks or single messages removes exactly their parts from the request.
+    A tool block is sent whole at the position of its assistant message. At the position of a result, and of a message
+    that is left out, the list is empty. The list of a message or block does not depend on other messages: to remove
+    the message from the conversation removes exactly this list from the request.
     """
     return [_part(view, index, message) for index, message in enumerate(view.messages)]
 
@@ -124,7 +127,7 @@ def _blocks(message: AnyMessage) -> list[str | dict[str, Any]]:
 
 
 def sendable(message: AnyMessage) -> AnyMessage | None:
-    """Return the message, a repaired copy if a provider would refuse the message, or `None` to leave it out.
+    """Return the message as a provider accepts it: itself, a repaired copy, or `None` if a request must leave it out.
 
     The result does not depend on other messages. Left out are assistant messages without text and calls, assistant
     messages with reasoning only, and user messages that are commands to this package.
@@ -214,10 +217,11 @@ def _with_call_ids(message: AIMessage, ids: Sequence[str]) -> AIMessage:
 
 
 def replace_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
-    """Return the message with each of its calls replaced, also in its content blocks, or itself if nothing changes.
+    """Return the message with `calls` in place of its own, also in content blocks; itself if nothing changes.
 
-    Content blocks of calls that the message does not have are removed, and so are the raw calls in
-    `additional_kwargs` if they no longer match: no result would answer such calls.
+    A content block whose call is not among the message's calls is removed, and so is the provider's own copy of the
+    calls in `additional_kwargs` if it no longer equals them: a provider would wait for a result of such a call and
+    refuse the request.
     """
     own = all_calls(message)
     changes = list(zip(own, calls, strict=True))

@@ -15,11 +15,13 @@ from .tokens import TokenCounter, total
 from .transcript import Transcript
 
 MAX_RESERVE = 16_384
-"""Largest reserve for the answer if neither the settings nor the model define one."""
+"""Largest number of tokens reserved for the answer if neither the settings nor the model say how many."""
 MIN_RESERVE = 4_096
-"""Smallest automatic reserve if the window has 65,536 tokens or more; for a smaller window, a sixteenth of it."""
+"""Smallest number of tokens reserved for the answer if neither the settings nor the model say how many. In a window
+of less than 65,536 tokens the smallest reserve is a sixteenth of the window."""
 LARGE_RESERVE = 0.05
-"""Share of the window above which a configured reserve makes ratios refer to the limit, not to the window."""
+"""If the reserve that is set is a larger share of the window than this, ratios in the settings are shares of the
+limit instead of the window."""
 SOFT_ZONE = 0.02
 """Smallest distance between trigger and limit, as a share of the window."""
 MAX_CALIBRATION = 3.0
@@ -31,7 +33,7 @@ class Meter:
 
     counter: TokenCounter
     overhead: int
-    """Tokens of the system prompt and the tool schemas."""
+    """Tokens of the system prompt and the tool schemas, which every request contains beside the messages."""
     scale: float = 1.0
     """The provider's token count divided by the counter's, learned from reported usage; at least 1."""
 
@@ -51,24 +53,24 @@ class Meter:
         return [total(self.counter, part) for part in parts(view)]
 
     def scaled(self, tokens: int) -> int:
-        """Convert the counter's tokens to the provider's tokens, rounded up."""
+        """Estimate how many tokens the provider counts where the local counter counts `tokens`, rounded up."""
         return math.ceil(self.scale * tokens)
 
     def unscaled(self, tokens: int) -> int:
-        """Convert the provider's tokens to the counter's tokens, rounded down."""
+        """Estimate how many tokens the local counter counts where the provider counts `tokens`, rounded down."""
         return math.floor(tokens / self.scale)
 
 
 def calibration_factor(reported: int, counted: int) -> float:
     """Return the provider's reported tokens divided by the counted tokens, clamped to [1, 3].
 
-    A factor under 1 would allow requests that exceed the limit according to the counter.
+    The factor is never under 1, because then a request could be sent that exceeds the limit according to the counter.
     """
     return min(MAX_CALIBRATION, max(1.0, reported / counted)) if counted > 0 else 1.0
 
 
 def meter_of_thread(compaction: Mapping[str, Any], counter: TokenCounter, overhead: int) -> Meter:
-    """Return a meter for a conversation thread of an unknown model, with the largest factor learned on the thread."""
+    """Return a meter for a thread whose model is not known; its scale is the largest of the thread's models."""
     return Meter(counter, overhead, max((compaction.get("calibration") or {}).values(), default=1.0))
 
 
@@ -85,7 +87,8 @@ class Sizes:
     of_limit: bool = False
     """Whether ratios refer to the limit instead of the window, because the configured reserve is large."""
     raised: bool = False
-    """Whether the trigger's ratio refers to the room, because the trigger would otherwise lie below the aim."""
+    """Whether the trigger's ratio is a share of the room on top of the fixed part, because the trigger would
+    otherwise lie below the aim and every compaction would start the next one."""
 
     @property
     def limit(self) -> int:
@@ -111,8 +114,8 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
 
     The trigger lies at least 2 % of the window below the limit, or half the distance from aim to limit if that is
     less. With `soft_zone=False` the trigger may equal the limit; without a token trigger it is the limit. If the
-    aim is above the trigger, the trigger's ratio is taken of the room instead, which raises the trigger. Raises
-    `SettingsError` if no room is left for a conversation.
+    trigger would lie below the aim, its ratio is taken as a share of the room on top of the fixed part, which raises
+    the trigger. Raises `SettingsError` if no room is left for a conversation.
     """
     given = settings.output_reserve if settings.output_reserve is not None else max_tokens
     reserve = _automatic_reserve(settings, window) if given is None else given
@@ -148,10 +151,11 @@ def _threshold(trigger: TokenTrigger, window: int, base: int) -> int:
 
 
 def _automatic_reserve(settings: CompactionSettings, window: int) -> int:
-    """Return an eighth of the window, or half of the tokens above the lowest trigger if that is less.
+    """Return the tokens to reserve for the answer if neither the settings nor the model say how many.
 
-    The other half of the tokens above the trigger remains as a soft zone. The result is at most `MAX_RESERVE`, and at
-    least `MIN_RESERVE` or, in a small window, a sixteenth of the window.
+    The reserve is an eighth of the window, or half of the tokens above the lowest trigger if that is less. The other
+    half remains as the soft zone, in which a failed compaction can wait for the next turn. The result is at most
+    `MAX_RESERVE`, and at least `MIN_RESERVE` or, in a small window, a sixteenth of the window.
     """
     above = window - min((one.compared_with(window) for one in settings.token_triggers), default=0)
     most = min(MAX_RESERVE, window // 8, above // 2)

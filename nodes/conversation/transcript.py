@@ -23,7 +23,7 @@ CallState = Literal["answered", "open", "interrupted", "answered_late"]
 
 
 def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
-    """Return every tool call of an assistant message, malformed calls last; providers want results for all."""
+    """Return every tool call of an assistant message, malformed calls last: providers want a result for each."""
     return (*message.tool_calls, *message.invalid_tool_calls) if isinstance(message, AIMessage) else ()
 
 
@@ -75,7 +75,8 @@ class Transcript:
     def blocks(self) -> tuple[ToolBlock, ...]:
         """Every tool block in chronological order.
 
-        A result answers the latest earlier call with its id and without a result, because agents may reuse call ids.
+        A result is paired with the latest earlier call that has the same id and no result yet, because agents may
+        reuse call ids.
         """
         found: list[tuple[int, list[int | None]]] = []
         waiting: defaultdict[str | None, list[tuple[list[int | None], int]]] = defaultdict(list)
@@ -83,7 +84,7 @@ class Transcript:
             if calls := calls_of(message):
                 results: list[int | None] = [None] * len(calls)
                 found.append((index, results))
-                # backwards, so that of equal ids in one message the first call is answered first
+                # backwards: if two calls of a message have the same id, the first result then goes to the first call
                 for position in range(len(calls) - 1, -1, -1):
                     waiting[calls[position][0]].append((results, position))
             elif isinstance(message, ToolMessage) and (open_calls := waiting.get(message.tool_call_id)):
@@ -98,7 +99,7 @@ class Transcript:
 
     @cached_property
     def orphans(self) -> frozenset[int]:
-        """Indexes of results that answer no call."""
+        """Indexes of tool results for which no call is found."""
         return frozenset(
             index
             for index, message in enumerate(self.messages)
@@ -107,7 +108,7 @@ class Transcript:
 
     @cached_property
     def round_starts(self) -> tuple[int, ...]:
-        """Index of each real user message; each starts a round."""
+        """Index of each message that a person wrote; a round begins with each of them."""
         return tuple(index for index, message in enumerate(self.messages) if is_real_user(message))
 
     @cached_property
@@ -117,7 +118,7 @@ class Transcript:
 
     @cached_property
     def pending_user(self) -> int | None:
-        """Index of the newest real user message if no full answer follows it, else `None`."""
+        """Index of the newest message by a person if no full answer (`is_answer`) follows it; else `None`."""
         if not self.round_starts:
             return None
         newest = self.round_starts[-1]
@@ -125,7 +126,7 @@ class Transcript:
 
     @cached_property
     def last_answer(self) -> int:
-        """Index of the last full answer; -1 if there is none."""
+        """Index of the last full answer (`is_answer`); -1 if there is none."""
         return next((index for index in range(len(self.messages) - 1, -1, -1) if self.is_answer(index)), -1)
 
     @property
@@ -136,12 +137,12 @@ class Transcript:
 
     @cached_property
     def unseen(self) -> frozenset[int]:
-        """Indexes of the messages in unread tool blocks: blocks that end at or after the last assistant message."""
+        """Indexes of messages in tool blocks that the model has not read yet: no assistant message follows them."""
         last = max((i for i, message in enumerate(self.messages) if isinstance(message, AIMessage)), default=-1)
         return frozenset(index for block in self.blocks if block.end >= last for index in block.indexes)
 
     def last_step(self, indexes: Collection[int]) -> tuple[int, int] | None:
-        """Return the number of calls and results in the unread blocks among `indexes`, or `None` without calls."""
+        """Return (number of calls, number of results) of unread tool blocks in `indexes`; `None` without calls."""
         blocks = [block for block in self.blocks if block.start in indexes and block.start in self.unseen]
         results = [result for block in blocks for result in block.results]
         return (len(results), len(results) - results.count(None)) if results else None
@@ -172,7 +173,7 @@ class Transcript:
         return any(self.call_state(block, position) == "open" for position in range(len(block.results)))
 
     def is_settled(self, block: ToolBlock) -> bool:
-        """Whether a block can be removed, because every call has a result or a full answer follows the block."""
+        """Whether a block may be removed, because no result is to come: all are there, or a full answer follows."""
         if None not in block.results:
             return True
         return self.last_answer > block.end
