@@ -26,7 +26,10 @@ Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[L
 LAST_ROWS = 5
 
 SHOWN = frozenset({"PreCompactEvent", "CompactionEvent", "ContextWarningEvent"})
-"""Names of the events that the chat shows; all other events repeat these under the names of other systems."""
+"""Names of the events that the chat shows.
+
+The graph sends each of them a second time under the names that other systems use; the chat ignores these repetitions.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,10 @@ class Status:
 
 
 class Stop(BaseCallbackHandler):
-    """Stops the model's answer at the next token after Ctrl-C; LangGraph itself would wait for the whole answer."""
+    """Callback that stops a streamed answer at the first token after Ctrl-C.
+
+    Without it, LangGraph would wait until the model has written the whole answer.
+    """
 
     raise_error = True
 
@@ -56,13 +62,16 @@ class Stop(BaseCallbackHandler):
         self.pressed = False
 
     def on_llm_new_token(self, *_: Any, **__: Any) -> None:
-        """Raise `KeyboardInterrupt` in the OS thread of the model too, if Ctrl-C was pressed."""
+        """Raise `KeyboardInterrupt` if Ctrl-C was pressed.
+
+        Python itself raises it only in the main OS thread, but LangGraph calls the model in another one.
+        """
         if self.pressed:
             raise KeyboardInterrupt
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Within the block, Ctrl-C also sets `pressed` before it raises `KeyboardInterrupt`."""
+        """Within the `with` block, make Ctrl-C set `pressed`, in addition to raising `KeyboardInterrupt`."""
         self.pressed = False
         before = signal.signal(signal.SIGINT, self._press)
         try:
@@ -134,7 +143,7 @@ class Conversation:
                 return
 
     def take_over(self, handoff: dict[str, Any]) -> Iterator[Happening]:
-        """Run the first turn of a new thread with the handoff of another one."""
+        """Run the first turn of a new thread, whose input is the `handoff` of the thread that it continues."""
         return self._run(handoff)
 
     @property

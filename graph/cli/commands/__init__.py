@@ -1,1 +1,1 @@
-"""One file for each command."""
+"""The commands of the command line; related commands share a file."""

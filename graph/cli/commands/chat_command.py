@@ -25,7 +25,10 @@ from ..output.terminal import Terminal
 Screen = Terminal | JsonLines
 
 ECHO_ROUNDS = 2
-"""Number of newest rounds always kept with the echo model: few, so that a short conversation can be compacted."""
+"""Number of newest rounds that a compaction keeps if the model is the scripted echo.
+
+A round is a user message with all that follows it. With a small number, a short conversation can be compacted.
+"""
 
 HELP = "/compact FOCUS (or nothing), /status, /quit; an empty line tries a failed turn again."
 
@@ -125,7 +128,11 @@ def _talk(screen: Screen, conversation: Conversation) -> None:
 
 
 def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happening]) -> None:
-    """Show a whole turn, and ask the graph's questions; if the turn fails, print the failure and go on."""
+    """Run a turn and show it; whenever the graph interrupts the turn with a question, ask the person and resume it.
+
+    If the answer moves the conversation to a new thread, run the first turn of this thread too. If the turn fails,
+    print the failure and return, so that the chat goes on.
+    """
     try:
         shown, asked = _show(screen, happenings), False
         while (question := conversation.question) is not None:
@@ -146,7 +153,7 @@ def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happe
 
 
 def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:
-    """Show the events of a turn; return whether there were any."""
+    """Show the tokens, tool calls and events of a run; return whether there was anything to show."""
     shown = False
     for happening in happenings:
         shown = True
@@ -161,7 +168,11 @@ def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:
 
 
 def _understood(answer: str, offered: list[Any]) -> object:
-    """Return the node `confirm`'s answer from a line: yes, no or a focus; over the limit, one of those `offered`."""
+    """Turn a person's line into the value with which the node `confirm` is resumed.
+
+    If "compact" is among the `offered` answers, the request is over the limit, and the line is the chosen answer.
+    Otherwise yes becomes True and no becomes False; any other line is a consent, and the focus for the summary.
+    """
     said = answer.strip()
     if "compact" in offered:
         return said
@@ -171,7 +182,7 @@ def _understood(answer: str, offered: list[Any]) -> object:
 
 
 def explained(error: Exception) -> str:
-    """Return a model's error as one line that says what to do."""
+    """Return an error of this package or of a model's provider as one line, if possible with advice what to do."""
     if isinstance(error, CompactionError | CheckpointError):
         return _line(str(error))
     status, said = status_of(error), _said(error)
@@ -185,7 +196,7 @@ def explained(error: Exception) -> str:
 
 
 def _said(error: Exception) -> str:
-    """Return a provider's message from its error, each line once, without the other fields of the error."""
+    """Return the message in a provider's error, without the error's other fields and without repeated lines."""
     lines = list(dict.fromkeys(text_of(error).splitlines()))
     messages = [line.removeprefix("message: ") for line in lines if line.startswith("message: ")]
     return _line(" ".join(messages or lines))

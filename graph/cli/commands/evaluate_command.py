@@ -1,4 +1,7 @@
-"""`evaluate`: how much of recorded conversations each policy keeps, beside chance and `trim_messages`."""
+"""`evaluate`: measures how much of recorded conversations presets and strategies keep.
+
+The results are compared with a random choice of messages and with langchain-core's `trim_messages`.
+"""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -158,7 +161,7 @@ def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
 
 
 def _tasks(recordings: Sequence[Recording], shares: Sequence[float]) -> list[Task]:
-    """Cut each run at each share, and leave out the cuts before which there is no message."""
+    """Cut each recorded run after each of these shares of its messages; leave out cuts before the first message."""
     runs = [
         cut(one.name, cast("Sequence[AnyMessage]", one.messages), share) for one in recordings for share in shares
     ]

@@ -56,7 +56,7 @@ class Outcome:
 
     @property
     def flawless(self) -> bool:
-        """Whether every checkpoint is in the target exactly as in the source."""
+        """Whether no checkpoint failed: each is in the target exactly as in the source."""
         return not self.failed and self.verified == self.checkpoints
 
 

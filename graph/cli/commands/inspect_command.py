@@ -54,13 +54,17 @@ def file_name(thread: str) -> str:
 
 
 def _report(saver: SQLAlchemySaver, thread: str) -> Report:
-    known = stamp(saver, thread)  # read before the data, so that the next poll finds what is written in the meantime
+    # before the data: if the thread changes in between, the next poll sees another stamp and loads the data again
+    known = stamp(saver, thread)
     data = read(saver, thread)
     return report_of(data, _counter(data), stamp=known)
 
 
 def _counter(data: ThreadData) -> TokenCounter:
-    """Return the approximate counter if the thread's graph only ever counted with that, else tiktoken's counter."""
+    """Return the token counter for the report, which should count as the thread's graph did.
+
+    It is the approximate counter if every ledger row of the thread names this counter, else tiktoken's counter.
+    """
     approximate = approximate_counter()
     return approximate if {row.counter for row in data.attempts} == {approximate.name} else tiktoken_counter()
 

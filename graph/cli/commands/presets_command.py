@@ -125,7 +125,7 @@ def _about(settings: CompactionSettings) -> str:
 
 
 def triggers_of(settings: CompactionSettings) -> list[str]:
-    """Return the triggers of settings in a few words each; none if the settings turn compaction off."""
+    """Describe each trigger of the settings in a few words; return no description if compaction is turned off."""
     if not settings.enabled:
         return []
     counted = [trigger for trigger in settings.triggers if trigger not in settings.token_triggers]

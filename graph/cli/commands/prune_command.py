@@ -55,7 +55,9 @@ def prune(
     if every == bool(threads):
         raise typer.BadParameter("name the threads, or give --all")
     if strategy == "delete" and (keep_last or older_than):
-        raise typer.BadParameter("a thread that is erased keeps nothing", param_hint="--strategy")
+        raise typer.BadParameter(
+            "delete erases whole threads: leave out --keep-last and --older-than", param_hint="--strategy"
+        )
     options: dict[str, Any] = {"strategy": strategy, "archive": archive}
     if keep_last is not None:
         options["keep_last"] = keep_last
@@ -78,7 +80,10 @@ def prune(
 
 
 def _pruned(saver: SQLAlchemySaver, thread: str, options: dict[str, Any], *, dry_run: bool) -> list[dict[str, Any]]:
-    """Prune a thread, or only try to, and return the erased counts; return nothing if the thread no longer exists."""
+    """Prune a thread, and return one row with the numbers of what was erased; [] if the thread no longer exists.
+
+    With `dry_run`, the changes are rolled back afterwards, and the row says what would be erased.
+    """
     if dry_run:
         with rolled_back(saver.database) as database:
             gone = _pruned(SQLAlchemySaver(database), thread, options, dry_run=False)
@@ -110,7 +115,7 @@ def _show(rows: list[dict[str, Any]], *, as_json: bool, dry_run: bool) -> None:
 
 
 class _OneTransaction(Database):
-    """A database whose reads and writes all happen in an open transaction of another database object."""
+    """A database object whose methods all use one transaction that another object has opened and will end."""
 
     def __init__(self, database: Database, conn: sa.Connection) -> None:
         super().__init__(database.engine, keys=database.keys)
@@ -126,7 +131,10 @@ class _OneTransaction(Database):
 
 @contextmanager
 def rolled_back(database: Database) -> Generator[Database]:
-    """Yield a database whose changes are rolled back after the block; other writers wait for the block's end."""
+    """Yield a database object for one transaction, which is rolled back at the end of the `with` block.
+
+    The transaction locks rows, so other writers of these threads (on SQLite, all writers) wait until the block ends.
+    """
     with database.write() as conn:
         try:
             yield _OneTransaction(database, conn)

@@ -101,7 +101,8 @@ def replay(
     """
     if out is not None and as_json:
         raise typer.BadParameter(
-            "--json prints no page that could be drawn; leave one of the two", param_hint="--out"
+            "with --json no page is printed, so --out has nothing to draw; leave out one of the two",
+            param_hint="--out",
         )
     try:
         recordings = read_recordings(file)

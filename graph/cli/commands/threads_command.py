@@ -23,7 +23,7 @@ Db = Annotated[str, typer.Option("--db", help="URL of the database, such as sqli
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="A thread's id.")]
 _WHOLE = {"checkpoint", "begun", "last written"}
-"""Names of the table columns that are never folded."""
+"""Headings of the table columns whose texts are never wrapped onto several lines."""
 
 
 def threads(*, db: Db, as_json: AsJson = False) -> None:
@@ -107,7 +107,7 @@ def stats(
 
 
 def table_of(*, left: Iterable[str], right: Iterable[str]) -> Table:
-    """Return an empty table in which long names are folded, not cut."""
+    """Return an empty table in which long names are wrapped onto several lines and never cut off."""
     table = Table(box=box.SIMPLE, show_edge=False, padding=(0, 1, 0, 0))
     for heading in left:
         table.add_column(heading, overflow="fold", no_wrap=heading in _WHOLE)

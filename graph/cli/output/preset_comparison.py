@@ -68,7 +68,7 @@ def _table(reports: Sequence[Report]) -> Table:
 
 def _short(tokens: int) -> str:
     """Format a count for a narrow column; counts from 100,000 on are shown in thousands."""
-    return f"{tokens:,}" if tokens < 100_000 else f"{tokens // 1_000:,} k"  # noqa: PLR2004 -- six figures fit
+    return f"{tokens:,}" if tokens < 100_000 else f"{tokens // 1_000:,} k"  # noqa: PLR2004 -- five digits still fit
 
 
 def _flaws(reports: Sequence[Report]) -> Iterator[Text]:

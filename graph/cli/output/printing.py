@@ -17,23 +17,26 @@ from ...visible_text import in_line, json_line, visible
 
 
 class Output(Console):
-    """A console that interprets no markup, and passes all text through `visible` before printing."""
+    """A console that interprets no markup, and prints all text in the form that `visible` returns.
+
+    `visible` replaces control characters, so that a printed text cannot control the terminal.
+    """
 
     def __init__(self, *, stderr: bool = False, quiet: bool = False, record: bool = False) -> None:
         super().__init__(stderr=stderr, quiet=quiet, record=record, markup=False, emoji=False, highlight=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return the text made `visible`, so that the width measured is the width printed."""
+        """Convert the text by `visible` before rich measures its width, because the converted text is longer."""
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Generator[Segment]:
-        """Yield segments with `visible` text; the console's own control sequences stay as they are."""
+        """Yield segments whose text `visible` has converted; the console's own control sequences stay as they are."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
 def words(text: str, style: str = "") -> Text:
-    """Return `visible` text, which may have several lines."""
+    """Return a rich text, of one or several lines, in which `visible` has replaced control characters."""
     return Text(visible(text), style)
 
 
@@ -88,7 +91,8 @@ def _readable_errors() -> Generator[None]:
 def run(app: typer.Typer) -> None:
     """Run the command line; logs and warnings of libraries, and unexpected errors, are printed as `visible` text."""
     logging.captureWarnings(capture=True)
-    if logging.lastResort is not None:  # the handler that writes to stderr the logs without any other handler
+    # `lastResort` is Python's handler for log records that no other handler takes; it writes to stderr
+    if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Visible())
     try:
         app()

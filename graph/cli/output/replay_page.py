@@ -12,14 +12,17 @@ from ...visible_text import in_line
 from .printing import words
 
 WIDE = 90
-"""Terminal width from which a table has blanks between its columns; without blanks the table fits 80 columns."""
+"""Least terminal width, in columns, at which the table has a blank between its columns.
+
+In a narrower terminal the blank is left out, so that the table fits 80 columns.
+"""
 
 UNASKED = "require_confirmation is ignored: nobody is there to answer, so each compaction is done at once."
 """The note printed if the settings require a person's confirmation."""
 
 
 def page(report: Report, *, width: int, place: str | None = None) -> RenderableType:
-    """Return the page of a report for `width` columns; `place` names the database that keeps the thread."""
+    """Return the page of a report for `width` columns; `place` names the database that keeps the replayed thread."""
     parts: list[RenderableType] = [_opening(report)]
     if place:
         parts.append(words(f"It is thread {report.thread} in {place}."))

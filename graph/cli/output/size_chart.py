@@ -24,7 +24,10 @@ def gauge(usage: WindowUsage, width: int = 40) -> Text:
 
 
 def chart(sizes: Sequence[int], usage: WindowUsage, width: int) -> Text:
-    """Return a bar chart of requests over time, with limit and trigger; a column shows its largest request."""
+    """Return a bar chart of the sizes of requests over time, with marks at the limit and the trigger.
+
+    If there are more requests than columns, a column stands for several requests and shows the largest of them.
+    """
     labels = {_ROWS: f"limit {usage.limit:,} ", _row(usage.trigger, usage): f"trigger {usage.trigger:,} "}
     margin = max(map(len, labels.values()))
     bars = _columns(sizes, max(1, width - margin))
@@ -42,7 +45,7 @@ def chart(sizes: Sequence[int], usage: WindowUsage, width: int) -> Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One line of a chart: requests over time."""
+    """One line of a chart: the sizes of one replay's requests over time."""
 
     sign: str
     """The character that draws the line."""
@@ -53,9 +56,10 @@ class Line:
 
 
 def lines(drawn: Sequence[Line], limit: int, width: int) -> Text:
-    """Return a line chart of requests over time, with the limit and the triggers.
+    """Return a line chart of the sizes of requests over time, with marks at the limit and the triggers.
 
-    Each line is as wide as the chart, however many requests it has; a column shows the largest of its requests.
+    Each line is stretched or compressed to the whole width of the chart. A column that stands for several requests
+    shows the largest of them.
     """
     labels = {_level(trigger, limit): f"trigger {trigger:,} " for trigger in sorted({one.trigger for one in drawn})}
     labels[_LINE_ROWS] = f"limit {limit:,} "

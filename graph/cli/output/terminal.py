@@ -21,7 +21,7 @@ class Terminal:
         with suppress(ImportError):  # Windows has no `readline`
             import_module("readline")  # lets `input` edit lines, and read long ones
         self._open = False
-        """Whether the cursor stands behind an answer, on the answer's last line."""
+        """Whether an answer was printed without a line break after it, so that the next output needs one first."""
 
     def read(self, prompt: str) -> str:
         """Read a line."""
@@ -42,7 +42,7 @@ class Terminal:
         self._console.print(words(text), end="", soft_wrap=True)
 
     def end_answer(self) -> None:
-        """Begin a new line if the cursor is behind an answer."""
+        """Print a line break if the last output was a piece of an answer."""
         if self._open:
             self._console.print()
         self._open = False

@@ -25,7 +25,7 @@ PI = '{"type": "message", "message": '
         ("[1, 2]", ["entry 1", "a number is no message"]),
         ("[" * 100_000, ["not JSON", "nested too deeply"]),
         ('{"messages": {"a": 1}}', ["messages is an object with 'a'", "expected a list"]),
-        ('{"role": "user", "content": "a"}\n{"role": ', ["line 2", "not JSON", "one value a line"]),
+        ('{"role": "user", "content": "a"}\n{"role": ', ["line 2", "not JSON", "one JSON value per line"]),
         ('{"role": "user", "content": "a"}\n\n{"content": "b"}', ["line 3", "a message without role"]),
         ('[{"role": "user", "content": "a"}, {"content": "b"}]', ["entry 2", "a message without role"]),
         ('{"messages": [{"role": "user"}, 7]}', ["message 2", "a message is a number"]),

@@ -169,7 +169,7 @@ def test_a_module_of_the_folder_is_found_by_its_name(
         ("STRATEGIES = {'full': print}", "the package has a strategy 'full' already; give yours another name"),
         (
             "STRATEGIES = {'mine': print}",
-            "the settings use nothing of it (mine); name what is to be used in --config, such as strategies: [mine]",
+            "the settings use none of its functions (mine); name one in --config, such as strategies: [mine]",
         ),
         ("TRIGGERS = {'mine': print}", "such as triggers: [{kind: own, name: mine}]"),
         ("KEY_INFORMATION = {'mine': print}", "such as key_information: [mine]"),
@@ -211,7 +211,10 @@ def test_a_file_of_parts_that_is_none_is_told(
         (["--preset", "selective,selective"], "selective is named twice"),
         (["--preset", ""], "there is no preset ''; known are selective"),
         (["--out", "page.png"], "page.png is neither an .svg nor an .html file"),
-        (["--out", "page.svg", "--json"], "--json prints no page that could be drawn; leave one of the two"),
+        (
+            ["--out", "page.svg", "--json"],
+            "with --json no page is printed, so --out has nothing to draw; leave out one of the two",
+        ),
         (["--out", "missing/page.svg"], "missing/page.svg cannot be written (No such file or directory)"),
     ],
 )
