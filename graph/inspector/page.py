@@ -16,7 +16,10 @@ _SCRIPTS = ("1_core.js", "2_chart.js", "3_details.js", "4_page.js")
 
 
 def page(report: Report, *, follow: str = "") -> str:
-    """Return the HTML of a report; `follow` is the path on the page's server from which the page loads newer data."""
+    """Return the HTML of a report.
+
+    With `follow`, a path on the server of the page, the page loads newer data from there at intervals.
+    """
     from markupsafe import Markup  # noqa: PLC0415 - a dependency of Jinja, of the extra `cli`
 
     style, script = asset("page.css"), "\n".join(map(asset, _SCRIPTS))

@@ -25,7 +25,7 @@ from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 from .thread_data import CheckpointData, ThreadData
 
 PUT_OFF = frozenset({"noop", "declined", "deferred_cooldown", "stale", "recovered", "abandoned"})
-"""Verdicts without a compaction that are not failures."""
+"""Verdicts of attempts that changed nothing and yet are no failures; the report shows them as "put off"."""
 
 _NOT_SHOWN = frozenset({"thread_id", "seen", "base_fingerprint"})
 
@@ -36,14 +36,17 @@ class Request(TypedDict):
     turn: int
     """Number of the turn, counted from 1."""
     at: str
-    """Time in ISO 8601 at which the answer was stored; for a failed call, at which the request's messages were."""
+    """Time, in ISO 8601, of the checkpoint with the answer; for a failed call, of the checkpoint before the call."""
     answered: bool
     """Whether the model answered the request; false if the call of the model failed."""
     tokens: int
     real: bool
     """Whether the provider reported `tokens`; if not, the messages and the known fixed part were counted."""
     trigger: int | None
-    """Trigger in tokens, from the last attempt before the request, else from the first one; `None` if unknown."""
+    """Size in tokens at which a compaction starts, as the last attempt before the request recorded it.
+
+    For requests before the first attempt, it is the size that the first attempt recorded; `None` without attempts.
+    """
     limit: int | None
 
 
@@ -64,7 +67,7 @@ class Attempt(TypedDict):
     """One attempt at a compaction; messages are named by their numbers in `Report.messages`."""
 
     row: dict[str, Any]
-    """Columns of the attempt's ledger row; without the summary if a message in `after` holds the summary."""
+    """Columns of the attempt's ledger row. The summary is left out if a message in `after` contains it."""
     kind: str
     """The outcome: `committed`, `failed`, `put off`, `undone`, `other branch` or `open`."""
     at: int
@@ -75,7 +78,10 @@ class Attempt(TypedDict):
     """The messages in the state after the attempt; `None` if nothing changed or the checkpoint was erased."""
     left: list[int]
     clipped: list[tuple[int, int | None]]
-    """The original of each shortened message, paired with the short form, or with `None` if that form is unknown."""
+    """(original, shortened form) of each message that the attempt shortened.
+
+    The shortened form is `None` if the checkpoint after the attempt does not hold it.
+    """
     summary: int | None
     goal: str
     pins: list[int]
@@ -104,7 +110,7 @@ class Report(TypedDict):
 
 @dataclass(frozen=True)
 class _Ruler:
-    """Prefix sums of tokens, which give the size of any list of messages in a few additions."""
+    """Gives the tokens of any list of messages quickly: `upto[n]` is the sum for all sequence numbers below n."""
 
     upto: Sequence[int]
 
@@ -153,7 +159,7 @@ def _shown(message: BaseMessage, counter: TokenCounter) -> Shown:
 
 
 def _requests(data: ThreadData, ruler: _Ruler) -> tuple[list[Request], dict[str, int]]:
-    """Return the requests of the newest branch, and for each checkpoint the number of requests up to it.
+    """Return the requests of the newest branch, and by checkpoint id the number of requests sent up to a checkpoint.
 
     A request consists of the messages before an answer that the graph appended, or of all messages in the state when
     a call of the model failed.
@@ -191,7 +197,7 @@ class _Sizes:
 
     @classmethod
     def before(cls, line: Sequence[CheckpointData]) -> "_Sizes":
-        """Return the sizes that the first compaction recorded; they are also used for the requests before it."""
+        """Return the trigger and the limit that the first attempt recorded; they also stand for earlier requests."""
         return next(
             (sizes for checkpoint in line if (sizes := cls(None, None).after(checkpoint)).trigger), cls(None, None)
         )
@@ -255,7 +261,11 @@ def _kind(data: ThreadData, row: LedgerRow) -> str:
 
 
 def _place(row: LedgerRow, requests: Sequence[Request], answered: Mapping[str, int]) -> int:
-    """Return the number of requests before an attempt: by its checkpoint if `answered` names that, else by time."""
+    """Return the number of requests that were sent before an attempt.
+
+    If `answered` has a number for the attempt's checkpoint, return this number. Otherwise count the requests that are
+    older than the attempt.
+    """
     if (known := answered.get(row.checkpoint_id or "")) is not None:
         return known
     return bisect_right(requests, row.started_at, key=lambda one: datetime.fromisoformat(one["at"]).timestamp())

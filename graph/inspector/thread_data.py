@@ -37,7 +37,7 @@ _MODEL = "~__pregel_pull, model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointData:
-    """A checkpoint of the thread's own graph."""
+    """A checkpoint of the thread's root namespace; checkpoints of subgraphs are not read."""
 
     id: str
     parent: str | None
@@ -118,9 +118,10 @@ class ThreadData:
 
 
 def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
-    """Read a thread; an unknown thread has no data. Raise `RowError` with its name if a row is missing or damaged.
+    """Read a thread; return data without checkpoints if the thread does not exist.
 
-    Only the channels `messages`, `compaction` and `memory` are read, because others may hold values of any type.
+    Raise `RowError`, naming the row, if a row is missing or damaged. Only the channels `messages`, `compaction` and
+    `memory` are read: other channels may hold values of classes that this process cannot load.
     """
 
     def work(conn: sa.Connection) -> ThreadData:
