@@ -122,7 +122,11 @@ class Investigation:
         self.tool_tokens += sum(self.counter.text(m.text) for m in heard if isinstance(m, ToolMessage))
 
     def _is_to_fail(self, tokens: int) -> bool:
-        """Whether this attempt is to fail: only one, which begins under the limit, so that the model can go on."""
+        """Whether the compaction that begins now, at a size of `tokens`, is to fail.
+
+        Only one fails: the first that begins within the limit after `FAIL_AFTER` compactions were committed. Within
+        the limit, the model can go on without a compaction.
+        """
         committed = [row.verdict in COMMITTED for row in self.ledger() if row.ended_at]
         return all(committed) and len(committed) >= FAIL_AFTER and tokens <= self.sizes.limit
 
@@ -194,7 +198,7 @@ class Investigation:
 
 
 def problems(figures: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each promise of the demonstration that its figures break."""
+    """Compare the figures with what the demonstration promises; return a sentence for each promise that is broken."""
     calls, tokens, rollback = figures["tool_calls"], figures["tool_tokens"], figures["rollback"]
     over, lost, missing = figures["over_limit_requests"], figures["lost_messages"], figures["undone"]["missing"]
     checkpoints, requests = figures["checkpoints"], figures["requests"]
@@ -213,7 +217,10 @@ def problems(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _rollback(checkpoints: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Compare the conversation before a failed attempt and after its rollback, from checkpoints, newest first."""
+    """Compare the conversation before a failed compaction with the conversation after its rollback.
+
+    `checkpoints` are the states of all checkpoints, newest first. Return None if no compaction failed.
+    """
     after: str | None = None
     for values in checkpoints:
         compaction: dict[str, Any] = values.get("compaction") or {}

@@ -11,7 +11,10 @@ ROOT = Path(sysconfig.get_path("stdlib")).resolve()
 """The folder of the standard library, to which every path is relative."""
 
 PART_CHARS = 20_000
-"""Least size in characters of a part of a file, about 4,500 tokens; a part ends at the end of a line."""
+"""Least size of a part of a file, in characters (about 4,500 tokens).
+
+A part ends with the line in which it reaches this size; only the last part of a file can be smaller.
+"""
 
 MOST_FILES = 60
 """Maximum number of files that a search names."""
@@ -20,7 +23,7 @@ _LEFT_OUT = frozenset({"site-packages", "dist-packages", "__pycache__", "lib-dyn
 
 
 def library_tools() -> list[BaseTool]:
-    """Return the three tools as agents take them; the model is to read the errors that the tools raise."""
+    """Return the three tools; an agent should pass the errors that they raise to the model as tool results."""
     return [list_folder, search, read_file]
 
 

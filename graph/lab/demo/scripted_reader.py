@@ -45,7 +45,10 @@ _PLACE = re.compile(r"(?<![\w/])/*+([\w/]+\.py):\d+\b")
 
 @dataclass
 class Notes:
-    """The model's notes on the open question; with only their text, the model can continue in its next request."""
+    """The model's notes on the question that it is answering.
+
+    The model keeps no other memory: it parses the notes from its last tool call, and continues from them.
+    """
 
     pattern: str
     ranking: list[str] = field(default_factory=list[str])
@@ -89,7 +92,7 @@ def decide(messages: Sequence[BaseMessage], call_id: str) -> AIMessage:
         return Notes(pattern[1]).call("search", {"pattern": pattern[1]}, call_id)
     asked = next(m for m in reversed(messages) if isinstance(m, AIMessage) and m.tool_calls)
     call, notes = asked.tool_calls[0], Notes.of(asked.text)
-    if _CLIPPED.search(last.text):  # a compaction clipped the result before the model saw it: call the tool again
+    if _CLIPPED.search(last.text):  # a compaction shortened the result before the model saw it: call the tool again
         return notes.call(call["name"], call["args"], call_id)
     if call["name"] == "search":
         _plan(notes, last.text, messages)
@@ -102,7 +105,10 @@ def decide(messages: Sequence[BaseMessage], call_id: str) -> AIMessage:
 
 
 def _plan(notes: Notes, listing: str, messages: Sequence[BaseMessage]) -> None:
-    """Rank the modules, without tests if the user's rule is in the request, and choose the parts to read."""
+    """Note the modules with the most matches of a search, and choose the parts of files to read next.
+
+    Modules of tests are left out if a user message in the request still holds the user's rule that says so.
+    """
     by_user = "\n".join(message.text for message in messages if isinstance(message, HumanMessage))
     no_tests = RULE.removesuffix(".").lower() in by_user.lower()
     hits = [(path, count, int(parts)) for count, parts, path in _HIT.findall(listing)]

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DRAWN = {"bound": "identifiers with their words", "calls": "calls intact"}
-"""Headings of the figures that are drawn against the budget, by the figure's name."""
+"""Figures of `scores.measured` that are drawn against the budget: the heading of each, by its key in a row."""
 COURSES = {"tokens": "tokens of a request, mean of the runs", "cost": "cost so far / whole cost without compaction"}
-"""Headings of the figures that are drawn over the requests of a run, by the figure's name."""
+"""Figures of `online_scores.replayed` that are drawn over the requests of a run: heading by key in `course`."""
 SUFFIXES = (".svg", ".png", ".html")
 
 

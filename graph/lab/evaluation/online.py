@@ -13,13 +13,19 @@ from .policies import SEEDS, Policy, count, exchanges, random_exchanges, trimmed
 from .survival import asked, holds, text_of
 
 WRITE, READ, OUTPUT = 25, 2, 100
-"""Prices of an uncached input token, a cached input token and an output token, in units of `1 / PRICE`."""
+"""Prices of an input token that is written to a cache, an input token read from a cache, and an output token.
+
+They are 1.25, 0.1 and 5 times `PRICE`, as whole numbers, so that sums of costs are exact.
+"""
 
 PRICE = 20
-"""Price of an input token without a cache; `WRITE`, `READ` and `OUTPUT` are 1.25, 0.1 and 5 times `PRICE`."""
+"""Price of an input token of a provider without a cache; the unit of all prices is a twentieth of this price."""
 
 DEPTH = 0.5
-"""Share of the tokens free for messages to which random exchanges are compacted, like a preset's `target_ratio`."""
+"""Size to which the policy "random exchanges" compacts, as a share of the limit less the fixed tokens.
+
+The settings of a preset have the same figure as `target_ratio`.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,10 @@ class Run:
 
     @cached_property
     def needed(self) -> Mapping[int, list[frozenset[str]]]:
-        """By answer and call: identifiers in the arguments that earlier messages, but no system prompts, hold."""
+        """The identifiers that calls need from earlier messages: by index of the answer, a set for each of its calls.
+
+        A call needs an identifier if its arguments and an earlier message hold it, but no system message does.
+        """
         before, found = "", dict[int, list[frozenset[str]]]()
         for index, message in enumerate(self.messages):
             calls = message.tool_calls if isinstance(message, AIMessage) else []
@@ -56,7 +65,7 @@ class Run:
         return text_of(self.header(len(self.messages)))
 
     def header(self, end: int) -> list[AnyMessage]:
-        """Return the system messages before an index."""
+        """Return the system messages among the first `end` messages."""
         return [message for message in self.messages[:end] if isinstance(message, SystemMessage)]
 
     @cached_property
@@ -92,7 +101,11 @@ class PlayedRun:
     """Tokens that a summarizer that is a model wrote."""
 
     def send(self, answer: int, messages: Sequence[BaseMessage]) -> None:
-        """Add a request; store its leading messages that equal those of the previous request as the same objects."""
+        """Add a request.
+
+        For the messages at its start that equal those of the previous request, the objects of the previous request
+        are stored, so that requests which repeat a long conversation share their messages.
+        """
         before = self.sent[-1].messages if self.sent else ()
         same = beginning(before, messages)
         self.sent.append(Sent(answer, [*before[:same], *messages[same:]]))
@@ -113,7 +126,11 @@ def uncompacted(run: Run, _limit: int = 0) -> PlayedRun:
 
 
 def turn_by_turn(policy: Policy, depth: float = 1.0) -> Online:
-    """Compact by a policy whenever the messages exceed the limit less `fixed`, to the share `depth` of that size."""
+    """Return a function that plays a run and compacts the context by `policy` whenever it becomes too large.
+
+    The context is too large if it exceeds the limit less the run's `fixed` tokens. It is compacted to `depth` times
+    this size.
+    """
 
     def played(run: Run, limit: int) -> PlayedRun:
         room, context, tokens, course = limit - run.fixed, list[BaseMessage](), 0, PlayedRun()
@@ -147,7 +164,10 @@ BASELINES: Mapping[str, tuple[Online, ...]] = {
     "trim_messages": (turn_by_turn(trimmed),),
     "random exchanges": tuple(turn_by_turn(but_the_newest(random_exchanges(seed)), DEPTH) for seed in SEEDS),
 }
-"""The policies that all others are compared with; the results of a policy's seeds are averaged."""
+"""The policies with which the chosen presets and strategies are compared, by name.
+
+A policy that draws at random has one function for each seed, and their results are averaged.
+"""
 
 
 @dataclass(frozen=True)
@@ -174,7 +194,11 @@ class Bill:
 
 
 def bill(run: Run, course: PlayedRun) -> Bill:
-    """Return the tokens sent; each request reuses the leading messages that equal those of the previous request."""
+    """Return what the requests of a run cost with a provider that caches the beginning of each request.
+
+    The tokens of the messages at the start of a request that equal those of the previous request are read from the
+    cache, as are the tools' schemas; all other tokens are written to it.
+    """
     sizes, reused, before = list[int](), list[int](), Sent(0, ())
     different = {id(message): message for sent in course.sent for message in sent.messages}
     tokens = {name: count([message]) for name, message in different.items()}

@@ -10,7 +10,7 @@ from .online import Bill, Online, Run, available, bill, uncompacted
 from .ratios import Pair, edges, ratio, rounded, summed
 
 POINTS = 20
-"""Number of points in a chart, spread evenly over the requests of a run."""
+"""Number of points of a line in a chart; they are spread evenly over the requests of a run."""
 
 
 @dataclass
@@ -38,7 +38,10 @@ class Tally:
     """Cost of all requests up to each point of a chart: a list for each playing of a run."""
 
     def add(self, run: Run, limit: int, policies: Sequence[Online], whole: Bill) -> None:
-        """Play and measure one run, with its bill `whole` without compaction; sum the results of a policy's seeds."""
+        """Play one run by the policy, once for each of its seeds, and add the sums of the results.
+
+        `whole` is the bill of the same run without compaction, with which costs and tokens are compared.
+        """
         courses = [policy(run, limit) for policy in policies]
         bills = [bill(run, course) for course in courses]
         each = [pair for course in courses for pair in available(run, course)]
@@ -55,7 +58,11 @@ class Tally:
         self.spent += [_spent(one) for one in bills if one.sizes]
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures: shares of 1, compactions per run, and 95 % bootstrap intervals over the runs."""
+        """Return the figures of all runs together.
+
+        They are shares between 0 and 1 (costs and tokens relative to no compaction may exceed 1), the number of
+        compactions per run, and 95 % bootstrap intervals over the runs.
+        """
         whole = sum(uncompacted for _, uncompacted in self.costs)
         return {
             "available": rounded(ratio(self.found)),
@@ -102,7 +109,10 @@ def replayed(
     *,
     seen: Callable[[], None] = lambda: None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row of figures for each policy and window (a share of a run's tokens); call `seen` after each run."""
+    """Play all runs by each policy in each window, and yield a row of figures for each policy and window.
+
+    A window is a share of a run's tokens (see `Run.limit`). `seen` is called after each run, to show the progress.
+    """
     identifiers = sum(len(needed) for run in runs for calls in run.needed.values() for needed in calls)
     requests = sum(len(run.answers) for run in runs)
     wholes = [bill(run, uncompacted(run)) for run in runs]

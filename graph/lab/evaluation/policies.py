@@ -19,7 +19,7 @@ SEEDS = range(5)
 
 
 def count(messages: Sequence[BaseMessage]) -> int:
-    """Count the tokens of messages; `trim_messages` takes this function."""
+    """Count the tokens of messages, for this evaluation and for `trim_messages`."""
     return total(COUNTER, messages)
 
 
@@ -29,7 +29,7 @@ def trimmed(old: Sequence[AnyMessage], cap: int) -> list[BaseMessage]:
 
 
 def random_exchanges(seed: int) -> Policy:
-    """Return a policy that keeps whole exchanges in random order, each if it still fits."""
+    """Return a policy that tries the exchanges in random order, and keeps each that still fits under the cap."""
 
     def policy(old: Sequence[AnyMessage], cap: int) -> list[AnyMessage]:
         parts = exchanges(old)
@@ -87,4 +87,7 @@ BASELINES: Mapping[str, tuple[Policy, ...]] = {
     "random exchanges": tuple(map(random_exchanges, SEEDS)),
     "trim_messages": (trimmed,),
 }
-"""The policies that all others are compared with; the results of a policy's seeds are averaged."""
+"""The policies with which the chosen presets and strategies are compared, by name.
+
+A policy that draws at random has one function for each seed, and their results are averaged.
+"""

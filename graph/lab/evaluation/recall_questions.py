@@ -28,7 +28,7 @@ MAX_WORDS = 4
 """Maximum number of words in a query."""
 
 _VALUES = 3
-"""Maximum number of identifiers of kind 1 whose surroundings in the view are used."""
+"""Maximum number of identifiers of kind 1 (see the module) whose surroundings in the view are used for a query."""
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -76,7 +76,7 @@ def queries(need: Need, context: Sequence[BaseMessage]) -> list[str]:
 
 
 class _Asker:
-    """The words that an agent knows when one value of its call is missing."""
+    """The words for a query that an agent knows if it can make its next call except for one value, `token`."""
 
     def __init__(self, need: Need, context: Sequence[BaseMessage]) -> None:
         self.token, self.messages = need.token, [*context, *need.said]
@@ -110,7 +110,7 @@ class _Asker:
 
     @cached_property
     def own_words(self) -> list[str]:
-        """Words around the gap in the argument's own text."""
+        """Words around the missing value in the text of the argument that contains it."""
         return self._words(" ".join(_last(self._place[1], self.token)))
 
     @cached_property
@@ -146,7 +146,10 @@ class _Asker:
 
 
 def _last(text: str, token: str) -> tuple[str, str]:
-    """Return the text before and after the last occurrence of an identifier, without cut words at the ends."""
+    """Return up to 80 characters before and after the last occurrence of an identifier.
+
+    A word at the outer end of either text that the limit has cut in two is left out.
+    """
     before, after = [("", ""), *beside(text, token)][-1]
     start = before.find(" ") + 1 if len(before) == NEAR else 0
     end = after.rfind(" ") + 1 if len(after) == NEAR else len(after)

@@ -27,7 +27,7 @@ RECOVERED = (
     "by a query of at most four words that the agent knows at that time, or by a handle near related text; at most "
     "seven are tried. By chance: those that the queries of another run find."
 )
-"""The explanation below a table with these figures."""
+"""The text that explains the columns "recoverable" and "by chance" below a table."""
 
 BESIDE = 200
 """Number of characters on either side of a handle that are searched for related words."""
@@ -39,7 +39,7 @@ _HEADLINE = re.compile(r"^\[[0-9a-f]{12} .*\]$", re.MULTILINE)
 
 
 class Lost(NamedTuple):
-    """An identifier that a context has lost, and the searches for it."""
+    """An identifier that a context has lost, and the searches by which an agent tries to find it, in order."""
 
     token: str
     asked: tuple[Wanted, ...]
@@ -49,13 +49,13 @@ class Archive:
     """An archive of the messages before the cuts of runs, one thread per run, with a cache of the answers."""
 
     def __init__(self, database: Database) -> None:
-        """Use an open database that has its tables, but no rows."""
+        """Take an open database whose tables exist and are empty."""
         self.records = CompactionRecords(database)
         self._needs: dict[str, dict[str, Need]] = {}
         self._answers: dict[tuple[str, Wanted], str] = {}
 
     def lost(self, run: Cut, context: Sequence[BaseMessage], tokens: Sequence[str]) -> list[Lost]:
-        """Return the searches for each of these identifiers by an agent that has this context."""
+        """Return, for each lost identifier in `tokens`, the searches that an agent with this context would try."""
         found = self._needs_of(run)
         return [Lost(token, tuple(_tries(run, context, found[token]))) for token in tokens]
 

@@ -18,7 +18,10 @@ from .sentences import CONSTRAINTS, REMARKS
 from .survival import Cut, bound, holds, planted, survives, text_of
 
 PLACES: Mapping[str, float] = {"top": 0.0, "middle": 0.5, "bottom": 1.0}
-"""Positions of the user messages into which a sentence is planted: 0.0 is the first message, 1.0 the last."""
+"""Names of the places at which a sentence is planted, with the position of the user message that takes the sentence.
+
+Position 0.0 is the first user message before the cut, 1.0 the last.
+"""
 
 SAID = (
     "Presence in the context is necessary, not sufficient: no figure here shows that a model would use what is there."
@@ -40,7 +43,11 @@ class Given:
 
 @dataclass(frozen=True)
 class Task:
-    """A cut run in several versions, each with a constraint or a remark planted at one place."""
+    """A recorded run that was cut in two, and the inputs that were made from the messages before the cut.
+
+    Each input in `constrained` has a constraint planted at one place, each in `remarked` a remark, which demands
+    nothing.
+    """
 
     run: Cut
     constrained: Sequence[Given]
@@ -48,8 +55,11 @@ class Task:
 
 
 def task(run: Cut, seed: int, constraints: Sequence[str] = CONSTRAINTS) -> Task:
-    """Return a run with random constraints and remarks, planted before or after the words of user messages."""
-    draw = random.Random(seed)  # noqa: S311 - the same sentences for every policy
+    """Make the inputs of a cut run: for each place, one with a random constraint and one with a random remark.
+
+    The sentence is put before or after the text of the user message at this place, which is drawn at random too.
+    """
+    draw = random.Random(seed)  # noqa: S311 - no secret; with the same seed, every policy gets the same sentences
     if not any(isinstance(message, HumanMessage) for message in run.old):
         return Task(run, [Given(run.old)], [])
 
@@ -72,7 +82,10 @@ class Score:
     calls: list[Pair] = field(default_factory=list[Pair])
     rules: dict[str, list[Pair]] = field(default_factory=lambda: {place: [] for place in PLACES})
     precision: list[Pair] = field(default_factory=list[Pair])
-    """Number of planted constraints, and of all planted sentences, that a digest lists as rules."""
+    """Number of planted constraints that a digest lists as rules, and number of all planted sentences that it lists.
+
+    The second number includes the remarks, which are no rules.
+    """
     shares: list[float] = field(default_factory=list[float])
     """Tokens of each context, divided by the cap."""
     within: list[Pair] = field(default_factory=list[Pair])
@@ -80,14 +93,14 @@ class Score:
     recovered: list[Pair] = field(default_factory=list[Pair])
     """Number of lost identifiers that `recall` finds, and of all lost identifiers; empty if there is no archive."""
     chance: list[Pair] = field(default_factory=list[Pair])
-    """Pairs as in `recovered`, but with the queries of the previous run."""
+    """The same as `recovered`, but with queries for another run's identifiers: what a search finds by chance."""
     recalls: list[int] = field(default_factory=list[int])
     """Number of searches that it took to find each identifier that was found."""
     lost: list[Lost] = field(default_factory=list[Lost])
     """Lost identifiers, with their queries, of the last run that lost any."""
 
     def add(self, task: Task, seeds: Sequence[Policy], budget: float, archive: Archive) -> None:
-        """Measure a policy on one run; sum the results of all places and seeds into one pair."""
+        """Measure a policy on one run with each input and each seed, and add the sums of the results."""
         each = [_judged(task, given, policy, budget, archive) for given in task.constrained for policy in seeds]
         for name in ("recall", "bound", "calls", "within"):
             getattr(self, name).append(summed(pair for one in each for pair in getattr(one, name)))
@@ -102,7 +115,10 @@ class Score:
         self.broken_pairs += sum(one.broken_pairs for one in each)
 
     def _recover(self, run: Cut, lost: Sequence[Lost], archive: Archive) -> None:
-        """Search for the lost identifiers with their own queries, and again with the queries of the previous run."""
+        """Search the archive for the identifiers that the policy lost, and count how many are found.
+
+        Then search for the same identifiers with the queries of the previous run, to see what is found by chance.
+        """
         if not lost:
             return
         calls = [archive.calls(run, one) for one in lost]

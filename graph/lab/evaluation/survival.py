@@ -25,10 +25,13 @@ NEAR = 80
 """Number of characters on either side of an identifier that count as near the identifier."""
 
 WINDOW = 60
-"""Size, in words, of the window in which a constraint is looked for."""
+"""Number of consecutive words of a context among which the words of a constraint must be found."""
 
 _SHORTEST, _ENOUGH = 3, 2
-"""Length in characters of the shortest identifier; number of nearby words that keep an identifier's meaning."""
+"""Length in characters of the shortest identifier; number of words that must still stand near it in a context.
+
+With fewer of the words that stood near it before, an identifier is in the context but has lost its meaning.
+"""
 
 _TOKEN = re.compile(r"[A-Za-z0-9]+(?:[_\-./@:#+]+[A-Za-z0-9]+)*")
 _WORD = re.compile(r"[A-Za-z]{3,}")

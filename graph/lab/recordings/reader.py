@@ -84,7 +84,9 @@ def _lines(text: str, file: str, whole: ValueError) -> list[Record]:
         except ValueError as error:
             if not records or not isinstance(records[0].value, dict | list):
                 raise RecordingError(f"{file}: not JSON ({whole}); {_EXPECTED}") from None
-            raise RecordingError(f"{file}, line {number}: not JSON ({error}); expected one value a line") from None
+            raise RecordingError(
+                f"{file}, line {number}: not JSON ({error}); expected one JSON value per line"
+            ) from None
     return records
 
 
@@ -108,7 +110,11 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def _conversations(records: Sequence[Record], file: str) -> list[_Conversation]:
-    """Return a file's conversations: either each record is one, or all records are messages of a single one."""
+    """Return a file's conversations.
+
+    If any record of the file holds a list of messages, each record is a conversation. Otherwise each record is a
+    message, and all of them are one conversation.
+    """
     if any(_holds_list(value) for _, value in records):
         return [_conversation(where, value) for where, value in records]
     return [_Conversation(file, "", records)]

@@ -13,19 +13,25 @@ from ..evaluation.survival import holds
 
 @dataclass
 class Needed:
-    """Counts the identifiers in recorded calls' arguments that earlier messages hold, but not the system prompt."""
+    """Counts the identifiers that recorded tool calls need from earlier messages.
+
+    A call needs an identifier if its arguments and an earlier message hold it, but no system message does.
+    """
 
     messages: Sequence[BaseMessage]
     """The messages of the recording."""
     needed: int = 0
-    """Number of identifiers in calls that earlier messages hold."""
+    """Number of identifiers that calls need, summed over all calls of the model."""
     kept: int = 0
-    """Number of the needed identifiers that the call's own request holds."""
+    """Number of these identifiers that were in the request to which the call was the answer."""
     _said: set[str] = field(default_factory=set[str])
     _read: int = 0
 
     def look(self, request: Iterable[BaseMessage], answer: int) -> None:
-        """Count the identifiers of a request, which the recording answers with the message at index `answer`."""
+        """Count the identifiers that an answer's calls need, and how many of them the request holds.
+
+        `answer` is the index of the recorded message that answers the request.
+        """
         for message in self.messages[self._read : answer]:
             self._said.update(token for text in texts_of(message) for token in identifiers(text))
         self._read = max(self._read, answer)

@@ -33,13 +33,14 @@ def through_the_graph(
     summarizer: Any = "digest",
 ) -> Online:
     """Return a policy that plays runs of these recordings with these settings; refused requests are not sent."""
-    known = {id(recording.messages): recording for recording in recordings}  # names of recordings may repeat
+    # by object, because several recordings can have the same name
+    known = {id(recording.messages): recording for recording in recordings}
 
     def played(run: Run, limit: int) -> PlayedRun:
         course, answers = PlayedRun(), set(run.answers)
 
         def sent(messages: Sequence[BaseMessage], answer: int) -> None:
-            if answer in answers:  # the graph also asks for answers that were never recorded
+            if answer in answers:  # the graph also sends requests that the recording does not answer
                 course.send(answer, messages)
 
         with Database.open("memory") as database:

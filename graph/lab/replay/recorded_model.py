@@ -26,7 +26,7 @@ USAGE_BIAS = 1.22
 
 
 class RecordingEndedError(Exception):
-    """Raised if the graph calls the model where the recording has no answer, but a user message or its end."""
+    """Raised if the graph calls the model, but the recording goes on with a user message or has ended."""
 
 
 @dataclass
@@ -56,7 +56,10 @@ class Playback:
         return [message.model_copy() for message in said]
 
     def unasked(self) -> list[BaseMessage]:
-        """Return copies of the next answer and its results, for a turn in which the graph did not call the model."""
+        """Return copies of the next recorded answer and its tool results, and move on behind them.
+
+        This is for a turn in which the graph did not call the model, so that neither came into the state.
+        """
         start = self.cursor
         self.answer()
         self.strays = []
@@ -112,9 +115,9 @@ class RecordedModel(BaseChatModel):
     playback: Any = Field(repr=False)  # LangChain traces a model by its repr, which would hold the conversation
     counter: Any = Field(repr=False)
     bias: float = 1.0
-    """Ratio of the reported usage to our own count."""
+    """Factor by which the reported usage exceeds the count of `receive`, as if a provider had another tokenizer."""
     receive: Callable[[list[BaseMessage]], int] = Field(repr=False)
-    """Called with every request; returns its tokens by our own count."""
+    """Called with the messages of every request; returns the request's tokens by the counter of the replay."""
 
     @property
     def _llm_type(self) -> str:
@@ -126,14 +129,14 @@ class RecordedModel(BaseChatModel):
         return "recorded"
 
     def bind_tools(self, *_: Any, **__: Any) -> "RecordedModel":
-        """Return the model itself: its calls are recorded."""
+        """Return the model itself: its answers are recorded, so the tools do not matter."""
         return self
 
     def _generate(
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,  # noqa: ARG002 - the base class's signature
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the base class's signature too
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the base class's signature
         **_: Any,
     ) -> ChatResult:
         sent = self.receive(messages)
@@ -148,10 +151,11 @@ class RecordedModel(BaseChatModel):
 
 
 def bias_of(recording: Recording, counter: TokenCounter) -> float:
-    """Return the ratio of the provider's recorded usage to our token counts; `USAGE_BIAS` without recorded usage.
+    """Return how many of the provider's tokens, as recorded, correspond to one token of `counter`.
 
-    The ratio is the slope of a regression, because the recorded requests also held a system prompt and tools, which
-    the file may lack.
+    The figure is the slope of a regression of recorded usage on counted tokens, because the recorded requests also
+    held a system prompt and tools, which the file may lack. With fewer than three different counts, `USAGE_BIAS` is
+    returned.
     """
     counted, reported, so_far = list[float](), list[float](), 0
     for index, message in enumerate(recording.messages):

@@ -36,12 +36,18 @@ class Options:
     """The options with which recordings are played."""
 
     window: str = "25%"
-    """The limit in tokens; or a share of the messages' tokens, to which system prompt and tool schemas are added."""
+    """The limit of a request: a number of tokens such as "32000", or a share of the recording's tokens such as "25%".
+
+    The share is taken of the messages without the system prompt; system prompt and tool schemas are added to it.
+    """
     settings: CompactionSettings = field(default_factory=CompactionSettings)
     own: UserParts = field(default_factory=UserParts)
     summarizer: Any = "digest"
     usage_bias: bool = False
-    """Whether the model counts its usage and its window with another tokenizer, as a real provider's model does."""
+    """Whether the replayed model reports its usage in the tokens of a provider, whose tokenizer differs from ours.
+
+    The ratio between the two counts is taken from the recording (see `bias_of`).
+    """
     database: Database
     counter: TokenCounter
 
@@ -119,14 +125,16 @@ class Player:
 
     def steps(self) -> Iterator[int]:
         """Play turn by turn; yield after each turn the number of recorded messages played so far."""
-        # start with the ratio of the model's token counts to ours, as if the model had reported usage before
+        # the first turn gets the ratio of the model's token counts to ours; a graph learns it from reported usage
         known: dict[str, Any] = {"compaction": {"calibration": {"recorded": max(1.0, self.bias)}}}
         while not self.playback.over:
             inputs, place = self.playback.inputs(), self.playback.cursor
             self.report.turns += sum(is_real_user(message) for message in inputs)
             self._turn({"messages": inputs, **known})
             known = {}
-            if not inputs and self.playback.cursor == place:  # not even the notice of the refused input fits
+            if not inputs and self.playback.cursor == place:
+                # the graph refused an input, and even its notice of this exceeded the limit, so it did not call the
+                # model: put the recorded answer into the state
                 self.graph.update_state(self.config, {"messages": self.playback.unasked()}, as_node="model")
             yield self.playback.cursor
         self.take_stock()
@@ -137,13 +145,14 @@ class Player:
                 if self.observe:
                     self.observe(state)
         except RecordingEndedError:
-            return  # the recording has no answer here
+            return  # the recording goes on with the next user message, so the turn ends here
 
     @property
     def _durability(self) -> Literal["sync", "exit"]:
-        """When checkpoints are saved: at every step in a lasting database, as `inspect` reads requests from them.
+        """LangGraph's `durability`: when checkpoints are saved.
 
-        For a database in memory, one checkpoint per turn is enough, and takes a third less time.
+        In a lasting database a checkpoint is saved at every step, because `inspect` reads the requests from the
+        checkpoints. In a database in memory one checkpoint per turn is enough, and takes a third less time.
         """
         return "sync" if self.options.database.durable else "exit"
 

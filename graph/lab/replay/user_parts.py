@@ -13,12 +13,15 @@ from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.triggers import Own
 
 NAMES = ("STRATEGIES", "TRIGGERS", "KEY_INFORMATION")
-"""Names of the dicts that a file may have; in lower case they are arguments of `create_compacting_agent`."""
+"""Names of the dicts that a user's file may define.
+
+Each dict is passed to `create_compacting_agent` as the argument of the same name in lower case.
+"""
 
 
 @dataclass(frozen=True)
 class UserParts:
-    """The functions in the dicts of a user's file, which settings choose by name."""
+    """The dicts of a user's file; settings choose the functions in them by their names."""
 
     file: str = ""
     strategies: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -34,7 +37,7 @@ class UserParts:
         brought |= {name: f"key_information: [{name}]" for name in self.key_information}
         if brought and not named & brought.keys():
             raise SettingsError(
-                f"{self.file}: the settings use nothing of it ({', '.join(brought)}); name what is to be used in "
+                f"{self.file}: the settings use none of its functions ({', '.join(brought)}); name one in "
                 f"--config, such as {next(iter(brought.values()))}"
             )
 
