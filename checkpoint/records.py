@@ -280,7 +280,8 @@ class CompactionRecords:
         """Return the locked thread, created if needed; raise ErasedThreadError if it was erased during the run."""
         thread, run = self.store.thread(conn, thread_id), current_run()
         self.erasures.check(conn, thread, run)
-        if thread.next_seq or thread.next_checkpoint:  # the row is older than this transaction
+        # a row that was already used keeps its key even if this transaction is rolled back, so it can be noted now
+        if thread.next_seq or thread.next_checkpoint:
             self.erasures.note_run_write(run, thread_id, thread.id)
         return thread
 

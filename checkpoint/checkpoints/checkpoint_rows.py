@@ -1,9 +1,10 @@
 """Reads and writes the checkpoint rows of a conversation thread.
 
 A row holds encoded values: numbers that stand for messages and large values, and the small values themselves. This
-module reads no message. The rows of a thread are numbered in the order in which they are stored. The newest
-checkpoint of a thread and namespace is the checkpoint with the highest number, whatever its id: so a clock that is
-set back cannot make a new checkpoint look older than an earlier checkpoint.
+module returns the numbers; it does not read the messages for which they stand. The rows of a thread are numbered in
+the order in which they are stored. The newest checkpoint of a thread and namespace is the checkpoint with the
+highest number, whatever its id: so a clock that is set back cannot make a new checkpoint look older than an earlier
+checkpoint.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -112,7 +112,10 @@ class Database:
         self._checked, self._setup_put_off = True, False
 
     def put_off_setup(self) -> None:
-        """Let the first transaction run `setup()`, in its own OS thread; open no connection before."""
+        """Postpone `setup()` to the first transaction, so that no connection is opened until then.
+
+        The OS thread of that transaction runs `setup()`.
+        """
         self._setup_put_off = not self._checked
 
     def finish_setup(self) -> None:

@@ -64,6 +64,6 @@ def _rewrite_file(driver: Any, place: str) -> None:
     if busy:
         raise _still_read(place, "the write-ahead log")
     [mode] = driver.execute("PRAGMA journal_mode").fetchone()
-    if mode == "persist":  # the journal file keeps old pages; changing the mode deletes it
+    if mode == "persist":  # in this mode the journal file stays, with old pages; another mode deletes the file
         driver.execute("PRAGMA journal_mode=DELETE").close()
         driver.execute("PRAGMA journal_mode=PERSIST").close()

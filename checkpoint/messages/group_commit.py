@@ -25,7 +25,7 @@ class _Job(Generic[T]):
     """A write that waits for its turn.
 
     The OS thread of the job waits for the lock `turn`. The lock is released once another job has written this job,
-    this job has failed, or it becomes the leader: the job that writes the next transaction.
+    this job has failed, or this job becomes the leader: the job that writes the next transaction.
     """
 
     __slots__ = ("alone", "context", "error", "leads", "left", "result", "thread_id", "turn", "work")

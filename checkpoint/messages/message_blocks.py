@@ -55,7 +55,7 @@ def move_old_messages(conn: sa.Connection, thread: Thread) -> None:
             ours = sa.and_(ours, _message.seq.not_in(damaged))
         write(conn, thread, {block: [found.get(block * BLOCK + at) for at in range(BLOCK)] for block in blocks})
         hashes = sa.select(_message.thread, _message.hash, _message.seq).where(ours)
-        # a hash already exists only if somebody tampered with the rows
+        # a hash that already exists (only if somebody has changed rows by hand) is skipped, so that writers can go on
         conn.execute(ignoring(conn.dialect.name, tables.hash_).from_select(["thread", "hash", "seq"], hashes))
         conn.execute(sa.delete(tables.message).where(ours))
         thread.packed = blocks.stop

@@ -176,7 +176,10 @@ class MessageStore:
     def _insert(
         self, conn: sa.Connection, thread: Thread, fresh: Mapping[bytes, PreparedMessage]
     ) -> dict[bytes, int]:
-        """Store messages and return their numbers; a single message that exists already keeps its number."""
+        """Store messages, and return their sequence numbers by lookup hash.
+
+        Nothing is stored if there is only one message and the thread already has it: then its number is returned.
+        """
         seqs = {lookup_hash: thread.next_seq + at for at, lookup_hash in enumerate(fresh)}
         rows = [
             {"thread": thread.id, "seq": seqs[name], "hash": name, "body": _encoded(thread, seqs[name], one.body)}
@@ -195,7 +198,10 @@ class MessageStore:
     def _add_ids(
         self, conn: sa.Connection, thread: Thread, missing: Mapping[bytes, PreparedMessage], asked: set[bytes]
     ) -> dict[bytes, int]:
-        """Replace stored messages without an id by equal messages with an id; return the numbers of the rows."""
+        """Replace stored messages without an id by messages that differ from them only in having an id.
+
+        Return the sequence numbers of the replaced messages by the lookup hash of the new message.
+        """
         without_id = {
             name: thread.codec.lookup_hash(one.hash_without_id) for name, one in missing.items() if one.has_id
         }

@@ -32,7 +32,7 @@ def page(report: Report, *, follow: str = "") -> str:
             report=report,
             follow=follow,
             style=Markup(style),  # noqa: S704 - a file of this package
-            script=Markup(script),  # noqa: S704 - a file of this package too
+            script=Markup(script),  # noqa: S704 - also a file of this package
             policy="; ".join(f"{name} {where}" for name, where in allowed.items()),
         )
     )

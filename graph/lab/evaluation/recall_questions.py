@@ -6,7 +6,8 @@ below, of at most four words; an identifier counts as one word, and no word cont
 
 1. the key of the argument, and identifiers in the call's other values that are in view, the nearest first;
 2. names within 80 characters of such an identifier in view;
-3. words within 80 characters of the gap in the argument's own text, else words of the user's last message;
+3. words within 80 characters of the missing value in the text of its argument; if there are none, words of the user's
+   last message;
 4. the newest names in view;
 5. the nearest identifier of kind 1, and the words before it in view.
 

@@ -1,11 +1,12 @@
 """Measures how many of the identifiers that a context has lost `recall` finds again in an archive in memory.
 
-The archive holds every message before the cut; no policy removes that many, so the search is harder here. An
-identifier is recoverable if one answer of at most 1,000 tokens contains it outside of the headlines. At most two
-handles are tried first: handles of single messages that the context shows within 200 characters of two words that
-were within 80 characters of the identifier. Then follow the queries of `recall_questions`, at most five. The handle
-of a compaction, which stands for the whole thread, is never tried. The figure "by chance" uses the queries of another
-run, because an answer holds much of a short conversation whatever the query is.
+The archive holds every message before the cut. No policy removes that many messages, so an agent would search a
+smaller archive and find more. An identifier is recoverable if one answer of at most 1,000 tokens contains it; the
+line above each message in an answer, which shows the handle, does not count. At most two handles are tried first:
+handles of single messages that the context shows within 200 characters of two words that were within 80 characters of
+the identifier. Then follow the queries of `recall_questions`, at most five. The handle of a compaction, which stands
+for the whole thread, is never tried. The figure "by chance" uses the queries of another run, because an answer holds
+much of a short conversation whatever the query is.
 """
 
 import re

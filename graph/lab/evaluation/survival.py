@@ -52,7 +52,11 @@ class Cut:
     old: Sequence[AnyMessage]
     """Messages before the cut, without the system prompt."""
     needed: Sequence[frozenset[str]]
-    """Identifiers that each later call needs from before the cut."""
+    """For each call after the cut, the identifiers that it needs from before the cut.
+
+    These identifiers are in the call's arguments and in a message before the cut, but neither in the system prompt
+    nor in a user or tool message between the cut and the call. Calls that need none are left out.
+    """
     later: Sequence[AnyMessage] = ()
     """Messages after the cut."""
 
@@ -94,7 +98,11 @@ def text_of(messages: Iterable[BaseMessage]) -> str:
 
 
 def identifiers(text: str) -> set[str]:
-    """Return the identifiers of a text: three or more characters with a digit, a joiner or only capitals."""
+    """Return the identifiers of a text.
+
+    An identifier has at least three characters, and contains a digit or a joiner (such as `_`, `.`, `/` or `-`) or
+    consists of capital letters only.
+    """
     return set(listed(text))
 
 
@@ -146,7 +154,7 @@ def holds(text: str, token: str) -> bool:
 
 
 def bound(context: str, before: str, token: str) -> bool:
-    """Whether an identifier in the context is near at least two of the words that it was near before."""
+    """Whether the context shows an identifier near at least two of the words near it in the text `before`."""
     original = set[str]().union(*map(words_of, around(before, token)))
     return any(related(near, original) for near in around(context, token))
 

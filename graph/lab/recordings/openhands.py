@@ -79,7 +79,10 @@ class _Log:
         return [Said(self._called(event, made, where))]
 
     def _responded(self, event: dict[str, Any], where: str) -> list[Said]:
-        """Return the model's response at its first action; return nothing at its later actions, which repeat it."""
+        """Return the model's response with all its calls at the first action; return nothing at the others.
+
+        A log has an action for each call of a response, and each of these actions repeats the whole response.
+        """
         made, response = _metadata(event, where)
         choices = sequence(response.get("choices"), where, "model_response.choices")
         message = mapping(choices[0], where, "a choice").get("message") if choices else None
