@@ -36,7 +36,8 @@ demo: $(STAMPS)/run
 	$(BIN)/langgraph-compaction demo
 
 # Two processes side by side, each file of tests in one of them. ARGS are options of pytest: make test ARGS='-m unit'.
-PYTEST = $(BIN)/pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder
+# Byte code is kept, even where the environment says no: else each process compiles all files anew.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder
 test: $(STAMPS)/dev
 	$(PYTEST) $(ARGS)
 

@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -34,6 +35,7 @@ QUESTION = re.compile(r"Question \d+(?=\?)")
 RULES = ("Never ring the door bell, always knock.", "Write every sum in Swiss francs.")
 
 
+@cache
 def prose(tokens: int, seed: str) -> str:
     """Return about so many tokens of words, at four characters per token; the same seed gives the same text."""
     draw = random.Random(seed)  # noqa: S311 - filler

@@ -1,7 +1,8 @@
 """Databases for tests (memory, an SQLite file, the servers that the environment names), and the markers of tests."""
 
+import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -23,15 +24,30 @@ SHARED = ("sqlite", *SERVERS)
 KINDS = ("memory", *SHARED)
 
 SLOW_FOLDERS = ("tests/faults", "tests/kill", "tests/real_model", "tests/replay", "tests/server")
+LONGEST = ("tests/replay", "tests/kill", "tests/server", "tests/checkpoint")
 PURE_FOLDERS = ("tests/nodes",)
 DATABASE_FIXTURES = frozenset({"database_url", "empty_url", "peer_url", "server_url", "session_url", "shared_url"})
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect garbage only once all tests are collected: what lives by then stays, and is not searched again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by its fixtures and its folder: `db`, `slow`, or `unit` where it needs neither.
 
-    A test in a pure folder that starts a process carries the mark `slow` itself.
+    A test in a pure folder that starts a process carries the mark `slow` itself. The folders that take longest come
+    first, so that two processes end at about the same time.
     """
+    items.sort(key=_turn)
     for item in items:
         path = item.path.relative_to(item.config.rootpath).as_posix()
         if not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
@@ -40,6 +56,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if path.startswith(PURE_FOLDERS) and not {"db", "slow"} & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.unit)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return the place of the test's folder among those that take longest, or a place behind them all."""
+    path = item.path.relative_to(item.config.rootpath).as_posix()
+    return next((place for place, folder in enumerate(LONGEST) if path.startswith(folder)), len(LONGEST))
 
 
 def pytest_report_header() -> list[str]:
