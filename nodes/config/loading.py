@@ -40,13 +40,15 @@ ALIASES: Mapping[str, str] = {
 """Other names of settings, from the configuration file of the system that the preset `recent_rounds` reproduces."""
 
 IMPLIED: Mapping[str, Preset] = {"keep_recent_rounds": "recent_rounds"}
-"""Names of settings that imply a preset if no source names a preset: they have an effect in that preset only."""
+"""Names of settings that have an effect in one preset only: if no source names a preset, such a name selects that
+preset."""
 
 TURNS = "conversation_turn_threshold"
 """Another name for the limit of the trigger that counts turns."""
 
 COMPUTED = "summary_remaining_token_threshold"
-"""A setting's name that is refused, because the share of the window that must be left is configured as a trigger."""
+"""Name of a setting that other systems have and this package refuses: the share of the window to keep free is set by
+a trigger."""
 
 _TEXT = re.compile(rf"\n|{KEY}[\"']?\s*:")
 _SHOWN = 60
@@ -59,7 +61,8 @@ class _Layer:
     values: dict[str, Any]
     """The value of each setting, by the setting's name."""
     places: dict[str, str]
-    """For each setting, the place in the source that error messages name."""
+    """For each setting, the place that error messages name: the file and key, the environment variable, or the
+    argument."""
     implied: Preset | None = None
     """The preset that the source implies without naming the preset."""
 
@@ -103,7 +106,7 @@ def load_settings(
 def _layer(raw: Mapping[str, Any], place: str, spell: Callable[[str], str]) -> _Layer:
     """Read the settings of one source, and validate each separately.
 
-    `spell` turns a setting's name into the name that the source uses.
+    `spell` returns the name that a setting has in this source, for error messages.
     """
     fields = list(CompactionSettings.model_fields)
     known = {spell(name): name for name in (*fields, *ALIASES, TURNS)}
@@ -138,7 +141,7 @@ _TURNS: TypeAdapter[int] = TypeAdapter(PositiveInt)
 
 
 def _no_switches(values: Mapping[str, Any], places: Mapping[str, str]) -> None:
-    """Raise `SettingsError` for `true` and `false` where a number is expected; they would count as 1 and 0."""
+    """Raise `SettingsError` for `true` or `false` if a number is expected: Python would accept them as 1 and 0."""
     for name, value in values.items():
         if isinstance(value, bool) and bool not in _kinds(name):
             raise SettingsError(f"{places[name]} = {json.dumps(value)}: this is no switch; {_meaning(name)}")
@@ -151,7 +154,7 @@ def _kinds(name: str) -> tuple[Any, ...]:
 
 
 def _with_turns(values: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], ...]:
-    """Return the triggers with this limit of turns; add a trigger by turns if no trigger counts turns."""
+    """Return the triggers with this limit for the one that counts turns, which is added if there is none."""
     there = CompactionSettings.model_validate(
         {name: values[name] for name in ("preset", "triggers") if name in values}
     )

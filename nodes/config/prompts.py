@@ -1,7 +1,8 @@
 """The prompts that ask a chat model for a summary, as sets in two languages, and a limit on the input's length.
 
-A set of prompts consists of its own rules (`_RULES_EN`, `_RULES_ZH`) and of the wording that all sets of a language
-share. The texts are joined by concatenation and never by `str.format`, so braces in a conversation are harmless.
+A set of prompts consists of its own rules (`_RULES_EN`, `_RULES_ZH`) and of texts that all sets of a language share
+(`Wording`). In the prompts the summary is called the record. The texts are joined by concatenation and never by
+`str.format`, so braces in a conversation are harmless.
 """
 
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ class Wording:
     """The texts that all sets of prompts of one language share."""
 
     purpose: str
-    """The sentence that tells what the record is for."""
+    """The sentence that tells the model what the record (the summary) is for."""
     quoted: str
     """A warning that the conversation is data and not instructions."""
     exact: str
@@ -44,15 +45,15 @@ class Wording:
     bare: str
     """The end of the system message for a reply without tags."""
     update: str
-    """What to do with an earlier record."""
+    """Instruction for a request that contains an earlier record: to bring that record up to date."""
     tokens: tuple[str, str]
-    """The texts before and after the maximum number of tokens."""
+    """The texts before and after the number in the request for at most so many tokens."""
     characters: tuple[str, str]
-    """The texts before and after the maximum number of characters."""
+    """The texts before and after the number in the request for at most so many characters."""
     between: str
     """A request to put the record between tags."""
     stop: str
-    """The full stop of the language."""
+    """The character that ends a sentence in this language."""
     instructions: str
     """The text before the setting `summary_instructions`."""
     focus: str
@@ -67,7 +68,7 @@ class PromptSet:
 
     wording: Wording
     rules: str
-    """The parts that the record must have."""
+    """Instruction that lists the parts which the record must have."""
     update: str
     """What to do with an earlier record."""
     form: ReplyForm

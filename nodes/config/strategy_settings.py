@@ -109,7 +109,7 @@ class StrategySettings(Frozen):
     @field_validator("type_rules")
     @classmethod
     def _with_usual_rules(cls, given: dict[str, TypeRule]) -> dict[str, TypeRule]:
-        """Return the given rules and the usual ones of all other types; a ValueError suggests the nearest type."""
+        """Return the given rules and the usual ones of all other types; an error suggests the nearest type."""
         for kind in given:
             if kind not in PRIORITIES:
                 raise ValueError(f"there is no type {kind!r} of message; {nearest(kind, PRIORITIES)}")

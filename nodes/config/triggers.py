@@ -61,7 +61,7 @@ class ReserveTokens(Frozen):
     kind: Literal["reserve_tokens"] = "reserve_tokens"
     tokens: NonNegativeInt = 16_384
     operator: Literal[">=", ">"] = ">"
-    """Comparison of the request with the window minus the reserve."""
+    """How the size of the request is compared with the window minus `tokens`."""
 
     def used(self, window: int) -> float:
         """Return the threshold as a share of the window."""
