@@ -13,7 +13,7 @@ from .selector import Choice, Selector
 
 
 def outdated(selector: Selector, tools: Mapping[str, int]) -> Choice:
-    """Choose all ephemeral messages but the newest ones: replace a result by one line, and drop a meta message.
+    """Choose all ephemeral messages but the newest ones: results are replaced by one line, meta messages are dropped.
 
     `tools` maps a tool's name to the number of its results that stay. For messages marked as ephemeral that number is
     `ephemeral_keep`. Pinned messages and messages that the model has not read yet stay.

@@ -8,12 +8,12 @@ from .strategy_chain import forced
 
 
 def hide_oldest(selector: Selector, demand: Demand) -> Selection:
-    """Drop tool blocks and single messages, oldest first, until the request reaches the aim; then clip the rest.
+    """Drop tool blocks and single messages, oldest first, until the request has the aimed size; then clip the rest.
 
-    Protected rounds may be dropped too, and earlier summaries are dropped first because a new one replaces them.
-    System messages, pins, the unanswered user message and unread results stay. If the request does not fit and
-    cannot be sent as it is, unread tool blocks are dropped too. If the request is still too large, the gate refuses
-    the result.
+    Rounds that the settings protect may be dropped too. Earlier summaries are dropped first, because the new one
+    replaces them. System messages, pins, the unanswered user message and unread results stay. If the request does not
+    fit and cannot be sent as it is, unread tool blocks are dropped too. If the request is still too large, the gate
+    refuses the result.
     """
     messages, chosen = selector.view.messages, selector.settings
     everything = frozenset(range(len(messages)))

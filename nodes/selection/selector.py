@@ -1,4 +1,4 @@
-"""The data of strategies: a `Demand`, the conversation (`Selector`), a `Choice`, and the resulting `Selection`."""
+"""What strategies read (`Demand`: sizes; `Selector`: the conversation) and return (`Choice`, `Selection`)."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -28,11 +28,12 @@ class Demand:
     ceiling: int
     """Largest allowed size of the request after the compaction, with the summary."""
     aim: int
-    """Size of the request that is aimed for as soon as fewer rounds are kept than the setting says."""
+    """Size of the request that a strategy works towards if it cannot keep all rounds that the settings protect."""
     summary: int
     """Number of tokens reserved for the summary."""
     least: int = 0
-    """Smallest size of a summary, for strategies that themselves divide the tokens between summary and messages."""
+    """Smallest number of tokens that a strategy must leave for the summary if it decides that number itself
+    (`Choice.summary`)."""
     messages: int | None = None
     """Largest number of messages after the compaction if a trigger by messages or events fired; else `None`."""
     summarize_all: bool = False
@@ -40,20 +41,24 @@ class Demand:
     must_fit: bool = False
     """Whether the request cannot be sent as it is: it is over the limit, or the provider refused it."""
     step_notice: int = 0
-    """Additional tokens of the summary if the summary replaces a tool block that the model has not read."""
+    """Tokens of the line that the summary's message additionally needs if it replaces a tool block that the model has
+    not read."""
 
     @property
     def roomy(self) -> int:
-        """Largest size of a result that keeps all rounds; after a larger one, the next turn would compact again."""
+        """Largest accepted size of a result that keeps all rounds.
+
+        A result that is nearer to the ceiling would make the next turn compact again.
+        """
         return self.ceiling - (self.ceiling - self.aim) // 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The messages to drop and to clip, and what follows from that. Indexes are positions in the conversation."""
+    """The messages to drop and to clip, with the resulting size. Indexes are positions in the conversation."""
 
     floor: int
-    """Number of newest rounds whose dialogue stays verbatim; the gate verifies that it does."""
+    """Number of newest rounds whose user messages and answers stay verbatim; the gate verifies that they do."""
     drop: frozenset[int] = frozenset()
     clip: Mapping[int, AnyMessage] = field(default_factory=dict[int, AnyMessage])
     counts: Counts = field(default_factory=Counts)
@@ -84,9 +89,11 @@ class Choice:
     clip: Mapping[int, AnyMessage] = field(default_factory=dict[int, AnyMessage])
     """Shortened copies of messages that stay, by index; each copy keeps its message's id."""
     floor: int = 0
-    """Number of newest rounds whose dialogue the choice keeps verbatim; the gate verifies that it does."""
+    """Number of newest rounds whose user messages and answers the choice keeps verbatim; the gate verifies that it
+    does."""
     enough: int | None = None
-    """Size of the result, in tokens, that makes later choices unnecessary; `None`: any size that fits."""
+    """If the result has at most this number of tokens, no later choice is tried; `None`: any result that fits is
+    enough."""
     summarize: bool | None = None
     """Whether the dropped messages are summarized; `None`: the setting `summary_mode` decides."""
     summary: int | None = None
@@ -94,7 +101,7 @@ class Choice:
     sections: tuple[frozenset[int], ...] = ()
     """Parts that are summarized separately, in order; a dropped message that is in no part joins the next part."""
     name: str = ""
-    """The strategy that made the choice, if the named strategy delegates to others."""
+    """Name of the strategy that made the choice, if a strategy such as `adaptive` leaves the choice to others."""
     takes_input: bool = False
     """Whether the unanswered user message is dropped too, if the setting `long_input` allows it."""
     takes_steps: bool = False
@@ -122,7 +129,7 @@ class Selector:
         broken = {i for block in self.view.blocks if not drop.issuperset(block.indexes) for i in block.indexes}
         drop -= broken
         if self._is_summarized(demand, choice, drop):
-            drop |= self.summaries - fixed  # the new summary absorbs them
+            drop |= self.summaries - fixed  # the new summary contains what the earlier ones say
         alone = drop <= self.summaries
         if alone and self.tokens(frozenset(), choice.clip) <= demand.ceiling:
             drop = frozenset()  # an earlier summary alone is not worth a new one
@@ -131,7 +138,7 @@ class Selector:
         return replace(found, summarize=choice.summarize, sections=sections, name=choice.name)
 
     def _is_summarized(self, demand: Demand, choice: Choice, drop: frozenset[int]) -> bool:
-        """Whether it is already certain that the dropped messages get a summary."""
+        """Whether the dropped messages certainly get a summary, whatever size the result has."""
         if not drop or choice.summarize is not None:
             return bool(drop) and bool(choice.summarize)
         return self.settings.summary_mode != "if_needed" or self.tokens(drop, choice.clip) > demand.aim
@@ -142,7 +149,7 @@ class Selector:
         return frozenset(index for index, message in enumerate(self.view.messages) if is_summary(message))
 
     def without(self, drop: frozenset[int]) -> tuple["Selector", list[int]]:
-        """Return a selector without these messages, and the index of each remaining message in this selector."""
+        """Return a selector without these messages, and the original index of each message that remains."""
         left = [index for index in range(len(self.view.messages)) if index not in drop]
         view = Transcript([self.view.messages[index] for index in left])
         return replace(self, view=view), left
@@ -168,7 +175,7 @@ class Selector:
         )
 
     def _loses_goal(self, drop: frozenset[int]) -> bool:
-        """Whether the first user message is dropped for the first time although the goal must always stay known."""
+        """Whether this drops the user's first message, which no summary states yet, although the goal must stay."""
         first = self.view.round_starts[:1]
         told = any(map(is_summary, self.view.messages))
         return "goal" in self.settings.key_information and drop.issuperset(first) and bool(first) and not told
@@ -180,7 +187,7 @@ class Selector:
 
     @cached_property
     def untouchable(self) -> frozenset[int]:
-        """Indexes that must stay: system messages, pins, the unanswered user message, unsettled and unread blocks."""
+        """Indexes that must stay: system messages, pins, the unanswered input, unread or incomplete tool blocks."""
         view = self.view
         waiting = {i for block in view.blocks if not view.is_settled(block) for i in block.indexes}
         pending = () if view.pending_user is None else (view.pending_user,)
@@ -188,7 +195,7 @@ class Selector:
 
     @cached_property
     def yielding_input(self) -> frozenset[int]:
-        """Index of the unanswered user message if `long_input` allows dropping it, and it is read and not pinned."""
+        """Index of the unanswered user message if it may be dropped: read, not pinned, and `long_input` allows it."""
         view, pending = self.view, self.view.pending_user
         if self.settings.long_input == "keep" or pending is None:
             return frozenset()
@@ -228,7 +235,7 @@ class Selector:
     def clip(
         self, kept: frozenset[int], calls: int, results: int, keep: int, *, texts: bool = False
     ) -> dict[int, AnyMessage]:
-        """Return, by index, clipped copies of the kept messages that have a field above the threshold of its kind.
+        """Return, by index, clipped copies of the kept messages with a field that exceeds its threshold.
 
         `calls` is the threshold for calls' arguments, `results` the one for results, `keep` a clipped field's size,
         all in tokens. With `texts` the text next to calls is clipped too, over the threshold `calls`.

@@ -1,4 +1,4 @@
-"""Run the strategies in order, each on the messages that the previous ones kept, until a choice is small enough."""
+"""Run the strategies in order, each on the messages that the previous ones kept, until the result is small enough."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from .strategies.registry import BUILT_IN, Strategy
 
 
 def choose(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy] = BUILT_IN) -> Selection | None:
-    """Return the first choice that is small enough, else the first choice that fits with its summary, else `None`."""
+    """Return the first choice of at most its `enough` tokens, else the first that fits with its summary."""
     return _fitting(selector, demand, choices(selector, demand, strategies))
 
 
@@ -42,7 +42,7 @@ def _too_many(selector: Selector, demand: Demand, found: Selection) -> bool:
 
 
 def choices(selector: Selector, demand: Demand, strategies: Mapping[str, Strategy]) -> Iterator[Choice]:
-    """Yield the choices of each strategy, applied to what the previous strategies kept, most kept messages first.
+    """Yield the choices of each strategy, applied to what the previous strategies kept, the mildest choice first.
 
     If `summary_mode` is `last_resort`, a summary of the whole conversation follows. If `long_input` allows it, the
     last choice also drops the unanswered user message.
@@ -99,7 +99,7 @@ def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
 
 
 def _after(before: Choice, choice: Choice, name: str) -> Choice:
-    """Return a choice with the names of all strategies so far, and with the previous choice's `summarize`."""
+    """Return a choice that names all strategies so far, and that is summarized if the choice `before` must be."""
     names = [*before.name.split(">"), choice.name or name] if before.name else [choice.name or name]
     summarize = before.summarize if before.summarize or choice.summarize is None else choice.summarize
     return replace(choice, name=">".join(names), summarize=summarize)

@@ -1,4 +1,4 @@
-"""Decide whether a trigger fires, and what to do if one does: compact, ask first, defer or do nothing."""
+"""Decide whether a trigger fires, and what to do if one does: compact, ask a person, wait, or do nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,12 +31,13 @@ class Reading:
     turns: int = 0
     """Number of user inputs since the last compaction, or since an attempt (by count or request) that did nothing."""
     in_vain: Mapping[Unit, int] = field(default_factory=dict[Unit, int])
-    """For each unit, the count at which the last attempt found nothing to do, if no compaction followed."""
+    """For each unit (such as rounds), the count at which a trigger last found nothing to compact; empty after a
+    compaction."""
     marked: str | None = None
     """The marker that the model wrote in its last answer, if any."""
 
     def count(self, unit: Unit) -> int:
-        """Return the current count of this unit."""
+        """Return how many turns, rounds, messages or events there are now."""
         return self.turns if unit == "turns" else counted(self.messages, unit)
 
 
@@ -55,7 +56,7 @@ OwnTrigger = Callable[[Reading], bool]
 
 @dataclass(frozen=True, kw_only=True)
 class Firing:
-    """The trigger that fired."""
+    """The trigger that fired, and what it demands of the compaction."""
 
     name: str = "tokens"
     """`tokens`, `marker`, the unit of a count, or the name of an application's own trigger."""
@@ -80,9 +81,9 @@ def firing(
 ) -> Firing | None:
     """Return the first trigger that fires, in the order marker, tokens, then counts and own triggers as configured.
 
-    A size equal to the threshold fires. The marker fires at the next check, whichever hook that is. Over the limit
-    the token trigger fires at every hook before the model, even one that is not configured. Nothing fires unless the
-    settings are `enabled`.
+    A size equal to the threshold fires. The marker fires at the next check, whatever the setting `hooks` says. If the
+    request is over the limit, the token trigger fires at each check before the model's call, even if the setting
+    `hooks` does not list that check. Nothing fires unless the settings are `enabled`.
     """
     if not settings.enabled:
         return None
@@ -133,10 +134,10 @@ NO_HISTORY = TriggerHistory()
 def decide(size: int, sizes: Sizes, history: TriggerHistory = NO_HISTORY, *, answered: bool = False) -> Decision:
     """Return what to do about a request of `size` tokens for which a trigger fired.
 
-    The decision about a request over the limit is never `deferred` or `held`. If a person is asked first, the person
-    then chooses how to continue, even after declining before. If the turn is already `answered`, no request is about
-    to be sent: the usual question is asked, and after a refusal the choice of how to continue waits for the next
-    input.
+    A request over the limit is never `deferred` (by the breaker) or `held` (after an undo). If `require_confirmation`
+    is set, a person chooses how such a request goes on, even if the person declined before. If the turn is already
+    `answered`, no request is about to be sent: the usual question is asked, and after a refusal the choice of how to
+    continue waits for the next input.
     """
     if size > sizes.limit:
         return _over_the_limit(history, answered=answered)
