@@ -23,7 +23,8 @@ class Chunk:
     messages: tuple[AnyMessage, ...]
     text: str
     cut: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    """For each cut message id, the tokens shown and the tokens in all; other messages are shown in full."""
+    """For each message that was cut, by id: the number of tokens shown, and its number of tokens. All others are
+    shown in full."""
 
     def tokens(self, counter: TokenCounter) -> int:
         """Return the number of tokens of the text."""
@@ -40,8 +41,8 @@ def chunks(
 ) -> list[Chunk]:
     """Divide messages into chunks of at most `budget` tokens, so that the summarizer sees all of them.
 
-    Of a single message over the budget, only the beginning, the end and a digest are shown. The same parts are shown
-    of a conversation that has more characters than `guard` allows.
+    Of a message that alone exceeds the budget, only the beginning, the end and a digest are shown. If the
+    conversation has more characters than `guard` allows, the same three parts are shown of the conversation.
     """
     whole = [Chunk((message,), quoted(message)) for message in messages]
     groups: list[list[Chunk]] = []
@@ -91,7 +92,7 @@ def _shown(chunk: Chunk, budget: int, counter: TokenCounter) -> Chunk:
     if tokens <= budget:
         return chunk
     short = _ends(chunk, budget, counter)
-    if (left := counter.text(short)) >= tokens:  # a tiny budget: the digest is no shorter
+    if (left := counter.text(short)) >= tokens:  # the digest would not be shorter than the hidden text
         return chunk
     cut = {message_id(message): (left, tokens) for message in chunk.messages}
     return Chunk(chunk.messages, short, {**cut, **chunk.cut})
@@ -124,7 +125,7 @@ def quoted(message: AnyMessage) -> str:
 
 
 def _spoken(message: AnyMessage) -> list[str]:
-    """Return the texts of a message, without an answer's reasoning, which would fill the request."""
+    """Return the texts of a message. The reasoning of an answer is left out, because it would fill the request."""
     if isinstance(message, AIMessage):
         return [message.text] if message.text else []
     return texts_of(message)

@@ -8,12 +8,13 @@ from ..gate.invariants import Finding
 from .summarizers import DigestSummarizer, NoticeSummarizer, Summarizer, is_deterministic
 
 SMALLER_INPUT_HELPS = frozenset({"rejected_truncated", "rejected_not_a_summary", "max_tokens_no_content", "overflow"})
-"""Verdicts, reasons and error kinds after which the same summarizer is tried again with smaller pieces."""
+"""Verdicts, reasons and error kinds of failed attempts after which the same summarizer may succeed with smaller
+pieces."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """One link of the fallback chain: a summarizer, and whether the summarizer gets the conversation in pieces."""
+    """One link of the fallback chain: a summarizer, and whether it reads the conversation in small pieces."""
 
     summarizer: Summarizer
     name: str
@@ -35,7 +36,7 @@ FallbackChain = tuple[Level, ...]
 
 
 def fallback_chain_of(summarizer: Summarizer, fallbacks: Sequence[Summarizer] = ()) -> FallbackChain:
-    """Return the levels: summarizer, the same summarizer with smaller pieces, fallbacks, digest, notice."""
+    """Return the levels: the summarizer, the same with smaller pieces, the fallbacks, the digest, and the notice."""
     digest, notice = DigestSummarizer(), NoticeSummarizer()
     first = [Level(summarizer, summarizer.name)]
     if not is_deterministic(summarizer):
@@ -58,7 +59,7 @@ def strategy(settings: CompactionSettings, level: Level, selected: str = "", *, 
 
 
 def after_failure(fallback_chain: FallbackChain, level: int, finding: Finding) -> int:
-    """Return the index of the next level; the level with smaller pieces is skipped if less input cannot help."""
+    """Return the index of the level after a failure; smaller pieces are skipped if they cannot help."""
     helps = not SMALLER_INPUT_HELPS.isdisjoint({finding.verdict, finding.reason, finding.kind})
     following = range(level + 1, len(fallback_chain))
     return next(

@@ -48,7 +48,7 @@ CollectedText = str | None | Awaitable[str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class KeyContext:
-    """The data that a provider of key information receives."""
+    """What a provider of key information can read about the thread and the run."""
 
     state: Mapping[str, Any]
     """The graph's state; inside a parent graph, also the parent's channels."""
@@ -61,7 +61,10 @@ class KeyContext:
 
 @runtime_checkable
 class KeyInformation(Protocol):
-    """Provides one text at each compaction. If it raises or stalls, its text is left out and an event says so."""
+    """Provides one text for the summary's message at each compaction.
+
+    If it raises or exceeds its time, its text is left out and a `KeyInformationEvent` says so.
+    """
 
     @property
     def name(self) -> str:
@@ -86,7 +89,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Pins:
-    """Marks the position of the pinned texts, which the summary's message contains in any case."""
+    """Names the position of pinned texts among key information; the message contains them in any case."""
 
     name: str = "pins"
 
@@ -224,7 +227,7 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 
 def blocks(key: Mapping[str, str], pinned: str) -> tuple[str, str]:
-    """Return the texts before and after the summary; `pinned`, the rendered pins, takes the place of `pins`."""
+    """Return the texts before and after the summary; the rendered pins, `pinned`, stand where `pins` is named."""
     parts = {name: pinned if name == "pins" else section(name, text) for name, text in key.items()}
     before = [part for name, part in parts.items() if part and name in BEFORE_SUMMARY]
     after = [part for name, part in parts.items() if part and name not in BEFORE_SUMMARY]

@@ -14,11 +14,12 @@ NOTHING = "Nothing of that is in the archive of this conversation."
 _PIECES = (40, 240)
 """Minimum and maximum length, in characters, of the pieces that a long line is cut into."""
 _MAX_SHARE = 0.6
-"""Share of the remaining room that one message may fill while others follow; more if the others do not need it."""
+"""Share of the remaining tokens that one message may fill if others follow; it may fill more if the others are
+short."""
 _HEAD = 30
-"""Approximate tokens of the headline of a message."""
+"""Approximate number of tokens of the line above each message."""
 _LEAST = 40
-"""Minimum tokens of a message's beginning; with less room left, nothing is shown."""
+"""Minimum number of tokens to show of a message's beginning; if fewer tokens are left, the message is not shown."""
 _ELLIPSIS = "[...]"
 
 
@@ -52,7 +53,7 @@ def answer(found: Sequence[SearchHit], query: str, *, max_tokens: int, counter: 
 
 
 def _headline(one: SearchHit, before: SearchHit | None) -> str:
-    """Return the line above a message; it names the compaction only if the message before left in another one."""
+    """Return the line above a message. It names the compaction only if another one removed the message before."""
     name = f" {one.message.name}" if one.message.name else ""
     if before is not None and before.compaction_id == one.compaction_id:
         return f"[{one.handle[:12]} {one.message.type}{name}]"
@@ -76,7 +77,7 @@ def excerpt(message: BaseMessage, query: str, *, max_tokens: int, counter: Token
         if size <= left:
             chosen.add(index)
             left -= size
-    if order[0] not in chosen:  # not even the best piece fits beside the ellipsis
+    if order[0] not in chosen:  # even the best piece is too long: show its beginning
         return counter.head("".join(pieces[order[0] :]), max_tokens)
     shown = [
         pieces[index] if index == 0 or index - 1 in chosen else f"\n{_ELLIPSIS}\n{pieces[index]}"

@@ -20,7 +20,8 @@ T = TypeVar("T")
 MAX_PAUSE = 20.0
 """Maximum number of seconds between two calls."""
 _FIRST_PAUSE = "multiplier" if "multiplier" in signature(wait_exponential_jitter).parameters else "initial"
-"""The name of tenacity's parameter for the first pause; tenacity 9.2 and newer warn about the older name."""
+"""Name of tenacity's parameter for the first pause, which the installed version accepts without a warning (9.2
+renamed it)."""
 
 
 class SummaryTimeoutError(TimeoutError):
@@ -31,7 +32,7 @@ class SummaryTimeoutError(TimeoutError):
 
 
 class _TransientError(Exception):
-    """Marks a failed call for repetition; `__cause__` is the transient error."""
+    """Tells tenacity to repeat a call that failed with a transient error; `__cause__` is that error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class CallLimits:
 
 @dataclass(frozen=True)
 class SummarizerCall:
-    """One request to one summarizer, with a list of the calls that were made for the request."""
+    """One request to one summarizer, and the calls made for it: a call that failed may be repeated."""
 
     summarizer: Summarizer
     request: SummaryRequest
@@ -100,7 +101,7 @@ class SummarizerCall:
         retrying: Any = RunnableLambda(call, afunc=acall).with_retry(
             retry_if_exception_type=(_TransientError,), stop_after_attempt=limits.calls
         )
-        # set by a copy: langchain-core drops a key that its own parameter type does not name
+        # set on a copy, because langchain-core drops keys that its own type of the parameter does not list
         result: Runnable[Any, Any] = retrying.model_copy(update={"exponential_jitter_params": waits})
         return result
 

@@ -39,7 +39,7 @@ class SummaryRequest:
     """Maximum number of tokens of the summary."""
     counter: TokenCounter
     focus: str | None = None
-    """The content that the user asked the summary to keep."""
+    """What the user asked the summary to keep above all."""
     defect: str | None = None
     """The reason why the last reply to this request was rejected."""
     prompts: PromptSet = FIVE_SECTIONS
@@ -94,10 +94,10 @@ class DigestSummarizer:
 
     name: str = "digest"
     deterministic: bool = True
-    """Whether the summarizer needs no model and takes all messages at once, without an input limit."""
+    """Whether the summarizer needs no model and reads all messages in one call, whatever their size."""
 
     def summarize(self, request: SummaryRequest) -> Reply:
-        """Extract as much as fits `request.max_tokens`."""
+        """Extract a digest of at most `request.max_tokens` tokens."""
         made = digest(
             request.messages,
             budget=request.max_tokens,
@@ -177,7 +177,7 @@ class RunnableSummarizer:
 
 
 def _finish_reason(answer: AIMessage) -> str | None:
-    """Return why the model stopped, under any provider's name for it; a refusal takes precedence."""
+    """Return the reason why the model stopped, from whichever field its provider uses; a refusal takes precedence."""
     if answer.additional_kwargs.get("refusal"):
         return "refusal"
     names = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
@@ -202,5 +202,5 @@ def summarizer_of(given: Any) -> Summarizer:
 
 
 def is_deterministic(summarizer: Summarizer) -> bool:
-    """Whether a summarizer works without a model, takes all messages at once, and would fail alike if repeated."""
+    """Whether a summarizer works without a model; it then reads all messages in one call, and a retry cannot help."""
     return bool(getattr(summarizer, "deterministic", False))

@@ -12,7 +12,8 @@ from ..digest.digest import Facts
 from .key_information import blocks
 
 EARLIER_HANDLES = 3
-"""Number of earlier compactions that a summary names for `recall`; their own summaries name the ones before."""
+"""Number of earlier compactions whose ids a summary names for `recall`. The summaries of those compactions name the
+ids before."""
 
 PINNED = "The user pinned these words; they hold as they stand:"
 """The line above the pinned texts."""
