@@ -40,7 +40,7 @@ _LOADING = Lock()
 
 
 def owner() -> str:
-    """Return the owner of a draft opened here: the name of this host and the number of this process."""
+    """Return the owner that a new draft records: the name of this host and the number of this process."""
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
@@ -89,9 +89,9 @@ class Dependencies:
     counter: TokenCounter | None = None
     """Token counter for every model; `None` chooses the encoding by the model's name."""
     fills_window: bool = False
-    """Whether a compacted list may fill the window, because no answer and no further input follow it."""
+    """Whether the result may be as large as the window, because no model answers it (`compact_messages`)."""
     embedded: bool = False
-    """Whether the graph is meant to run inside a parent, by `as_node`."""
+    """Whether the graph was built to run inside a parent graph, as the node that `as_node` makes."""
     now: Callable[[], float] = time
     """Wall clock in seconds."""
     owner: Callable[[], str] = owner
@@ -111,9 +111,10 @@ class Dependencies:
     warned: set[tuple[str, str, int]] = field(default_factory=set[tuple[str, str, int]])
     """Warnings about a model's sizes that were already logged; each warning is logged once."""
     due: list[Callable[[], Any]] = field(default_factory=list[Callable[[], Any]])
-    """Pending blocking set-up, done before a node runs: creating tables, loading a tokenizer, checking sizes."""
+    """Functions that block, still to be called before a node runs: they create tables, load a tokenizer and check
+    sizes."""
     settling: Any = field(default_factory=Lock)
-    """Lock held while the pending set-up is done."""
+    """Lock held while the functions in `due` are called, so that two turns do not call them at once."""
 
     def __post_init__(self) -> None:
         check_named(self.settings.strategies, self.strategies)
@@ -121,7 +122,7 @@ class Dependencies:
         check_known(self.settings.key_information, self.key_information)
 
     def settle(self) -> None:
-        """Do the pending blocking set-up. A part that fails stays pending, so the next turn tries that part again."""
+        """Call the functions in `due`. One that raises stays there, so the next turn calls it again."""
         with self.settling:
             while self.due:
                 self.due[0]()
@@ -144,11 +145,11 @@ class Dependencies:
 
     @property
     def has_known_window(self) -> bool:
-        """Whether the window is known before a call; a function that chooses the model also determines the window."""
+        """Whether the window is known before a call: not if a function chooses the model, and with it the window."""
         return self.model is None or self.fixed_model is not None or self.settings.context_window is not None
 
     def sizes(self) -> Sizes | None:
-        """Return the sizes of every call, without system messages; `None` if the window is known only at each call.
+        """Return the sizes of a call without system messages; `None` if a function chooses each call's model.
 
         Raises what `window_of` and `sizes_of` raise.
         """
@@ -164,7 +165,7 @@ class Dependencies:
         Raises what `sizes_of` raises.
         """
         sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=answer_tokens(model, window))
-        if self.fills_window:  # a list is compacted once, whatever the trigger
+        if self.fills_window:  # `compact_messages` uses no trigger to warn about
             return sizes
         if sizes.of_limit:
             self._warn_once("of_limit", model, sizes, _OF_LIMIT, sizes.reserve, window, sizes.limit, sizes.trigger)
@@ -187,7 +188,7 @@ class Dependencies:
     def counter_for(self, model: Model | None, settings: CompactionSettings | None = None) -> TokenCounter:
         """Return the counter for a model under these settings (by default the builder's); each model has one counter.
 
-        For a new counter, loading the vocabulary becomes pending set-up.
+        If the counter is new, loading its vocabulary is added to `due`.
         """
         if self.counter is not None:
             return self.counter
@@ -234,7 +235,7 @@ _RAISED = (
 
 
 def window_of(settings: CompactionSettings, model: Model | None) -> int:
-    """Return the tokens that the model accepts: the setting, else the profile's `max_input_tokens`.
+    """Return the context window in tokens: the setting `context_window`, else the profile's `max_input_tokens`.
 
     If neither is known, return the settings' `fallback_window`; raise `UnknownWindowError` if that is not set.
     """

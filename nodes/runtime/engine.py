@@ -1,4 +1,4 @@
-"""The pure parts of a compaction: choose messages to remove, size the summary, apply the draft, judge the result.
+"""The parts of a compaction that call neither model nor database: choose messages, size the summary, apply the draft.
 
 All ways of running the nodes share these functions; the summarizer's calls are in `summarize_chunks.py`.
 """
@@ -28,20 +28,24 @@ from ..summary.summarizers import DigestSummarizer
 from ..summary.summary_message import EARLIER_HANDLES, handles_of, summary_message
 
 LEAST_SUMMARY = (12, 40)
-"""Tokens of the shortest summary worth planning for: a notice, and a line of facts in a larger room."""
+"""Smallest number of tokens reserved for a summary, in a small room and in a large one: enough for a notice, and for
+a line of facts."""
 STEP = (99_999, 99_999)
-"""More calls and results than any step has, so that no sentence about a real step is longer than one about these."""
+"""Numbers of calls and results from which the tokens of the sentence about a removed step are computed in advance.
+They are larger than those of any real step, so the real sentence is not longer."""
 LEAST_FACTS = 12
 """Fewest tokens of the facts beside a summary; with a smaller budget no facts are added."""
 SMALL_SUMMARY = 1_024
 DECISIVE = 0.8
 BEYOND_AIM = 5
-"""The divisor for the share of the room (a fifth) up to which a summary may take the result beyond the aim."""
+"""If the aim leaves little room for the summary, the summary may take up to the room divided by this number (a
+fifth), and the result may be larger than the aim."""
 DIGEST_SHARE = 0.5
-"""Share of the room that is kept free for an extracted summary that may fill the window: the extracted facts are
-worth more than the messages that they displace (benchmarks/what_survives.py)."""
+"""Share of the room that is reserved for a digest if the result may fill the window: the facts in a digest are worth
+more than the messages that would otherwise stay (benchmarks/what_survives.py)."""
 ANY_ID = "a0" * 8
-"""Placeholder for a compaction id that is not known yet; no real id has more tokens."""
+"""Stands for a compaction id that is not known yet when the tokens of a summary's message are counted; no real id has
+more tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +86,12 @@ class SummaryParts:
     key_information: Mapping[str, str] = field(default_factory=dict[str, str])
     """Texts of the key information by name, in the order of the message."""
     format_choice: FormatChoice = DEFAULT_FORMAT
-    """The form of the summary's message."""
+    """The format of the summary's message."""
     handles: tuple[str, ...] | None = None
     """Ids of earlier compactions that the message names for `recall`, after its own id; `None` names no id at all."""
     step: tuple[int, int] | None = None
-    """Numbers of tool calls, and of those with a result, in a step removed before the model has answered to it."""
+    """Number of tool calls, and number of those with a result, in a tool block that was removed before the model read
+    its results; the message says so. `None`: no such block was removed."""
 
     def message(self, body: str, compaction_id: str, record: Mapping[str, Any] | None = None) -> HumanMessage:
         """Return the message that holds this summary and these parts."""
@@ -107,7 +112,8 @@ NO_PARTS = SummaryParts()
 
 
 TOKEN_TRIGGERS = frozenset({"input", "precheck", "check"})
-"""Triggers that count tokens: a result must get below their threshold. For others the ceiling is the limit."""
+"""Triggers that compare tokens: after them, a result must be smaller than the trigger, else it would fire again at
+once. After any other trigger, a result must only fit under the limit."""
 
 
 def demand(
@@ -123,13 +129,16 @@ def demand(
     answered: bool = False,
     extracted: bool = False,
 ) -> Demand:
-    """Return the demand on a result: below the trigger; at most the limit for other triggers and the last level.
+    """Return the sizes that the result of a compaction must have, which depend on the `trigger` that started it.
+
+    If a trigger by tokens started it, the result must be smaller than that trigger, but on the last level, and after
+    any other trigger, it may be as large as the limit.
 
     `pins` and `key_information` are the texts that a summary has to carry; `max_messages` and `summarize_all` come
-    from the trigger. After the provider's refusal our count is known to be too low, so the result must be a fifth
-    smaller. After the turn is `answered`, no request has to fit: at the next input the answered round is old.
-    `extracted` says that the summary is made without a model; if the result may fill the window, half of the room is
-    kept for such a summary.
+    from the trigger. If the provider refused the request, our count was too low, so the result must be a fifth
+    smaller than `before`. If the turn is already `answered`, the result may exceed the limit: at the next input the
+    answered round can be summarized too. `extracted` says that the summary is made without a model; if the result may
+    fill the window, half of the room is reserved for such a summary.
     """
     sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
@@ -156,7 +165,7 @@ def demand(
 
 
 def _format_choice(settings: CompactionSettings, rounds: int, *, last: bool) -> FormatChoice:
-    """Return the form of the summary's message that `rounds` whole rounds follow; the shortest on the last level."""
+    """Return the format of a summary's message before `rounds` kept rounds; on the last level the shortest one."""
     return FormatChoice("record" if last else settings.summary_form, settings.language, rounds)
 
 
@@ -166,15 +175,19 @@ def _least(call: Call) -> int:
 
 
 def frame(call: Call, parts: SummaryParts) -> int:
-    """Return the tokens of a summary's message with a dot for the summary, because white space would count less."""
+    """Return the tokens that a summary's message has beside the summary itself.
+
+    A dot stands for the summary, because around an empty text white space would be merged and count less.
+    """
     return call.meter.scaled(call.meter.counter.message(parts.message(".", ANY_ID)))
 
 
 def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Demand) -> Selection | Finding:
     """Choose messages to remove and to shorten; a `Finding` if no choice fits or nothing can be removed.
 
-    If no choice gets below the trigger, the limit is the ceiling: a full summary at the limit is better than the
-    last level's notice. If even this does not fit and the request must, the model's own last step is removed too.
+    If no choice makes the request smaller than the trigger, one that fits under the limit is accepted: a summary of
+    everything is better than the notice of the last level. If even this is not possible and the request cannot be
+    sent as it is, tool blocks that the model has not read yet are removed too.
     """
     selector = call.selector(messages)
     if level.hides:
@@ -199,7 +212,7 @@ def _widened(call: Call, goal: Demand) -> Demand:
 
 
 def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand) -> bool:
-    """Whether to write a summary: the settings or the choice require one, or the result misses the aim."""
+    """Whether to write a summary: the settings or the choice require it, or without it the result exceeds the aim."""
     if not chosen.drop or chosen.summarize is False:
         return bool(chosen.drop) and chosen.owes_summary
     wanted = settings.summary_mode != "if_needed" or bool(chosen.summarize) or chosen.owes_summary
@@ -250,7 +263,7 @@ def summary_parts(
 def summary_budget(
     call: Call, level: Level, goal: Demand, *, tokens: int, ceiling: int, extra: SummaryParts = NO_PARTS
 ) -> int:
-    """Return the most tokens of the summary's text, by the counter; `tokens` is the request without the summary.
+    """Return the maximum number of tokens of a summary's text; `tokens` is the size of the request without it.
 
     The result should end at the aim. If this leaves less than a fifth of the room for the summary, the summary may
     take half of the space under the ceiling, up to that fifth, but never more than `summary_max_tokens`. The other
@@ -277,7 +290,7 @@ def applied_to(
     clip: Mapping[str, AnyMessage],
     summary: AnyMessage | None,
 ) -> list[AnyMessage]:
-    """Return the conversation with a draft applied: the summary stands where the first dropped message stood."""
+    """Return the conversation with a draft applied: the summary takes the place of the first removed message."""
     gone, result, placed = set(drop), list[AnyMessage](), summary is None
     for message in messages:
         if message_id(message) not in gone:
@@ -304,5 +317,5 @@ def judge(
 
 
 def counts_of(values: Mapping[str, int] | None) -> Counts:
-    """Return the counts of a stored draft as an object."""
+    """Return, as a `Counts`, the numbers of kept, dropped and clipped items that a draft stores as a mapping."""
     return Counts(**(values or {}))

@@ -20,7 +20,8 @@ from .finish_attempt import failure, finish_attempt, outcome_of
 from .node_context import NodeContext, Update
 
 NAME = "ephemeral"
-"""Trigger and strategy of these compactions; also the metadata key by which a tool says how many results stay."""
+"""The name under which the ledger records these compactions, as trigger and as strategy. It is also the key in a
+tool's metadata that says how many of its results stay."""
 
 
 def ephemeral_tools(tools: Iterable[Any]) -> dict[str, int]:

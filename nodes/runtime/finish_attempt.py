@@ -21,7 +21,7 @@ def failure(error: Exception, reason: str) -> Finding:
 
 
 def failed(draft: Draft, finding: Finding) -> Update:
-    """Hand a draft to `rollback`, with the finding that ends its attempt."""
+    """Return the update that makes `rollback` the next step, with the finding that ends the draft's attempt."""
     found = [finding.verdict, finding.reason, finding.detail, finding.kind]
     return {"compaction": {"step": "rollback", "draft": {**draft, "failure": found}}}
 
@@ -88,7 +88,8 @@ def finish_attempt(
     """Emit the `CompactionEvent` of an attempt that ended with this verdict; return its `compaction["last"]`.
 
     `before` and `after` are tokens of the request before and after the attempt, `compaction_id` the id of its ledger
-    row. With a `draft` the cost of its summary is reported. `more` goes into the state only.
+    row. With a `draft` the cost of its summary is reported. `more` holds further fields of `compaction["last"]` that
+    the event does not have.
     """
     known: dict[str, Any] = {
         "verdict": verdict,
@@ -104,5 +105,5 @@ def finish_attempt(
 
 
 def last_of(**fields: Any) -> dict[str, Any]:
-    """Return `compaction["last"]` with these fields; empty ones are left out, because the channel is small."""
+    """Return `compaction["last"]` with these fields, without empty ones: every checkpoint stores the value."""
     return {name: value for name, value in fields.items() if value not in (None, "")}

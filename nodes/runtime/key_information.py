@@ -29,12 +29,12 @@ Texts = Mapping[str, str]
 
 
 Demanded = Callable[[Texts], Demand]
-"""Function that returns the demand on a compaction whose summary carries these texts."""
+"""Function that returns the sizes which a compaction's result must have if its summary contains these texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """The messages to remove or shorten, the demand on this choice, and the key information for the summary."""
+    """The messages to remove or shorten, the sizes that the result must have, and the summary's key information."""
 
     chosen: Selection | Finding
     goal: Demand
@@ -42,13 +42,13 @@ class Proposal:
 
 
 def bare(call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded) -> Proposal:
-    """Return the choice of messages without room for key information."""
+    """Return the messages to remove if the summary's message contains no key information."""
     goal = demanded({})
     return Proposal(chosen=propose(call, messages, level, goal), goal=goal, key_information={})
 
 
 def wants_key_information(settings: CompactionSettings, level: Level, first: Proposal) -> bool:
-    """Whether the summary of the messages that this choice drops will carry key information."""
+    """Whether the proposal `first` leads to a summary, and the settings add key information to it."""
     if isinstance(first.chosen, Finding) or level.hides or not settings.key_information:
         return False
     return needs_summary(settings, first.chosen, first.goal)
@@ -59,8 +59,8 @@ def with_key_information(
 ) -> Proposal:
     """Return the choice with room for these texts; `first` is the choice without room for them.
 
-    The texts take at most their share of the room, and half of the tokens of all removable messages.
-    If no choice has room for so much, the texts take half of the tokens that `first` frees.
+    The texts take at most their share of the room, and half of the tokens of all removable messages. If no choice of
+    messages makes enough room for texts of this length, they are cut to half of the tokens that `first` frees.
     """
     if isinstance(first.chosen, Finding):
         return first
@@ -76,13 +76,13 @@ def with_key_information(
 
 
 def _budget(call: Call, goal: Demand, left: int) -> int:
-    """Return the most tokens of key information, by the counter; `left` is the rest of the request, in tokens."""
+    """Return the maximum number of tokens of key information; `left` is the size of the request without it."""
     freed = goal.before - left - goal.summary
     return call.meter.unscaled(max(0, min(key_share(call.settings, call.sizes.room), freed // 2)))
 
 
 def foreseen(call: Call, messages: Sequence[AnyMessage], level: Level, demanded: Demanded) -> Proposal:
-    """Return what a compaction would choose, with the key information found in the messages: goal and pins."""
+    """Return what a compaction would choose, without calling providers of key information except goal and pins."""
     first = bare(call, messages, level, demanded)
     if not wants_key_information(call.settings, level, first):
         return first
@@ -92,7 +92,7 @@ def foreseen(call: Call, messages: Sequence[AnyMessage], level: Level, demanded:
 
 
 def key_information(context: NodeContext) -> Effects[dict[str, str]]:
-    """Return the providers' texts for the next summary, by name, in the order of the message, not yet shortened."""
+    """Return the providers' texts for the next summary by name, in the message's order, not yet cut to a budget."""
     names = ordered(context.settings.key_information)
     if not names:
         return {}
@@ -118,7 +118,7 @@ def _parent(context: NodeContext) -> Mapping[str, Any]:
 
 
 def _goal(context: NodeContext) -> Effects[str]:
-    """Return the first input, from state, archive or earlier summary; else the beginning that `memory` keeps."""
+    """Return the user's first input, from messages or archive; else the beginning of it that `memory` holds."""
     known, pins = context.memory.get("goal"), context.memory.get("pins") or ()
     if any(is_pinned(message, pins) for message in first_inputs(context.messages)):
         return ""  # the pinned first input stays at the very front, word for word

@@ -22,9 +22,10 @@ from ..state import Draft
 from .node_context import NodeContext
 
 EPHEMERAL, REFUSAL = 1, 2
-"""Attempt numbers in the keys of two operations without a level: expiring ephemeral messages, refusing an input.
+"""Attempt numbers in the keys of two kinds of rows that belong to no level: the removal of ephemeral messages, and
+the refusal of an input.
 
-An attempt with a level has the number 0, so these operations have rows of their own for equal messages.
+Attempts at a level have the number 0, so for the same messages all three get different rows.
 """
 
 
@@ -54,7 +55,7 @@ def note(
     key: AttemptKey | None = None,
     strategy: str = "",
 ) -> Effects[None]:
-    """Write a ledger row for a compaction that never became an attempt: refused, deferred or declined.
+    """Write a ledger row for a compaction that was not begun: it was refused, deferred or declined.
 
     By default the row has the key that the next attempt would have.
     """
@@ -92,7 +93,7 @@ def _named(context: NodeContext, original: AnyMessage, short: AnyMessage) -> Any
 
 
 def as_begun(context: NodeContext, draft: Draft) -> bool:
-    """Whether the messages of the attempt's snapshot are unchanged in the conversation."""
+    """Whether the conversation still begins with exactly the messages of the draft's snapshot."""
     return fingerprint_all(context.messages[: draft["count"]]) == draft["base_fingerprint"]
 
 
@@ -124,7 +125,7 @@ def close(context: NodeContext, key: AttemptKey, outcome: Outcome) -> Effects[No
 
 
 def recover(context: NodeContext, draft: Draft, outcome: Outcome) -> Effects[None]:
-    """Write that an attempt's run died; a verdict that the attempt got on another branch stays."""
+    """Write the verdict `recovered` for an attempt whose run died, unless another branch gave it a verdict."""
     opening = _opening(context, draft["strategy"], draft["trigger"], draft["tokens_before"])
     yield from write_ledger(context, lambda: context.records.note(context.draft_key, outcome, **opening))
 

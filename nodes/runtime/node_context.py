@@ -39,7 +39,8 @@ T = TypeVar("T")
 Update = dict[str, Any]
 
 TRIED_CHARACTERS = 16
-"""Number of a fingerprint's characters that the channel keeps for each attempt, because the channel is small."""
+"""Number of leading characters of a fingerprint that the list `tried` in the channel holds, to keep checkpoints
+small."""
 
 NEW_THREAD = "new_thread"
 """The trigger of an attempt whose result is the beginning of a new thread."""
@@ -79,7 +80,7 @@ class NodeContext:
         return self.state.get("compaction") or {}
 
     def after(self, changed: dict[str, Any], messages: list[AnyMessage] | None = None) -> "NodeContext":
-        """Return the context with these keys of the channel `compaction`, and these messages, changed."""
+        """Return the context with an update of these keys of the channel `compaction`, and of the messages."""
         compaction = merge(dict(self.compaction), changed)
         return self._with({"compaction": compaction}, self.messages if messages is None else messages)
 
@@ -185,7 +186,7 @@ class NodeContext:
         )
 
     def demand(self, before: int, level: Level, key_information: Mapping[str, str] | None = None) -> Demand:
-        """Return the demand on a compaction at this level, from `before` tokens and with this key information."""
+        """Return the sizes that a compaction at this level must reach if the request has `before` tokens."""
         return demand(
             self.call,
             trigger=self.compaction.get("trigger", "precheck"),
@@ -200,7 +201,7 @@ class NodeContext:
         )
 
     def _just_said(self) -> list[str]:
-        """Return the answer's id if the turn is over: the answer is kept, because the caller is about to read it."""
+        """Return the answer's id if the turn is over: it counts as pinned, because the caller is about to read it."""
         last = self.messages[-1] if self.messages else None
         return [str(last.id)] if isinstance(last, AIMessage) and self.compaction.get("route") == "end" else []
 
@@ -212,12 +213,15 @@ class NodeContext:
 
     @property
     def fallback_chain(self) -> FallbackChain:
-        """The levels that compactions take, one after another."""
+        """The levels of this graph's compactions, in the order in which they are tried."""
         return self.dependencies.fallback_chain
 
     @cached_property
     def size(self) -> int:
-        """Tokens of the next request: the last reported usage plus a count of later messages, or a full count."""
+        """Tokens of the next request: the usage reported for the last answer plus a count of later messages.
+
+        If that usage no longer holds, for example because the model is another one, all messages are counted.
+        """
         return self._anchored() or self.meter.request(self.messages)
 
     def _anchored(self) -> int | None:
@@ -246,7 +250,7 @@ class NodeContext:
 
     @property
     def turns_since_commit(self) -> int:
-        """Inputs since the last compaction, or since a request or a count of turns found nothing to compact."""
+        """Number of inputs since the last compaction, or since a request or turn trigger had nothing to compact."""
         return self.compaction.get("turns", 0) - self.compaction.get("turns_at_commit", 0)
 
     @property
@@ -268,7 +272,7 @@ class NodeContext:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the graph in its parents, without task ids, which change each turn."""
+        """The checkpoint namespace of this graph within its parents, without task ids, which differ at each turn."""
         path = str(self.config.get("configurable", {}).get("checkpoint_ns") or "").split("|")[:-1]
         return "|".join(part.split(":")[0] for part in path)
 
@@ -284,7 +288,7 @@ class NodeContext:
         return self.config.get("callbacks")
 
     def tell(self, event: CompactionMetaEvent) -> None:
-        """Emit the event of a phase if the setting `emit_compaction_meta_events` is on."""
+        """Write a `CompactionMetaEvent` about this phase of the attempt if `emit_compaction_meta_events` is set."""
         if self.settings.emit_compaction_meta_events:
             emit(self.writer, event)
 
@@ -297,7 +301,7 @@ class NodeContext:
         return fingerprint_all(cast("list[BaseMessage]", self.messages))
 
     def tried(self, base_fingerprint: str, level: int) -> list[str]:
-        """Return the entry in the channel's `tried` for an attempt at this level on these messages."""
+        """Return the entry that stands in the channel's list `tried` if this level was tried on these messages."""
         return [base_fingerprint[:TRIED_CHARACTERS], strategy(self.settings, self.fallback_chain[level])]
 
     def untried_level(self, base_fingerprint: str, first: int) -> int | None:
@@ -322,7 +326,7 @@ Body = Callable[[NodeContext], Effects[Update]]
 
 
 def executed(name: str, body: Body, context: NodeContext) -> Effects[Update]:
-    """Run a node after pending blocking set-up, which an event loop hands to a worker OS thread.
+    """Run a node after the blocking functions in `Dependencies.due`, which under `ainvoke` run in a worker OS thread.
 
     Raises `StepError` if the node stores a step that must not follow this node.
     """
@@ -347,5 +351,5 @@ class CompactionNode(RunnableLambda[Any, Any]):
         self.dependencies = dependencies
 
     def dependencies_with(self, _checkpointer: Any) -> Dependencies:
-        """Return the dependencies, which the builder has already fitted to the graph's checkpointer."""
+        """Return the dependencies; the builder has already chosen their database by the graph's checkpointer."""
         return self.dependencies

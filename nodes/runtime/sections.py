@@ -1,4 +1,4 @@
-"""A summary by sections: each part of the removed messages is summarized separately; one message holds all."""
+"""A summary by sections: parts of the removed messages are summarized separately and stored in one message."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,13 +11,14 @@ from ..text.quoting import clip, one_line
 from .summarize_chunks import Work, WrittenSummary, limited, seen_of, summarize
 
 LEAST_SECTION = 40
-"""Fewest tokens of a section's summary; with less, a single summary of all removed messages says more."""
+"""Minimum number of tokens for each section's summary. If the budget allows less, one summary of all messages is
+written."""
 
 HEADINGS: Mapping[Language, str] = {"en": "[Summary of the history - Chunk {}]", "zh": "[历史摘要 - Chunk {}]"}
 """By language, the heading of a section, with a place for its number."""
 
 EXCERPTS: Mapping[Language, str] = {"en": "[Excerpt]", "zh": "[部分摘要]"}
-"""By language, the text before an excerpt."""
+"""By language, the text before an excerpt: the beginnings of a section's messages, in place of an empty summary."""
 EXCERPT_MESSAGES, EXCERPT_CHARS, EXCERPT_MOST = 3, 200, 500
 """Size of an excerpt: number of messages, characters of each, and characters in all."""
 

@@ -25,16 +25,19 @@ from .finish_attempt import failure
 
 STALLED = "summary_timeout"
 LEAST_PIECE = 500
-"""Fewest tokens of the input limit of a piece, so that each piece is worth a call of its own."""
+"""Minimum size, in tokens, of the pieces into which a conversation is divided; for less, a call of its own is not
+worth it."""
 MOST = 2
-"""An intermediate summary may be at most this many times as long as the budget."""
+"""A summary that only the next call reads, and that the conversation never holds, may be at most this many times as
+long as the budget."""
 PIECES = 4
-"""The divisor by which a piece is smaller than the chunks of the level before."""
+"""The size of a piece is the summarizer's input limit, or the conversation's size if that is smaller, divided by this
+number."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenSummary:
-    """A summary, and what it cost."""
+    """A summary, or why there is none, and what the calls of the summarizer cost."""
 
     body: str
     record: Mapping[str, Any] | None = None
@@ -44,7 +47,7 @@ class WrittenSummary:
     model: str | None = None
     seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
     finding: Finding | None = None
-    """The fault of the last reply; `None` if there is a summary."""
+    """Why the last reply was no summary; `None` if there is a summary."""
 
     def booked(self, reply: Reply) -> "WrittenSummary":
         """Return the summary with this reply's usage added."""
@@ -91,7 +94,7 @@ class Work:
         return tuple(self.call.redacted(self.clip.get(message_id(message), message)) for message in left)
 
     def parts(self) -> list[Chunk]:
-        """Return the chunks that the summarizer reads, one chunk per call."""
+        """Return the conversation in chunks, each of which the summarizer reads in one call."""
         old, counter = self.old(), self.call.meter.counter
         if self.level.is_deterministic:
             return [Chunk(tuple(old), "")]
@@ -125,7 +128,7 @@ class Work:
         )
 
     def joined(self, texts: Sequence[str]) -> list[Chunk]:
-        """Return the pieces' summaries as quoted parts, in as few chunks as the input limit allows."""
+        """Return the pieces' summaries as quoted text, in as few chunks as the summarizer's input limit allows."""
         counter, groups, size = self.call.meter.counter, list[list[str]](), 0
         for place, text in enumerate(texts, 1):
             part = f'<part number="{place}">\n{escape(text, quote=False)}\n</part>'
@@ -187,7 +190,7 @@ def seen_of(parts: Sequence[Chunk]) -> dict[str, Any]:
 def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: int | None) -> Effects[WrittenSummary]:
     """Make one request; repeat it after a transient error or a reply that is no summary.
 
-    An intermediate summary has at most `most` tokens; the gate judges the size of the last summary.
+    `most` limits the tokens of a summary that only the next call reads; with `None` the gate judges the size later.
     """
     finding: Finding | None = None
     defect: str | None = None
@@ -205,13 +208,13 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
         if isinstance(text, str):
             return replace(so_far, body=text, record=outcome.record)
         finding, defect = text, text.reason
-        if work.level.in_pieces:  # the same defects were named before, to no avail
+        if work.level.in_pieces:  # the level before has already told this summarizer the defects
             break
     return replace(so_far, finding=finding)
 
 
 def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
-    """Return the summary in a reply, or the reply's fault. The content of a digest or a notice is not judged."""
+    """Return the summary in a reply, or why the reply is none. The content of a digest or a notice is not judged."""
     text = summary_text(reply)
     if isinstance(text, Finding) or work.level.is_deterministic:
         return text
@@ -228,7 +231,7 @@ def _patience(work: Work, calls: int) -> CallLimits:
 def _reply(question: SummarizerCall, patience: CallLimits) -> Effects[Reply | Finding]:
     try:
         return (yield from question.run(patience))
-    except SummaryTimeoutError as error:  # the next level is quicker than two more calls that stall
+    except SummaryTimeoutError as error:  # no retry: it could run into the time-out again
         return Finding("failed_transient", STALLED, str(error), "transient")
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         return failure(error, "summary_exception")

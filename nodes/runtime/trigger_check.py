@@ -17,7 +17,7 @@ from .node_context import NodeContext
 ON: Mapping[str, str] = {"compact": "selective_compaction", "confirm": "confirm", "choose": "confirm"}
 
 HOOKS: Mapping[TriggerSource, Hook] = {"input": "pre_input", "precheck": "pre_model", "check": "post_model"}
-"""By check, the hook whose triggers that check evaluates."""
+"""For each point of a turn at which sizes are checked, the hook whose triggers are evaluated there."""
 
 
 UNASKABLE = (
@@ -81,7 +81,9 @@ def _warned(context: NodeContext, size: int, source: TriggerSource) -> dict[str,
 
 
 def _unasked(context: NodeContext, trigger: str, size: int, due: Decision) -> Effects[Decision]:
-    """Return the decision when a person should be asked but nobody can answer: only "proceed" compacts.
+    """Return the decision if a person should be asked but nobody can answer, because there is no checkpointer.
+
+    With `confirmation_unavailable="proceed"` the conversation is compacted; with "refuse" it is not.
 
     Over the limit "refuse" raises `ContextExhaustedError`, because the request cannot be sent.
     """
@@ -94,7 +96,7 @@ def _unasked(context: NodeContext, trigger: str, size: int, due: Decision) -> Ef
 
 
 def trigger_history(context: NodeContext) -> TriggerHistory:
-    """Return the past of the thread on which the decision depends."""
+    """Return the parts of the thread's history on which the decision depends."""
     return TriggerHistory(
         suspension_reason=suspension_reason(breaker_history(context), context.settings),
         declined_at=context.compaction.get("declined_at"),
@@ -104,7 +106,7 @@ def trigger_history(context: NodeContext) -> TriggerHistory:
 
 
 def breaker_history(context: NodeContext) -> BreakerHistory:
-    """Return the figures that the breaker judges."""
+    """Return the parts of the thread's history from which the breaker decides."""
     compaction = context.compaction
     return BreakerHistory(
         now=context.now(),
@@ -127,6 +129,6 @@ def nobody_to_ask(context: NodeContext) -> str:
 
 
 def check_askable(settings: CompactionSettings, *, answerable: bool) -> None:
-    """Raise `SettingsError` if `require_confirmation` has neither a checkpointer nor `confirmation_unavailable`."""
+    """Raise `SettingsError` if confirmation is required, but nobody can be asked and no setting says what to do."""
     if settings.require_confirmation and settings.confirmation_unavailable is None and not answerable:
         raise SettingsError(UNASKABLE)

@@ -49,7 +49,7 @@ def undone(before: Before) -> dict[str, Any]:
 
 
 def over_limit(before: Before, tokens: int, limit: int) -> str:
-    """Return the text that says why an undo needs force; `tokens` is the size of the request."""
+    """Return why an undo needs `force`: the request, of `tokens` tokens, would then exceed the limit."""
     return (
         f"with compaction {before.undone[0]} undone the request would hold {tokens} tokens and the limit is {limit}: "
         "the next turn would compact again at once"
@@ -86,7 +86,7 @@ def tell_ledger(
 
 
 def is_undo(request: Mapping[str, Any]) -> bool:
-    """Whether the request undoes a compaction, or ends the pause of automatic compactions after an undo."""
+    """Whether this is a request to undo, or (`release`) to allow automatic compactions again after an undo."""
     return "undo" in request or "release" in request
 
 
@@ -99,7 +99,7 @@ def reject_request(context: NodeContext, fault: str) -> Update:
 
 
 def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects[Update]:
-    """Return the update of an undo or a release; the turn then ends without a call of the model.
+    """Return the update for a request to undo, or to release; the turn then ends without a call of the model.
 
     If nothing can be undone, the conversation stays unchanged, and `compaction["last"]` and an event say why.
     """
@@ -118,7 +118,7 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
 
 
 def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
-    """Report a request that changed nothing; the state keeps the beginning of the detail."""
+    """Report a request that changed nothing, by an event and in `compaction["last"]`, which holds a cut `detail`."""
     size, detail = context.size, clip(found.detail, FOCUS_CHARACTERS)
     return finish_attempt(
         context, found.verdict, reason=found.reason, strategy="undo", before=size, after=size, detail=detail
