@@ -23,7 +23,7 @@ from ..summary.summarizers import summarizer_of
 from .runner import run_nodes
 
 SUMMARY_INPUT = 4_000
-"""The least input limit of a summarizer, in tokens, however small `max_tokens` is."""
+"""Minimum number of tokens shown to the summarizer in one call, however small `max_tokens` is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +164,7 @@ def _compact(
 
 
 def _state(messages: list[AnyMessage]) -> CompactionState:
-    """Return the state of a thread whose user asked for a compaction before the model's call."""
+    """Return the state for the nodes: as of a thread whose user asks for a compaction before the model's call."""
     return {
         "messages": messages,
         "compaction": {"step": "selective_compaction", "route": "model", "trigger": "manual"},

@@ -18,7 +18,7 @@ from ..summarize import summarize
 from ..token_check import token_check
 
 CHANNELS = ("compaction", "memory")
-"""The channels of a state that belong to the compaction."""
+"""The channels of a state that the nodes of a compaction read and write."""
 
 NODES: dict[str, Body] = {
     body.__name__: body for body in (token_check, confirm, selective_compaction, summarize, commit, rollback, model)
@@ -30,7 +30,7 @@ COMPACTION_NODES = frozenset(NODES) - {"model"}
 
 
 def run_nodes(context: NodeContext, step: str, among: Collection[str] = COMPACTION_NODES) -> Effects[NodeContext]:
-    """Run the node `step` and its successors while the next node is `among` the given; return the last context.
+    """Run the node `step` and those that follow it, as long as the next node is in `among`; return the last context.
 
     Stops after a model's answer that ends the turn: the caller decides when to compact after the answer.
     """
