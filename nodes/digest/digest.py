@@ -47,8 +47,8 @@ _HEADING = 6
 """Number of tokens that a section's heading and the dash of a list item take together."""
 
 _FURTHER_TRIES = 40
-"""Once an entry does not fit into the rest of the budget, so many entries are tried from there on, because a shorter
-one may fit."""
+"""Number of entries that are tried after the budget is full for the first time, because a shorter entry may still
+fit."""
 
 _COST = approximate_counter()
 

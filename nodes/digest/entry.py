@@ -48,7 +48,7 @@ class Entry:
     row: str = ""
     """Indexes of the list elements on the entry's path, joined by dots."""
     key: str = ""
-    """The keys from there to the fact's value, joined by dots."""
+    """Of a fact: the keys from the innermost list (or the outermost object) to its value, joined by dots."""
 
 
 def record_limit(budget: int) -> int:
