@@ -1,4 +1,4 @@
-"""`commit`: check the draft against the present conversation, then apply the draft in one state update."""
+"""`commit`: check the draft against the messages as they are now, then apply it in one update of the state."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -22,11 +22,12 @@ from .state import Draft, EmbeddedState, replace
 from .summary.fallback_chain import verdict_of
 
 GOAL_CHARACTERS = 300
-"""Most characters of the goal that the state stores. The archive holds the user's whole first input."""
+"""Maximum number of characters of the user's first input that the state stores as the goal; the archive holds all of
+it."""
 
 
 def commit(context: NodeContext) -> Effects[Update]:
-    """Apply the draft if the gate accepts the result; otherwise hand the draft and the finding to `rollback`.
+    """Apply the draft if the gate accepts the result; otherwise make `rollback` the next step, with the finding.
 
     Messages that arrived after the snapshot follow the compacted messages. The removed and shortened messages are
     archived before the state changes.
@@ -83,7 +84,7 @@ def _stale(context: NodeContext, draft: Draft) -> Effects[Finding | None]:
 
 
 def _overtaken(finding: Finding) -> Finding:
-    """Return the verdict `stale`, for a draft that the gate refused after another writer changed the conversation.
+    """Return the verdict `stale` for a draft that the gate refused because another writer had changed the messages.
 
     This verdict does not count as a failure of the draft's level.
     """
@@ -91,7 +92,7 @@ def _overtaken(finding: Finding) -> Finding:
 
 
 def _leaving(context: NodeContext, draft: Draft) -> list[AnyMessage]:
-    """Return the original messages that the draft drops or clips."""
+    """Return the messages that the draft drops or clips, as they are before the draft is applied."""
     named = {*draft["drop"], *draft["clip"]}
     return [message for message in context.messages if message_id(message) in named]
 
@@ -150,9 +151,10 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
 def _handed_over(
     context: NodeContext, draft: Draft, after: Sequence[AnyMessage], goal: Memory | None
 ) -> Effects[Update]:
-    """End the run with a proved draft as `compaction["handoff"]`; the conversation of this thread is unchanged.
+    """End the run and store the accepted result as input for a new thread, in `compaction["handoff"]`.
 
-    `after` holds the first messages of the new thread: system messages, the summary with pins, the unanswered round.
+    The conversation of this thread does not change. `after` holds the first messages of the new thread: system
+    messages, the summary with pins, and the unanswered round.
     """
     size, kept = context.meter.request(after), {message.id for message in after}
     outcome = outcome_of(context, draft, "declined", reason=NEW_THREAD, tokens_after=size)
@@ -175,7 +177,7 @@ def _handed_over(
 
 
 def _goal(context: NodeContext) -> Memory | None:
-    """Return the beginning and the handle of the user's first input; `None` if the state has a goal."""
+    """Return the beginning and the handle of the user's first input; `None` if the state has them already."""
     if context.memory.get("goal"):
         return None
     starts = Transcript(context.messages).round_starts

@@ -12,10 +12,11 @@ REQUEST = "compaction_request"
 """Name of the channel in this package's graphs, in a parent graph, and in LangChain's agent."""
 
 NO_REQUEST = "no_request"
-"""The reason in `compaction["last"]` after an invalid request."""
+"""Value of `reason` in `compaction["last"]` after an invalid request."""
 
 WISHES = frozenset({"manual", "command"})
-"""Triggers that a person gave: no confirmation, no delay, and level after level until one commits."""
+"""Triggers by which a person asks for a compaction. No further confirmation is needed, the breaker does not delay it,
+and if a level fails, the next one is tried at once until one commits."""
 
 _NEW_FORM = 'give {"messages": [], "compaction_request": {"focus": "the parcels"}}'
 
@@ -36,7 +37,7 @@ class CompactionRequest(TypedDict, total=False):
     """Compact now, undo a compaction, or release the thread after an undo. An empty request compacts now."""
 
     focus: str | None
-    """Compact now; the summary keeps this above all."""
+    """Compact now, with a summary that keeps above all what this text names."""
     full: bool
     """Compact now, and summarize the whole conversation."""
     undo: str | bool
@@ -46,7 +47,8 @@ class CompactionRequest(TypedDict, total=False):
     release: bool
     """End the pause of automatic compactions that follows an undo."""
     memory: Memory
-    """Goal and pins from the thread that this one continues; see `handoff`. It does not start a compaction."""
+    """Goal and pins of the thread that this thread continues; `CompactionThread.handoff` returns them. They alone do
+    not start a compaction."""
 
 
 KEYS = tuple(CompactionRequest.__annotations__)
@@ -74,10 +76,9 @@ def _named(names: Iterable[str]) -> str:
 
 
 class RequestChannel(LastValue[Any]):
-    """A channel that holds a request until the check that reads it writes `None`.
+    """A channel that holds a request until the node `token_check` has read it and writes `None`.
 
-    LangGraph's ephemeral channel would lose the request where other nodes run before that check, and where the run
-    dies.
+    LangGraph's `EphemeralValue` would lose the request if another node runs before `token_check`, or if the run dies.
     """
 
     __slots__ = ()

@@ -19,14 +19,15 @@ from .text.quoting import clip
 Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
 
 WAYS: tuple[Way, ...] = get_args(Way)
-"""What a person can choose for a conversation over the limit."""
+"""The answers among which a person chooses if the conversation is over the limit."""
 
 
 def confirm(context: NodeContext) -> Effects[Update]:
     """Ask a person; go on to the compaction if the person accepts, else follow the stored route.
 
     The answer is `True` or "accept", `False` or "decline", or a mapping `{"accept": bool, "focus": text}`; any other
-    answer declines. If the request is over the limit, the answer is one of `ways`; any other counts as "raise".
+    answer declines. If the request is over the limit, the answers are those that `ways` returns, and any other counts
+    as "raise".
     """
     if context.compaction.get("awaiting_choice"):
         return (yield from _choose(context))
@@ -37,7 +38,7 @@ def confirm(context: NodeContext) -> Effects[Update]:
 
 
 def _choose(context: NodeContext) -> Effects[Update]:
-    """Ask how a conversation over the limit goes on, unless messages were deleted meanwhile and it fits."""
+    """Ask how a conversation over the limit goes on; do not ask if it fits because messages were deleted."""
     if room_made(context):
         return {"compaction": {"step": context.compaction.get("route", "model")}}
     way, focus = chosen(interrupt(last_question(context)), ways(context))
@@ -71,7 +72,7 @@ def room_made(context: NodeContext) -> bool:
 
 
 def by_hand(context: NodeContext) -> str:
-    """Return the error text for a conversation over the limit whose user chose "raise"."""
+    """Return the error's text if a person chose "raise" for a conversation over the limit."""
     return (
         f"the request holds {context.size} tokens and the limit is {context.sizes.limit}; it was not sent and "
         "nothing was compacted, as was chosen. Delete messages with update_state, then go on with invoke(None); or "
@@ -80,12 +81,12 @@ def by_hand(context: NodeContext) -> str:
 
 
 def ways(context: NodeContext) -> tuple[Way, ...]:
-    """Return the answers to offer; without "new_thread" inside a parent graph, whose run this graph cannot end."""
+    """Return the answers to offer, without "new_thread" in a parent graph, whose run cannot be ended from here."""
     return tuple(way for way in WAYS if way != "new_thread" or not context.dependencies.embedded)
 
 
 def question(context: NodeContext) -> dict[str, Any]:
-    """Return the interrupt's value: present sizes, number of messages to remove, size afterwards."""
+    """Return what the interrupt shows: sizes now, the number of messages to remove, and the size afterwards."""
     return {
         "question": "Compact the conversation?",
         "answers": ["accept", "decline", {"accept": True, "focus": "what to keep above all"}],
@@ -94,7 +95,7 @@ def question(context: NodeContext) -> dict[str, Any]:
 
 
 def last_question(context: NodeContext) -> dict[str, Any]:
-    """Return the interrupt's value for a conversation over the limit."""
+    """Return what the interrupt shows for a conversation over the limit: sizes, and the answers to choose from."""
     return {
         "question": "The conversation is over the limit. How shall it go on?",
         "answers": list(ways(context)),
@@ -128,7 +129,7 @@ def understood(answer: Any) -> tuple[bool, str | None]:
 
 
 def chosen(answer: Any, offered: tuple[Way, ...]) -> tuple[Way, str | None]:
-    """Return the answer as (way, focus): acceptance is "compact", an answer that was not offered is "raise"."""
+    """Return the answer as (way, focus). To accept means "compact", an answer that was not offered "raise"."""
     accepted, focus = understood(answer)
     said = "compact" if accepted else str(answer).strip().lower()
     way: Way = offered[offered.index(said)] if said in offered else "raise"

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Keeper(Protocol):
-    """Records that are kept in a database."""
+    """Records in a database, which has OS threads of its own for its calls."""
 
     database: Database
 

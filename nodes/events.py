@@ -28,7 +28,7 @@ from .compaction_request import WISHES
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """Numbers of tool blocks kept and dropped, and of tool calls and results clipped."""
+    """How many tool blocks a compaction keeps and drops, and how many tool calls and results it clips."""
 
     blocks_kept: int = 0
     blocks_dropped: int = 0

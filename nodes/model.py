@@ -82,7 +82,7 @@ def _check_limit(context: NodeContext) -> None:
 
 
 def _own(context: NodeContext, answer: Any) -> AIMessage:
-    """Return the answer as a whole message with an unused id: a repeated id would replace an older message."""
+    """Return the answer as a whole message with a new id: LangGraph replaces an older message with the same id."""
     if isinstance(answer, AIMessageChunk):
         answer = message_chunk_to_message(answer)
     known = {message.id for message in context.messages}
@@ -115,7 +115,7 @@ def _answered(context: NodeContext, given: AIMessage) -> Effects[Update]:
 
 
 def _heard(context: NodeContext, answer: AIMessage) -> tuple[AIMessage, str | None]:
-    """Return the answer without the markers that the settings name, and the first marker that the answer held."""
+    """Return the answer without the markers that triggers in the settings name, and the first marker found in it."""
     marked: str | None = None
     for trigger in context.settings.triggers:
         if isinstance(trigger, Marker) and (said := remove_marker(answer, trigger.text)) is not None:
@@ -124,11 +124,12 @@ def _heard(context: NodeContext, answer: AIMessage) -> tuple[AIMessage, str | No
 
 
 def _marker_alone(context: NodeContext, given: AIMessage, compaction: dict[str, Any], marked: str) -> Effects[Update]:
-    """Handle an answer that is only a marker: drop it, compact, and ask the model again.
+    """Handle an answer that is only a marker, by which the model asks for a compaction.
 
-    A second such answer in a row, or one after which nothing is compacted, is kept and ends the turn.
+    The answer is dropped, the conversation is compacted, and the model is called again. If its next answer is only a
+    marker again, or if nothing is compacted, the answer is kept and ends the turn.
     """
-    free = not context.compaction.get("draft")  # else another run is compacting this thread
+    free = not context.compaction.get("draft")  # with a draft, another run is compacting
     if context.compaction.get("marked_alone"):
         yield from note(context, "marker", "noop", context.size, reason="marker_again")
     elif free:
@@ -141,13 +142,13 @@ def _marker_alone(context: NodeContext, given: AIMessage, compaction: dict[str, 
 
 
 def _measured(context: NodeContext, answer: AIMessage) -> dict[str, Any]:
-    """Return the reported usage, which anchors later sizes, and the ratio of the provider's count to ours."""
+    """Return the usage that the provider reported, from which later sizes are taken, and its ratio to our count."""
     reported = answer.usage_metadata
     if not reported or not reported["input_tokens"]:
         return {"usage": None}
     counted = context.meter.overhead + sum(map(context.counter.message, render(context.messages)))
     thought = (reported.get("output_token_details") or {}).get("reasoning") or 0
-    added = reported["output_tokens"] - thought if render([answer]) else 0  # pure reasoning is not sent again
+    added = reported["output_tokens"] - thought if render([answer]) else 0  # reasoning alone is not resent
     usage = Usage(
         message_id=cast("str", answer.id),
         fingerprint=fingerprint(answer),
@@ -164,10 +165,10 @@ def _measured(context: NodeContext, answer: AIMessage) -> dict[str, Any]:
 
 
 def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
-    """Judge the last compaction by the provider's count of the first request after it.
+    """Judge the last compaction by the size that the provider reported for the first request after it.
 
-    After a compaction that did not get below the trigger the next attempt takes another level; several such
-    compactions in a row start the cool-down.
+    If that size is not below the trigger, the next attempt takes another level, and several such compactions in a row
+    start the breaker's cool-down.
     """
     if not context.compaction.get("unproven"):
         return {}
@@ -187,7 +188,7 @@ def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
 
 
 def _overflow(context: NodeContext, error: Exception) -> Update:
-    """Start one compaction after the provider's refusal; afterwards the compacted conversation is sent.
+    """Start a compaction because the provider refused the request as too long; then the model is called again.
 
     Raises `ContextExhaustedError` if the provider already refused this request once.
     """

@@ -60,10 +60,10 @@ def rollback(context: NodeContext) -> Effects[Update]:
 
 
 def _put_off(context: NodeContext, draft: Draft, found: Finding) -> Effects[Update]:
-    """Leave the draft open, mark it as unrestored, and follow the stored route.
+    """Leave the draft open and mark it as `unrestored`, because the snapshot cannot be read; the turn goes on.
 
-    The failure stays in the draft and is counted when the draft is closed. A dead run's ledger row stays open too,
-    because the attempt may have a verdict on another branch.
+    The failure stays in the draft and is counted when a later check closes the draft. The ledger row of a run that
+    died stays open as well, because the attempt may get its verdict on another branch of the thread.
     """
     log.error(
         "The snapshot of attempt %s cannot be read (%s); the next check tries again",
@@ -96,7 +96,7 @@ def _restored(context: NodeContext, draft: Draft) -> Effects[list[AnyMessage] | 
 
 
 def _counted(context: NodeContext, draft: Draft, finding: Finding) -> dict[str, Any]:
-    """Return the keys for a failed attempt: the next attempt's level, and the cool-down after repeated failures."""
+    """Return the keys for a failed attempt: the next level and, after several failures, the cool-down's end."""
     streak = context.compaction.get("streak", 0) + 1
     tried = [*(context.compaction.get("tried") or []), context.tried(draft["base_fingerprint"], draft["level"])]
     counted: dict[str, Any] = {
@@ -110,7 +110,7 @@ def _counted(context: NodeContext, draft: Draft, finding: Finding) -> dict[str, 
 
 
 def _decided_anew(context: NodeContext) -> Effects[dict[str, Any]]:
-    """Return the keys of the next step after a dead run's draft is dropped; a person is not asked a second time."""
+    """Return the keys of the next step once a dead run's draft is dropped; a person is not asked again."""
     if context.compaction.get("trigger") in WISHES:
         return {"step": "selective_compaction"}
     decided = yield from check(context, context.size, "precheck", "model")

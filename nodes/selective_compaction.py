@@ -22,7 +22,8 @@ from .state import Draft
 from .summary.fallback_chain import strategy
 
 RESTARTING = WISHES | {"turns", "marker"}
-"""Triggers after which the count of turns starts again even if nothing could be compacted."""
+"""Triggers that start the count of turns again even if nothing could be compacted, so that they do not fire at every
+turn."""
 
 
 def selective_compaction(context: NodeContext) -> Effects[Update]:
@@ -32,7 +33,7 @@ def selective_compaction(context: NodeContext) -> Effects[Update]:
     `ContextExhaustedError` if no level is left and the request is over the limit.
     """
     if context.compaction.get("draft") and context.draft.get("unrestored"):
-        return {"compaction": {"step": "rollback"}}  # the snapshot of the open draft is still to be restored
+        return {"compaction": {"step": "rollback"}}  # read the open draft's snapshot first
     base, trigger = context.base_fingerprint(), context.compaction.get("trigger", "precheck")
     fallback_chain, level = context.fallback_chain, context.untried_level(base, context.compaction.get("level", 0))
     if level is None:
@@ -53,7 +54,7 @@ def selective_compaction(context: NodeContext) -> Effects[Update]:
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict, and the turn goes on
         return failed(draft, failure(error, "selective"))
     if isinstance(chosen, Finding):
-        # in the soft zone nothing to gain now is no failure: the next turn may have more to leave
+        # in the soft zone this is no failure: at the next turn more messages may be old enough to be removed
         return failed(draft, chosen) if urgent(context) else (yield from _noop(context, draft, chosen.reason))
     context.tell(meta_event("selective_done", before, chosen.tokens, chosen.counts, "done"))
     return _proposed(context, draft, chosen, proposal.goal)
@@ -84,7 +85,7 @@ def urgent(context: NodeContext) -> bool:
 
 
 def _nothing_left(context: NodeContext) -> Update:
-    """Follow the stored route; raise if the request is over the limit by reported usage and by a full count."""
+    """Follow the stored route, but raise if the request exceeds the limit by usage and by a full count as well."""
     refused = context.compaction.get("trigger") == "overflow"
     if not urgent(context) or (not refused and context.meter.request(context.messages) <= context.sizes.limit):
         return {"compaction": {"step": context.compaction.get("route", "model"), "draft": None}}
@@ -98,8 +99,8 @@ def _nothing_left(context: NodeContext) -> Update:
     raise ContextExhaustedError(
         f"the request needs {context.size} tokens and the limit is {sizes.limit} (window {sizes.window}, output "
         f"reserve {sizes.reserve}, system prompt, system messages and tools {sizes.fixed}), and everything that "
-        "may leave has left. Use a model with a larger window, shorten the system prompt, remove pins, or let a "
-        "long input go into the summary (long_input='summarize')."
+        "may be removed is gone. Use a model with a larger window, shorten the system prompt, remove pins, or let "
+        "a long input go into the summary (long_input='summarize')."
     )
 
 
@@ -150,7 +151,7 @@ def _noop(context: NodeContext, draft: Draft, reason: str) -> Effects[Update]:
 
 
 def _counted_anew(context: NodeContext) -> dict[str, Any]:
-    """Return keys that keep a trigger which found nothing to compact from firing again at the next turn.
+    """Return the keys by which a trigger that found nothing to compact does not fire again at the next turn.
 
     The count of turns starts again, as after a commit. For a trigger that counts messages or rounds, the present
     number of messages or rounds is stored.

@@ -28,7 +28,7 @@ EMBEDDED_IN = "langgraph_compaction_embedded_in"
 both keys; by the namespace a graph sees that the state is not its own parent's."""
 
 FOCUS_CHARACTERS = 500
-"""Most characters of a person's focus that the state stores."""
+"""Maximum number of characters that the state stores of a `focus`, what a person asked the summary to keep."""
 
 Route = Literal["model", "end"]
 """Where a turn goes after a compaction: to the model (checked before the call) or to its end (after the answer)."""
@@ -42,7 +42,7 @@ STEPS = frozenset[str](get_args(Step))
 class Usage(TypedDict):
     """The usage that the provider reported for the last answer: the size of the conversation up to it.
 
-    It holds until anything before the answer changes.
+    It is used to measure later requests as long as nothing before the answer changes.
     """
 
     message_id: str
@@ -56,7 +56,7 @@ class Usage(TypedDict):
 
 
 class Draft(TypedDict):
-    """A compaction under way. `messages` is untouched until `commit` has proved the draft."""
+    """A compaction under way. `messages` does not change until `commit` has checked the draft."""
 
     snapshot_id: str
     base_fingerprint: str
@@ -84,7 +84,7 @@ class Draft(TypedDict):
     ceiling: NotRequired[int]
     """Most tokens of a request that the gate accepts as the result."""
     needed: NotRequired[list[list[str]]]
-    """For each required fact, the words that the next request must hold."""
+    """For each fact that the summary's message shows, the words that the gate requires in the next request."""
     unrestored: NotRequired[bool]
     """Whether the rollback could not read the snapshot. The next check reads it again, whoever owns the draft."""
     key_information: NotRequired[dict[str, str]]
@@ -112,7 +112,7 @@ class CompactionChannel(TypedDict, total=False):
     calibration: dict[str, float]
     """By model name, the ratio of the provider's token count to our count, at least 1.0."""
     streak: int
-    """Failed attempts in a row."""
+    """Number of failed attempts in a row."""
     level: int
     """Index of the level in the fallback chain that the next attempt takes."""
     tried: list[list[str]]
@@ -135,11 +135,13 @@ class CompactionChannel(TypedDict, total=False):
     ineffective: int
     """Number of commits in a row after which the provider still reported as many tokens as the trigger or more."""
     unproven: bool
-    """Whether the last commit still waits for the provider's usage to prove it."""
+    """Whether no usage has been reported since the last commit, so that it is not known yet whether the commit
+    helped."""
     overflows: int
     """Number of overflows in a row that the provider reported for this request."""
     declined_at: int
-    """Tokens at which a person declined; after growth by 5 % of the window the person is asked again."""
+    """Size of the request, in tokens, when a person declined a compaction. The person is asked again when the request
+    has grown by 5 % of the window."""
     warned: bool
     """Whether `warn_ratio` was reached since the last commit."""
     awaiting_choice: int
@@ -148,7 +150,7 @@ class CompactionChannel(TypedDict, total=False):
     """The input for a new thread that a person chose to open instead of compacting, `{"messages",
     "compaction_request"}`; cleared at the next input."""
     marked: str | None
-    """The marker that the model wrote, until a check reads it."""
+    """The marker in the model's last answer, until `token_check` or the check after the answer reads it."""
     marked_alone: bool
     """Whether the turn's last answer was nothing but a marker and was dropped."""
     last: dict[str, Any]
@@ -156,7 +158,8 @@ class CompactionChannel(TypedDict, total=False):
     learned: dict[str, int]
     """By model name, the tokens that the model accepts, read from the provider's refusal."""
     pending: dict[str, Any] | None
-    """In LangChain's agent: a committed compaction that `after_agent` has still to write into `messages`."""
+    """In LangChain's agent: the changes of a committed compaction, which `after_agent` writes into `messages` when
+    the agent ends."""
     held: bool
     """Whether automatic compactions are held off in the soft zone after an undo, until `release` or a request to
     compact."""
@@ -165,12 +168,12 @@ class CompactionChannel(TypedDict, total=False):
 
 
 def merge(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
-    """Reducer of both channels: the new value's top-level keys replace the old ones."""
+    """Reducer of the channels `compaction` and `memory`: top-level keys of the new value replace the old ones."""
     return {**(old or {}), **(new or {})}
 
 
 class CompactionState(MessagesState):
-    """State of a compacting graph; a parent graph inherits it to keep the compaction's memory."""
+    """State of a compacting graph. A parent graph's state inherits it to keep the two channels between runs."""
 
     compaction: Annotated[CompactionChannel, merge]
     memory: Annotated[Memory, merge]
@@ -225,4 +228,5 @@ class EmbeddedState(CompactionState):
     """State of the compaction graph that runs inside a parent."""
 
     applied: dict[str, Any] | None
-    """What this run changed, to be applied to the parent's list: `{drop, clip, summary}`; `None` without a change."""
+    """What this run changed, `{drop, clip, summary}`, which `as_node` applies to the parent's messages; `None` if
+    nothing."""

@@ -43,7 +43,7 @@ def summarize(context: NodeContext) -> Effects[Update]:
 
 
 def is_paid(context: NodeContext) -> Effects[bool]:
-    """Whether the open draft's summary was recorded before its run died, and the request fits with that summary."""
+    """Whether a dead run's draft has a recorded summary, already paid for, and the request fits with it."""
     draft = context.draft
     try:
         known = yield from _known(context, context.draft_key, _name(context, draft))
@@ -140,7 +140,7 @@ def _sections(context: NodeContext, draft: Draft) -> tuple[frozenset[int], ...]:
 
 
 def _name(context: NodeContext, draft: Draft) -> str:
-    """Return the name under which the summary is recorded: a hash of messages, strategy and the prompt's settings."""
+    """Return the name under which the summary is recorded: a hash of all that determines it, such as the messages."""
     old = fingerprint_all([context.messages[index] for index in sorted(_drop(context, draft))])
     chosen, focus = context.settings, context.compaction.get("focus")
     asked = (draft["strategy"], focus, chosen.summary_prompts, chosen.language, chosen.summary_instructions)

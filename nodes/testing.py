@@ -39,7 +39,7 @@ class ScriptedModel(BaseChatModel):
     """A chat model that returns one scripted reply per call, in order; the last one is repeated."""
 
     replies: list[Any] = Field(default_factory=lambda: ["ok"])
-    """Each a `Reply`."""
+    """The replies, returned one per call; when all are used, the last one is returned again."""
     received: list[list[BaseMessage]] = Field(default_factory=list)
     """The messages of every call, oldest call first."""
     profile_window: int | None = None
@@ -106,7 +106,7 @@ class Stall:
         self.cancelled = False
 
     def wait(self) -> None:
-        """Block the calling OS thread until `let_go` is set."""
+        """Block the calling OS thread until a test sets `let_go`."""
         self._enter()
         self.let_go.wait()
 
@@ -198,7 +198,7 @@ def texts(messages: Sequence[AnyMessage | BaseMessage]) -> str:
 
 
 def copying(pattern: str) -> Callable[[list[BaseMessage]], str]:
-    """Return a reply whose summary holds every match of a pattern in the request, so nothing shown to it is lost."""
+    """Return a reply for `ScriptedModel`: a summary that repeats each match of a pattern in the request."""
     return lambda messages: f"<summary>{' '.join(dict.fromkeys(re.findall(pattern, texts(messages))))}</summary>"
 
 

@@ -30,7 +30,8 @@ from .summarize import is_paid
 from .text.quoting import clip
 
 FORGOTTEN = {"handoff": None, "awaiting_choice": 0, "marked_alone": False}
-"""Keys of the channel `compaction`, with the values to which every check resets them."""
+"""Keys of the channel `compaction` that only hold until `token_check` runs again, with the values to which it resets
+them."""
 
 
 def token_check(context: NodeContext) -> Effects[Update]:
@@ -79,13 +80,13 @@ def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Up
 
 
 def _may_expire(context: NodeContext) -> bool:
-    """Whether to remove ephemeral messages: a tool or a setting names them, and no undo holds compactions off."""
+    """Whether to remove ephemeral messages: a tool or setting asks for it, and no undo holds compactions off."""
     named = context.dependencies.ephemeral or context.settings.ephemeral_keep is not None
     return bool(named) and not context.compaction.get("held")
 
 
 def _checked(context: NodeContext) -> Effects[dict[str, Any]]:
-    """Check the sizes of `_before` first, then the whole request; stop at the first trigger that fires."""
+    """Evaluate the triggers for the sizes that `_before` yields, then for the whole request; stop when one fires."""
     for earlier, source in _before(context):
         decided = yield from check(context, earlier, source, "model")
         if decided.get("trigger"):
@@ -94,7 +95,7 @@ def _checked(context: NodeContext) -> Effects[dict[str, Any]]:
 
 
 def _before(context: NodeContext) -> Iterator[tuple[int, TriggerSource]]:
-    """Yield the sizes to check first: the request without the new input, and up to an answer that called tools."""
+    """Yield the sizes to check before the whole request: without the new input, or without new tool results."""
     hooks, newest = context.settings.hooks, Transcript(context.messages).pending_user
     if "pre_input" in hooks and newest is not None and newest == len(context.messages) - 1:
         yield context.size - context.meter.scaled(context.counter.message(context.messages[newest])), "input"
@@ -104,7 +105,7 @@ def _before(context: NodeContext) -> Iterator[tuple[int, TriggerSource]]:
 
 
 def _adopted(context: NodeContext, request: dict[str, Any]) -> tuple[NodeContext, dict[str, Any] | None]:
-    """Return the context with goal and pins of the thread that this one continues, and the request without these."""
+    """Return the context with goal and pins that the request brings from another thread, and the rest of it."""
     if "memory" not in request:
         return context, request
     asked = {name: value for name, value in request.items() if name != "memory"}
@@ -121,7 +122,7 @@ def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) 
 
 
 def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
-    """Return the node's update, in which messages that another writer stored without ids have ids."""
+    """Return the node's update; if another writer stored messages without ids, it replaces them by ones with ids."""
     update: Update = {"compaction": compaction, "applied": None}
     if any(given is not kept for given, kept in zip(context.state["messages"], context.messages, strict=True)):
         update["messages"] = replace(context.messages)
@@ -163,7 +164,7 @@ def _turns(context: NodeContext) -> int:
 
 
 def _recovery(context: NodeContext, wish: dict[str, Any] | None) -> Effects[Literal["summarize", "rollback"]]:
-    """Return the step for a dead run's draft: `summarize` if its summary is recorded and fits, else `rollback`."""
+    """Return the step for the draft of a run that died: `summarize` if its recorded summary fits, else `rollback`."""
     return "summarize" if wish is None and (yield from is_paid(context)) else "rollback"
 
 
@@ -178,7 +179,7 @@ def _someone_else_works(context: NodeContext) -> bool:
 
 
 def _alive(owner: str) -> bool:
-    """Whether the owner's process could still exist. A process on another host counts as alive, unchecked."""
+    """Whether the draft's process may still run. One on another host cannot be checked and counts as running."""
     host, _, process = owner.rpartition("/")
     if host != socket.gethostname() or not process.isdigit():
         return True
@@ -229,7 +230,7 @@ def _manual(context: NodeContext, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def wished(request: dict[str, Any]) -> dict[str, Any]:
-    """Return a request to compact as the keys that a trigger writes into the `compaction` channel."""
+    """Return the keys of the channel `compaction` for a request to compact: the same keys that a trigger writes."""
     focus, name = request.get("focus"), "command" if request.get("command") else "manual"
     kept = clip(str(focus), FOCUS_CHARACTERS) if focus else None
     return {
@@ -242,7 +243,7 @@ def wished(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refused(context: NodeContext, view: Transcript) -> tuple[AnyMessage, int] | None:
-    """Return the newest user message and the tokens of the smallest request with it; `None` if these fit."""
+    """Return the newest user message and the tokens of the smallest request with it, if they exceed the limit."""
     if view.pending_user is None:
         return None
     newest = context.messages[view.pending_user]
@@ -258,7 +259,7 @@ def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, l
     resumed once the database works.
     """
     if marks(message).get("refused"):
-        # even the line that replaced the message exceeds this limit
+        # even with the line in the message's place the request exceeds the limit
         return _update(context, {**common, "step": "end", "route": "end"})
     limit, key = context.sizes.limit, context.key(context.base_fingerprint(), 0, REFUSAL)
     try:

@@ -38,7 +38,8 @@ NEXT: Mapping[str, Mapping[Step, str]] = {
         "selective_compaction": "too large",
     },
 }
-"""By node, the steps that are allowed to follow, each with the label of its edge in a drawing of the graph."""
+"""For each node, the steps that are allowed to follow it, each with the label of its edge in a drawing of the
+graph."""
 
 
 def check_step(node: str, update: Mapping[str, Any]) -> None:
