@@ -29,7 +29,7 @@ def _built() -> Graph:
     known = {
         "context_window": settings.context_window or window,
         "confirmation_unavailable": settings.confirmation_unavailable
-        or "proceed",  # the server brings the checkpointer that can ask
+        or "proceed",  # LangGraph's server adds a checkpointer later
     }
     settings = settings.model_copy(update=known)
     return create_compacting_agent(model, settings=settings, database=_database)

@@ -1,4 +1,4 @@
-"""Make the dependencies of the nodes from the arguments of a builder or a middleware."""
+"""Make the objects that nodes work with (models, counters, records) from the arguments of a builder or middleware."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

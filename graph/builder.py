@@ -209,7 +209,7 @@ def _with_tools(model: ModelSource, tools: Sequence[BaseTool]) -> ModelSource:
     if not tools or model is None:
         return model
     if hasattr(model, "bind_tools"):
-        return model.bind_tools(tools)  # type: ignore[no-any-return] # asked for just above
+        return model.bind_tools(tools)  # type: ignore[no-any-return] # checked above
     if callable(model):
         choose = model
         return lambda state, runtime: choose(state, runtime).bind_tools(tools)  # type: ignore[attr-defined] # a chat model

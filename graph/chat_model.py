@@ -47,7 +47,7 @@ def environment_model() -> BaseChatModel:
 
 
 def agent_model() -> tuple[BaseChatModel, int | None]:
-    """Return the environment's model with window `None` (its profile has it), else the echo with its window."""
+    """Return (model, window): the environment's model and `None` (its profile tells), else the echo model."""
     return (environment_model(), None) if has_key() else (EchoModel(), ECHO_WINDOW)
 
 

@@ -18,10 +18,10 @@ LEAST_AIM = 0.001
 
 
 def sizes_in(given: Any, name: str) -> tuple[ContextSize, ...]:
-    """Return the sizes that an argument gives: none, one, or several of which reaching any one is enough.
+    """Return the sizes that an argument gives: none, one, or several, of which the first to be reached counts.
 
-    Raise `SettingsError` for a value that is no size, and for a mapping of several sizes, all of which must be
-    reached.
+    Raise `SettingsError` for a value that is no size, and for a mapping of several sizes, which asks for a trigger
+    that fires only when all of them are reached.
     """
     if given is None:
         return ()
@@ -101,4 +101,4 @@ def _triggers(settings: CompactionSettings, sizes: Sequence[ContextSize], window
 
 def _refuse_both(settings: CompactionSettings, name: str, fields: Sequence[str]) -> None:
     if said := sorted(chosen(settings).keys() & set(fields)):
-        raise SettingsError(f"{name}= and settings.{said[0]} both say it: give one of them")
+        raise SettingsError(f"{name}= and settings.{said[0]} set the same: give one of them")

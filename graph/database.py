@@ -29,7 +29,7 @@ def records_for(database: str | Engine | Database | None, checkpointer: Any) -> 
 
 
 def _beside(checkpointer: Any) -> str:
-    """Return the database to use beside a checkpointer of another package."""
+    """Return the database for the records beside another package's checkpointer if `database` is not given."""
     if checkpointer in (None, False, True) or isinstance(checkpointer, InMemorySaver):
         return "memory"
     raise SettingsError(

@@ -22,17 +22,17 @@ Persist = Literal["parent", "subgraph"]
 def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> RunnableLambda[Any, Any]:
     """Return a node that runs the compaction graph, or a compacting agent, on a parent's messages and compacts them.
 
-    The compaction is applied to the parent's messages at the end of the node, so that a message that came with the
-    answer to a confirmation stays. The node must be the only writer of `messages` in its step. `persist="parent"`
-    (the default) keeps the channels of the compaction in the parent's state, which inherits `CompactionState`.
-    `persist="subgraph"` keeps them in the node's own namespace, for a parent that has only `messages` and a
-    checkpointer. An agent's other results go to the parent's channels of the same names.
+    The compaction is applied to the parent's messages at the end of the node, so that a message stays which arrived
+    meanwhile, with the answer to a confirmation. The node must be the only writer of `messages` in its step.
+    `persist="parent"` (the default) keeps the channels of the compaction in the parent's state, which inherits
+    `CompactionState`. `persist="subgraph"` keeps them in the node's own namespace, for a parent that has only
+    `messages` and a checkpointer. An agent's other results go to the parent's channels of the same names.
     """
     return _Node(compaction_graph, persist)
 
 
 class _Node(RunnableLambda[Any, Any]):
-    """A compaction graph, or a compacting agent, as a runnable that a parent graph calls."""
+    """The node that `as_node` makes: a compaction graph, or a compacting agent, which a parent graph calls."""
 
     def __init__(self, compaction_graph: Graph, persist: Persist) -> None:
         super().__init__(self._call, afunc=self._acall, name="compact")
@@ -89,7 +89,7 @@ def _applied(messages: list[AnyMessage], applied: Mapping[str, Any]) -> list[Any
 
 
 def _merged(messages: list[AnyMessage], result: list[AnyMessage]) -> Overwrite | list[AnyMessage]:
-    """Return the messages that an agent added or, if it removed some, the whole new list and later arrivals."""
+    """Return the messages that an agent added. If it removed some, return the whole new list and later arrivals."""
     before, after = {message.id: message for message in messages}, {message.id: message for message in result}
     last = max((n for n, message in enumerate(messages) if message.id in after), default=-1)
     arrived = messages[last + 1 :]

@@ -120,7 +120,7 @@ def _with_messages(records: CompactionRecords, found: LedgerRow, head: str | Non
 
 
 def parted(row: LedgerRow, taken: Sequence[AnyMessage]) -> tuple[list[AnyMessage], list[AnyMessage]]:
-    """Split the messages that a compaction archived: the removed ones, and those that it only shortened."""
+    """Split the messages that a compaction archived into those that it removed and those that it only shortened."""
     gone = set(row.dropped)
     left = [message.id in gone or is_summary(message) for message in taken]
     return list(compress(taken, left)), [message for message, away in zip(taken, left, strict=True) if not away]

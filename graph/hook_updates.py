@@ -19,7 +19,7 @@ from .pending import KEY, in_view, pending
 
 
 def context_of_hook(state: Any, runtime: Runtime[Any], dependencies: Dependencies) -> NodeContext:
-    """Return the context for the nodes at a hook's beginning, with pending compactions applied to the messages."""
+    """Return the context for a hook's nodes, with compactions applied that the state stores as pending."""
     config = get_config()
     missing = {key: value for key, value in _of_parent(config).items() if not state.get(key)}
     found = {**state, **missing}
@@ -28,7 +28,7 @@ def context_of_hook(state: Any, runtime: Runtime[Any], dependencies: Dependencie
 
 
 def _of_parent(config: RunnableConfig) -> dict[str, Any]:
-    """Return the channels that a parent keeps for the agent that `as_node` runs; none for one deeper down."""
+    """Return the channels that a parent graph stores for the agent in its node; empty for an agent nested deeper."""
     configurable = config.get("configurable", {})
     above, _, _ = str(configurable.get("checkpoint_ns") or "").rpartition("|")
     if configurable.get(EMBEDDED_IN) != above:
@@ -71,11 +71,11 @@ def keep_from_streaming(update: Update) -> Effects[None]:
 def model_call_update(
     context: NodeContext, given: Sequence[Any], view: Sequence[Any], beside: Sequence[Any]
 ) -> Update:
-    """Return a model call's update without `messages`, where the agent's model node writes the answer.
+    """Return a model call's update without `messages`, into which the agent's own model node writes the answer.
 
-    `given` are the messages of the state, `view` those that the nodes began with. A replaced list is stored
-    as pending changes. If messages of the state lack unique ids, the list is written at once, followed by the
-    messages of the response, `beside`.
+    `given` are the messages of the state, `view` those that the nodes began with. A replaced list is stored as
+    pending changes. If messages of the state lack unique ids, changes could not be stored by id; then the list is
+    written at once, followed by the messages of the response, `beside`.
     """
     update, left = _channels_update(context), list(context.state["messages"])
     kept = left[:-1] if answer_of(context, view) else left
@@ -95,7 +95,7 @@ def _channels_update(context: NodeContext) -> Update:
 
 
 def answer_of(context: NodeContext, given: Sequence[Any]) -> AIMessage | None:
-    """Return the model's answer in this turn, if any; a new assistant message is never a compaction's."""
+    """Return the model's answer of this turn, if there is one: a last message by the assistant that is new."""
     last = context.state["messages"][-1] if context.state["messages"] else None
     known = {message.id for message in given}
     return last if isinstance(last, AIMessage) and last.id not in known else None

@@ -61,9 +61,11 @@ from .model_request import Caller, Request, Response, schemas, with_answer
 from .pending import KEY
 
 USUAL_WINDOW = 128_000
-"""The context window in tokens that sizes are checked against before the first call, if none is known yet."""
+"""Context window, in tokens, against which the settings are checked before the first call if the model is not known
+yet."""
 REMEMBERED = 256
-"""Number of answers whose prompt, tools and model are remembered for the compaction when the agent ends."""
+"""Number of answers for which the middleware remembers prompt, tools and model. A compaction when the agent ends
+needs those of the last answer."""
 
 Trigger = ContextSize | Mapping[str, float] | list[ContextSize | Mapping[str, float]]
 
@@ -85,13 +87,14 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     A drop-in for `SummarizationMiddleware`: `model` writes the summaries unless `summarizer` does, `trigger` and
     `keep` are understood. All else is as in `create_compacting_agent`. Put it last among the agent's middleware:
-    there it sees the model, the prompt, the tools and the messages as those before it leave them.
+    there it sees the model, the prompt, the tools and the messages as the middleware before it has changed them.
 
     With a durable checkpointer give `database=` too; with a saver of this package, the saver's `.database`.
     `CompactionThread` takes the agent. `name` is the class's name by default; with `name="SummarizationMiddleware"`
     it takes the place of the summarizer that deepagents puts into every agent.
 
-    Raises `SettingsError` for sizes that cannot work, and at the first call for a window that nobody knows.
+    Raises `SettingsError` for sizes that cannot work and, at the first call, if neither settings nor profile give the
+    context window.
     """
 
     state_schema = CompactingState
@@ -146,11 +149,11 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         self._dependencies.settle_off_loop()
         self._calls = OrderedDict[str, Dependencies]()
         self._lock = Lock()
-        self.after_agent = AgentHook(self, self.after_agent)  # type: ignore[method-assign] # the same hook, which `dependencies_of` finds
+        self.after_agent = AgentHook(self, self.after_agent)  # type: ignore[method-assign] # so that `dependencies_of` finds it
 
     @property
     def name(self) -> str:
-        """Its name among the agent's middleware."""
+        """The name by which LangChain tells the agent's middleware apart."""
         return self._name
 
     def dependencies_with(self, checkpointer: Any) -> Dependencies:
@@ -163,7 +166,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             return next(reversed(self._calls.values()), known)
 
     def _dependencies_with(self, checkpointer: Any) -> Dependencies:
-        """Return the dependencies that every call shares, with the checkpointer's database where possible."""
+        """Return the dependencies that calls share, with records in the checkpointer's database if it is ours."""
         with self._lock:
             if checkpointer and self._saver is None and self._database is None:
                 self._dependencies = replaced(self._dependencies, records=records_for(None, checkpointer))
@@ -312,7 +315,7 @@ def _saver() -> Any:
 
 
 def _response(context: NodeContext, caller: Caller, given: Sequence[Any]) -> Response:
-    """Return the handler's response with the stored answer or, without a call, a message that says why."""
+    """Return the handler's response with the stored answer; if no model was called, a message that says why."""
     if answer := answer_of(context, given):
         return with_answer(caller.response, answer)
     last: Mapping[str, Any] = context.compaction.get("last") or {}

@@ -15,11 +15,11 @@ Response = ModelResponse[Any]
 
 
 class Caller(Runnable[Any, Any]):
-    """The model of a request, called through the other middleware's handler; `response` is the newest response."""
+    """Stands for the request's model, but calls LangChain's handler, so that other middleware sees the call."""
 
     def __init__(self, request: Request, handler: Callable[[Request], Any]) -> None:
         self.bound = request.model
-        """The chat model, for its name, window and output limit, as in any binding."""
+        """The chat model itself, from which name, window and output limit are read, as from any LangChain binding."""
         self.request, self.handler = request, handler
         self.response = Response(result=[])
 
@@ -34,20 +34,20 @@ class Caller(Runnable[Any, Any]):
         return self._answer()
 
     def _answer(self) -> AIMessage:
-        """Return the answer, without its id if a message of the state has this id and would be replaced."""
+        """Return the answer; its id is removed if a message of the state has the same id, which would be replaced."""
         answer = next(message for message in reversed(self.response.result) if isinstance(message, AIMessage))
         taken = any(message.id == answer.id for message in self.request.state["messages"])
         return answer.model_copy(update={"id": None}) if taken else answer
 
     def _sent(self, rendered: Sequence[AnyMessage]) -> Request:
-        messages = rendered[1:] if self.request.system_message else rendered  # the handler adds it itself
+        messages = rendered[1:] if self.request.system_message else rendered  # the handler adds the system message
         return self.request.override(messages=as_shown(messages, self.request))
 
 
 def as_shown(rendered: Sequence[AnyMessage], request: Request) -> list[AnyMessage]:
-    """Return the messages to send, with the edits, omissions and additions of other middleware for this call.
+    """Return the messages to send: the compacted ones, with what other middleware edited, omitted or added.
 
-    Messages that the compaction or the rendering changed are sent in their changed form.
+    A message that the compaction or the rendering changed is sent as they changed it.
     """
     known = {message.id: message for message in request.state["messages"]}
     shown = {message.id: message for message in request.messages}
@@ -61,7 +61,7 @@ def as_shown(rendered: Sequence[AnyMessage], request: Request) -> list[AnyMessag
 
 
 def _added(messages: Sequence[AnyMessage], known: dict[str | None, AnyMessage]) -> list[AnyMessage]:
-    """Return the messages that only this request has, except tool results, which the rendering makes."""
+    """Return the messages that other middleware added to the request; placeholder results are not among them."""
     return [message for message in messages if message.id not in known and not isinstance(message, ToolMessage)]
 
 
@@ -81,7 +81,7 @@ def _formats(response_format: Any) -> Iterator[Any]:
     specs: list[Any] = getattr(response_format, "schema_specs", None) or []
     if not specs and (one := getattr(response_format, "schema_spec", None)) is not None:
         specs = [one]
-    if not specs:  # a schema as it was given: which strategy it becomes is decided by the handler
+    if not specs:  # a bare schema: LangChain's handler decides how the model is asked for it
         schema = getattr(response_format, "schema", response_format)
         yield from [] if schema is None else [schema]
     yield from ({"title": spec.name, "description": spec.description or "", **spec.json_schema} for spec in specs)

@@ -13,7 +13,7 @@ from langgraph_compaction.nodes import CompactionError
 from .pending import KEY, in_view
 
 _TASKS = ("branch:to:", "__start__", "__pregel_tasks")
-"""Prefixes of the channels that hold a value only while a node is still to run."""
+"""Prefixes of internal channels of LangGraph that hold a value only while a node is still to run."""
 
 
 def newest(saver: BaseCheckpointSaver[Any], thread: str) -> CheckpointTuple:

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 KEY = "pending"
-"""The key in the `compaction` channel."""
+"""The key in the channel `compaction` under which the changes wait."""
 
 
 def pending(given: Sequence[AnyMessage], view: Sequence[AnyMessage]) -> dict[str, Any]:

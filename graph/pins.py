@@ -27,7 +27,7 @@ class Pin:
     message_id: str
     """Id of the message that is pinned, or that holds the pinned text."""
     whole: bool
-    """Whether the whole message is pinned, together with its tool block; otherwise only a text in it."""
+    """Whether the whole message is pinned, together with its tool block; if false, only a text in it is pinned."""
 
 
 def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Effects[str]:

@@ -41,7 +41,7 @@ class Preview:
     ceiling: int
     """Largest size that the gate would accept."""
     floor: int
-    """Size of the messages that must stay, in tokens."""
+    """Size, in tokens, of a request with only the messages that must stay."""
     dropped: list[AnyMessage]
     clipped: list[tuple[AnyMessage, AnyMessage]]
     reason: str = ""
@@ -92,7 +92,7 @@ def call_on(
     max_tokens: int | None = None,
     strategies: Mapping[str, Strategy] = BUILT_IN,
 ) -> Call:
-    """Return the engine's call for a thread's state; `overhead` is the size of prompt and tool schemas in tokens.
+    """Return settings and sizes for a compaction of this state; `overhead` is the tokens of prompt and tool schemas.
 
     Raise `SettingsError` if no tokens are left for messages.
     """
@@ -105,7 +105,7 @@ def call_on(
 
 
 def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Preview:
-    """Return what a compaction of these messages would do with the summarizer of this level."""
+    """Return what a compaction of these messages would do at this level of the fallback chain."""
     chosen, before = call.settings, call.meter.request(messages)
     pins = call.pinned_texts(messages)
 

@@ -15,9 +15,9 @@ from langgraph_compaction.nodes.effects import Effects, arun, querying, run
 from langgraph_compaction.nodes.summary.recall_answer import answer
 
 MAX_TOKENS = 1_000
-"""Most tokens of an answer, unless the caller gives another number."""
+"""Maximum number of tokens of an answer, unless the caller gives another number."""
 MOST_FOUND = 8
-"""Most messages of an answer."""
+"""Maximum number of archived messages that an answer shows."""
 
 
 class Arguments(BaseModel):
@@ -35,7 +35,7 @@ or identifiers that stand in what you look for, or a handle. What comes back is 
 
 
 class Where(TypedDict, total=False):
-    """The arguments of `CompactionThread.recall` besides the query; the fields of `Wanted` describe them."""
+    """The arguments of `CompactionThread.recall` besides the query; each field of `Wanted` explains its own."""
 
     handle: str | None
     since: float | None
@@ -56,7 +56,7 @@ class Wanted:
     until: float | None = None
     """Latest time at which a message left the view."""
     max_tokens: int = MAX_TOKENS
-    """Most tokens of the answer."""
+    """Maximum number of tokens of the answer."""
 
     def __post_init__(self) -> None:
         if not self.query.strip() and not self.handle:

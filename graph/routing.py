@@ -1,8 +1,9 @@
 """The edges of the graphs, made from the transition table, and the routers that choose among them.
 
-A router reads the step that the node before it stored, and never raises: LangGraph would end a resumed run silently.
-A wrong step raises earlier, in the wrapper of the node that named it. Only `update_state`, which runs no node, can
-store a step that may not follow: after such an update, `token_check` runs again and decides anew.
+A router reads the step that the node before it stored. It never raises, because LangGraph would then end a resumed
+run without an error. A wrong step raises earlier, in the wrapper of the node that named it. Only `update_state`,
+which runs no node, can store a step that may not follow: after such an update, `token_check` runs again and decides
+anew.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -16,10 +17,12 @@ from langgraph_compaction.nodes.state import Step
 from langgraph_compaction.nodes.transitions import NEXT
 
 Edges = dict[Hashable, str]
-"""The path map of a conditional edge: the node for each word of a router. Drawings of the graph show the words."""
+"""The path map of a conditional edge: for each word that a router may return, the node to run. Drawings of the graph
+show the words."""
 
 State = Mapping[str, Any]
-"""All channels of a graph's state. A narrower type would make LangGraph hand a router only the channels it names."""
+"""All channels of a graph's state. With a narrower type, LangGraph would pass a router only the channels that the
+type names."""
 
 AGENT_EDGES: dict[str, Edges] = {
     node: {word: END if step == "end" else step for step, word in steps.items()} for node, steps in NEXT.items()
@@ -37,7 +40,7 @@ TOOLS_EDGES: Edges = {"results": "token_check", "returned directly": END}
 
 
 def by_step(node: str) -> Callable[[State], str | list[Send]]:
-    """Return a router for the edges behind `node`, which returns the word of the stored step."""
+    """Return the router behind `node`: it returns the word that the transition table gives to the stored step."""
     words = NEXT[node]
 
     def route(state: State) -> str | list[Send]:
@@ -47,7 +50,7 @@ def by_step(node: str) -> Callable[[State], str | list[Send]]:
 
 
 def after_model(state: State) -> str | list[Send]:
-    """Return a task per tool call, so that a failing call does not make its siblings run again; else the step."""
+    """Return one task per tool call, so that a resumed run repeats only failed calls; without calls, the step."""
     if _step(state) == "tools":
         last = state["messages"][-1]
         calls = last.tool_calls if isinstance(last, AIMessage) else []
@@ -56,7 +59,7 @@ def after_model(state: State) -> str | list[Send]:
 
 
 def after_tools(direct: frozenset[str]) -> Callable[[State], str]:
-    """Return a router from the tools to the check, or to the end if all results are of tools that return directly."""
+    """Return a router from the tools to the check, or to the end if all called tools return directly."""
 
     def route(state: State) -> str:
         results = _newest_results(state["messages"])
@@ -67,7 +70,7 @@ def after_tools(direct: frozenset[str]) -> Callable[[State], str]:
 
 
 def _step(state: State) -> Step:
-    """Return the stored step; "end" in a thread that no node has written to."""
+    """Return the stored step; "end" if no node has stored a step on the thread yet."""
     return cast("Step", (state.get("compaction") or {}).get("step", "end"))
 
 

@@ -19,7 +19,7 @@ from .pending import KEY, in_view
 T = TypeVar("T")
 
 AS_NODE = "commit"
-"""Name of the node to which updates of a thread at rest are attributed."""
+"""Name of the node that `update_state` is told to have written a change, if the thread's turn is over."""
 
 
 def dependencies_of(graph: Graph) -> Dependencies:
@@ -39,7 +39,7 @@ def dependencies_of(graph: Graph) -> Dependencies:
 
 
 def settled(graph: Graph) -> Effects[Dependencies]:
-    """Return the graph's dependencies after running pending blocking set-up, for example loading the tokenizer."""
+    """Return the graph's dependencies after their blocking set-up, such as loading the tokenizer, is done."""
     dependencies = dependencies_of(graph)
     dependencies.counter_for(dependencies.fixed_model)
     if dependencies.due:
@@ -104,7 +104,7 @@ def at_rest(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
 
 
 def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, new: bool = False) -> Effects[None]:
-    """Update a thread at rest so that its turn stays over: attribute the update to a node that ends a turn.
+    """Update a thread whose turn is over, in the name of a node that ends turns, so that no node runs next.
 
     Both graphs of this package have the node `commit`. In LangChain's agent it is the node that ran last or, in a
     `new` thread, the node that ends a run, because an update attributed to the input loses private channels.
@@ -138,6 +138,6 @@ def handed_over(graph: Graph, config: RunnableConfig) -> Effects[dict[str, Any]]
     state = yield from state_of(graph, config)
     found = (state.values.get("compaction") or {}).get("handoff")
     if found is None:
-        raise CompactionError("this thread hands nothing over: nobody has answered its question with new_thread")
+        raise CompactionError("there is no handoff: nobody has answered this thread's question with new_thread")
     given: dict[str, Any] = found
     return given

@@ -13,7 +13,7 @@ from .builder import Graph
 
 @dataclass(frozen=True, kw_only=True)
 class WindowUsage:
-    """Tokens of a thread's next request, beside trigger, limit and window."""
+    """Number of tokens of a thread's next request, with trigger, limit and window to compare it with."""
 
     tokens: int
     trigger: int

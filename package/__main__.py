@@ -3,7 +3,7 @@
 import sys
 
 EXTRA = {"jinja2", "rich", "typer"}
-"""Names of the packages that the extra `cli` installs."""
+"""Packages of the extra `cli`. If one is missing, the command line says how to install the extra."""
 
 
 def run() -> None:
