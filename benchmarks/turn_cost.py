@@ -61,7 +61,7 @@ def bare() -> Any:
 def compacting() -> Any:
     """Return our agent, with a window that is never reached."""
     settings = CompactionSettings(context_window=10_000_000)
-    return create_compacting_agent(Instant(), settings=settings, checkpointer=InMemorySaver())
+    return create_compacting_agent(Instant(), settings=settings, summarizer="digest", checkpointer=InMemorySaver())
 
 
 def conversation(turns: int) -> list[AnyMessage]:

@@ -31,7 +31,8 @@ def state_graph(model: Any) -> Any:
 
 def own_agent(model: Any) -> Any:
     """This package's own agent, as a summarizer."""
-    return create_compacting_agent(model, settings=CompactionSettings(context_window=9_000), token_counter=WORDS)
+    settings = CompactionSettings(context_window=9_000)
+    return create_compacting_agent(model, settings=settings, summarizer="digest", token_counter=WORDS)
 
 
 def piped(model: Any) -> Runnable[Any, Any]:

@@ -131,7 +131,11 @@ def test_a_turn_that_compacts_takes_work_that_follows_the_number_of_messages() -
         messages = rules(count)
         settings = CompactionSettings(context_window=characters(messages), output_reserve=0)
         agent = create_compacting_agent(
-            ScriptedModel(), settings=settings, checkpointer=InMemorySaver(), token_counter=characters
+            ScriptedModel(),
+            settings=settings,
+            summarizer="digest",
+            checkpointer=InMemorySaver(),
+            token_counter=characters,
         )
         given: Any = {"messages": [*messages, demand(count)]}
         return lambda: agent.invoke(given, {"configurable": {"thread_id": "t"}})

@@ -23,18 +23,22 @@ def model() -> Any:
 
 def agent_now() -> Any:
     """Our agent, by a plain function."""
-    return create_compacting_agent(model(), system_prompt="You help.", settings=SETTINGS)
+    return create_compacting_agent(model(), system_prompt="You help.", settings=SETTINGS, summarizer="digest")
 
 
 async def agent_later() -> Any:
     """Our agent with a file of its own, by a coroutine."""
-    return create_compacting_agent(model(), system_prompt="You help.", settings=SETTINGS, database="sqlite:///own.db")
+    return create_compacting_agent(
+        model(), system_prompt="You help.", settings=SETTINGS, summarizer="digest", database="sqlite:///own.db"
+    )
 
 
 async def agent_by_config(config: RunnableConfig) -> Any:
     """Our agent, with what the run's configuration says."""
     prompt = str(config.get("configurable", {}).get("prompt", "You help."))
-    return create_compacting_agent(model(), system_prompt=prompt, settings=SETTINGS, database="memory")
+    return create_compacting_agent(
+        model(), system_prompt=prompt, settings=SETTINGS, summarizer="digest", database="memory"
+    )
 
 
 async def compaction_later() -> Any:
@@ -44,12 +48,15 @@ async def compaction_later() -> Any:
 
 def langchain_now() -> Any:
     """LangChain's agent, by a plain function."""
-    return create_agent(model(), middleware=[CompactionMiddleware(settings=SETTINGS)])
+    return create_agent(model(), middleware=[CompactionMiddleware(settings=SETTINGS, summarizer="digest")])
 
 
 async def langchain_later() -> Any:
     """LangChain's agent with a file of its own, by a coroutine."""
-    return create_agent(model(), middleware=[CompactionMiddleware(settings=SETTINGS, database="sqlite:///own.db")])
+    return create_agent(
+        model(),
+        middleware=[CompactionMiddleware(settings=SETTINGS, summarizer="digest", database="sqlite:///own.db")],
+    )
 
 
 langchain_loaded = langchain_now()

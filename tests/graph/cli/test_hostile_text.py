@@ -34,7 +34,11 @@ class Hostile:
             saver.setup()
             settings = CompactionSettings(context_window=3_000)
             agent = create_compacting_agent(
-                ScriptedModel(replies=[f"Noted {EVIL}"]), [], settings=settings, checkpointer=saver
+                ScriptedModel(replies=[f"Noted {EVIL}"]),
+                [],
+                settings=settings,
+                summarizer="digest",
+                checkpointer=saver,
             )
             config: Any = {"configurable": {"thread_id": THREAD}}
             for number in range(30):
