@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from hypothesis import settings
 
 from langgraph_compaction.checkpoint import Database
+from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.db.urls import sync_url
 from tests.shared_data import recordings_found
 
@@ -26,7 +27,9 @@ KINDS = ("memory", *SHARED)
 SLOW_FOLDERS = ("tests/faults", "tests/kill", "tests/real_model", "tests/replay", "tests/server")
 LONGEST = ("tests/replay", "tests/kill", "tests/server", "tests/checkpoint")
 PURE_FOLDERS = ("tests/nodes",)
-DATABASE_FIXTURES = frozenset({"database_url", "empty_url", "peer_url", "server_url", "session_url", "shared_url"})
+DATABASE_FIXTURES = frozenset(
+    {"database_url", "empty_url", "own_url", "peer_url", "server_url", "session_url", "shared_url"}
+)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -132,6 +135,47 @@ def database(database_url: str) -> Iterator[Database]:
 def thread_id() -> str:
     """Return a thread id that no other test uses."""
     return f"thread-{uuid4()}"
+
+
+@pytest.fixture(scope="session")
+def cleared_url() -> Iterator[Callable[[str], str]]:
+    """Return a function from a kind of server to the URL of a database, with tables, that each call empties.
+
+    The tests of a process use it one after the other: creating a database and its tables takes a second.
+    """
+    made: dict[str, str] = {}
+    with ExitStack() as stack:
+
+        def url_of(kind: str) -> str:
+            if kind in made:
+                clear(made[kind])
+            else:
+                made[kind] = stack.enter_context(server_database(kind))
+                with Database.open(made[kind]) as database:
+                    database.setup()
+            return made[kind]
+
+        yield url_of
+
+
+def clear(url: str) -> None:
+    """Delete all rows except the version of the tables, and let generated ids start at 1 again."""
+    emptied = [table for table in tables.METADATA.sorted_tables if table is not tables.schema]
+    engine = sa.create_engine(sync_url(url), poolclass=sa.NullPool)
+    with engine.begin() as conn:
+        if engine.dialect.name == "postgresql":
+            conn.execute(sa.DDL(f"TRUNCATE {', '.join(table.name for table in emptied)} RESTART IDENTITY"))
+            return
+        for table in emptied:  # faster on MariaDB than TRUNCATE, which makes the table's file anew
+            conn.execute(sa.delete(table))
+            if table.autoincrement_column is not None:
+                conn.execute(sa.DDL(f"ALTER TABLE {table.name} AUTO_INCREMENT = 1"))
+
+
+@pytest.fixture(params=SHARED)
+def own_url(request: pytest.FixtureRequest, cleared_url: Callable[[str], str], tmp_path: Path) -> str:
+    """Return the URL of a database that holds nothing of another test; the tables may be there already."""
+    return f"sqlite:///{tmp_path / 'own.db'}" if request.param == "sqlite" else cleared_url(request.param)
 
 
 @pytest.fixture(params=SHARED)

@@ -466,14 +466,14 @@ def test_like_inmemorysaver(moment: Moment) -> None:
         check(Conversations, [[InMemorySaver()], store], moment, drawn(12, full=30))
 
 
-def test_two_savers_on_one_database(empty_url: str, moment: Moment) -> None:
+def test_two_savers_on_one_database(own_url: str, moment: Moment) -> None:
     """Whichever of two savers that remember writes, and whichever is asked, the answer is the reference's."""
-    with savers_on(empty_url, moment, {}, {}) as store:
+    with savers_on(own_url, moment, {}, {}) as store:
         check(
             WholeInterface,
             [store],
             moment,
-            drawn(15, full=50) if empty_url.startswith("sqlite") else drawn(3, full=6),
+            drawn(15, full=50) if own_url.startswith("sqlite") else drawn(3, full=6),
         )
 
 
@@ -491,7 +491,7 @@ def test_encrypted(tmp_path: Path, moment: Moment) -> None:
         check(WholeInterface, [store], moment, drawn(8, full=20))
 
 
-def test_where_nothing_is_changed_in_place(empty_url: str, moment: Moment) -> None:
+def test_where_nothing_is_changed_in_place(own_url: str, moment: Moment) -> None:
     """A saver that takes this for granted answers the same, beside one that does not."""
-    with savers_on(empty_url, moment, {"detect_mutation": False}, {}) as store:
-        check(NoEdits, [store], moment, drawn(15, full=50) if empty_url.startswith("sqlite") else drawn(3, full=6))
+    with savers_on(own_url, moment, {"detect_mutation": False}, {}) as store:
+        check(NoEdits, [store], moment, drawn(15, full=50) if own_url.startswith("sqlite") else drawn(3, full=6))

@@ -62,9 +62,9 @@ def readable(saver: Any) -> bool:
     return any(word in held for word in (MARKER.encode(), MARKER.encode("utf-16-le"), b"white rabbit"))
 
 
-def test_nothing_said_or_stored_is_readable_in_the_database(empty_url: str) -> None:
+def test_nothing_said_or_stored_is_readable_in_the_database(own_url: str) -> None:
     """With keys neither messages nor values, metadata, writes, summaries or ledger texts are in the raw database."""
-    with opened(empty_url) as saver:
+    with opened(own_url) as saver:
         filled(saver, "t")
         assert not readable(saver)
         assert len(read(saver)) == 2
@@ -77,9 +77,9 @@ def test_nothing_said_or_stored_is_readable_in_the_database(empty_url: str) -> N
         assert records.history("t")[0].detail == MARKER
 
 
-def test_every_sealed_column_is_encrypted(empty_url: str) -> None:
+def test_every_sealed_column_is_encrypted(own_url: str) -> None:
     """No row of an encrypted database is only compressed, nor hides behind a checksum alone."""
-    with opened(empty_url) as saver:
+    with opened(own_url) as saver:
         filled(saver, "t")
         with saver.database.read() as conn:
             for sealed in thread_copies.ENCODED_COLUMNS:
@@ -88,9 +88,9 @@ def test_every_sealed_column_is_encrypted(empty_url: str) -> None:
                 assert starts == {b"\x02\x02k1"}, str(column)
 
 
-def test_no_digest_that_anyone_can_compute_is_in_the_database(empty_url: str) -> None:
+def test_no_digest_that_anyone_can_compute_is_in_the_database(own_url: str) -> None:
     """Who guesses what was said cannot find it confirmed: neither a message's digest nor a list's is stored."""
-    with opened(empty_url) as saver:
+    with opened(own_url) as saver:
         filled(saver, "t")
         messages = [*conversation("t", 132), *conversation("t-records", 5)]
         held = raw(saver)
@@ -105,9 +105,9 @@ def test_without_keys_it_is_readable(tmp_path: Path) -> None:
         assert readable(saver)
 
 
-def test_equal_messages_of_two_threads_cannot_be_told_to_be_equal(empty_url: str) -> None:
+def test_equal_messages_of_two_threads_cannot_be_told_to_be_equal(own_url: str) -> None:
     """Hashes and bodies of the same conversation differ from thread to thread, and from what anyone can compute."""
-    with opened(empty_url) as saver:
+    with opened(own_url) as saver:
         saver.setup()
         messages = conversation("same", 5)
         with saver.database.write() as conn:
@@ -126,25 +126,25 @@ def test_equal_messages_of_two_threads_cannot_be_told_to_be_equal(empty_url: str
     [None, SECOND, Keyring({"k1": b"9" * 32}, current="k1")],
     ids=["none", "unknown id", "wrong key"],
 )
-def test_without_the_right_key_nothing_can_be_read_or_written(empty_url: str, keys: Keyring | None) -> None:
+def test_without_the_right_key_nothing_can_be_read_or_written(own_url: str, keys: Keyring | None) -> None:
     """No key, another key id, or another key under the same id: an error that says so, for reads and for writes."""
-    with opened(empty_url) as saver:
+    with opened(own_url) as saver:
         filled(saver, "t")
-    with opened(empty_url, keys) as saver:
+    with opened(own_url, keys) as saver:
         for call in (lambda: read(saver), lambda: fill(saver, "t"), lambda: saver.copy_thread("t", "u")):
             with pytest.raises(KeyringError if keys is None or keys is SECOND else CheckpointError) as caught:
                 call()
             assert MARKER not in str(caught.value)
         assert "9" * 32 not in str(caught.value)
-    with opened(empty_url) as saver:
+    with opened(own_url) as saver:
         assert len(read(saver)) == 2
 
 
-def test_a_thread_that_is_not_encrypted_is_refused(empty_url: str) -> None:
+def test_a_thread_that_is_not_encrypted_is_refused(own_url: str) -> None:
     """A database written without keys is not read as if it were encrypted, nor gone on with."""
-    with opened(empty_url, None) as saver:
+    with opened(own_url, None) as saver:
         filled(saver, "t")
-    with opened(empty_url) as saver:
+    with opened(own_url) as saver:
         for call in (lambda: read(saver), lambda: fill(saver, "t")):
             with pytest.raises(RowError, match="not encrypted"):
                 call()
@@ -162,9 +162,9 @@ def test_a_plain_row_in_an_encrypted_thread_is_refused(name: str) -> None:
             read(saver)
 
 
-def test_taking_the_salt_away_does_not_open_a_thread(empty_url: str) -> None:
+def test_taking_the_salt_away_does_not_open_a_thread(own_url: str) -> None:
     """A thread whose encryption was struck out of its row is refused, and not gone on with in the open."""
-    with opened(empty_url) as saver:
+    with opened(own_url) as saver:
         filled(saver, "t")
         with saver.database.write() as conn:
             conn.execute(sa.update(tables.thread).values(salt=None))
@@ -190,20 +190,20 @@ def test_a_row_of_another_place_is_refused(name: str) -> None:
         assert len(read(saver)) == 2
 
 
-def test_after_rotation_the_old_key_is_not_needed(empty_url: str) -> None:
+def test_after_rotation_the_old_key_is_not_needed(own_url: str) -> None:
     """Rotation encrypts every row with the current key; then the old key opens nothing, and the new one all."""
-    with opened(empty_url) as saver:
+    with opened(own_url) as saver:
         filled(saver, "t", "u")
         held = [read(saver, thread) for thread in ("t", "u")]
         history = CompactionRecords(saver.database).history("t")
-    with opened(empty_url, BOTH) as saver:
+    with opened(own_url, BOTH) as saver:
         assert [read(saver, thread) for thread in ("t", "u")] == held
         fill(saver, "v")
         assert saver.rotate() > 0
         assert saver.rotate() == 0
         assert b"\x02\x02k1" not in raw(saver) or saver.database.engine.dialect.name == "sqlite"  # its log remembers
         assert not readable(saver)
-    with opened(empty_url, SECOND) as saver:
+    with opened(own_url, SECOND) as saver:
         assert [read(saver, thread) for thread in ("t", "u")] == held
         assert len(read(saver, "v")) == 2
         records = CompactionRecords(saver.database)
@@ -212,17 +212,17 @@ def test_after_rotation_the_old_key_is_not_needed(empty_url: str) -> None:
         fill(saver, "t", 1)  # the same messages are found again and cost no second row
         assert len(read(saver)) == 3
         assert len({row.seq for row in rows(saver, "message") if row.thread == 1}) < 140
-    with opened(empty_url) as saver, pytest.raises(KeyringError):
+    with opened(own_url) as saver, pytest.raises(KeyringError):
         read(saver)
 
 
-def test_what_one_writes_while_another_rotates_is_kept(empty_url: str) -> None:
+def test_what_one_writes_while_another_rotates_is_kept(own_url: str) -> None:
     """A writer that still has the old key current goes on beside a rotation; a second rotation takes its rows too."""
-    with opened(empty_url, Keyring(OLD | NEW, current="k1")) as writer, opened(empty_url, BOTH) as rotator:
+    with opened(own_url, Keyring(OLD | NEW, current="k1")) as writer, opened(own_url, BOTH) as rotator:
         filled(writer, "t")
         rotator.rotate()
         fill(writer, "t", 1)
         assert len(read(rotator)) == 3
         assert rotator.rotate() > 0
-    with opened(empty_url, SECOND) as saver:
+    with opened(own_url, SECOND) as saver:
         assert len(read(saver)) == 3

@@ -139,10 +139,10 @@ def _nothing() -> Generator[None]:
     yield None
 
 
-def test_no_row_holds_a_word_of_an_erased_thread(empty_url: str, thread_id: str) -> None:
+def test_no_row_holds_a_word_of_an_erased_thread(own_url: str, thread_id: str) -> None:
     """As soon as it is erased, in whichever column; opened and inflated where it is sealed."""
     said = marks("w")
-    with Database.open(empty_url) as database:
+    with Database.open(own_url) as database:
         database.setup()
         fill(database, thread_id, said)
         held = list(rows(database))

@@ -24,9 +24,9 @@ KEYS = {"k1": b"1" * 32, "k2": b"2" * 32}
 
 
 @pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
-def test_a_damaged_row_is_named(empty_url: str, keys: Keyring | None) -> None:
+def test_a_damaged_row_is_named(own_url: str, keys: Keyring | None) -> None:
     """A body that is cut off, too long, or has one bit flipped in any region is an error that names the row."""
-    with SQLAlchemySaver.from_url(empty_url, keys=keys) as saver:
+    with SQLAlchemySaver.from_url(own_url, keys=keys) as saver:
         saver.setup()
         fill(saver, "t")
         whole = read(saver)
@@ -111,9 +111,9 @@ def test_a_changed_snapshot_is_named(keys: Keyring | None) -> None:
 
 
 @pytest.mark.parametrize("key", ["a' OR 1=1 --", 'a" OR ""="', "a') OR (1=1", "$.source", "source;--", "100%", "a\\"])
-def test_a_filter_key_never_reaches_sql(empty_url: str, key: str) -> None:
+def test_a_filter_key_never_reaches_sql(own_url: str, key: str) -> None:
     """Keys and values of a filter are compared in Python: no statement holds them, and they match nothing else."""
-    with SQLAlchemySaver.from_url(empty_url) as saver:
+    with SQLAlchemySaver.from_url(own_url) as saver:
         saver.setup()
         fill(saver, "t")
         said: list[str] = []

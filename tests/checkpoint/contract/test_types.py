@@ -222,10 +222,10 @@ STRICT_GRAPH = dedent("""
 """)
 
 
-def test_langgraph_allows_the_types_of_a_strict_graph(empty_url: str) -> None:
+def test_langgraph_allows_the_types_of_a_strict_graph(own_url: str) -> None:
     """With LANGGRAPH_STRICT_MSGPACK a graph's own state classes are stored without being named to the saver."""
     done = subprocess.run(
-        [sys.executable, "-c", STRICT_GRAPH, empty_url],
+        [sys.executable, "-c", STRICT_GRAPH, own_url],
         env={"LANGGRAPH_STRICT_MSGPACK": "true", "PATH": ""},
         capture_output=True,
         text=True,

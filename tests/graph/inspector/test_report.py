@@ -103,9 +103,9 @@ def test_the_stamp_changes_with_the_thread(told: Told) -> None:
     assert stamp(told.saver, THREAD) != before
 
 
-def test_it_reads_from_every_database(empty_url: str) -> None:
+def test_it_reads_from_every_database(own_url: str) -> None:
     """The same from SQLite, PostgreSQL and MariaDB."""
-    with SQLAlchemySaver.from_url(empty_url) as saver:
+    with SQLAlchemySaver.from_url(own_url) as saver:
         saver.setup()
         agent(checkpointer=saver).invoke(full(), CONFIG)
         before = stamp(saver, THREAD)
