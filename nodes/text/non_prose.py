@@ -45,7 +45,8 @@ _CODE = re.compile(
 
 _WINDOW = 400
 _LOOP = 0.2
-"""Compressed size divided by size: less than this is repetitive (prose: over 0.5, a list: over 0.25)."""
+"""A text whose compressed size is less than this share of its size is repetitive (prose: over 0.5, a list: over
+0.25)."""
 
 
 def is_call(text: str) -> bool:

@@ -5,7 +5,8 @@ import re
 ELLIPSIS = "…"
 
 _QUOTED_CODE = re.compile(r"(`{3,20}|~{3,20}).*?(?:\1|\Z)", re.DOTALL)
-"""A fenced code block. The pattern bounds the fence's length, because every later character is compared with it."""
+"""A fenced code block. The pattern bounds the length of the fence, because the fence is compared with the text at
+every later position."""
 _LINE_END = re.compile(r"\r\n?")
 _QUOTED_LINE = re.compile(r"^[^\S\n]*+>.*$", re.MULTILINE)
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
@@ -18,7 +19,7 @@ def one_line(text: str, limit: int | None = None) -> str:
     not be mistaken for a heading, a list item or a tag. The limit counts characters before each `<` becomes `&lt;`.
     """
     if limit is not None:
-        text = text[: 4 * limit]  # bound the work on a huge text; only white space shortens it
+        text = text[: 4 * limit]  # bounds the work on a huge text: below, only white space shortens it
     flat = " ".join(_UNPRINTABLE.sub(" ", text).split())
     clipped = flat if limit is None else clip(flat, limit)
     return clipped.replace("<", "&lt;")
