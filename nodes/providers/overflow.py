@@ -40,7 +40,7 @@ _DENIALS: Final = _known("ModelAuthenticationError", "ModelPermissionDeniedError
 _NEVER: Final = _DENIALS + _known(
     "ModelAPIError", "ModelConnectionError", "ModelNotFoundError", "ModelRateLimitError", "ModelTimeoutError"
 )
-# names of exception classes of aiohttp, botocore, httpx and provider SDKs, none of which is a dependency
+# compared by name, because aiohttp, botocore, httpx and the providers' SDKs are no dependencies
 _TRANSPORT: Final = frozenset({"APIConnectionError", "ClientConnectionError", "HTTPClientError", "TransportError"})
 
 
@@ -109,7 +109,7 @@ def _is_empty_overflow(error: BaseException) -> bool:
 
 
 def _numbers(text: str) -> dict[str, int] | None:
-    """Return the numbers from the matching wording that names the most numbers; `None` if no wording matches."""
+    """Return the numbers in an error's text, by the pattern that finds the most of them; `None` if none matches."""
     matches = [match for wording in WORDINGS if (match := wording.pattern.search(text))]
     told = [
         {place: int(number.replace(",", "")) for place, number in m.groupdict().items() if number} for m in matches

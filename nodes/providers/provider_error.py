@@ -67,7 +67,7 @@ def host_of(error: BaseException) -> str:
     """Return the host that the request was sent to, or an empty string if the host is not known."""
     try:
         url = getattr(getattr(error, "request", None), "url", None)
-    except RuntimeError:  # httpx: "the .request property has not been set"
+    except RuntimeError:  # httpx raises this if the error has no request
         return ""
     return str(getattr(url, "host", ""))
 
