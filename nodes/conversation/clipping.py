@@ -78,8 +78,8 @@ def clip_text(
 ) -> AIMessage:
     """Return the message with its text cut to `keep` tokens if it has more than `threshold` tokens, else unchanged.
 
-    Only text blocks are cut: providers sign reasoning blocks and refuse changed ones. With `recall` the last line
-    holds the handle by which the recall tool returns the original.
+    Only text blocks are cut: providers sign reasoning blocks and refuse changed ones. With `recall` a last line names
+    the handle, the hash by which the tool `recall` returns the original.
     """
     text = message.text
     if counter.text(text) <= threshold:

@@ -103,7 +103,7 @@ def _no_result(call: Call) -> ToolMessage:
 
 
 def _malformed(call: Call) -> str:
-    """Return a placeholder's text for a malformed call: the parser's error without the arguments that it repeats."""
+    """Return a placeholder's text for a malformed call: the JSON parser's error, without the arguments it quotes."""
     said, arguments = str(call.get("error") or ""), str(call["args"] or "")
     error = one_line(said.replace(arguments, ELLIPSIS) if arguments else said, MAX_ERROR_CHARS)
     return MALFORMED.format(why=f": {quoted(error)}" if error else "")

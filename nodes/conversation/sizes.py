@@ -47,8 +47,8 @@ class Meter:
     def weights(self, view: Transcript) -> list[int]:
         """Return how many of the counter's tokens each message adds to the request.
 
-        All tokens of a tool block are at its first message. As long as blocks are removed whole, the size of the
-        remaining request is `scaled(overhead + sum of the remaining weights)`.
+        All tokens of a tool block count at its first message, and its other messages weigh 0. As long as blocks are
+        removed whole, the size of the remaining request is `scaled(overhead + sum of the remaining weights)`.
         """
         return [total(self.counter, part) for part in parts(view)]
 
@@ -87,8 +87,8 @@ class Sizes:
     of_limit: bool = False
     """Whether ratios refer to the limit instead of the window, because the configured reserve is large."""
     raised: bool = False
-    """Whether the trigger's ratio is a share of the room on top of the fixed part, because the trigger would
-    otherwise lie below the aim and every compaction would start the next one."""
+    """Whether the trigger is the fixed part plus a share of the room, because it would otherwise lie below the aim
+    and every compaction would start the next one."""
 
     @property
     def limit(self) -> int:
@@ -114,8 +114,8 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
 
     The trigger lies at least 2 % of the window below the limit, or half the distance from aim to limit if that is
     less. With `soft_zone=False` the trigger may equal the limit; without a token trigger it is the limit. If the
-    trigger would lie below the aim, its ratio is taken as a share of the room on top of the fixed part, which raises
-    the trigger. Raises `SettingsError` if no room is left for a conversation.
+    trigger would lie below the aim, it is raised: it is then the fixed part plus its ratio of the room. Raises
+    `SettingsError` if no room is left for a conversation.
     """
     given = settings.output_reserve if settings.output_reserve is not None else max_tokens
     reserve = _automatic_reserve(settings, window) if given is None else given
