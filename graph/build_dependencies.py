@@ -10,7 +10,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langgraph_compaction.checkpoint import CompactionRecords
-from langgraph_compaction.nodes import CompactionSettings, Redaction, Summarizer
+from langgraph_compaction.nodes import CompactionSettings, Redaction, SettingsError, Summarizer
 from langgraph_compaction.nodes.runtime.dependencies import (
     Dependencies,
     Model,
@@ -24,6 +24,8 @@ from langgraph_compaction.nodes.selection.strategies.registry import Strategy, w
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument, providers_of
 from langgraph_compaction.nodes.summary.summarizers import summarizer_of
+
+from .chat_model import named_model
 
 
 class Given(TypedDict, total=False):
@@ -44,6 +46,7 @@ def build_dependencies(
     records: CompactionRecords,
     *,
     model: ModelSource = None,
+    summary_model: ModelSource = None,
     system_prompt: str | SystemMessage | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     embedded: bool = False,
@@ -53,13 +56,16 @@ def build_dependencies(
 
     This function runs no blocking set-up; the caller runs the set-up later with `settle`.
     """
-    counter = counter_of(given.get("token_counter"))
+    counter, summarizer = counter_of(given.get("token_counter")), given.get("summarizer")
+    if isinstance(summarizer, str) and summarizer in ("model", "digest"):
+        settings, summarizer = settings.model_copy(update={"summarizer": summarizer}), None
     return Dependencies(
         settings=settings,
         records=records,
         model=model,
-        summarizer=summarizer_of(given.get("summarizer")),
-        fallbacks=tuple(map(summarizer_of, given.get("fallback_summarizers", ()))),
+        summarizer=None if summarizer is None else _opened(summarizer),
+        summary_model=summary_model,
+        fallbacks=tuple(map(_opened, given.get("fallback_summarizers", ()))),
         redaction=redaction_of(given.get("redact")),
         strategies=with_own(given.get("strategies")),
         triggers=given.get("triggers") or {},
@@ -72,3 +78,13 @@ def build_dependencies(
         embedded=embedded,
         due=[records.database.finish_setup, *([partial(loaded, counter)] if counter else [])],
     )
+
+
+def _opened(given: Any) -> Summarizer:
+    """Return the summarizer of a builder's argument; a text other than "digest" is the name of a chat model."""
+    if not isinstance(given, str) or given == "digest":
+        return summarizer_of(given)
+    try:
+        return summarizer_of(named_model(given))
+    except SettingsError as error:
+        raise SettingsError(f'summarizer={given!r} is neither "model" nor "digest": {error}') from error

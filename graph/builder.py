@@ -69,9 +69,9 @@ def create_compacting_agent(
       (state, runtime) that returns one. The model's profile or `settings.context_window` gives the context window.
     - `tools`, `system_prompt`, `checkpointer`, `store`, `name`: as in `create_agent`.
     - `settings`: when and how the conversation is compacted.
-    - `summarizer`: a chat model, a compiled graph, an object of the `Summarizer` protocol, or "digest" (the default:
-      extraction without a model). `fallback_summarizers` are called in turn if the summarizer fails; the
-      digest is the last resort.
+    - `summarizer`: a chat model or its name, a compiled graph, an object of the `Summarizer` protocol, "model" (the
+      model of the call) or "digest" (extraction without a model); without it the setting `summarizer` decides.
+      `fallback_summarizers` are called in turn if the summarizer fails; the digest is the last resort.
     - `redact`: a function that changes every text before the summarizer, the facts and the ledger see it;
       `Redaction(hook=..., store=True)` also changes the texts in archive and snapshots.
     - `strategies`, `triggers`: functions of the application, keyed by the names that the settings use.
@@ -99,6 +99,7 @@ def create_compacting_agent(
         chosen,
         records,
         model=_with_tools(source, known),
+        summary_model=source,
         system_prompt=system_prompt,
         tools=known,
         summarizer=summarizer,

@@ -1,7 +1,7 @@
 """A chat model that needs no key: it repeats the user's message, and says that it does so."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
@@ -19,6 +19,9 @@ MOST_REPEATED = 400
 
 class EchoModel(BaseChatModel):
     """Repeats the newest user message, streaming, with the usage that a provider would report."""
+
+    writes_summaries: ClassVar[bool] = False
+    """Whether the model can summarize a conversation. This model cannot, so the digest writes the summaries."""
 
     @property
     def _llm_type(self) -> str:

@@ -85,9 +85,10 @@ class CompactingState(AgentState[Any]):
 class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
     """Keeps the conversation of LangChain's agent inside its model's window, each compaction a transaction.
 
-    A drop-in for `SummarizationMiddleware`: `model` writes the summaries unless `summarizer` does, `trigger` and
-    `keep` are understood. All else is as in `create_compacting_agent`. Put it last among the agent's middleware:
-    there it sees the model, the prompt, the tools and the messages as the middleware before it has changed them.
+    A drop-in for `SummarizationMiddleware`: `model` writes the summaries, or without it the agent's model, unless
+    `summarizer` says otherwise; `trigger` and `keep` are understood. All else is as in `create_compacting_agent`. Put
+    it last among the agent's middleware: there it sees the model, the prompt, the tools and the messages as the
+    middleware before it has changed them.
 
     With a durable checkpointer give `database=` too; with a saver of this package, the saver's `.database`.
     `CompactionThread` takes the agent. `name` is the class's name by default; with `name="SummarizationMiddleware"`
@@ -136,7 +137,8 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             chosen,
             records_for(database, None),
             model=known or _no_model_yet,
-            summarizer=known if summarizer is None else summarizer,
+            summary_model=known,
+            summarizer=summarizer,
             fallback_summarizers=fallback_summarizers,
             redact=redact,
             strategies=strategies,
@@ -245,6 +247,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
             dependencies,
             settings=self._sized(window),
             model=model,
+            summary_model=dependencies.summary_model or model,
             system_prompt=request.system_message,
             tools=schemas(request),
             ephemeral=ephemeral_tools(request.tools),

@@ -79,7 +79,7 @@ def _previewed(
         max_tokens=answer_tokens(model, window),
         strategies=dependencies.strategies,
     )
-    return previewed(call, with_ids(values.get("messages") or []), dependencies.fallback_chain[0])
+    return previewed(call, with_ids(values.get("messages") or []), dependencies.fallback_chain(chosen)[0])
 
 
 def call_on(

@@ -16,6 +16,7 @@ from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.engine import applied_to, counts_of, judge
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
+from .runtime.levels import draft_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
 from .selection.breaker import REMEMBERED_COMMITS
 from .state import Draft, EmbeddedState, replace
@@ -33,6 +34,8 @@ def commit(context: NodeContext) -> Effects[Update]:
     archived before the state changes.
     """
     draft = context.draft.copy()
+    if draft_level(context) is None:
+        return {"compaction": {"step": "rollback"}}
     try:
         stale = yield from _stale(context, draft)
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict

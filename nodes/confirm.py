@@ -11,6 +11,7 @@ from .gate.invariants import Finding
 from .runtime.finish_attempt import finish_attempt
 from .runtime.key_information import foreseen
 from .runtime.ledger_io import note
+from .runtime.levels import at_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
 from .selection.selector import Demand
 from .state import FOCUS_CHARACTERS
@@ -46,7 +47,7 @@ def _choose(context: NodeContext) -> Effects[Update]:
     if way == "compact":
         return {"compaction": {**on, "focus": focus, "declined_at": None}}
     if way == "drop_oldest":
-        return {"compaction": {**on, "level": len(context.fallback_chain) - 1, "declined_at": None}}
+        return {"compaction": {**on, **at_level(context, len(context.fallback_chain) - 1), "declined_at": None}}
     if way == "new_thread":
         return {"compaction": {**on, "trigger": NEW_THREAD, "summarize_all": True}}
     if context.dependencies.embedded:

@@ -20,6 +20,7 @@ from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .providers.overflow import is_context_overflow, overflow_sizes
 from .runtime.ledger_io import note
+from .runtime.levels import at_level
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_check import check
 from .selection.compaction_marker import remove_marker
@@ -179,7 +180,7 @@ def _judged(context: NodeContext, sent: int) -> dict[str, Any]:
     judged: dict[str, Any] = {
         "unproven": False,
         "ineffective": times,
-        "level": min(last + 1, len(context.fallback_chain) - 1),
+        **at_level(context, min(last + 1, len(context.fallback_chain) - 1)),
     }
     log.warning("The last compaction was ineffective: the provider still counts %d tokens", sent)
     if times >= context.settings.breaker_ineffective_after:

@@ -11,9 +11,9 @@ from .gate.invariants import Finding
 from .runtime import ledger_io
 from .runtime.engine import counts_of
 from .runtime.finish_attempt import failure, finish_attempt, outcome_of
+from .runtime.levels import at_level, draft_level, keeps_everything, tried, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_check import check
-from .selective_compaction import urgent
 from .state import Draft, replace
 from .summary.fallback_chain import after_failure
 
@@ -21,6 +21,9 @@ NO_FAILURE = frozenset({"recovered", "stale"})
 """Verdicts that change neither the level nor the number of failures."""
 
 REMEMBERED = 8
+
+CHANGED_LEVELS = Finding("recovered", "changed_settings")
+"""The end of an attempt whose run goes on with another summarizer, by its settings or its model."""
 
 
 def rollback(context: NodeContext) -> Effects[Update]:
@@ -31,6 +34,8 @@ def rollback(context: NodeContext) -> Effects[Update]:
     """
     draft = context.draft
     found = Finding(*(draft.get("failure") or ["recovered", "interrupted_run"]))
+    if draft_level(context) is None:
+        found = CHANGED_LEVELS
     verdict, reason, detail = found.verdict, found.reason, found.detail
     update: Update = {}
     try:
@@ -98,11 +103,11 @@ def _restored(context: NodeContext, draft: Draft) -> Effects[list[AnyMessage] | 
 def _counted(context: NodeContext, draft: Draft, finding: Finding) -> dict[str, Any]:
     """Return the keys for a failed attempt: the next level and, after several failures, the cool-down's end."""
     streak = context.compaction.get("streak", 0) + 1
-    tried = [*(context.compaction.get("tried") or []), context.tried(draft["base_fingerprint"], draft["level"])]
+    known = [*(context.compaction.get("tried") or []), tried(context, draft["base_fingerprint"], draft["level"])]
     counted: dict[str, Any] = {
         "streak": streak,
-        "level": after_failure(context.fallback_chain, draft["level"], finding),
-        "tried": tried[-REMEMBERED:],
+        **at_level(context, after_failure(context.fallback_chain, draft["level"], finding)),
+        "tried": known[-REMEMBERED:],
     }
     if streak >= context.settings.breaker_cooldown_after:
         counted["cooldown_until"] = context.now() + context.settings.breaker_cooldown_s
@@ -118,12 +123,17 @@ def _decided_anew(context: NodeContext) -> Effects[dict[str, Any]]:
 
 
 def _next(context: NodeContext, counted: dict[str, Any]) -> str:
-    """Return the step after a failure: another level if urgent or requested by a person, else the stored route."""
+    """Return the step after a failure: another level if urgent or requested by a person, else the stored route.
+
+    The stored route also follows if the settings leave everything as it is after a failed summary.
+    """
     route = context.compaction.get("route", "model")
     if urgent(context):
         return "selective_compaction"
+    if keeps_everything(context):
+        return route
     wish = context.compaction.get("trigger") in WISHES
-    left = context.after(counted).untried_level(context.base_fingerprint(), counted.get("level", 0)) is not None
+    left = untried_level(context.after(counted), context.base_fingerprint()) is not None
     return "selective_compaction" if wish and left else route
 
 

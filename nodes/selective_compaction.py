@@ -15,6 +15,7 @@ from .runtime.engine import needs_summary
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
 from .runtime.key_information import Proposal, bare, key_information, wants_key_information, with_key_information
 from .runtime.ledger_io import begin, close, recallable
+from .runtime.levels import attempt_number, names, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
 from .selection.selector import Demand, Selection
 from .selection.trigger_evaluation import counted
@@ -35,10 +36,10 @@ def selective_compaction(context: NodeContext) -> Effects[Update]:
     if context.compaction.get("draft") and context.draft.get("unrestored"):
         return {"compaction": {"step": "rollback"}}  # read the open draft's snapshot first
     base, trigger = context.base_fingerprint(), context.compaction.get("trigger", "precheck")
-    fallback_chain, level = context.fallback_chain, context.untried_level(base, context.compaction.get("level", 0))
+    level = untried_level(context, base)
     if level is None:
         return _nothing_left(context)
-    name = strategy(context.settings, fallback_chain[level])
+    name = strategy(context.settings, context.fallback_chain[level])
     before = context.meter.request(context.messages)
     draft = _opened(context, base, level=level, name=name, trigger=trigger, before=before)
     log.info("Starting a selective compaction (开始选择性压缩): %s, %d tokens", name, before)
@@ -75,15 +76,6 @@ def _proposal(context: NodeContext, level: int, before: int) -> Effects[Proposal
     )
 
 
-def urgent(context: NodeContext) -> bool:
-    """Whether the turn is in the hard zone: the next request is over the limit, or the provider refused a request.
-
-    After the answer nothing is urgent: at the next input the answered round is old and can be summarized.
-    """
-    called_next = context.compaction.get("route", "model") == "model"
-    return (called_next and context.size > context.sizes.limit) or context.compaction.get("trigger") == "overflow"
-
-
 def _nothing_left(context: NodeContext) -> Update:
     """Follow the stored route, but raise if the request exceeds the limit by usage and by a full count as well."""
     refused = context.compaction.get("trigger") == "overflow"
@@ -105,12 +97,14 @@ def _nothing_left(context: NodeContext) -> Update:
 
 
 def _opened(context: NodeContext, base: str, *, level: int, name: str, trigger: str, before: int) -> Draft:
+    attempt = attempt_number(context, base, level)
     return Draft(
-        snapshot_id=context.key(base, level, 0).compaction_id,
+        snapshot_id=context.key(base, level, attempt).compaction_id,
         base_fingerprint=base,
         count=len(context.messages),
         level=level,
-        attempt=0,
+        levels=names(context),
+        attempt=attempt,
         strategy=name,
         trigger=trigger,
         drop=[],

@@ -64,6 +64,8 @@ class Draft(TypedDict):
     attempt: int
     count: int
     """Number of messages in the snapshot; all messages after these arrived later."""
+    levels: NotRequired[str]
+    """Names of the levels of the fallback chain in which `level` is an index."""
     strategy: str
     trigger: str
     drop: list[str]
@@ -115,6 +117,8 @@ class CompactionChannel(TypedDict, total=False):
     """Number of failed attempts in a row."""
     level: int
     """Index of the level in the fallback chain that the next attempt takes."""
+    levels: str
+    """Names of the levels in which `level` is an index; other settings can make another chain."""
     tried: list[list[str]]
     """The last eight pairs `[fingerprint of the messages, strategy]`; a pair is never tried again."""
     cooldown_until: float

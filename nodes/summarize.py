@@ -12,6 +12,7 @@ from .events import log, meta_event
 from .runtime.engine import SummaryParts, applied_to, counts_of, demand, summary_budget, summary_parts
 from .runtime.finish_attempt import failed, failure
 from .runtime.ledger_io import keep_summary, known_summary, originals_of
+from .runtime.levels import draft_level
 from .runtime.node_context import NodeContext, Update
 from .runtime.sections import summarize_by_sections
 from .runtime.summarize_chunks import Work, WrittenSummary, seen_of
@@ -22,7 +23,8 @@ from .summary.fallback_chain import Level
 def summarize(context: NodeContext) -> Effects[Update]:
     """Write the summary into the draft, or hand the draft to `rollback`; a summarizer's failure never raises."""
     draft = context.draft.copy()
-    level = context.fallback_chain[draft["level"]]
+    if (level := draft_level(context)) is None:
+        return {"compaction": {"step": "rollback"}}
     if not level.is_deterministic:
         log.info("Running the LLM summary (执行 LLM Summary): %s", draft["strategy"])
     size = draft["tokens_selected"]
@@ -45,6 +47,8 @@ def summarize(context: NodeContext) -> Effects[Update]:
 def is_paid(context: NodeContext) -> Effects[bool]:
     """Whether a dead run's draft has a recorded summary, already paid for, and the request fits with it."""
     draft = context.draft
+    if draft_level(context) is None:
+        return False
     try:
         known = yield from _known(context, context.draft_key, _name(context, draft))
     except Exception:  # noqa: BLE001 - a draft whose records cannot be read is dropped
@@ -74,9 +78,7 @@ def _summary_parts(context: NodeContext, draft: Draft) -> SummaryParts:
 def _written(context: NodeContext, draft: Draft, level: Level, extra: SummaryParts) -> Effects[WrittenSummary]:
     key, call = context.draft_key, context.call
     drop = _drop(context, draft)
-    goal = demand(
-        call, trigger=draft["trigger"], before=draft["tokens_before"], last=level is context.fallback_chain[-1]
-    )
+    goal = demand(call, trigger=draft["trigger"], before=draft["tokens_before"], last=level.hides)
     ceiling = draft.get("ceiling", goal.ceiling)
     originals = yield from originals_of(context, [context.messages[index] for index in drop])
     work = Work(

@@ -88,6 +88,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "facts_beside_summary": False,
     },
     "faithful": {
+        "summarizer": "digest",
         "strategies": ("faithful",),
         "summary_prompts": "structured",
         "summary_form": "terse",

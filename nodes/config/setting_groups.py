@@ -85,7 +85,16 @@ class TriggerSettings(Frozen):
 
 
 class SummarySettings(Frozen):
-    """When a summary is written, how it is asked for, how long it may be, and what happens when a call fails."""
+    """Who writes a summary and when, how it is asked for, how long it may be, and what happens when a call fails."""
+
+    summarizer: Literal["model", "digest"] = Field(default="model", title="Summary: written by")
+    """Who writes the summaries: `model`, the model of the call; or `digest`, an extraction that needs no model. The
+    digest also writes where there is no model, and where a model's summary fails. A summarizer given to the builder
+    takes the place of this setting."""
+
+    on_summary_failure: Literal["digest", "nothing"] = Field(default="digest", title="Summary: after a failure")
+    """What follows a model's summary that failed: the next attempt takes the next level, and at last the `digest`; or
+    `nothing` changes until a model's summary succeeds. A request over the limit takes the next level in any case."""
 
     summary_mode: Literal["always", "if_needed", "last_resort"] = Field(default="always", title="Summary: mode")
     """When a summary is written: `always`; `if_needed`, where selective compaction misses the target; or
@@ -118,7 +127,8 @@ class SummarySettings(Frozen):
     of it, in as many calls as needed."""
 
     summary_input_tokens: PositiveInt | None = Field(default=None, title="Summary: most input tokens of a call")
-    """Most tokens of conversation shown to the summarizer in one call. `None`: three quarters of the window."""
+    """Most tokens of conversation shown to the summarizer in one call. `None`: three quarters of the window, or nine
+    tenths of the limit if that is less."""
 
     summary_timeout_s: float = Field(default=60.0, gt=0, title="Summary: timeout (seconds)")
     """Seconds after which a call of the summarizer counts as failed."""

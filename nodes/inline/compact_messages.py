@@ -142,7 +142,7 @@ def _compact(
     given = _checked(messages)
     dependencies = Dependencies(
         settings=_chosen(settings or CompactionSettings(), preset, max_tokens),
-        summarizer=summarizer_of(summarizer),
+        summarizer=None if summarizer is None else summarizer_of(summarizer),
         records=NO_RECORDS,
         strategies=with_own(strategies),
         counter=counter_of(token_counter),

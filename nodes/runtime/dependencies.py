@@ -5,14 +5,14 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from threading import Lock
 from time import time
 from typing import Any, Protocol, cast, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableBinding
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.db.workers import on_event_loop
@@ -28,7 +28,7 @@ from ..selection.trigger_evaluation import OwnTrigger, check_own_triggers
 from ..summary.fallback_chain import FallbackChain, fallback_chain_of
 from ..summary.key_information import BUILT_IN as KEY_INFORMATION
 from ..summary.key_information import KeyInformation, check_known
-from ..summary.summarizers import Summarizer
+from ..summary.summarizers import DigestSummarizer, RunnableSummarizer, Summarizer
 
 Model = Runnable[Any, Any]
 ModelSource = Model | Callable[[Any, Any], Model] | None
@@ -50,6 +50,28 @@ def core(model: Model) -> Any:
     while not isinstance(inner, BaseChatModel) and hasattr(inner, "bound"):
         inner = inner.bound
     return inner
+
+
+TOOL_ARGUMENTS = frozenset({"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"})
+"""Keyword arguments of a model's call that `bind_tools` binds."""
+
+
+def without_tools(model: Model) -> Model:
+    """Return the model without the tools that the application has bound to it, and with its other bindings."""
+    if not isinstance(model, RunnableBinding):
+        return model
+    kept = {name: value for name, value in model.kwargs.items() if name not in TOOL_ARGUMENTS}
+    return model.model_copy(update={"bound": without_tools(model.bound), "kwargs": kept})
+
+
+def own_summarizer(model: Model | None) -> Summarizer:
+    """Return the summarizer that calls the agent's own model; the digest without a model, and for a stand-in.
+
+    A stand-in, such as a model that replays a recording, has the attribute `writes_summaries` with the value false.
+    """
+    if model is None or not getattr(core(model), "writes_summaries", True):
+        return DigestSummarizer()
+    return RunnableSummarizer(without_tools(model), is_graph=False)
 
 
 def model_name(model: Model | None) -> str:
@@ -80,9 +102,12 @@ class Dependencies:
     """All objects that the nodes work with; plain data are in the settings."""
 
     settings: CompactionSettings
-    summarizer: Summarizer
     records: CompactionRecords
+    summarizer: Summarizer | None = None
+    """The application's summarizer; `None` if the setting `summarizer` says who writes."""
     model: ModelSource = None
+    summary_model: ModelSource = None
+    """The model without the agent's tools, which writes summaries."""
     tools: Sequence[dict[str, Any]] = ()
     """Tool schemas as they are sent to the model."""
     system_prompt: SystemMessage | None = None
@@ -133,10 +158,18 @@ class Dependencies:
         if not on_event_loop():
             self.settle()
 
-    @cached_property
-    def fallback_chain(self) -> FallbackChain:
-        """The levels of this graph's compactions, in the order in which they are tried."""
-        return fallback_chain_of(self.summarizer, self.fallbacks)
+    def fallback_chain(self, settings: CompactionSettings, state: Any = None, runtime: Any = None) -> FallbackChain:
+        """Return the levels of a compaction in the order in which they are tried.
+
+        `state` and `runtime` are those of a call of the model. Without them, a function that chooses the model is not
+        called, and the levels are those of a graph without a model.
+        """
+        if self.summarizer is not None:
+            return fallback_chain_of(self.summarizer, self.fallbacks)
+        source, model = self.summary_model, None
+        if settings.summarizer == "model" and (isinstance(source, Runnable) or state is not None):
+            model = _chosen(source, state, runtime)
+        return fallback_chain_of(own_summarizer(model), self.fallbacks)
 
     @property
     def fixed_model(self) -> Model | None:
@@ -181,9 +214,7 @@ class Dependencies:
 
     def model_for(self, state: Any, runtime: Any) -> Model | None:
         """Return the model of this call."""
-        if self.model is None or isinstance(self.model, Runnable):
-            return self.model
-        return self.model(state, runtime)
+        return _chosen(self.model, state, runtime)
 
     def counter_for(self, model: Model | None, settings: CompactionSettings | None = None) -> TokenCounter:
         """Return the counter for a model under these settings (by default the builder's); each model has one counter.
@@ -207,6 +238,10 @@ class Dependencies:
         """Return the tokens of the system prompt and the tool schemas."""
         schemas = counter.text(json.dumps(list(self.tools), ensure_ascii=False)) if self.tools else 0
         return schemas + (counter.message(self.system_prompt) if self.system_prompt else 0)
+
+
+def _chosen(source: ModelSource, state: Any, runtime: Any) -> Model | None:
+    return source if source is None or isinstance(source, Runnable) else source(state, runtime)
 
 
 @runtime_checkable

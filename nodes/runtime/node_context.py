@@ -29,7 +29,7 @@ from ..selection.selector import Demand
 from ..selection.strategies.registry import check_named
 from ..selection.trigger_evaluation import check_own_triggers
 from ..state import CompactionChannel, CompactionState, Draft, merge, with_ids
-from ..summary.fallback_chain import FallbackChain, Level, strategy
+from ..summary.fallback_chain import FallbackChain, Level
 from ..summary.key_information import check_known
 from ..transitions import check_step
 from .dependencies import NO_RECORDS, Dependencies, Model, model_name, window_of
@@ -37,10 +37,6 @@ from .engine import Call, demand
 
 T = TypeVar("T")
 Update = dict[str, Any]
-
-TRIED_CHARACTERS = 16
-"""Number of leading characters of a fingerprint that the list `tried` in the channel holds, to keep checkpoints
-small."""
 
 NEW_THREAD = "new_thread"
 """The trigger of an attempt whose result is the beginning of a new thread."""
@@ -191,7 +187,7 @@ class NodeContext:
             self.call,
             trigger=self.compaction.get("trigger", "precheck"),
             before=before,
-            last=level is self.fallback_chain[-1],
+            last=level.hides,
             pins=self.call.pinned_texts(self.messages),
             max_messages=self.compaction.get("max_messages"),
             summarize_all=self.compaction.get("summarize_all", False),
@@ -211,10 +207,12 @@ class NodeContext:
         here = self.thread_id is not None and self.compaction.get("trigger") != NEW_THREAD
         return here and self.settings.recall
 
-    @property
+    @cached_property
     def fallback_chain(self) -> FallbackChain:
-        """The levels of this graph's compactions, in the order in which they are tried."""
-        return self.dependencies.fallback_chain
+        """The levels that compactions take, one after another, under the settings and with the model of this call."""
+        if self._origin is not None:
+            return self._origin.fallback_chain
+        return self.dependencies.fallback_chain(self.settings, self.state, self.runtime)
 
     @cached_property
     def size(self) -> int:
@@ -299,16 +297,6 @@ class NodeContext:
     def base_fingerprint(self) -> str:
         """Return the fingerprint of the present conversation."""
         return fingerprint_all(cast("list[BaseMessage]", self.messages))
-
-    def tried(self, base_fingerprint: str, level: int) -> list[str]:
-        """Return the entry that stands in the channel's list `tried` if this level was tried on these messages."""
-        return [base_fingerprint[:TRIED_CHARACTERS], strategy(self.settings, self.fallback_chain[level])]
-
-    def untried_level(self, base_fingerprint: str, first: int) -> int | None:
-        """Return the first level from `first` (or the last level) on that was not yet tried on these messages."""
-        known, count = self.compaction.get("tried") or [], len(self.fallback_chain)
-        levels = range(min(first, count - 1), count)
-        return next((level for level in levels if self.tried(base_fingerprint, level) not in known), None)
 
     def key(self, base_fingerprint: str, level: int, attempt: int) -> AttemptKey:
         """Return the key of an attempt's rows."""

@@ -105,7 +105,8 @@ class Work:
         return chunks(old, limit, counter, guard) or [Chunk((), "")]
 
     def _limit(self) -> int:
-        tokens = self.call.settings.summary_input_tokens or self.call.sizes.window * 3 // 4
+        sizes = self.call.sizes
+        tokens = self.call.settings.summary_input_tokens or min(sizes.window * 3 // 4, sizes.limit * 9 // 10)
         return max(1, self.call.meter.unscaled(tokens))
 
     def request(self, part: Chunk, earlier: EarlierSummary, body: str) -> SummaryRequest:

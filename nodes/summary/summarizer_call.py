@@ -1,4 +1,4 @@
-"""Call a summarizer in an empty `contextvars` context, with a time-out; repeat the call after transient errors."""
+"""Call a summarizer in an empty `contextvars` context, with a time-out; repeat calls whose errors may pass."""
 
 import asyncio
 import contextvars
@@ -14,6 +14,7 @@ from tenacity import wait_exponential_jitter
 from ..effects import Effects, blocking, either
 from ..gate.reply_checks import Reply
 from ..providers.overflow import classify
+from ..providers.provider_error import status_of
 from .summarizers import Summarizer, SummaryRequest, is_deterministic
 
 T = TypeVar("T")
@@ -31,8 +32,14 @@ class SummaryTimeoutError(TimeoutError):
         super().__init__(f"the summarizer gave no answer within {seconds} s (summary_timeout_s)")
 
 
-class _TransientError(Exception):
-    """Tells tenacity to repeat a call that failed with a transient error; `__cause__` is that error."""
+class _PassingError(Exception):
+    """Tells tenacity to repeat a call that failed with an error that may pass; `__cause__` is that error."""
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the same call may succeed: after a transient error, and after one of unknown kind without a status."""
+    kind = classify(error)
+    return kind == "transient" or (kind == "permanent" and status_of(error) is None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +78,8 @@ class SummarizerCall:
                 lambda: bounded(lambda: retrying.invoke(None), limits.seconds),
                 lambda: abounded(lambda: retrying.ainvoke(None), limits.seconds),
             )
-        except _TransientError as transient:
-            raise transient.__cause__ or transient from None
+        except _PassingError as passing:
+            raise passing.__cause__ or passing from None
         if not isinstance(reply, Reply):
             name, kind = self.summarizer.name, type(reply).__name__
             raise TypeError(f"the summarizer {name!r} returned a {kind}, not a Reply")
@@ -84,8 +91,8 @@ class SummarizerCall:
             try:
                 return self.summarizer.summarize(self.request)
             except Exception as error:
-                if classify(error) == "transient":
-                    raise _TransientError from error
+                if _may_pass(error):
+                    raise _PassingError from error
                 raise
 
         async def acall(_: Any) -> Any:
@@ -93,13 +100,13 @@ class SummarizerCall:
             try:
                 return await self.summarizer.asummarize(self.request)
             except Exception as error:
-                if classify(error) == "transient":
-                    raise _TransientError from error
+                if _may_pass(error):
+                    raise _PassingError from error
                 raise
 
         waits: Any = {_FIRST_PAUSE: limits.pause, "max": MAX_PAUSE, "jitter": limits.pause}
         retrying: Any = RunnableLambda(call, afunc=acall).with_retry(
-            retry_if_exception_type=(_TransientError,), stop_after_attempt=limits.calls
+            retry_if_exception_type=(_PassingError,), stop_after_attempt=limits.calls
         )
         # set on a copy, because langchain-core drops keys that its own type of the parameter does not list
         result: Runnable[Any, Any] = retrying.model_copy(update={"exponential_jitter_params": waits})

@@ -94,7 +94,7 @@ def test_the_agent_has_a_compactor_of_its_summarizer_and_window() -> None:
         checkpointer=InMemorySaver(),
     )
     dependencies = graph.nodes["token_check"].bound.dependencies
-    assert dependencies.fallback_chain[0].summarizer.runnable is summarizer
+    assert dependencies.fallback_chain(settings)[0].summarizer.runnable is summarizer
     assert dependencies.sizes().window == 5_000
 
 

@@ -31,7 +31,8 @@ from tests.graph.harness import (
 CUT = {"finish_reason": "length"}
 REPLIES: dict[str, tuple[Any, str, str, int]] = {
     "transient error": (ConnectionError("reset"), "failed_transient", "summary_exception:ConnectionError", 3),
-    "permanent error": (ValueError("no such key"), "failed_permanent", "summary_exception:ValueError", 1),
+    "unknown error": (ValueError("no such key"), "failed_permanent", "summary_exception:ValueError", 3),
+    "wrong key": (ValueError("the API key is invalid"), "failed_permanent", "summary_exception:ValueError", 1),
     "empty": ("", "rejected_empty", "empty_summary", 3),
     "blank": (" \n ", "rejected_empty", "empty_summary", 3),
     "thinking only": (
@@ -219,7 +220,7 @@ async def test_the_next_attempt_takes_the_next_rung(go: Drive) -> None:
     assert steps(chunks)[3:] == ["rollback", "model", "selective_compaction", "summarize", "commit"]
     assert verdicts(graph) == ["failed_permanent", "degraded_deterministic"]
     assert [row.strategy for row in ledger(graph)] == ["selective+model", "selective+digest"]
-    assert len(summarizer.received) == 1
+    assert len(summarizer.received) == 3
     assert (standing(graph)["level"], standing(graph)["streak"]) == (0, 0)
 
 

@@ -81,12 +81,12 @@ async def test_below_the_limit_one_attempt_a_turn_is_made(go: Drive, case: str) 
 
 
 async def test_fallbacks_are_asked_in_order_and_the_digest_is_the_last_resort(go: Drive) -> None:
-    """Each model once, then the extraction that needs none; its verdict says so."""
+    """Each model at its own level, then the extraction that needs none; its verdict says so."""
     models = [broken(), broken(), broken()]
     graph = agent(calm(), models[0], fallback_summarizers=models[1:])
     await go.invoke(graph, over())
     assert strategies(graph) == [MODEL, FIRST, SECOND, DIGEST]
-    assert [len(model.received) for model in models] == [1, 1, 1]
+    assert [len(model.received) for model in models] == [3, 3, 3]
     assert verdicts(graph) == ["failed_permanent"] * 3 + ["degraded_deterministic"]
 
 

@@ -99,7 +99,6 @@ def _graph(screen: Screen, saver: SQLAlchemySaver, *, window: int | None, tools:
         model,
         library_tools() if tools else (),
         settings=settings,
-        summarizer=model if real else "digest",
         checkpointer=saver,
     )
 

@@ -15,7 +15,7 @@ from langgraph_compaction.nodes.runtime.dependencies import window_of
 from langgraph_compaction.nodes.runtime.engine import Call
 from langgraph_compaction.nodes.state import with_ids
 from langgraph_compaction.nodes.summary.fallback_chain import fallback_chain_of
-from langgraph_compaction.nodes.summary.summarizers import summarizer_of
+from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 
 from ...offline_edit import newest
 from ...preview import Preview, call_on, previewed
@@ -47,7 +47,7 @@ def preview(
         settings = _settings(preset, window, config)
         values: dict[str, Any] = newest(saver, thread).checkpoint["channel_values"]
         call = _call(settings, values)
-        seen = previewed(call, with_ids(values["messages"]), fallback_chain_of(summarizer_of(None))[0])
+        seen = previewed(call, with_ids(values["messages"]), fallback_chain_of(DigestSummarizer())[0])
     if as_json:
         print_lines([{"thread_id": thread, **_sizes(call), **_as_dict(seen)}])
         return

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import linear_regression
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
@@ -111,6 +111,9 @@ def _tool(function: dict[str, Any]) -> StructuredTool:
 
 class RecordedModel(BaseChatModel):
     """Answers with the recording's next assistant message."""
+
+    writes_summaries: ClassVar[bool] = False
+    """Whether the model can summarize a conversation. This model cannot, so the digest writes the summaries."""
 
     playback: Any = Field(repr=False)  # LangChain traces a model by its repr, which would hold the conversation
     counter: Any = Field(repr=False)

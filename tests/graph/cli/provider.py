@@ -1,7 +1,7 @@
 """A local server with OpenAI's chat API that gives scripted replies."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,17 +15,21 @@ ENDLESS = "endless"
 
 Reply = str | int | dict[str, str]
 """A text, an HTTP status, or a call: name and arguments (JSON) of a tool."""
+Replies = list[Reply] | Callable[[dict[str, Any]], Reply]
+"""The replies in order, or a function of the request."""
 
 
 @dataclass
 class Provider:
     """Answers each request with the next reply; the last one is repeated."""
 
-    replies: list[Reply] = field(default_factory=lambda: ["Hello."])
+    replies: Replies = field(default_factory=lambda: ["Hello."])
     requests: list[dict[str, Any]] = field(default_factory=list)
     deserted: Event = field(default_factory=Event)
     """Set when the client of an endless reply has disconnected."""
     base_url: str = ""
+    counted: int = 20
+    """Tokens of a request, as the server reports them."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -35,6 +39,8 @@ class Provider:
     def reply(self, request: dict[str, Any]) -> Reply:
         """Answer a request."""
         self.requests.append(request)
+        if callable(self.replies):
+            return self.replies(request)
         return self.replies[min(len(self.requests), len(self.replies)) - 1]
 
 
@@ -47,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(reply, int):
             return self._refuse(reply)
         if not request.get("stream") and isinstance(reply, str):
-            return self._send(200, "application/json", json.dumps(_whole(reply)).encode())
+            return self._send(200, "application/json", json.dumps(_whole(reply, self.provider.counted)).encode())
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
@@ -55,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
             for delta in _deltas(reply):
                 self._event(_chunk(delta))
             self._event(_chunk({}, finish_reason="stop"))
-            self._event({**_chunk({}), "choices": [], "usage": _USAGE})
+            self._event({**_chunk({}), "choices": [], "usage": _usage(self.provider.counted)})
             self.wfile.write(b"data: [DONE]\n\n")
         except (BrokenPipeError, ConnectionResetError):
             self.provider.deserted.set()
@@ -80,7 +86,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-_USAGE = {"prompt_tokens": 20, "completion_tokens": 3, "total_tokens": 23}
+def _usage(counted: int) -> dict[str, int]:
+    return {"prompt_tokens": counted, "completion_tokens": 3, "total_tokens": counted + 3}
 
 
 def _deltas(reply: str | dict[str, str]) -> Iterator[dict[str, Any]]:
@@ -96,7 +103,7 @@ def _chunk(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str,
     return {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "test", "choices": [choice]}
 
 
-def _whole(text: str) -> dict[str, Any]:
+def _whole(text: str, counted: int) -> dict[str, Any]:
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     return {
         "id": "x",
@@ -104,14 +111,14 @@ def _whole(text: str) -> dict[str, Any]:
         "created": 0,
         "model": "test",
         "choices": [choice],
-        "usage": _USAGE,
+        "usage": _usage(counted),
     }
 
 
 @contextmanager
-def provider(*replies: Reply) -> Iterator[Provider]:
-    """Serve as long as the block runs."""
-    script = Provider(list(replies)) if replies else Provider()
+def provider(*replies: Reply, answer: Callable[[dict[str, Any]], Reply] | None = None) -> Iterator[Provider]:
+    """Serve as long as the block runs: the replies in order, or what `answer` makes of each request."""
+    script = Provider(answer or list(replies)) if answer or replies else Provider()
     handler = type("Handler", (_Handler,), {"provider": script})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True

@@ -74,10 +74,19 @@ def test_one_that_does_not_pass_is_raised_as_it_came(ask: Ask) -> None:
 @both
 def test_a_permanent_error_is_asked_once(ask: Ask) -> None:
     """After a permanent error there is no second call, which would fail in the same way."""
+    asked = question(Failing(9, ValueError("the API key is invalid")))
+    with pytest.raises(ValueError, match="key is invalid"):
+        ask(asked, PATIENCE)
+    assert len(asked.calls) == 1
+
+
+@both
+def test_an_error_of_unknown_kind_is_asked_again(ask: Ask) -> None:
+    """It may pass: nothing in it says that the next call fails in the same way."""
     asked = question(Failing(9, ValueError("no such key")))
     with pytest.raises(ValueError, match="no such key"):
         ask(asked, PATIENCE)
-    assert len(asked.calls) == 1
+    assert len(asked.calls) == 3
 
 
 @both

@@ -1,0 +1,72 @@
+"""Which level of the fallback chain an attempt takes.
+
+The state and an open draft hold the index of a level. The chain itself depends on the settings of the run and on the
+model of the call, so the names of the levels are stored beside each index, and an index of another chain is not used.
+"""
+
+from typing import Any
+
+from ..summary.fallback_chain import Level, strategy
+from .ledger_io import REFUSAL
+from .node_context import NodeContext
+
+TRIED_CHARACTERS = 16
+"""Number of leading characters of a fingerprint that the list `tried` in the channel holds, to keep checkpoints
+small."""
+
+
+def names(context: NodeContext) -> str:
+    """Return the names of the levels of this call's fallback chain."""
+    return " ".join(level.name for level in context.fallback_chain)
+
+
+def at_level(context: NodeContext, index: int) -> dict[str, Any]:
+    """Return the keys of the channel by which the next attempt takes the level with this index."""
+    return {"level": index, "levels": names(context)}
+
+
+def draft_level(context: NodeContext) -> Level | None:
+    """Return the level of the open draft; `None` if settings or model changed since, and with them the levels."""
+    draft, chain = context.draft, context.fallback_chain
+    known = draft.get("levels", names(context)) == names(context) and draft["level"] < len(chain)
+    return chain[draft["level"]] if known else None
+
+
+def untried_level(context: NodeContext, base_fingerprint: str) -> int | None:
+    """Return the first level, from the stored one on, that was not yet tried on these messages.
+
+    If a failed summary changes nothing, return a level with a model, whether it was tried or not.
+    """
+    chain, stored = context.fallback_chain, context.compaction
+    first = stored.get("level", 0) if stored.get("levels", names(context)) == names(context) else 0
+    first = min(first, len(chain) - 1)
+    if keeps_everything(context):
+        return 0 if chain[first].is_deterministic else first
+    known = stored.get("tried") or []
+    return next((n for n in range(first, len(chain)) if tried(context, base_fingerprint, n) not in known), None)
+
+
+def tried(context: NodeContext, base_fingerprint: str, level: int) -> list[str]:
+    """Return the entry that stands in the channel's list `tried` if this level was tried on these messages."""
+    return [base_fingerprint[:TRIED_CHARACTERS], strategy(context.settings, context.fallback_chain[level])]
+
+
+def attempt_number(context: NodeContext, base_fingerprint: str, level: int) -> int:
+    """Return the number in the key of an attempt: 0, or a number of its own if the same attempt failed before."""
+    again = tried(context, base_fingerprint, level) in (context.compaction.get("tried") or [])
+    return REFUSAL + context.compaction.get("streak", 0) if again else 0
+
+
+def keeps_everything(context: NodeContext) -> bool:
+    """Whether a model's summary that fails leaves everything as it is, because the request fits all the same."""
+    chosen = context.settings.on_summary_failure == "nothing"
+    return chosen and not context.fallback_chain[0].is_deterministic and not urgent(context)
+
+
+def urgent(context: NodeContext) -> bool:
+    """Whether the turn is in the hard zone: the next request is over the limit, or the provider refused a request.
+
+    After the answer nothing is urgent: at the next input the answered round is old and can be summarized.
+    """
+    called_next = context.compaction.get("route", "model") == "model"
+    return (called_next and context.size > context.sizes.limit) or context.compaction.get("trigger") == "overflow"
