@@ -123,7 +123,7 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
         "draft": None,
         "focus": None,
         "usage": None,
-        "turns_at_commit": context.compaction.get("turns", 0),
+        **context.counted_anew(),
         "recent": [*(context.compaction.get("recent") or []), context.compaction.get("calls", 0)][
             -REMEMBERED_COMMITS:
         ],

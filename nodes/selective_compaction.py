@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any, get_args
 
 from .compaction_request import WISHES
-from .config.triggers import Unit
+from .config.triggers import SINCE_COMPACTION, Unit
 from .conversation.transcript import message_id
 from .effects import Effects
 from .errors import ContextExhaustedError
@@ -22,9 +22,9 @@ from .selection.trigger_evaluation import counted
 from .state import Draft
 from .summary.fallback_chain import strategy
 
-RESTARTING = WISHES | {"turns", "marker"}
-"""Triggers that start the count of turns again even if nothing could be compacted, so that they do not fire at every
-turn."""
+RESTARTING = WISHES | {"marker", *SINCE_COMPACTION}
+"""Triggers after which turns and calls of the model are counted anew even if nothing could be compacted, so that they
+do not fire at every turn."""
 
 
 def selective_compaction(context: NodeContext) -> Effects[Update]:
@@ -147,12 +147,12 @@ def _noop(context: NodeContext, draft: Draft, reason: str) -> Effects[Update]:
 def _counted_anew(context: NodeContext) -> dict[str, Any]:
     """Return the keys by which a trigger that found nothing to compact does not fire again at the next turn.
 
-    The count of turns starts again, as after a commit. For a trigger that counts messages or rounds, the present
-    number of messages or rounds is stored.
+    Turns and calls of the model are counted anew, as after a commit. For a trigger that counts messages or rounds,
+    the present number of messages or rounds is stored.
     """
     trigger = context.compaction.get("trigger", "")
     if trigger in RESTARTING:
-        return {"turns_at_commit": context.compaction.get("turns", 0)}
+        return context.counted_anew()
     unit = next((one for one in get_args(Unit) if one == trigger), None)
     if unit is None:
         return {}

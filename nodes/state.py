@@ -125,7 +125,7 @@ class CompactionChannel(TypedDict, total=False):
     turns: int
     """Number of inputs so far."""
     turns_at_commit: int
-    """The value of `turns` at the last commit, or when a request or a count of turns found nothing to compact."""
+    """The value of `turns` at the last commit, or when a request or a count found nothing to compact."""
     in_vain: dict[str, int] | None
     """By unit (such as messages), the count at which its trigger found nothing to compact; cleared at a commit."""
     summarize_all: bool
@@ -134,6 +134,9 @@ class CompactionChannel(TypedDict, total=False):
     """Most messages to keep in this compaction, if a count of messages triggered it."""
     calls: int
     """Number of the model's calls so far."""
+    calls_at_commit: int
+    """The number of the model's calls at the last commit, or when a request or a count found nothing to compact; it
+    includes the call that the turn was about to make."""
     recent: list[int]
     """The value of `calls` at the last commits."""
     ineffective: int

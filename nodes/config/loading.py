@@ -19,6 +19,7 @@ from ..errors import SettingsError
 from .base_model import nearest
 from .presets import Preset
 from .settings import CompactionOverrides, CompactionSettings
+from .triggers import SINCE_COMPACTION
 
 PREFIX = "LANGGRAPH_COMPACTION_"
 """Prefix of the environment variable of a setting; the setting's name in capital letters follows the prefix."""
@@ -44,7 +45,7 @@ IMPLIED: Mapping[str, Preset] = {"keep_recent_rounds": "recent_rounds"}
 preset."""
 
 TURNS = "conversation_turn_threshold"
-"""Another name for the limit of the trigger that counts turns."""
+"""Another name for the limit of the trigger that counts turns or calls of the model."""
 
 COMPUTED = "summary_remaining_token_threshold"
 """Name of a setting that other systems have and this package refuses: the share of the window to keep free is set by
@@ -154,12 +155,12 @@ def _kinds(name: str) -> tuple[Any, ...]:
 
 
 def _with_turns(values: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], ...]:
-    """Return the triggers with this limit for the one that counts turns, which is added if there is none."""
+    """Return the triggers with this limit for the one that counts turns or model calls; add one by turns if needed."""
     there = CompactionSettings.model_validate(
         {name: values[name] for name in ("preset", "triggers") if name in values}
     )
     plain = [trigger.model_dump() for trigger in there.triggers]
-    counted = [trigger for trigger in plain if (trigger["kind"], trigger.get("unit")) == ("count", "turns")]
+    counted = [trigger for trigger in plain if trigger["kind"] == "count" and trigger["unit"] in SINCE_COMPACTION]
     for trigger in counted:
         trigger["limit"] = limit
     return (*plain, *([] if counted else [{"kind": "count", "unit": "turns", "limit": limit, "full": True}]))

@@ -19,7 +19,7 @@ _PROGRESSIVE: Mapping[str, Any] = {
     "trigger_ratio": None,
     "triggers": (
         {"kind": "remaining_ratio", "ratio": 0.25},
-        {"kind": "count", "unit": "turns", "limit": 200, "full": True},
+        {"kind": "count", "unit": "model_calls", "limit": 200, "full": True},
         {"kind": "marker"},
         {"kind": "command"},
     ),

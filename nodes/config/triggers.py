@@ -11,8 +11,12 @@ Hook = Literal["pre_input", "pre_model", "post_model", "on_overflow"]
 """When in a turn the triggers are evaluated: `pre_input` before the newest user message counts, `pre_model` before
 each call of the model, `post_model` after its answer, `on_overflow` when a provider refuses a request as too long."""
 
-Unit = Literal["turns", "rounds", "messages", "events"]
-"""What `Count` counts: inputs since the last compaction, rounds, messages but system messages, all messages."""
+Unit = Literal["turns", "model_calls", "rounds", "messages", "events"]
+"""What `Count` counts: inputs since the last compaction (`turns`), calls of the model since then (`model_calls`, the
+call about to be made among them), rounds, messages but system messages, or all messages (`events`)."""
+
+SINCE_COMPACTION: tuple[Unit, ...] = ("turns", "model_calls")
+"""The units that are counted anew after each compaction, and after each attempt that found nothing to compact."""
 
 
 class UsedRatio(Frozen):
@@ -77,7 +81,7 @@ class ReserveTokens(Frozen):
 
 
 class Count(Frozen):
-    """Fires at a number of turns, rounds, messages or events."""
+    """Fires at a number of turns, calls of the model, rounds, messages or events."""
 
     kind: Literal["count"] = "count"
     unit: Unit
@@ -95,7 +99,8 @@ class Count(Frozen):
         """Whether a count fires the trigger.
 
         `in_vain` is the count at an attempt that found nothing to compact: after it the trigger fires again only once
-        the count has grown by a tenth of the limit. Turns are counted anew from each attempt and need no `in_vain`.
+        the count has grown by a tenth of the limit. Turns and calls of the model are counted anew from each attempt
+        and need no `in_vain`.
         """
         again = in_vain is None or not in_vain <= count < in_vain + max(1, self.limit // 10)
         return count > self.max_count and again

@@ -28,7 +28,7 @@ from ..events import CompactionMetaEvent, emit
 from ..selection.selector import Demand
 from ..selection.strategies.registry import check_named
 from ..selection.trigger_evaluation import check_own_triggers
-from ..state import CompactionChannel, CompactionState, Draft, merge, with_ids
+from ..state import CompactionChannel, CompactionState, Draft, Route, merge, with_ids
 from ..summary.fallback_chain import FallbackChain, Level
 from ..summary.key_information import check_known
 from ..transitions import check_step
@@ -248,8 +248,20 @@ class NodeContext:
 
     @property
     def turns_since_commit(self) -> int:
-        """Number of inputs since the last compaction, or since a request or turn trigger had nothing to compact."""
+        """Inputs since the last compaction, or since a request or a count found nothing to compact."""
         return self.compaction.get("turns", 0) - self.compaction.get("turns_at_commit", 0)
+
+    def calls_since_commit(self, route: Route) -> int:
+        """Return the number of the model's calls since then; on the route to the model, the next call counts too."""
+        return self._calls_begun(route) - self.compaction.get("calls_at_commit", 0)
+
+    def counted_anew(self) -> dict[str, int]:
+        """Return the keys of the channel `compaction` from which turns and calls of the model are counted anew."""
+        route = self.compaction.get("route", "model")
+        return {"turns_at_commit": self.compaction.get("turns", 0), "calls_at_commit": self._calls_begun(route)}
+
+    def _calls_begun(self, route: Route) -> int:
+        return self.compaction.get("calls", 0) + (route == "model")
 
     @property
     def thread_id(self) -> str | None:

@@ -40,6 +40,7 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
         sizes=context.sizes,
         messages=context.messages,
         turns=context.turns_since_commit,
+        model_calls=context.calls_since_commit(route),
         in_vain=cast("Mapping[Unit, int]", context.compaction.get("in_vain") or {}),
         marked=marked,
     )

@@ -30,6 +30,8 @@ class Reading:
     """The messages that the model sees."""
     turns: int = 0
     """Number of user inputs since the last compaction, or since an attempt (by count or request) that did nothing."""
+    model_calls: int = 0
+    """Number of the model's calls since then, including the call about to be made."""
     in_vain: Mapping[Unit, int] = field(default_factory=dict[Unit, int])
     """For each unit (such as rounds), the count at which a trigger last found nothing to compact; empty after a
     compaction."""
@@ -37,8 +39,9 @@ class Reading:
     """The marker that the model wrote in its last answer, if any."""
 
     def count(self, unit: Unit) -> int:
-        """Return how many turns, rounds, messages or events there are now."""
-        return self.turns if unit == "turns" else counted(self.messages, unit)
+        """Return how many turns, calls of the model, rounds, messages or events there are now."""
+        since_compaction: Mapping[Unit, int] = {"turns": self.turns, "model_calls": self.model_calls}
+        return since_compaction[unit] if unit in since_compaction else counted(self.messages, unit)
 
 
 def counted(messages: Sequence[AnyMessage], unit: Unit) -> int:

@@ -140,19 +140,19 @@ async def test_what_is_still_short_goes_on_to_the_next_strategy(go: Drive, words
 
 
 @pytest.mark.requirement("S2.3", "S2.28", "S2.34")
-async def test_two_hundred_turns_go_straight_to_the_full_summary(go: Drive) -> None:
-    """However small the talk; the counter then starts anew."""
+async def test_two_hundred_calls_of_the_model_go_straight_to_the_full_summary(go: Drive) -> None:
+    """However small the talk, at the check before the two hundredth call; the counter then starts anew."""
     graph = agent(preset="progressive")
     await go.invoke(graph, {"messages": [*rounds(10, 3), HumanMessage("go on")]})
-    assert standing(graph)["turns"] == 1
-    for turns, rows in ((198, 0), (199, 1), (397, 1), (398, 1), (399, 2)):
-        graph.update_state(CONFIG, {"compaction": {"turns": turns}}, as_node="model")
-        await go.invoke(graph, {"messages": [*rounds(6, 3, f"t{turns}"), HumanMessage(f"turn {turns + 1}")]})
+    assert standing(graph)["calls"] == 1
+    for calls, rows in ((198, 0), (199, 1), (397, 1), (398, 1), (399, 2)):
+        graph.update_state(CONFIG, {"compaction": {"calls": calls}}, as_node="model")
+        await go.invoke(graph, {"messages": [*rounds(6, 3, f"t{calls}"), HumanMessage(f"call {calls + 1}")]})
         assert len(ledger(graph)) == rows
-        assert standing(graph).get("turns_at_commit", 0) == 200 * rows
+        assert standing(graph).get("calls_at_commit", 0) == 200 * rows
     assert taken(graph) == ["progressive/full+model"] * 2
-    assert [row.trigger for row in ledger(graph)] == ["turns"] * 2
-    assert [message.text for message in values(graph)["messages"][1:]] == ["turn 400", "ok"]
+    assert [row.trigger for row in ledger(graph)] == ["model_calls"] * 2
+    assert [message.text for message in values(graph)["messages"][1:]] == ["call 400", "ok"]
 
 
 class Numbered(ScriptedModel):

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
-from langgraph_compaction.nodes.config.triggers import Count
+from langgraph_compaction.nodes.config.triggers import Count, Unit
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel, claude, gpt, sized_as
 from tests.graph.harness import (
@@ -55,8 +55,8 @@ async def wished(go: Drive, graph: Any, wish: str) -> None:
             await CompactionThread(graph, CONFIG).acompact()
         else:
             CompactionThread(graph, CONFIG).compact()
-    elif wish == "turns":
-        graph.update_state(CONFIG, {"compaction": {"turns": 199}}, as_node="model")
+    elif wish == "model_calls":
+        graph.update_state(CONFIG, {"compaction": {"calls": 199}}, as_node="model")
         await go.invoke(graph, said("and now?"))
     else:
         await go.invoke(graph, said("/compact" if wish == "command" else "please sum up"))
@@ -66,7 +66,7 @@ async def wished(go: Drive, graph: Any, wish: str) -> None:
 @REAL
 @pytest.mark.parametrize(
     ("wish", "strategy"),
-    [("compact", "sliding_window"), ("command", "sliding_window"), ("marker", "full"), ("turns", "full")],
+    [("compact", "sliding_window"), ("command", "sliding_window"), ("marker", "full"), ("model_calls", "full")],
 )
 async def test_a_wish_compacts_in_a_large_window(go: Drive, real: Any, wish: str, strategy: str) -> None:
     """10,000 tokens of 128,000 and more: the goal beside the summary takes 20 tokens and not a tenth of the room."""
@@ -99,13 +99,13 @@ def test_a_second_wish_for_all_of_it_compacts_too(preset: str) -> None:
 
 
 @pytest.mark.requirement("S2.3", "S2.48")
-async def test_two_hundred_turns_compact_once_in_a_large_window(go: Drive) -> None:
+async def test_two_hundred_calls_of_the_model_compact_once_in_a_large_window(go: Drive) -> None:
     """Two hundred turns of a few words, at every turn of which the count was reached before."""
     graph = progressive(claude())
-    graph.update_state(CONFIG, {"messages": rounds(199, 5), "compaction": {"turns": 199}}, as_node="model")
+    graph.update_state(CONFIG, {"messages": rounds(199, 5), "compaction": {"calls": 199}}, as_node="model")
     fired = [bool(events(await told(go, graph, f"turn {n}"), "PreCompactEvent")) for n in range(3)]
     assert fired == [True, False, False]
-    assert [(row.trigger, row.verdict) for row in ledger(graph)] == [("turns", "committed")]
+    assert [(row.trigger, row.verdict) for row in ledger(graph)] == [("model_calls", "committed")]
 
 
 async def told(go: Drive, graph: Any, text: str) -> list[Any]:
@@ -122,24 +122,26 @@ async def fires(go: Drive, graph: Any, count: int) -> list[int]:
 
 
 @pytest.mark.requirement("S2.3", "S2.34")
-async def test_turns_that_find_nothing_to_compact_are_counted_anew(go: Drive) -> None:
-    """They would fire at each turn from then on."""
-    graph = agent(preset="progressive", triggers=(Count(unit="turns", limit=3, full=True),), context_window=128_000)
+@pytest.mark.parametrize("unit", ["turns", "model_calls"])
+async def test_a_count_that_finds_nothing_to_compact_begins_anew(go: Drive, unit: Unit) -> None:
+    """It would fire at each turn from then on."""
+    graph = agent(preset="progressive", triggers=(Count(unit=unit, limit=3, full=True),), context_window=128_000)
     assert await fires(go, graph, 6) == [3, 6]
     assert verdicts(graph) == ["noop", "noop"]
-    assert [standing(graph)[name] for name in ("turns", "turns_at_commit")] == [6, 6]
+    assert [standing(graph)[name] for name in ("turns", "turns_at_commit", "calls", "calls_at_commit")] == [6] * 4
 
 
 @pytest.mark.requirement("S2.34")
 @pytest.mark.parametrize("wish", ["/compact", "compact", "marker"])
-async def test_a_wish_that_finds_nothing_to_compact_has_turns_counted_anew(go: Drive, wish: str) -> None:
-    """The next count of turns starts there, as after a compaction."""
+async def test_a_wish_that_finds_nothing_to_compact_has_turns_and_calls_counted_anew(go: Drive, wish: str) -> None:
+    """The next count starts there, as after a compaction."""
     model = ScriptedModel(replies=["ok", "ok !!!SUMMARY!!!", "ok"] if wish == "marker" else ["ok"])
     graph = agent(model, preset="progressive", context_window=128_000)
     await go.invoke(graph, said("hello"))
     await wished(go, graph, {"/compact": "command"}.get(wish, wish))
     assert verdicts(graph) == ["noop"]
     assert standing(graph)["turns"] == standing(graph)["turns_at_commit"] > 1
+    assert standing(graph)["calls"] == standing(graph)["calls_at_commit"] >= 1
 
 
 @pytest.mark.requirement("S3.13")

@@ -8,7 +8,7 @@ MOST_MARKS = 3
 
 
 def test_every_line_is_there() -> None:
-    """All 216, none twice and none that does not exist."""
+    """All of them, none twice and none that does not exist."""
     assert list(lines()) == names()
 
 

@@ -44,7 +44,7 @@ def test_every_setting_is_printed_below_what_it_means() -> None:
     words = " ".join(word for line in lines for word in line.split() if word != "#")
     for field in CompactionSettings.model_fields.values():
         assert " ".join((field.description or "").split()) in words
-    assert "  - {kind: count, unit: turns, limit: 200, operator: '>=', full: true}" in lines
+    assert "  - {kind: count, unit: model_calls, limit: 200, operator: '>=', full: true}" in lines
     assert "  preset: progressive" in lines
     assert max(map(len, lines)) < 130
 

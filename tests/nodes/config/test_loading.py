@@ -23,7 +23,7 @@ context_compaction:
 """
 """The configuration of S4.25-S4.30, in a file that holds other sections too."""
 
-TURNS = "turns"
+TURNS = {"turns", "model_calls"}
 
 
 def section(text: str) -> str:
@@ -37,8 +37,8 @@ def env(**variables: str) -> dict[str, str]:
 
 
 def turns(settings: CompactionSettings) -> list[Count]:
-    """Return the triggers that count turns."""
-    return [one for one in settings.triggers if isinstance(one, Count) and one.unit == TURNS]
+    """Return the triggers that count turns or calls of the model."""
+    return [one for one in settings.triggers if isinstance(one, Count) and one.unit in TURNS]
 
 
 @pytest.mark.requirement("S4.25", "S4.26", "S4.27")
@@ -114,14 +114,14 @@ def test_the_seeds_variables_set_its_figures(variable: str, name: str, default: 
 
 @pytest.mark.requirement("S2.47", "S2.48", "S2.49")
 def test_the_turn_threshold_is_the_limit_of_the_trigger_that_counts_turns() -> None:
-    """200 by the preset; the variable changes that figure of that trigger and nothing else."""
+    """200 calls of the model by the preset; the variable changes that figure of that trigger and nothing else."""
     usual = CompactionSettings(preset="progressive")
     assert [one.limit for one in turns(usual)] == [200]
     changed = load_settings(env=env(CONVERSATION_TURN_THRESHOLD="50", PRESET="progressive"))
     assert [one.limit for one in turns(changed)] == [50]
     others = [[one for one in found.triggers if one not in turns(found)] for found in (usual, changed)]
     assert others[0] == others[1]
-    assert turns(changed)[0].full
+    assert [(one.unit, one.full) for one in turns(changed)] == [("model_calls", True)]
 
 
 @pytest.mark.requirement("S2.48")
