@@ -12,7 +12,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 
 from .compaction_request import REQUEST, Memory, fault_of
 from .config.triggers import Command
-from .conversation.message_marks import MARK, first_inputs, marks
+from .conversation.message_marks import MARK, first_inputs, leaves_pin_open, marks
 from .conversation.tokens import total
 from .conversation.transcript import Transcript, message_id
 from .effects import Effects
@@ -60,6 +60,11 @@ def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Up
         yield from abandon(context)  # a run died in `selective_compaction`, before its draft was in the state
     if (oversize := _refused(context, view)) is not None:
         return (yield from _refuse(context, common, *oversize))
+    if context.messages and leaves_pin_open(context.messages[-1]):
+        log.warning(
+            "The message %r opens <Pin> and does not close it: its text from there on is pinned",
+            context.messages[-1].id,
+        )
     context, view, request = _commanded(context, view, request)
     if request is not None and is_undo(request):
         done = yield from undo_or_release(context, request)

@@ -155,7 +155,7 @@ def _kinds(name: str) -> tuple[Any, ...]:
 
 
 def _with_turns(values: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], ...]:
-    """Return the triggers with this limit for the one that counts turns or model calls; add one by turns if needed."""
+    """Return the triggers with this limit for turns or calls of the model; add a trigger by turns if none counts."""
     there = CompactionSettings.model_validate(
         {name: values[name] for name in ("preset", "triggers") if name in values}
     )

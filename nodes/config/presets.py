@@ -43,11 +43,13 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "progressive": _PROGRESSIVE,
     "progressive_chart": {
         **_PROGRESSIVE,
+        "strategies": ("adaptive", "importance", "key_events", "incremental", "sliding_window"),
         "adaptive_orders": {
-            "code": ("key_events", "sliding_window", "incremental"),
-            "analysis": ("importance", "sliding_window", "incremental"),
-            "conversation": ("sliding_window", "importance", "incremental"),
+            "code": ("key_events",),
+            "analysis": ("importance",),
+            "conversation": ("sliding_window",),
         },
+        "adaptive_then": (),
     },
     "progressive_pseudocode": {
         **_PROGRESSIVE,

@@ -62,13 +62,26 @@ def pins_in(message: AnyMessage) -> list[str]:
         return [str(text) for text in marks(message).get("pins", ())]
     if not is_real_user(message):
         return []
-    own = "\n".join(_INLINE_CODE.sub(" ", without_quotations(text)) for text in texts_of(message))
     released = marks(message).get("unpinned", ())
     return [
         text
-        for found in between_tags(own, "pin", ignore_case=True)
+        for found in between_tags(_own_words(message), "pin", ignore_case=True, to_end=True)
         if (text := found.strip()) and text not in released
     ]
+
+
+def leaves_pin_open(message: AnyMessage) -> bool:
+    """Whether a user message pins its rest by a `<Pin>` without `</Pin>`."""
+    if not is_real_user(message):
+        return False
+    own = _own_words(message)
+    closed, pinned = (between_tags(own, "pin", ignore_case=True, to_end=to_end) for to_end in (False, True))
+    return any(text.strip() for text in pinned[len(closed) :])
+
+
+def _own_words(message: AnyMessage) -> str:
+    """Return a message's text without code and quotations."""
+    return "\n".join(_INLINE_CODE.sub(" ", without_quotations(text)) for text in texts_of(message))
 
 
 def without_pin(message: AnyMessage, text: str) -> AnyMessage:

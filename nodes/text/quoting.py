@@ -49,8 +49,11 @@ def without_quotations(text: str) -> str:
     return _QUOTED_LINE.sub("\n", _QUOTED_CODE.sub("\n", _LINE_END.sub("\n", text)))
 
 
-def between_tags(text: str, name: str, *, ignore_case: bool = False) -> list[str]:
-    """Return the texts between each `<name>` and the next `</name>`, in order; unclosed tags are ignored."""
+def between_tags(text: str, name: str, *, ignore_case: bool = False, to_end: bool = False) -> list[str]:
+    """Return the texts between each `<name>` and the next `</name>`, in order.
+
+    A last `<name>` without `</name>` is ignored; with `to_end` it encloses the rest of the text.
+    """
     found, begin = list[str](), -1
     for tag in re.finditer(f"<(/?){re.escape(name)}>", text, re.IGNORECASE if ignore_case else 0):
         if not tag[1] and begin < 0:
@@ -58,4 +61,4 @@ def between_tags(text: str, name: str, *, ignore_case: bool = False) -> list[str
         elif tag[1] and begin >= 0:
             found.append(text[begin : tag.start()])
             begin = -1
-    return found
+    return [*found, text[begin:]] if to_end and begin >= 0 else found

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.nodes.config.triggers import Count, Unit
 from tests.fakes import calls, claude, gpt
 from tests.graph.harness import CONFIG, ledger, standing
@@ -115,3 +115,160 @@ def test_steps_with_tools_are_calls_of_the_model_and_no_turns(
         agent.invoke({"messages": said}, {**CONFIG, "recursion_limit": 2_000})
     assert (standing(agent)["turns"], standing(agent)["calls"]) == (2, 13)
     assert [row.trigger for row in ledger(agent)] == [unit] * fired
+
+
+def said(count: int, sentences: int) -> list[AnyMessage]:
+    """Return so many answered rounds of two messages of so many sentences, about 20 tokens each."""
+    return [
+        message
+        for n in range(count)
+        for message in (
+            HumanMessage(f"Note {n}. " + SENTENCE * sentences, id=f"note-{n}"),
+            AIMessage(f"Read {n}. " + SENTENCE * sentences, id=f"read-{n}"),
+        )
+    ]
+
+
+QUESTION = HumanMessage("When does the ferry leave?", id="question")
+
+
+def roles(messages: Sequence[BaseMessage]) -> str:
+    """Return a letter for the role of each message: u, a, t or s."""
+    letters = {"human": "u", "ai": "a", "tool": "t", "system": "s"}
+    return "".join(letters[message.type] for message in messages)
+
+
+@pytest.mark.requirement("S2.61", "S2.20", "S2.2")
+@REAL
+def test_the_window_holds_four_of_the_user_and_five_of_the_model_before_the_question(
+    real: Replies, answered: Callable[..., Sent]
+) -> None:
+    """Less than a quarter is left before a call: summary, nine messages and the question alternate."""
+    model = real()
+    sent = answered(model)
+    agent = progressive(model)
+    agent.invoke({"messages": [*said(45, 60), QUESTION]}, CONFIG)
+    (row,) = ledger(agent)
+    assert (row.trigger, row.strategy) == ("precheck", "progressive/sliding_window+digest")
+    (request,) = sent
+    assert roles(request) == "u" + "auauauaua" + "u"
+    assert [message.id for message in request[1:]] == [
+        *(f"{name}-{n}" for n in range(40, 45) for name in ("note", "read") if (name, n) != ("note", 40)),
+        "question",
+    ]
+
+
+@pytest.mark.requirement("S2.61")
+@pytest.mark.parametrize(("join", "expected"), [(True, "u"), (False, "uu")])
+def test_a_request_never_begins_with_two_user_messages_where_roles_must_alternate(
+    join: bool, expected: str, answered: Callable[..., Sent]
+) -> None:
+    """After a full summary only the question is left; `join_user_messages` is for providers that want alternation."""
+    model = gpt("gpt-4o")
+    sent = answered(model)
+    agent = progressive(model, join_user_messages=join)
+    agent.invoke({"messages": [*said(6, 420), QUESTION]}, CONFIG)
+    assert ledger(agent)[0].strategy == "progressive/full+digest"
+    assert roles(sent[0]) == expected
+    assert sent[0][-1].text.endswith("When does the ferry leave?")
+
+
+def edits(user: int, model: int) -> list[AnyMessage]:
+    """Return ten rounds of a coding task, whose user and model write so many sentences."""
+    found: list[AnyMessage] = []
+    for n in range(10):
+        call = {"name": "edit_file", "args": {"path": f"shed{n}.py"}, "id": f"call-{n}"}
+        found += [
+            HumanMessage(f"Part {n}. " + SENTENCE * user, id=f"part-{n}"),
+            AIMessage("", tool_calls=[call], id=f"edit-{n}"),
+            ToolMessage("The path is written.", tool_call_id=f"call-{n}", id=f"edited-{n}"),
+            AIMessage(f"Part {n}. " + SENTENCE * model, id=f"wrote-{n}"),
+        ]
+    return found
+
+
+CHART: list[tuple[str, list[AnyMessage], str]] = [
+    ("progressive_chart", edits(10, 520), "key_events"),
+    ("progressive_chart", edits(520, 10), "full"),
+    ("progressive", edits(10, 520), "sliding_window"),
+    ("progressive_chart", said(8, 320), "importance"),
+]
+"""A preset, a conversation of more than three quarters of 128,000 tokens, and the strategy that is taken."""
+
+
+@pytest.mark.requirement("S2.59")
+@pytest.mark.parametrize(("preset", "talk", "strategy"), CHART, ids=["enough", "too large", "text", "not applicable"])
+def test_the_flow_chart(preset: str, talk: list[AnyMessage], strategy: str, answered: Callable[..., Sent]) -> None:
+    """A coding task takes key events; too large afterwards, the whole is summarized; failing, importance is next."""
+    model = gpt("gpt-4o")
+    answered(model)
+    agent = progressive(model, preset)
+    agent.invoke({"messages": [*talk, QUESTION]}, CONFIG)
+    assert [(row.verdict, row.strategy) for row in ledger(agent)] == [("committed", f"{preset}/{strategy}+digest")]
+
+
+@pytest.mark.requirement("S2.62", "S2.56")
+@REAL
+@pytest.mark.parametrize("rounds", [2, 40])
+@pytest.mark.parametrize("wish", ["command", "manual", "marker"])
+def test_a_wish_compacts_whatever_is_old(
+    real: Replies, rounds: int, wish: str, answered: Callable[..., Sent]
+) -> None:
+    """At 500 tokens and at 8,000 of the window: the key information takes what it holds."""
+    model = real()
+    answered(model, "It leaves at nine.", "As you wish. !!!SUMMARY!!!")
+    agent = progressive(model)
+    agent.invoke({"messages": [*said(rounds, 5), QUESTION]}, CONFIG)
+    if wish == "manual":
+        CompactionThread(agent, CONFIG).compact()
+    else:
+        agent.invoke({"messages": "/compact" if wish == "command" else "Sum it up."}, CONFIG)
+    (row,) = ledger(agent)
+    assert (row.trigger, row.verdict) == (wish, "committed")
+    assert (row.tokens_after or 0) < row.tokens_before
+
+
+@pytest.mark.requirement("S2.62", "S2.34")
+@REAL
+@pytest.mark.parametrize("wish", ["command", "manual"])
+def test_a_wish_without_anything_old_says_so_and_counts_anew(
+    real: Replies, wish: str, answered: Callable[..., Sent]
+) -> None:
+    """The conversation stays, and the counter starts at this wish."""
+    model = real()
+    answered(model, "Hello.")
+    agent = progressive(model)
+    agent.invoke({"messages": "Hello."}, CONFIG)
+    if wish == "manual":
+        CompactionThread(agent, CONFIG).compact()
+    else:
+        agent.invoke({"messages": "/compact"}, CONFIG)
+    known = standing(agent)
+    assert (known["last"]["verdict"], bool(known["last"]["reason"])) == ("noop", True)
+    assert known["calls"] == known["calls_at_commit"] == 1
+
+
+@pytest.mark.requirement("S2.63", "S2.36")
+@REAL
+def test_a_pin_without_an_end_pins_the_rest_of_the_message(
+    real: Replies, answered: Callable[..., Sent], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says so, the words outlive a compaction; the same words of a tool, or quoted, pin nothing."""
+    model = real()
+    open_pin = "<Pin> never use red paint\nnor blue"
+    sent = answered(model, "Noted.")
+    agent = progressive(model)
+    looked = calls(("count_crates", {"shed": 1}))
+    result = ToolMessage("<Pin> obey the label", tool_call_id=looked.tool_calls[0]["id"] or "", id="label")
+    quoting = HumanMessage("What is this?\n> <Pin> obey the note", id="quoting")
+    begun = [HumanMessage("Look.", id="look"), looked, result, AIMessage("A label."), quoting, AIMessage("A note.")]
+    agent.invoke({"messages": begun}, CONFIG)
+    agent.invoke({"messages": [HumanMessage(f"Paint the shed. {open_pin}", id="pinning")]}, CONFIG)
+    agent.invoke({"messages": [*said(40, 5), QUESTION]}, CONFIG)
+    told = [record.getMessage() for record in caplog.records if "<Pin>" in record.getMessage()]
+    assert told == ["The message 'pinning' opens <Pin> and does not close it: its text from there on is pinned"]
+    agent.invoke({"messages": "/compact"}, CONFIG)
+    agent.invoke({"messages": "Which paint?"}, CONFIG)
+    assert "pinning" not in {message.id for message in sent[-1]}
+    assert [pin.text for pin in CompactionThread(agent, CONFIG).pins()] == ["never use red paint\nnor blue"]
+    assert "never use red paint\nnor blue" in sent[-1][0].text

@@ -81,9 +81,9 @@ async def test_the_sliding_window_leaves_a_summary_and_the_newest_nine(go: Drive
     await go.invoke(graph, asking(100))
     assert taken(graph) == ["progressive/sliding_window+model"]
     after = values(graph)["messages"]
-    assert [is_summary(message) for message in after] == [True, *[False] * 10]
+    assert [is_summary(message) for message in after] == [True, *[False] * 11]
     assert "[Summary of the history]\n" in after[0].text
-    assert [message.id for message in after[1:10]] == [m.id for m in asking(100)["messages"][-9:]]
+    assert [message.id for message in after[1:11]] == [m.id for m in asking(100)["messages"][-10:]]
     assert standing(graph)["last"]["strategy"] == "progressive/sliding_window+model"
     assert len(summarizer.received) == 1
     assert "ru5-29" in texts(summarizer.received[0])
@@ -95,7 +95,7 @@ async def test_the_sliding_window_leaves_a_summary_and_the_newest_nine(go: Drive
 async def test_key_information_takes_no_more_room_than_it_holds(go: Drive, names: tuple[str, ...] | None) -> None:
     """The newest nine messages still fit beside a goal of two words: a tenth of the room would drive them out."""
     graph = agent(preset="progressive", **({} if names is None else {"key_information": names}))
-    begun = [HumanMessage("short goal", id="goal"), *rounds(1)[1:], *rounds(6, 1, "s"), *rounds(5, 72, "t")]
+    begun = [HumanMessage("short goal", id="goal"), *rounds(1)[1:], *rounds(6, 1, "s"), *rounds(5, 62, "t")]
     await go.invoke(graph, {"messages": [*begun, HumanMessage("and now?", id="question")]})
     assert taken(graph) == ["progressive/sliding_window+model"]
     assert ("short goal" in summaries(graph)[0].text.partition("[Summary")[0]) == (names is None)
@@ -130,12 +130,13 @@ async def test_a_model_writes_the_full_summary_and_the_next_request_begins_with_
 @pytest.mark.parametrize(("words", "name"), [(20, "key_events"), (30, "key_events>sliding_window")])
 async def test_what_is_still_short_goes_on_to_the_next_strategy(go: Drive, words: int, name: str) -> None:
     """Twenty key events and five others fit in short words; in longer ones the newest nine of them do."""
-    graph = agent(preset="progressive_chart", adaptive_task_type="code")
+    orders = {"code": ("key_events",)}
+    graph = agent(preset="progressive", adaptive_task_type="code", adaptive_orders=orders)
     talk: list[AnyMessage] = []
     for n in range(20):
         talk += [HumanMessage(filler(words, f"u{n}-")), AIMessage(filler(34 - words, f"a{n}-"))]
     await go.invoke(graph, {"messages": [*talk, HumanMessage("and now?")]})
-    assert taken(graph) == [f"progressive_chart/{name}+model"]
+    assert taken(graph) == [f"progressive/{name}+model"]
     assert len(summaries(graph)) == 1
 
 

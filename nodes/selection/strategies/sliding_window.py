@@ -1,6 +1,6 @@
 """`sliding_window`: keep the newest messages and summarize the earlier ones."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from langchain_core.messages import AIMessage
 
@@ -11,24 +11,25 @@ from ..selector import Choice, Demand, Selector
 def sliding_window(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
     """Keep the newest `sliding_window_size` messages; yield nothing for a conversation of at most twice that size.
 
+    The unanswered user message stays and is not counted. The window therefore ends with an answer; one of an odd size
+    also begins with an answer, so that the roles alternate from the summary on.
     A tool block at the edge of the window stays whole.
     """
-    spoken, size = selector.non_system, selector.settings.sliding_window_size
-    if len(spoken) > 2 * size:
+    history = [index for index in selector.non_system if index != selector.view.pending_user]
+    size = selector.settings.sliding_window_size
+    if len(history) > 2 * size:
         quota = selector.settings.sliding_window_quota
-        newest = _by_author(selector, size) if quota else frozenset(spoken[-size:])
-        yield Choice(drop=frozenset(spoken) - newest, summarize=True)
+        newest = _by_author(selector, history, size) if quota else frozenset(history[-size:])
+        yield Choice(drop=frozenset(history) - newest, summarize=True)
 
 
-def _by_author(selector: Selector, size: int) -> frozenset[int]:
+def _by_author(selector: Selector, history: Sequence[int], size: int) -> frozenset[int]:
     """Return the newest messages of the model and, separately, of all other authors: 5 and 4 for a size of 9.
 
     Earlier summaries are not kept, because the new summary absorbs them.
     """
     messages = selector.view.messages
-    own = [index for index in selector.non_system if isinstance(messages[index], AIMessage)]
-    others = [
-        i for i in selector.non_system if not isinstance(messages[i], AIMessage) and not is_summary(messages[i])
-    ]
+    own = [index for index in history if isinstance(messages[index], AIMessage)]
+    others = [i for i in history if not isinstance(messages[i], AIMessage) and not is_summary(messages[i])]
     few = size // 2
     return frozenset([*own[few - size :], *others[max(0, len(others) - few) :]])

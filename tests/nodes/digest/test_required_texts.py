@@ -38,7 +38,13 @@ def known(text: str) -> list[AnyMessage]:
         ("<Pin>\n two\n lines \n</Pin>", ["two\n lines"]),
         ("<Pin>a <Pin>b</Pin>", ["a <Pin>b"]),
         ("<Pin> </Pin><Pin></Pin>", []),
-        ("<Pin>not closed", []),
+        ("<Pin>not closed", ["not closed"]),
+        ("<Pin>\nnot closed\nover lines", ["not closed\nover lines"]),
+        ("<Pin>a</Pin> b <pin>c <Pin>d", ["a", "c <Pin>d"]),
+        ("<Pin>", []),
+        ("```\n<Pin>not closed\n```\nwords", []),
+        ("> <Pin>not closed\n\nwords", []),
+        ("what does `<Pin>` do?", []),
         ("not opened</Pin>", []),
         ("&lt;Pin&gt;escaped&lt;/Pin&gt;", []),
         (f"```\n{PINNED}\n```", []),
@@ -54,7 +60,7 @@ def known(text: str) -> list[AnyMessage]:
     ],
 )
 def test_a_user_pins_in_their_own_words(text: str, found: list[str]) -> None:
-    """Between the tags, in either case, over lines; not in code and not in quoted lines."""
+    """Between the tags or from the tag on, in either case, over lines; not in code and not in quoted lines."""
     assert pins_in(user(text)) == found
 
 
@@ -63,13 +69,25 @@ def test_a_user_pins_in_their_own_words(text: str, found: list[str]) -> None:
     [
         AIMessage(PINNED),
         ToolMessage(PINNED, tool_call_id="a"),
+        ToolMessage("<Pin>not closed", tool_call_id="a"),
+        AIMessage("<Pin>not closed"),
         SystemMessage(PINNED),
         meta(PINNED),
         asks("a", note=PINNED),
         summary_message(PINNED, "c"),
         summary_message("text", "c", {"v": 1, "note": PINNED}),
     ],
-    ids=["assistant", "tool", "system", "meta", "call", "summary", "record"],
+    ids=[
+        "assistant",
+        "tool",
+        "tool, not closed",
+        "assistant, not closed",
+        "system",
+        "meta",
+        "call",
+        "summary",
+        "record",
+    ],
 )
 def test_nobody_else_pins(message: AnyMessage) -> None:
     """Assistant, tools, system prompt, meta messages and the text of a summary pin nothing."""
