@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
+from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.config.triggers import Count, Unit
 from tests.fakes import calls, claude, gpt
 from tests.graph.harness import CONFIG, ledger, standing
@@ -272,3 +274,19 @@ def test_a_pin_without_an_end_pins_the_rest_of_the_message(
     assert "pinning" not in {message.id for message in sent[-1]}
     assert [pin.text for pin in CompactionThread(agent, CONFIG).pins()] == ["never use red paint\nnor blue"]
     assert "never use red paint\nnor blue" in sent[-1][0].text
+
+
+@pytest.mark.requirement("S2.61", "S2.62")
+@REAL
+def test_in_langchains_agent_it_is_the_same(real: Replies, answered: Callable[..., Sent]) -> None:
+    """The window before the question alternates, and its summary takes the place of what is older."""
+    model = real()
+    sent = answered(model)
+    settings = CompactionSettings(preset="progressive")
+    middleware = CompactionMiddleware(settings=settings, summarizer="digest")
+    agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
+    agent.invoke({"messages": [*said(45, 60), QUESTION]}, CONFIG)
+    assert roles(sent[0]) == "u" + "auauauaua" + "u"
+    agent.invoke({"messages": [HumanMessage("/compact")]}, CONFIG)
+    assert standing(agent)["last"]["trigger"] == "command"
+    assert (standing(agent)["last"]["verdict"], standing(agent)["epoch"]) == ("committed", 2)
