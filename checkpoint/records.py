@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
 from .checkpoints.write_guards import ErasureGuard, current_run
-from .compaction import archive, ledger, search, snapshots, summary_cache, transcript
+from .compaction import archive, ledger, original_conversation, search, snapshots, summary_cache
 from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
 from .compaction.ledger import Opening
 from .compaction.search import SearchHit
@@ -185,21 +185,21 @@ class CompactionRecords:
         *,
         head: str | None,
     ) -> list[BaseMessage]:
-        """Return the whole conversation of which the model now sees `messages`; see `transcript.join`.
+        """Return the whole conversation of which the model now sees `messages`; see `original_conversation.join`.
 
         `head` is the compaction_id of the state's last commit.
         """
         thread = self.store.find(conn, thread_id, lock=False)
         if thread is None:
-            return transcript.join(messages, (), (), ())
-        line = transcript.chain(ledger.parents(conn, thread.id), head, thread_id)
+            return original_conversation.join(messages, (), (), ())
+        line = original_conversation.chain(ledger.parents(conn, thread.id), head, thread_id)
         snapshot_runs = snapshots.of_thread(conn, thread)
         archive_runs = archive.of_thread(conn, thread, namespace)
         before = [snapshot_runs[name] for name in line if name in snapshot_runs]
         archived = [archive_runs[name] for name in line if name in archive_runs]
         refused = [runs for name, runs in archive_runs.items() if name not in snapshot_runs]
         found = self.store.get_many(conn, thread, [*before, *archived, *refused])
-        return transcript.join(
+        return original_conversation.join(
             messages,
             [[found[seq] for seq in expand(runs)] for runs in before],
             [found[seq] for runs in archived for seq in expand(runs)],
@@ -222,7 +222,7 @@ class CompactionRecords:
         the state's last commit. Raise UnknownAttemptError if the state does not contain the compaction.
         """
         thread = self.store.find(conn, thread_id, lock=False)
-        line = [] if thread is None else transcript.chain(ledger.parents(conn, thread.id), head, thread_id)
+        line = [] if thread is None else original_conversation.chain(ledger.parents(conn, thread.id), head, thread_id)
         wanted = compaction_id or (line[-1] if line else None)
         if thread is None or wanted not in line:
             raise UnknownAttemptError(_nothing_to_undo(thread_id, compaction_id, line))
@@ -234,9 +234,9 @@ class CompactionRecords:
         )
         archived = [found[seq] for name in undone for seq in expand(archive_runs[name])]
         dropped = {name for one in undone for name in rows[one].dropped}
-        clipped = {str(message.id) for message in archived if not transcript.is_summary(message)} - dropped
+        clipped = {str(message.id) for message in archived if not original_conversation.is_summary(message)} - dropped
         began = [[found[seq] for seq in expand(snapshot_runs[name])] for name in undone]
-        after = transcript.restored(messages, began, archived, clipped, undone)
+        after = original_conversation.restored(messages, began, archived, clipped, undone)
         return Before(messages=after, undone=tuple(undone), head=rows[undone[0]].parent_id)
 
     @reads
@@ -246,7 +246,7 @@ class CompactionRecords:
         `head` is the compaction_id of the state's last commit.
         """
         thread = self.store.find(conn, thread_id, lock=False)
-        return [] if thread is None else transcript.chain(ledger.parents(conn, thread.id), head, thread_id)
+        return [] if thread is None else original_conversation.chain(ledger.parents(conn, thread.id), head, thread_id)
 
     @reads
     def began_with(self, conn: sa.Connection, thread_id: str, compaction_id: str) -> list[BaseMessage]:

@@ -23,7 +23,7 @@ from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.inline.runner import NODES
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, ModelSource, counter_of, window_of
 from langgraph_compaction.nodes.runtime.node_context import CompactionNode
-from langgraph_compaction.nodes.runtime.trigger_check import check_askable
+from langgraph_compaction.nodes.runtime.trigger_and_warning import check_askable
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy
 from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import EmbeddedState

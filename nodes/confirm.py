@@ -8,8 +8,8 @@ from langgraph.types import interrupt
 from .effects import Effects
 from .errors import ContextExhaustedError
 from .gate.invariants import Finding
+from .runtime.collect_key_information import foreseen
 from .runtime.finish_attempt import finish_attempt
-from .runtime.key_information import foreseen
 from .runtime.ledger_io import note
 from .runtime.levels import at_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update

@@ -12,8 +12,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from .compaction_request import NO_REQUEST
 from .config.triggers import Marker
 from .confirm import by_hand, room_made
-from .conversation.request import render
-from .conversation.sizes import calibration_factor
+from .conversation.request import calibration_factor, render
 from .conversation.tokens import total
 from .effects import Effects, either
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
@@ -22,7 +21,7 @@ from .providers.overflow import is_context_overflow, overflow_sizes
 from .runtime.ledger_io import note
 from .runtime.levels import at_level
 from .runtime.node_context import NodeContext, Update
-from .runtime.trigger_check import check
+from .runtime.trigger_and_warning import check
 from .selection.compaction_marker import remove_marker
 from .state import Usage
 

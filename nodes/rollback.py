@@ -13,7 +13,7 @@ from .runtime.engine import counts_of
 from .runtime.finish_attempt import failure, finish_attempt, outcome_of
 from .runtime.levels import at_level, draft_level, keeps_everything, tried, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
-from .runtime.trigger_check import check
+from .runtime.trigger_and_warning import check
 from .state import Draft, replace
 from .summary.fallback_chain import after_failure
 

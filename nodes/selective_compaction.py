@@ -11,9 +11,15 @@ from .effects import Effects
 from .errors import ContextExhaustedError
 from .events import Counts, log, meta_event
 from .gate.invariants import Finding
+from .runtime.collect_key_information import (
+    Proposal,
+    bare,
+    key_information,
+    wants_key_information,
+    with_key_information,
+)
 from .runtime.engine import needs_summary
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
-from .runtime.key_information import Proposal, bare, key_information, wants_key_information, with_key_information
 from .runtime.ledger_io import begin, close, recallable
 from .runtime.levels import attempt_number, names, untried_level, urgent
 from .runtime.node_context import NodeContext, Update

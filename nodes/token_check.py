@@ -23,8 +23,8 @@ from .runtime.ephemeral_removal import expire
 from .runtime.finish_attempt import failure, finish_attempt
 from .runtime.ledger_io import REFUSAL, abandon, note, store
 from .runtime.node_context import NodeContext, Update
-from .runtime.trigger_check import check, check_askable
-from .runtime.undo import is_undo, reject_request, undo_or_release
+from .runtime.trigger_and_warning import check, check_askable
+from .runtime.undo_request import is_undo, reject_request, undo_or_release
 from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, merge, replace
 from .summarize import is_paid
 from .text.quoting import clip

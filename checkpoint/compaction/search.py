@@ -26,7 +26,7 @@ from ..messages.message_store import MessageStore
 from ..messages.sequence_runs import covering, expand, runs_of
 from . import archive
 from .archive import Entry
-from .transcript import clipped_from, is_original, retells
+from .original_conversation import clipped_from, is_original, retells
 
 _WIDE = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _TOKEN = re.compile(rf"[{_WIDE}]+|[^\W{_WIDE}]+(?:[-./@:#+'’]+[^\W{_WIDE}]+)*")

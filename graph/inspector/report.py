@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from langchain_core.messages import AIMessage, BaseMessage
 
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
-from langgraph_compaction.checkpoint.compaction.transcript import summarized_by
+from langgraph_compaction.checkpoint.compaction.original_conversation import summarized_by
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )

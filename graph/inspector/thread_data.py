@@ -18,7 +18,7 @@ from langgraph_compaction.checkpoint.checkpoints.checkpoint_rows import (
     written,
 )
 from langgraph_compaction.checkpoint.checkpoints.pending_writes import Write
-from langgraph_compaction.checkpoint.compaction import transcript as joining
+from langgraph_compaction.checkpoint.compaction import original_conversation as joining
 from langgraph_compaction.checkpoint.compaction.archive import of_thread as archived_of
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.compaction.ledger import parents, rows

@@ -1,12 +1,14 @@
-"""Turn the messages of the state into a request that every provider accepts.
+"""Turn the messages of the state into a request that every provider accepts, and measure it in tokens.
 
 In a request every call has a result and every result a call, each call id is unique and short, and no message is
 empty. Only the request is repaired, never the state. Calls and results are paired by position, because agents may
 reuse call ids. The characters of ids are not changed: some models read the tool's name from them.
 """
 
+import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, cast
 
@@ -14,7 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, Invalid
 
 from ..text.quoting import ELLIPSIS, one_line, quoted
 from .message_marks import marks
-from .tokens import CALL_BLOCKS, arguments_json
+from .tokens import CALL_BLOCKS, TokenCounter, arguments_json, total
 from .transcript import ToolBlock, Transcript, all_calls, calls_of
 
 Call = ToolCall | InvalidToolCall
@@ -51,6 +53,9 @@ _STEM = 32
 leading characters share one sequence of numbers."""
 
 _RAW_CALLS = "tool_calls"
+
+MAX_CALIBRATION = 3.0
+"""Largest factor by which the counter's tokens are corrected with the usage that a provider reports."""
 
 
 def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) -> list[AnyMessage]:
@@ -256,3 +261,50 @@ def _content_block(
         return {**call, "type": "tool_call"}
     said = arguments_json(call["args"]) if arguments == "arguments" else call["args"]
     return {**block, call_id: call["id"], "name": call["name"], arguments: said}
+
+
+@dataclass(frozen=True)
+class Meter:
+    """Measures requests to one model."""
+
+    counter: TokenCounter
+    overhead: int
+    """Tokens of the system prompt and the tool schemas, which every request contains beside the messages."""
+    scale: float = 1.0
+    """The provider's token count divided by the counter's, learned from reported usage; at least 1."""
+
+    def request(self, messages: Sequence[AnyMessage]) -> int:
+        """Return the estimated size of a request with these messages, the system prompt and the tools.
+
+        The size is in tokens as the provider counts them.
+        """
+        return math.ceil(self.scale * (self.overhead + total(self.counter, render(messages))))
+
+    def weights(self, view: Transcript) -> list[int]:
+        """Return how many of the counter's tokens each message adds to the request.
+
+        All tokens of a tool block count at its first message, and its other messages weigh 0. As long as blocks are
+        removed whole, the size of the remaining request is `scaled(overhead + sum of the remaining weights)`.
+        """
+        return [total(self.counter, part) for part in parts(view)]
+
+    def scaled(self, tokens: int) -> int:
+        """Estimate how many tokens the provider counts where the local counter counts `tokens`, rounded up."""
+        return math.ceil(self.scale * tokens)
+
+    def unscaled(self, tokens: int) -> int:
+        """Estimate how many tokens the local counter counts where the provider counts `tokens`, rounded down."""
+        return math.floor(tokens / self.scale)
+
+
+def calibration_factor(reported: int, counted: int) -> float:
+    """Return the provider's reported tokens divided by the counted tokens, clamped to [1, 3].
+
+    The factor is never under 1, because then a request could be sent that exceeds the limit according to the counter.
+    """
+    return min(MAX_CALIBRATION, max(1.0, reported / counted)) if counted > 0 else 1.0
+
+
+def meter_of_thread(compaction: Mapping[str, Any], counter: TokenCounter, overhead: int) -> Meter:
+    """Return a meter for a thread whose model is not known; its scale is the largest of the thread's models."""
+    return Meter(counter, overhead, max((compaction.get("calibration") or {}).values(), default=1.0))

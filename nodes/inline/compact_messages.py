@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from ..config.presets import Preset
 from ..config.settings import CompactionSettings, effective
 from ..conversation.message_marks import earlier_summary, is_summary
-from ..conversation.sizes import Meter
+from ..conversation.request import Meter
 from ..conversation.transcript import Transcript
 from ..effects import Effects, arun, blocking, run
 from ..errors import InvalidMessagesError, SettingsError

@@ -19,8 +19,8 @@ from langgraph_compaction.checkpoint.db.workers import on_event_loop
 
 from ..config.settings import CompactionSettings
 from ..conversation.redaction import Redaction
-from ..conversation.sizes import Sizes, sizes_of
 from ..conversation.tokens import ANCHORED, TokenCounter, messages_counter, named_counter
+from ..conversation.window_and_reserve import Sizes, sizes_of
 from ..errors import SettingsError, UnknownWindowError
 from ..events import log
 from ..selection.strategies.registry import BUILT_IN, Strategy, check_named

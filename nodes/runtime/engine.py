@@ -14,8 +14,9 @@ from ..config.settings import CompactionSettings
 from ..config.summary_format import DEFAULT_FORMAT, FormatChoice
 from ..conversation.message_marks import earlier_summary, is_summary, pinned_texts
 from ..conversation.redaction import Redaction
-from ..conversation.sizes import Meter, Sizes
+from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, message_id
+from ..conversation.window_and_reserve import Sizes
 from ..digest.digest import NO_FACTS, Facts, facts_of
 from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, broken_invariant

@@ -19,10 +19,10 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 
 from ..compaction_request import REQUEST, Memory
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
-from ..conversation.request import placeholder_results
-from ..conversation.sizes import Meter, Sizes
+from ..conversation.request import Meter, placeholder_results
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
+from ..conversation.window_and_reserve import Sizes
 from ..effects import Effects, arun, blocking, querying, run
 from ..events import CompactionMetaEvent, emit
 from ..selection.selector import Demand

@@ -15,7 +15,7 @@ from ..conversation.transcript import message_id
 from ..effects import Effects
 from ..gate.invariants import Finding
 from ..gate.reply_checks import Reply, summary_text
-from ..gate.summary_length import is_too_short
+from ..gate.too_little_content import is_too_short
 from ..summary.chunks import Chunk, chunks, old_part
 from ..summary.fallback_chain import Level
 from ..summary.summarizer_call import CallLimits, SummarizerCall, SummaryTimeoutError

@@ -11,7 +11,7 @@ from ..config.settings import CompactionSettings
 from ..conversation.clipping import clip_calls, clip_result, clip_text
 from ..conversation.item_types import is_skill
 from ..conversation.message_marks import is_pinned, is_summary, pins_in
-from ..conversation.sizes import Meter
+from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, all_calls, calls_of
 from ..events import Counts
 

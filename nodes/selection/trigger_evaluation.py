@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage, SystemMessage
 from ..config.settings import CompactionSettings
 from ..config.triggers import Count, Hook, Marker, Own, Unit
 from ..conversation.message_marks import is_real_user
-from ..conversation.sizes import Sizes
+from ..conversation.window_and_reserve import Sizes
 from ..errors import SettingsError
 
 Decision = Literal["compact", "confirm", "choose", "deferred", "declined", "held"]

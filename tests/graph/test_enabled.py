@@ -14,7 +14,7 @@ from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes import ContextExhaustedError
 from langgraph_compaction.nodes.config.settings import CompactionOverrides, CompactionSettings
 from langgraph_compaction.nodes.config.triggers import Count, Marker, Own
-from langgraph_compaction.nodes.conversation.sizes import sizes_of
+from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.selection.trigger_evaluation import Reading, firing
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, Drive, agent, full, ledger, rounds, said, values, verdicts

@@ -11,8 +11,8 @@ from langgraph.types import Command
 
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.nodes.config.presets import PRESETS
-from langgraph_compaction.nodes.conversation.sizes import Sizes
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes
 from langgraph_compaction.nodes.runtime.dependencies import INPUT_LIMITS, answer_tokens
 from tests.fakes import ScriptedModel, SizedModel, claude, gpt, sized_as
 from tests.graph.harness import CONFIG, SUMMARY, Drive, agent, events, rounds, verdicts

@@ -12,8 +12,8 @@ from langgraph_compaction.nodes import CompactionSettings, compact_messages
 from langgraph_compaction.nodes.config.loading import load_settings
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from langgraph_compaction.nodes.conversation.sizes import sizes_of
 from langgraph_compaction.nodes.conversation.tokens import named_counter
+from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.errors import UnknownWindowError
 from langgraph_compaction.nodes.runtime.dependencies import window_of
 from tests.fakes import ScriptedModel

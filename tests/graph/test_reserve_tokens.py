@@ -8,7 +8,7 @@ from langgraph_compaction.graph import ContextExhaustedError
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.config.prompts import PROMPTS
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from langgraph_compaction.nodes.conversation.sizes import sizes_of
+from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from tests.fakes import ScriptedModel
 from tests.graph.harness import Drive, agent, ledger, rounds, said, values, verdicts
 

@@ -14,7 +14,7 @@ from langgraph_compaction.nodes import (
     compact_messages,
     render,
 )
-from langgraph_compaction.nodes.conversation.sizes import Meter
+from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Selector

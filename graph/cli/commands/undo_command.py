@@ -10,7 +10,7 @@ from langgraph.checkpoint.base import ChannelVersions, empty_checkpoint
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
-from langgraph_compaction.nodes.runtime.undo import tell_ledger, undone
+from langgraph_compaction.nodes.runtime.undo_request import tell_ledger, undone
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
 
 from ...offline_edit import at_rest, newest, rewrite

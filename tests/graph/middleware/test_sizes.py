@@ -10,7 +10,7 @@ from langchain_core.messages import HumanMessage
 from langgraph_compaction.graph import CompactionSettings, SettingsError
 from langgraph_compaction.graph.context_size import sizes_in, with_sizes
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from langgraph_compaction.nodes.conversation.sizes import Sizes, sizes_of
+from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, sizes_of
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, Drive, filler, rounds, said, values, verdicts
 from tests.graph.middleware.agents import agent

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from langgraph_compaction.nodes.conversation.request import render
-from langgraph_compaction.nodes.conversation.sizes import Meter, calibration_factor
+from langgraph_compaction.nodes.conversation.request import Meter, calibration_factor, render
 from langgraph_compaction.nodes.conversation.tokens import TextCounter, messages_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from tests.histories import asks, histories, numbered, result, user

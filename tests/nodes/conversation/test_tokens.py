@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
-from langgraph_compaction.nodes.conversation.request import render
-from langgraph_compaction.nodes.conversation.sizes import Meter, calibration_factor
+from langgraph_compaction.nodes.conversation.request import Meter, calibration_factor, render
 from langgraph_compaction.nodes.conversation.tokens import (
     MEDIA_TOKENS,
     TokenCounter,

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings
-from langgraph_compaction.nodes.conversation.sizes import Meter
+from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.gate.invariants import Bounds, Finding, broken_invariant

@@ -6,8 +6,9 @@ from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.nodes import CompactionSettings, Reply
 from langgraph_compaction.nodes.conversation.clipping import recall_line
-from langgraph_compaction.nodes.conversation.sizes import Meter, sizes_of
+from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
+from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.runtime.engine import (
     ANY_ID,

@@ -5,7 +5,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings
-from langgraph_compaction.nodes.conversation.sizes import Meter
+from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector

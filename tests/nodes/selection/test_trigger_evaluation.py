@@ -3,7 +3,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.config.triggers import Count, Unit
-from langgraph_compaction.nodes.conversation.sizes import Sizes
+from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes
 from langgraph_compaction.nodes.selection.trigger_evaluation import Reading, TriggerHistory, decide, firing
 
 SIZES = Sizes(window=1_000, reserve=100, fixed=0, trigger=800, aim=450)

@@ -17,8 +17,8 @@ from langgraph_compaction.nodes.conversation.message_marks import (
     pins_in,
     without_pin,
 )
+from langgraph_compaction.nodes.runtime.collect_key_information import bare, foreseen
 from langgraph_compaction.nodes.runtime.engine import Call, SummaryParts, demand, frame, summary_budget
-from langgraph_compaction.nodes.runtime.key_information import bare, foreseen
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
 from langgraph_compaction.nodes.summary.key_information import (
     TITLES,

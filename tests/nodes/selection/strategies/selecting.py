@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings
-from langgraph_compaction.nodes.conversation.sizes import Meter
+from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector

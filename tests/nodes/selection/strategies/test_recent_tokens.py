@@ -9,7 +9,7 @@ from hypothesis import given
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings
-from langgraph_compaction.nodes.conversation.sizes import Meter
+from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
 from langgraph_compaction.nodes.selection.strategy_chain import choose

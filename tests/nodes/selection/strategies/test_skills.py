@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings
-from langgraph_compaction.nodes.conversation.sizes import Meter
+from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.gate.invariants import Bounds, broken_invariant

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from langgraph_compaction.nodes.config.settings import CompactionSettings, effective
 from langgraph_compaction.nodes.config.strategy_settings import TYPE_RULES, TypeRule
 from langgraph_compaction.nodes.conversation.item_types import items
-from langgraph_compaction.nodes.conversation.sizes import Meter
+from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector

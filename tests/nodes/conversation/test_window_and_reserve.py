@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.config.triggers import UsedRatio
-from langgraph_compaction.nodes.conversation.sizes import Sizes, sizes_of
+from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, sizes_of
 from langgraph_compaction.nodes.errors import SettingsError
 
 WINDOWS = st.integers(4_000, 2_000_000)

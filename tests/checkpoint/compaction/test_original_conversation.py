@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
-from langgraph_compaction.checkpoint.compaction.transcript import chain, join
+from langgraph_compaction.checkpoint.compaction.original_conversation import chain, join
 from langgraph_compaction.checkpoint.errors import MessageError
 from tests.checkpoint.samples import key_of, opening, talk
 

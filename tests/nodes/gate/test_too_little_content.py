@@ -12,7 +12,7 @@ from langgraph_compaction.nodes import compact_messages
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.digest.digest import digest
 from langgraph_compaction.nodes.gate.reply_checks import not_a_summary
-from langgraph_compaction.nodes.gate.summary_length import is_too_short, units
+from langgraph_compaction.nodes.gate.too_little_content import is_too_short, units
 from langgraph_compaction.nodes.summary.chunks import quoted
 from langgraph_compaction.nodes.summary.summarizers import Reply
 from langgraph_compaction.nodes.testing import ReplyingSummarizer

@@ -1,18 +1,11 @@
-"""Measure a request in tokens, and derive the sizes that bound it: window, reserve, limit, room, trigger and aim."""
+"""Derive the sizes of a model call: window, reserve for the answer, limit, room, trigger and aim."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from langchain_core.messages import AnyMessage
 
 from ..config.settings import CompactionSettings
 from ..config.triggers import ReserveTokens, TokenTrigger, share
 from ..errors import SettingsError
-from .request import parts, render
-from .tokens import TokenCounter, total
-from .transcript import Transcript
 
 MAX_RESERVE = 16_384
 """Largest number of tokens reserved for the answer if neither the settings nor the model say how many."""
@@ -24,54 +17,6 @@ LARGE_RESERVE = 0.05
 limit instead of the window."""
 SOFT_ZONE = 0.02
 """Smallest distance between trigger and limit, as a share of the window."""
-MAX_CALIBRATION = 3.0
-
-
-@dataclass(frozen=True)
-class Meter:
-    """Measures requests to one model."""
-
-    counter: TokenCounter
-    overhead: int
-    """Tokens of the system prompt and the tool schemas, which every request contains beside the messages."""
-    scale: float = 1.0
-    """The provider's token count divided by the counter's, learned from reported usage; at least 1."""
-
-    def request(self, messages: Sequence[AnyMessage]) -> int:
-        """Return the estimated size of a request with these messages, the system prompt and the tools.
-
-        The size is in tokens as the provider counts them.
-        """
-        return math.ceil(self.scale * (self.overhead + total(self.counter, render(messages))))
-
-    def weights(self, view: Transcript) -> list[int]:
-        """Return how many of the counter's tokens each message adds to the request.
-
-        All tokens of a tool block count at its first message, and its other messages weigh 0. As long as blocks are
-        removed whole, the size of the remaining request is `scaled(overhead + sum of the remaining weights)`.
-        """
-        return [total(self.counter, part) for part in parts(view)]
-
-    def scaled(self, tokens: int) -> int:
-        """Estimate how many tokens the provider counts where the local counter counts `tokens`, rounded up."""
-        return math.ceil(self.scale * tokens)
-
-    def unscaled(self, tokens: int) -> int:
-        """Estimate how many tokens the local counter counts where the provider counts `tokens`, rounded down."""
-        return math.floor(tokens / self.scale)
-
-
-def calibration_factor(reported: int, counted: int) -> float:
-    """Return the provider's reported tokens divided by the counted tokens, clamped to [1, 3].
-
-    The factor is never under 1, because then a request could be sent that exceeds the limit according to the counter.
-    """
-    return min(MAX_CALIBRATION, max(1.0, reported / counted)) if counted > 0 else 1.0
-
-
-def meter_of_thread(compaction: Mapping[str, Any], counter: TokenCounter, overhead: int) -> Meter:
-    """Return a meter for a thread whose model is not known; its scale is the largest of the thread's models."""
-    return Meter(counter, overhead, max((compaction.get("calibration") or {}).values(), default=1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
