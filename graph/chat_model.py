@@ -1,7 +1,7 @@
 """Open chat models by their names, or as environment variables say."""
 
 import os
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 
@@ -14,11 +14,11 @@ ECHO_WINDOW = 4_000
 """Context window of the echo model in tokens: small, so that a conversation is compacted soon."""
 
 
-def named_model(name: str) -> BaseChatModel:
+def named_model(name: str, **options: Any) -> BaseChatModel:
     """Open the chat model of a name such as "openai:gpt-4o", as LangChain's `create_agent` does.
 
-    `init_chat_model` opens it. Without the package `langchain` only "openai:..." can be opened. Raise
-    `SettingsError` for an unknown model or provider, and for a provider's package that is not installed.
+    `init_chat_model` opens it with these options. Without the package `langchain` only "openai:..." can be opened.
+    Raise `SettingsError` for an unknown model or provider, and for a provider's package that is not installed.
     """
     try:
         from langchain.chat_models import init_chat_model  # noqa: PLC0415 - of the extra `langchain`
@@ -29,9 +29,9 @@ def named_model(name: str) -> BaseChatModel:
                 f'without langchain model={name!r} cannot be opened, only "openai:...": '
                 "pip install 'langgraph-compaction[langchain]', or give a chat model instead of a name"
             ) from error
-        return _openai(model)
+        return _openai(model, **options)
     try:
-        return init_chat_model(name)
+        return cast("BaseChatModel", init_chat_model(name, **options))
     except (ImportError, ValueError) as error:
         raise SettingsError(f"model={name!r} names no chat model that can be opened: {error}") from error
 

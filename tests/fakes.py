@@ -38,9 +38,9 @@ def gpt(name: str, **given: Any) -> ChatOpenAI:
     return ChatOpenAI(model=name, api_key=SecretStr("none"), **given)
 
 
-def claude(**given: Any) -> ChatAnthropic:
+def claude(name: str = "claude-sonnet-4-5", **given: Any) -> ChatAnthropic:
     """Return a real model object of Anthropic's, which sets `max_tokens` itself: 64,000; nothing is sent."""
-    return ChatAnthropic(model_name="claude-sonnet-4-5", api_key=SecretStr("none"), **given)
+    return ChatAnthropic(model_name=name, api_key=SecretStr("none"), **given)
 
 
 class SizedModel(ScriptedModel):

@@ -1,5 +1,6 @@
-"""`presets`: lists the presets, or prints one as YAML that is ready to edit."""
+"""`presets`: lists the presets, prints one as YAML that is ready to edit, or prints their sizes with a model."""
 
+import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.loading import KEY
 from langgraph_compaction.nodes.config.presets import PRESETS, Preset
@@ -23,7 +25,10 @@ from langgraph_compaction.nodes.config.triggers import (
     Trigger,
     UsedRatio,
 )
+from langgraph_compaction.nodes.errors import UnknownWindowError
 
+from ...chat_model import named_model
+from ...preset_sizes import PresetSizes, preset_sizes
 from ..output.printing import Output, print_text
 
 ABOUT: Mapping[Preset, str] = {
@@ -55,7 +60,18 @@ def presets(
     changed: Annotated[
         bool, typer.Option("--changed", help="Print only the settings that differ from those of selective.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each preset.")] = False,
+    model: Annotated[
+        str | None, typer.Option(help="Print the sizes that each preset has with this model, which is not called.")
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Context window in tokens, for a model whose profile has none.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Most tokens of the model's answer, as given to the model.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON line for each preset; with --model or --window one list.")
+    ] = False,
 ) -> None:
     """List the presets, or print one as YAML with every setting and what it means.
 
@@ -64,7 +80,11 @@ def presets(
     """
     named = PRESETS if name is None else (settings_of(name).preset,)
     chosen = [settings_of(one) for one in named]
-    if as_json:
+    if model is not None or window is not None or max_tokens is not None:
+        if changed:
+            raise typer.BadParameter("--changed prints settings; --model, --window and --max-tokens print sizes")
+        _print_sizes(_sizes(model, named, window=window, max_tokens=max_tokens), as_json=as_json)
+    elif as_json:
         for one in chosen:
             print_text(_json(one, changed=changed))
     elif name is None:
@@ -73,6 +93,40 @@ def presets(
         console.print("langgraph-compaction presets NAME prints one as YAML ready to edit.", style="dim")
     else:
         print_text(as_yaml(chosen[0], _fields(chosen[0], changed=changed)), end="")
+
+
+_NO_KEY = "none"
+"""Key with which a model is constructed: it is not called."""
+
+
+def _sizes(
+    name: str | None, presets: Sequence[Preset], *, window: int | None, max_tokens: int | None
+) -> list[PresetSizes]:
+    """Return the sizes of presets with a model; raise a usage error if the model or its window is not known."""
+    options = {} if max_tokens is None else {"max_tokens": max_tokens}
+    try:
+        model = None if name is None else named_model(name, api_key=_NO_KEY, **options)
+        return preset_sizes(model, presets, window=window, max_tokens=None if model else max_tokens)
+    except UnknownWindowError as error:
+        raise typer.BadParameter(
+            f"no context window is known for {name or 'no model'}: check the model's name, or give --window TOKENS"
+        ) from error
+    except SettingsError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _print_sizes(rows: Sequence[PresetSizes], *, as_json: bool) -> None:
+    if as_json:
+        print_text(json.dumps([row._asdict() for row in rows]))
+        return
+    found = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    for heading in PresetSizes._fields:
+        found.add_column(heading, justify="left" if heading == "preset" else "right", no_wrap=True)
+    for row in rows:
+        found.add_row(row.preset, *(f"{figure:,}" for figure in row[1:]))
+    console = Output()
+    console.print(found)
+    console.print("Tokens of one request, without system prompt, system messages and tools.", style="dim")
 
 
 def _json(settings: CompactionSettings, *, changed: bool) -> str:

@@ -1,0 +1,160 @@
+"""`presets --model`: the sizes that each preset would have with a model, printed without network and key."""
+
+import json
+import socket
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_google_genai import ChatGoogleGenerativeAI
+from pydantic import SecretStr
+from typer.testing import CliRunner, Result
+
+from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.preset_sizes import preset_sizes
+from langgraph_compaction.nodes.config.presets import PRESETS, Preset
+from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes, sizes_of
+from langgraph_compaction.nodes.runtime.dependencies import answer_tokens, window_of
+from tests.fakes import claude, gpt
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY")
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the keys away, and make every connection an error."""
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("a connection was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    for key in KEYS:
+        monkeypatch.delenv(key, raising=False)
+
+
+def presets(*args: str) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(app, ["presets", *args], env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"})
+
+
+def read(*args: str) -> dict[str, tuple[int, ...]]:
+    """The sizes that the command prints as JSON: window, limit, trigger and aim by preset."""
+    result = presets(*args, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = json.loads(result.stdout)
+    assert [list(row) for row in rows] == [["preset", "window", "limit", "trigger", "aim"]] * len(rows)
+    return {preset: tuple(sizes) for preset, *sizes in (row.values() for row in rows)}
+
+
+@pytest.mark.parametrize("name", ["claude-sonnet-4-5", "anthropic:claude-sonnet-4-5"])
+def test_the_sizes_of_a_model_by_its_name(name: str) -> None:
+    """With its provider and without; every preset in its order."""
+    found = read("--model", name)
+    assert list(found) == list(PRESETS)
+    assert found["selective"] == (200_000, 136_000, 108_800, 68_000)
+    assert found["layered_defence"] == (200_000, 136_000, 122_401, 68_000)
+    assert found["faithful"] == (200_000, 136_000, 136_000, 40_800)
+
+
+def test_they_are_those_of_the_agents_model_object() -> None:
+    """Window, reserve and trigger as the graph computes them."""
+    for name, model in (("gpt-4o", gpt("gpt-4o")), ("openai:gpt-5", gpt("gpt-5")), ("claude-sonnet-4-5", claude())):
+        assert read("--model", name) == {row.preset: tuple(row[1:]) for row in preset_sizes(model)}
+
+
+def test_one_preset_and_ones_own_figures() -> None:
+    """A name limits the list; `--max-tokens` and `--window` stand over what the model says, or stand alone."""
+    assert list(read("layered_defence", "--model", "gpt-4o")) == ["layered_defence"]
+    assert read("--model", "gpt-4o", "--max-tokens", "16384")["selective"][1:3] == (111_616, 89_292)
+    assert read("--model", "gpt-99", "--window", "64000")["selective"][:3] == (64_000, 57_600, 51_200)
+    assert read("--window", "64000", "--max-tokens", "16000")["selective"][:3] == (64_000, 48_000, 38_400)
+
+
+def test_the_table_says_what_the_figures_are_of() -> None:
+    """A row a preset, with figures that people can read."""
+    result = presets("--model", "gpt-4o")
+    (row,) = [line.split() for line in result.stdout.splitlines() if line.split()[:1] == ["layered_defence"]]
+    assert row == ["layered_defence", "128,000", "121,600", "115,201", "60,800"]
+    assert "without system prompt" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--model", "gpt-99"], "no context window is known for gpt-99"),
+        (["--model", "nobody:gpt-4o"], "names no chat model that can be opened"),
+        (["--model", "mistralai:mistral-large-latest"], "langchain-mistralai"),
+        (["--max-tokens", "9"], "--window"),
+        (["--model", "gpt-4o", "--changed"], "--changed prints settings"),
+        (["--model", "gpt-4o", "--max-tokens", "128000"], "no room for a conversation"),
+    ],
+)
+def test_what_cannot_be_told_is_a_usage_error(arguments: list[str], said: str) -> None:
+    """Nothing is printed, and the error names the way out."""
+    result = presets(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+MODELS = {
+    **{
+        name: gpt(name) for name in ("gpt-4o", "gpt-4o-mini", "gpt-4.1", "gpt-5", "gpt-5-mini", "o1", "o3", "o4-mini")
+    },
+    **{name: claude(name) for name in ("claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5")},
+    "gemini-2.5-pro": ChatGoogleGenerativeAI(model="gemini-2.5-pro", api_key=SecretStr("none")),
+}
+"""Model objects of people's everyday use: constructed, never called."""
+
+
+def of_preset(preset: Preset, ratio: float) -> CompactionSettings:
+    """A preset whose triggers by tokens all have this ratio of the window, whatever their kind."""
+    usual = CompactionSettings(preset=preset)
+    changed = []
+    for trigger in usual.triggers:
+        values = trigger.model_dump()
+        if values["kind"] in ("used_ratio", "remaining_ratio"):
+            values["ratio"] = ratio if values["kind"] == "used_ratio" else 1 - ratio
+        if values["kind"] == "reserve_tokens":
+            values |= {"kind": "used_ratio", "ratio": ratio}
+            del values["tokens"]
+        changed.append(values)
+    own = None if usual.trigger_ratio is None else ratio
+    return CompactionSettings.model_validate({"preset": preset, "trigger_ratio": own, "triggers": changed})
+
+
+def sizes(model: Any, settings: CompactionSettings) -> Sizes:
+    """The sizes of a call with this model, without a system prompt."""
+    window = window_of(settings, model)
+    return sizes_of(settings, window=window, fixed=0, max_tokens=answer_tokens(model, window))
+
+
+@given(
+    name=st.sampled_from(sorted(MODELS)),
+    preset=st.sampled_from(PRESETS),
+    ratios=st.tuples(st.floats(0.52, 0.999), st.floats(0.52, 0.999)).map(sorted),
+)
+def test_of_every_model_and_preset_the_trigger_rises_with_the_ratio(
+    name: str, preset: Preset, ratios: list[float]
+) -> None:
+    """Strictly, up to the lower end of the soft zone, and without a system prompt; aim < trigger <= limit."""
+    low, high = (sizes(MODELS[name], of_preset(preset, ratio)) for ratio in ratios)
+    assert low.trigger <= high.trigger
+    assert low.of_limit == high.of_limit
+    end = high.limit if preset == "faithful" else high.limit - -(-high.window // 50)
+    if (ratios[1] - ratios[0]) * high.base > 2 and high.trigger < end:
+        assert low.trigger < high.trigger
+    for found in (low, high):
+        assert found.aim < found.trigger <= found.limit
+        assert preset == "faithful" or found.limit - found.trigger >= -(-found.window // 50)
+        assert found.reserve > 0 or name.startswith("gpt-5")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", MODELS)
+def test_each_model_has_a_soft_zone_and_a_reserve(name: str, preset: Preset) -> None:
+    """At the preset's own defaults; `faithful` alone declares that it has no soft zone."""
+    found = sizes(MODELS[name], CompactionSettings(preset=preset))
+    assert (found.reserve > 0) == (not name.startswith("gpt-5"))
+    assert (found.trigger < found.limit) == (preset != "faithful")
