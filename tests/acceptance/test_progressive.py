@@ -4,65 +4,28 @@ The chat models are the providers' own objects with their own sizes; only the ca
 settings but the summarizer are the preset's own.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
+from langgraph_compaction.graph import CompactionSettings, CompactionThread
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.config.triggers import Count, Unit
-from tests.fakes import calls, claude, gpt
+from tests.acceptance.talks import QUESTION, REAL, SENTENCE, Replies, Sent, agent_of, said
+from tests.fakes import calls, gpt
 from tests.graph.harness import CONFIG, ledger, standing
 
-Replies = Callable[[], Any]
-REAL = pytest.mark.parametrize("real", [lambda: gpt("gpt-4o"), claude], ids=["gpt-4o", "claude"])
 PRESETS = ("progressive", "progressive_chart", "progressive_pseudocode")
-SENTENCE = "The harbor office wrote that the ferry leaves at nine and that the crates stay in the northern shed. "
-
-
-class Sent(list[list[BaseMessage]]):
-    """The requests that a chat model was sent, oldest first; `replies` are its answers, the last one repeated."""
-
-    def __init__(self, replies: Sequence[AIMessage | str]) -> None:
-        super().__init__()
-        self.replies: Iterator[AIMessage | str] = iter(replies)
-        self.last: AIMessage | str = "Noted."
-
-    def answer(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        """Stand in for `_generate` of a chat model."""
-        self.append(list(messages))
-        self.last = next(self.replies, self.last)
-        reply = AIMessage(self.last) if isinstance(self.last, str) else self.last
-        return ChatResult(generations=[ChatGeneration(message=reply.model_copy())])
-
-
-@pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Sent]:
-    """Return a function that lets a chat model answer with these replies instead of calling its provider."""
-
-    def replace(model: Any, *replies: AIMessage | str) -> Sent:
-        sent = Sent(replies)
-        monkeypatch.setattr(type(model), "_generate", lambda _, messages, *a, **k: sent.answer(messages, *a, **k))
-        return sent
-
-    return replace
 
 
 def progressive(model: Any, preset: str = "progressive", tools: Sequence[Any] = (), **settings: Any) -> Any:
     """Build an agent with a preset's own settings."""
-    return create_compacting_agent(
-        model,
-        tools,
-        settings=CompactionSettings.model_validate({"preset": preset, **settings}),
-        summarizer="digest",
-        checkpointer=InMemorySaver(),
-    )
+    return agent_of(model, preset, tools, **settings)
 
 
 @tool
@@ -113,25 +76,10 @@ def test_steps_with_tools_are_calls_of_the_model_and_no_turns(
     answered(model, *steps(11), "You are welcome.")
     count = (Count(unit=unit, limit=3, full=True),)
     agent = progressive(model, tools=[count_crates], triggers=count, breaker_frequency_calls=0)
-    for said in ("Count the crates.", "Thank you."):
-        agent.invoke({"messages": said}, {**CONFIG, "recursion_limit": 2_000})
+    for text in ("Count the crates.", "Thank you."):
+        agent.invoke({"messages": text}, {**CONFIG, "recursion_limit": 2_000})
     assert (standing(agent)["turns"], standing(agent)["calls"]) == (2, 13)
     assert [row.trigger for row in ledger(agent)] == [unit] * fired
-
-
-def said(count: int, sentences: int) -> list[AnyMessage]:
-    """Return so many answered rounds of two messages of so many sentences, about 20 tokens each."""
-    return [
-        message
-        for n in range(count)
-        for message in (
-            HumanMessage(f"Note {n}. " + SENTENCE * sentences, id=f"note-{n}"),
-            AIMessage(f"Read {n}. " + SENTENCE * sentences, id=f"read-{n}"),
-        )
-    ]
-
-
-QUESTION = HumanMessage("When does the ferry leave?", id="question")
 
 
 def roles(messages: Sequence[BaseMessage]) -> str:

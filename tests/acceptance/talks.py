@@ -1,0 +1,111 @@
+"""Conversations of real size, and what a provider's own chat model is sent instead of the call over the network."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
+from langgraph_compaction.nodes.conversation.tokens import TokenCounter, tiktoken_counter
+from tests.fakes import claude, gpt
+
+Replies = Callable[[], Any]
+REAL = pytest.mark.parametrize("real", [lambda: gpt("gpt-4o"), claude], ids=["gpt-4o", "claude"])
+SENTENCE = "The harbor office wrote that the ferry leaves at nine and that the crates stay in the northern shed. "
+"""Twenty tokens."""
+QUESTION = HumanMessage("When does the ferry leave?", id="question")
+
+
+class Sent(list[list[BaseMessage]]):
+    """The requests that a chat model was sent, oldest first; `replies` are its answers, the last one repeated.
+
+    Requests for a summary are kept apart in `summaries` and answered with `summary`, if it is given.
+    """
+
+    def __init__(self, replies: Sequence[Any], summary: Any = None) -> None:
+        super().__init__()
+        self.replies: Iterator[Any] = iter(replies)
+        self.last: Any = "Noted."
+        self.summary = summary
+        self.summaries: list[list[BaseMessage]] = []
+
+    def answer(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        """Stand in for `_generate` of a chat model."""
+        if self.summary is not None and "<conversation>" in messages[-1].text:
+            self.summaries.append(list(messages))
+            return result_of(self.summary)
+        self.append(list(messages))
+        self.last = next(self.replies, self.last)
+        return result_of(self.last)
+
+
+def result_of(reply: Any) -> ChatResult:
+    """Return a reply, a text or a message, as a chat model does; raise it where it is an exception."""
+    if isinstance(reply, Exception):
+        raise reply
+    message = AIMessage(reply) if isinstance(reply, str) else reply.model_copy()
+    return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def agent_of(model: Any, preset: str, tools: Sequence[Any] = (), summarizer: Any = "digest", **given: Any) -> Any:
+    """Build an agent with a preset's own settings; what is no setting is an argument of the builder."""
+    settings = {name: given.pop(name) for name in list(given) if name in CompactionSettings.model_fields}
+    given.setdefault("checkpointer", InMemorySaver())
+    return create_compacting_agent(
+        model,
+        tools,
+        settings=CompactionSettings.model_validate({"preset": preset, **settings}),
+        summarizer=summarizer,
+        **given,
+    )
+
+
+@cache
+def counter() -> TokenCounter:
+    """Return the counter of gpt-4o, with which an agent counts too."""
+    return tiktoken_counter("gpt-4o")
+
+
+@cache
+def words(tokens: int) -> str:
+    """Return a text of exactly so many tokens, as gpt-4o counts them."""
+    text = "word" + " word" * (tokens - 1)
+    assert counter().text(text) == tokens
+    return text
+
+
+def said(count: int, sentences: int) -> list[AnyMessage]:
+    """Return so many answered rounds of two messages of so many sentences, about 20 tokens each."""
+    return [
+        message
+        for n in range(count)
+        for message in (
+            HumanMessage(f"Note {n}. " + SENTENCE * sentences, id=f"note-{n}"),
+            AIMessage(f"Read {n}. " + SENTENCE * sentences, id=f"read-{n}"),
+        )
+    ]
+
+
+def block(number: int, tool: str, result: str, **arguments: Any) -> list[AnyMessage]:
+    """Return a message that calls a tool, and the tool's result."""
+    call = {"name": tool, "args": {"n": number, **arguments}, "id": f"call-{number}"}
+    return [
+        AIMessage("", tool_calls=[call], id=f"asks-{number}"),
+        ToolMessage(result, tool_call_id=f"call-{number}", id=f"gets-{number}", name=tool),
+    ]
+
+
+def blocks(count: int, sentences: int, tools: Sequence[str] = ("read", "search", "list")) -> list[AnyMessage]:
+    """Return so many tool blocks of different tools in turn, each with a result of so many sentences."""
+    return [
+        message for n in range(count) for message in block(n, tools[n % len(tools)], f"{n}: " + SENTENCE * sentences)
+    ]
+
+
+def ids(messages: Sequence[BaseMessage], prefix: str = "") -> list[str]:
+    """Return the ids that begin so, in order."""
+    return [message.id for message in messages if message.id is not None and message.id.startswith(prefix)]

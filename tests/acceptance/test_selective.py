@@ -1,0 +1,235 @@
+"""The preset `selective` as its document tells it, with models of 128,000 and 200,000 tokens.
+
+The chat models are the providers' own objects with their own sizes; only the call over the network is replaced. All
+settings are the preset's own. The trigger of gpt-4o is 102,400 tokens and its limit 115,200; Claude's are 108,800 and
+136,000.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langgraph_compaction.graph import CompactionSettings, CompactionThread
+from langgraph_compaction.graph.middleware import CompactionMiddleware
+from langgraph_compaction.nodes.conversation.message_marks import is_summary
+from langgraph_compaction.nodes.conversation.tokens import arguments_json
+from tests.acceptance.talks import (
+    QUESTION,
+    REAL,
+    SENTENCE,
+    Replies,
+    Sent,
+    agent_of,
+    block,
+    blocks,
+    counter,
+    ids,
+    said,
+    words,
+)
+from tests.fakes import calls, gpt, usage
+from tests.graph.harness import CONFIG, Clock, events, frozen, ledger, standing, steps, values
+
+Answered = Callable[..., Sent]
+SUMMARY = "<summary>The user asked when the ferry leaves; the sheds were read.</summary>"
+TASK = HumanMessage("Read the logs of the harbor.", id="task")
+READ = AIMessage("All logs are read.", id="read")
+LOGS: list[AnyMessage] = [TASK, *blocks(30, 186), READ, QUESTION]
+"""Thirty blocks of three tools, of about 3,750 tokens each."""
+
+
+@pytest.mark.requirement("S0.8", "S0.9", "S0.10")
+@REAL
+def test_the_newest_five_blocks_stay_whatever_their_tools(real: Replies, answered: Answered) -> None:
+    """Not five of each tool; an older block leaves with its call and its result."""
+    model = real()
+    sent = answered(model)
+    agent = agent_of(model, "selective")
+    agent.invoke({"messages": LOGS}, CONFIG)
+    (request,) = sent
+    assert ids(request, "asks-") == [f"asks-{n}" for n in range(25, 30)]
+    assert ids(request, "gets-") == [f"gets-{n}" for n in range(25, 30)]
+    (row,) = ledger(agent)
+    assert (row.trigger, row.verdict) == ("precheck", "committed")
+    assert row.tokens_before > 108_800
+    assert (row.tokens_after or 0) < 57_600
+
+
+@pytest.mark.requirement("S0.11", "S0.5")
+@REAL
+def test_a_summary_takes_the_place_of_what_left(real: Replies, answered: Answered) -> None:
+    """One, written by the agent's own model although the blocks alone made room; nothing else stands for a block."""
+    model = real()
+    sent = answered(model, summary=SUMMARY)
+    agent = agent_of(model, "selective", summarizer=None)
+    agent.invoke({"messages": LOGS}, CONFIG)
+    assert len(sent.summaries) == 1
+    (request,) = sent
+    new = [message for message in request if message.id not in set(ids(LOGS))]
+    assert [is_summary(message) for message in new] == [True]
+    assert "the sheds were read" in new[0].text
+    assert ids(CompactionThread(agent, CONFIG).transcript())[: len(LOGS)] == ids(LOGS)
+
+
+def clipped(answered: Answered, result: int, arguments: int) -> tuple[Any, Any]:
+    """Return a kept call and its result after a compaction, which had so many tokens."""
+    model = gpt("gpt-4o")
+    answered(model)
+    agent = agent_of(model, "selective")
+    size = counter().text(arguments_json({"n": 99, "text": words(100)})) - 100
+    kept = block(99, "write", words(result), text=words(arguments - size))
+    agent.invoke({"messages": [*said(60, 45), *kept, AIMessage("Done.", id="done"), QUESTION]}, CONFIG)
+    held = {message.id: message for message in values(agent)["messages"]}
+    assert standing(agent)["epoch"] == 1
+    return held["asks-99"], held["gets-99"]
+
+
+@pytest.mark.requirement("S0.12", "S0.13", "S0.15")
+def test_fields_at_their_thresholds_stay_as_they_are(answered: Answered) -> None:
+    """600 tokens of a result, 500 of arguments."""
+    call, result = clipped(answered, 600, 500)
+    assert result.text == words(600)
+    assert "[TRUNCATED" not in str(call.tool_calls)
+
+
+@pytest.mark.requirement("S0.12", "S0.13", "S0.14")
+def test_fields_above_their_thresholds_keep_two_hundred_tokens(answered: Answered) -> None:
+    """One token more, and the last line tells the original size."""
+    call, result = clipped(answered, 601, 501)
+    assert result.text == f"{words(200)}\n[TRUNCATED original~601 tokens]"
+    assert "[TRUNCATED original~" in call.tool_calls[0]["args"]["text"]
+
+
+@pytest.mark.requirement("S0.16", "S0.18", "S0.19")
+@REAL
+def test_twelve_rounds_stay_and_five_messages_of_each_type_before_them(real: Replies, answered: Answered) -> None:
+    """The question is the newest of the twelve; a meta message begins none."""
+    model = real()
+    sent = answered(model)
+    agent = agent_of(model, "selective")
+    talk = said(40, 75)
+    aside = HumanMessage("The time is ten.", id="aside", additional_kwargs={"compaction": {"is_meta": True}})
+    agent.invoke({"messages": [*talk[:-2], aside, *talk[-2:], QUESTION]}, CONFIG)
+    (request,) = sent
+    assert ids(request, "note-") == [f"note-{n}" for n in range(24, 40)]
+    assert ids(request, "read-") == [f"read-{n}" for n in range(24, 40)]
+
+
+@tool
+def read_shed(shed: int) -> str:
+    """Read the log of a shed."""
+    return f"Shed {shed}. " + SENTENCE * 200
+
+
+@pytest.mark.requirement("S0.1", "S0.2", "S0.45")
+def test_results_of_tools_are_checked_before_the_next_call(answered: Answered) -> None:
+    """99,000 tokens and a result of 4,000 are over the trigger of 102,400 and under the limit of 115,200."""
+    model = gpt("gpt-4o")
+    sent = answered(model, calls(("read_shed", {"shed": 1})), "Read.")
+    agent = agent_of(model, "selective", [read_shed])
+    given = {"messages": [*said(50, 49), QUESTION]}
+    chunks = list(agent.stream(given, CONFIG, stream_mode=["updates", "custom"]))
+    assert [event["trigger"] for event in events(chunks, "PreCompactEvent")] == ["precheck"]
+    found = steps(chunks)
+    assert found[: found.index("selective_compaction")] == ["token_check", "model", "tools", "token_check"]
+    assert len(sent) == 2
+    assert len(sent[1]) < len(sent[0])
+
+
+@pytest.mark.requirement("S0.1", "S0.3")
+@pytest.mark.parametrize(("used", "fires"), [(102_399, False), (102_400, True)])
+def test_the_usage_that_the_provider_reports_decides_after_the_answer(
+    used: int, fires: bool, answered: Answered
+) -> None:
+    """Four fifths of 128,000, whatever this package counts itself."""
+    model = gpt("gpt-4o")
+    answered(model, usage(AIMessage("At nine."), used - 10, 10))
+    agent = agent_of(model, "selective")
+    given = {"messages": [*said(40, 50), QUESTION]}
+    chunks = list(agent.stream(given, CONFIG, stream_mode=["updates", "custom"]))
+    assert [event["trigger"] for event in events(chunks, "PreCompactEvent")] == ["check"] * fires
+
+
+@pytest.mark.requirement("S0.6", "S0.26", "S0.27")
+@REAL
+def test_a_model_that_writes_no_summary_changes_nothing(
+    real: Replies, answered: Answered, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each attempt asks three times and is rolled back: the conversation is the same to the byte, and answered."""
+    caplog.set_level(logging.INFO, "langgraph_compaction")
+    model = real()
+    sent = answered(model, "At nine.", summary="")
+    agent = agent_of(model, "selective", summarizer=None, on_summary_failure="nothing", summary_backoff_s=0)
+    agent.invoke({"messages": LOGS}, CONFIG)
+    assert [(row.trigger, row.verdict, row.reason) for row in ledger(agent)] == [
+        ("precheck", "rejected_empty", "empty_summary"),
+        ("check", "rejected_empty", "empty_summary"),
+    ]
+    assert (len(sent.summaries), len(sent)) == (2 * 3, 1)
+    assert frozen(values(agent)["messages"][:-1]) == frozen(LOGS)
+    assert values(agent)["messages"][-1].text == "At nine."
+    logged = " ".join(record.getMessage() for record in caplog.records)
+    for words_of_the_document in ("开始选择性压缩", "执行 LLM Summary", "压缩失败，已回滚"):
+        assert words_of_the_document in logged
+
+
+@pytest.mark.requirement("S0.47", "S0.48")
+def test_after_repeated_failures_attempts_are_skipped_for_eight_seconds(answered: Answered) -> None:
+    """The summarizer is not asked meanwhile; afterwards it is."""
+    model, clock = gpt("gpt-4o"), Clock()
+    sent = answered(model, "At nine.", summary="")
+    agent = agent_of(
+        model,
+        "selective",
+        summarizer=None,
+        on_summary_failure="nothing",
+        summary_backoff_s=0,
+        now=clock,
+    )
+    agent.invoke({"messages": LOGS}, CONFIG)
+    asked = len(sent.summaries)
+    clock.time += 7.9
+    agent.invoke({"messages": "And then?"}, CONFIG)
+    assert {row.verdict for row in ledger(agent)[2:]} == {"deferred_cooldown"}
+    assert len(sent.summaries) == asked
+    clock.time += 0.2
+    sent.summary = SUMMARY
+    agent.invoke({"messages": "And then?"}, CONFIG)
+    assert ledger(agent)[-1].verdict == "committed"
+    assert len(sent.summaries) == asked + 1
+
+
+@pytest.mark.requirement("S0.29", "S0.30", "S0.32")
+def test_the_phases_are_told_where_they_are_switched_on(answered: Answered) -> None:
+    """Each with what it counted: five blocks stay, and twenty-five leave."""
+    for switched in (False, True):
+        model = gpt("gpt-4o")
+        answered(model, summary=SUMMARY)
+        agent = agent_of(model, "selective", summarizer=None, emit_compaction_meta_events=switched)
+        chunks = list(agent.stream({"messages": LOGS}, CONFIG, stream_mode=["custom", "updates"]))
+        told = events(chunks, "CompactionMetaEvent")
+        phases = ["selective_start", "selective_done", "summary_start", "summary_done"]
+        assert [event["phase"] for event in told] == (phases if switched else [])
+        if switched:
+            assert (told[1]["tool_blocks_kept"], told[1]["tool_blocks_dropped"]) == (5, 25)
+
+
+@pytest.mark.requirement("S0.8", "S0.9", "S0.18")
+@REAL
+def test_in_langchains_agent_it_is_the_same(real: Replies, answered: Answered) -> None:
+    """Five blocks of thirty, and the dialogue around them."""
+    model = real()
+    sent = answered(model)
+    middleware = CompactionMiddleware(settings=CompactionSettings(), summarizer="digest")
+    agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
+    agent.invoke({"messages": LOGS}, CONFIG)
+    (request,) = sent
+    assert ids(request, "asks-") == [f"asks-{n}" for n in range(25, 30)]
+    assert {"task", "read", "question"} <= set(ids(request))
+    assert standing(agent)["last"]["verdict"] == "committed"
