@@ -2,10 +2,9 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from langgraph_compaction.nodes.config.strategy_settings import PRIORITIES
-from langgraph_compaction.nodes.conversation.item_types import is_skill, item_type, items, priority_of, unread
-from langgraph_compaction.nodes.conversation.tokens import approximate_counter
+from langgraph_compaction.nodes.conversation.item_types import is_skill, item_type, unread
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from tests.histories import asks, meta, numbered, result, user
+from tests.histories import asks, meta, result, user
 
 
 def kind(name: object, text: str = "text") -> HumanMessage:
@@ -50,25 +49,6 @@ def test_the_priorities_are_the_originals() -> None:
     ]
     assert list(PRIORITIES.values()) == sorted(PRIORITIES.values())
     assert (PRIORITIES["compaction_summary"], PRIORITIES["subagent_strategy"]) == (80, 95)
-    assert (priority_of("system_prompt"), priority_of("tool_call"), priority_of("my own")) == (100, 10, 100)
-
-
-@pytest.mark.requirement("S1.8", "S1.9", "S1.10")
-def test_two_segments_part_a_conversation() -> None:
-    """System messages are the header, wherever they stand; everything else is the conversation."""
-    messages = [SystemMessage("one"), user("u"), SystemMessage("two"), asks("a"), result("a"), kind("skill_metadata")]
-    found = items(Transcript(numbered(messages)), approximate_counter())
-    assert [item.id for item in found if item.segment == "header"] == ["m0", "m2"]
-    assert [item.id for item in found if item.segment == "conversation"] == ["m1", "m3", "m4", "m5"]
-
-
-@pytest.mark.requirement("S1.11")
-def test_an_item_tells_what_it_is_and_what_it_costs() -> None:
-    """Id, type, message, text, tokens and priority."""
-    counter, message = approximate_counter(), user("what is said", id="m7")
-    (item,) = items(Transcript([message]), counter)
-    assert (item.id, item.type, item.message, item.text) == ("m7", "user_message", message, "what is said")
-    assert (item.tokens, item.priority) == (counter.message(message), 50)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from langgraph_compaction.nodes.config.settings import CompactionSettings, effective
 from langgraph_compaction.nodes.config.strategy_settings import TYPE_RULES, TypeRule
-from langgraph_compaction.nodes.conversation.item_types import items
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
@@ -127,14 +126,6 @@ def test_three_types_have_the_rule_none() -> None:
     """So that it holds for them whatever becomes of types without a rule."""
     none = [name for name, rule in TYPE_RULES.items() if rule.action == "none"]
     assert none == ["system_prompt", "subagent_strategy", "compaction_summary"]
-
-
-@pytest.mark.requirement("S1.44")
-def test_the_system_prompt_is_safe_twice() -> None:
-    """It stands in the header, and its rule is none."""
-    system, said = items(Transcript(numbered([SystemMessage("sys"), user("u")])), COUNTER)
-    assert (system.segment, said.segment) == ("header", "conversation")
-    assert TYPE_RULES[system.type].action == "none"
 
 
 @pytest.mark.requirement("S1.34")
