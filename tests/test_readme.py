@@ -12,9 +12,11 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.preset_sizes import preset_sizes
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes import events as told
 from langgraph_compaction.nodes.config.settings import GROUPS
+from tests.fakes import claude, gpt
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -176,6 +178,35 @@ def test_the_figures_are_those_that_were_measured() -> None:
     assert all(words in README for words in survival_words())
     for row in (*saver_rows(WHOLE), *missed_rows()):
         assert row in PAGES["checkpointer.md"].splitlines(), row
+
+
+SIZED = {
+    "gpt-4o": ("ChatOpenAI", gpt("gpt-4o")),
+    "gpt-4o, max_tokens=16_384": ("ChatOpenAI", gpt("gpt-4o", max_tokens=16_384)),
+    "gpt-4.1": ("ChatOpenAI", gpt("gpt-4.1")),
+    "gpt-5": ("ChatOpenAI", gpt("gpt-5")),
+    "o3": ("ChatOpenAI", gpt("o3")),
+    "claude-sonnet-4-5": ("ChatAnthropic", claude()),
+    "claude-sonnet-4-5, max_tokens=8_192": ("ChatAnthropic", claude(max_tokens=8_192)),
+}
+"""The model objects of the table of sizes: the argument that names each, its class and the object."""
+
+
+def test_the_table_of_sizes_is_what_the_code_computes() -> None:
+    """Run `python -m tests.write_pages` after a change."""
+    assert "\n".join(size_rows()) in PAGES["presets.md"]
+
+
+def size_rows() -> Iterator[str]:
+    """For each model object the sizes of every preset; presets with the same sizes share a row."""
+    yield line("model object", ("presets", "window", "limit", "trigger", "aim"))
+    yield "|---|---|--:|--:|--:|--:|"
+    for name, (kind, model) in SIZED.items():
+        same: dict[tuple[int, ...], list[str]] = {}
+        for preset, *sizes in preset_sizes(model):
+            same.setdefault(tuple(sizes), []).append(f"`{preset}`")
+        for sizes, presets in same.items():
+            yield line(f"`{kind}`, {name}", (", ".join(presets), *(f"{size:,}" for size in sizes)))
 
 
 def survival_rows() -> Iterator[str]:

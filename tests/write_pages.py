@@ -24,6 +24,7 @@ from tests.test_readme import (
     fault_rows,
     missed_rows,
     saver_rows,
+    size_rows,
     survival_rows,
     with_settings,
 )
@@ -57,6 +58,7 @@ def main() -> None:
     tables = {
         "README.md": [survival_rows(), fault_rows(), saver_rows(SHORT)],
         "checkpointer.md": [saver_rows(WHOLE), missed_rows()],
+        "presets.md": [size_rows()],
     }
     for path in (ROOT / "README.md", *GUIDES):
         if path.name in RUN_ELSEWHERE:

@@ -310,7 +310,8 @@ def answer_tokens(model: Model | None, window: int) -> int | None:
     limits = [limit for known, limit in INPUT_LIMITS.items() if model_name(model).startswith(known)]
     if window in limits and window == _told_window(model):
         return 0
-    value = getattr(core(model), "max_tokens", None)
+    inner = core(model)
+    value = getattr(inner, "max_tokens", None) or getattr(inner, "max_output_tokens", None)  # the latter is Google's
     return value if isinstance(value, int) and value > 0 else None
 
 

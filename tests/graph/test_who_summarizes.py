@@ -87,7 +87,7 @@ def script() -> Iterator[Provider]:
         yield found
 
 
-@pytest.mark.requirement("S0.49", "S1.45", "S3.25", "S4.44")
+@pytest.mark.requirement("S0.49", "S1.45", "S4.44")
 @BUILDS
 async def test_the_agents_own_model_writes_the_summary(
     go: Drive, build: Build, script: Provider, caplog: pytest.LogCaptureFixture
@@ -116,7 +116,7 @@ def _messages(chunks: list[Any]) -> list[tuple[str, Any]]:
     return [chunk for chunk in chunks if chunk[0] == "messages"]
 
 
-@pytest.mark.requirement("S0.49", "S1.45", "S3.25", "S4.44")
+@pytest.mark.requirement("S1.45", "S3.25", "S4.44")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_setting_says_who_writes(preset: Preset, script: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model in every preset but `faithful`; an argument of the builder takes the setting's place."""

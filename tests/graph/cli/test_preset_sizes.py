@@ -98,6 +98,13 @@ def test_what_cannot_be_told_is_a_usage_error(arguments: list[str], said: str) -
     assert said in " ".join(result.stderr.replace("│", " ").split())
 
 
+def test_the_limit_of_googles_objects_has_a_name_of_its_own() -> None:
+    """`max_output_tokens` is kept free as `max_tokens` is."""
+    model = ChatGoogleGenerativeAI(model="gemini-2.5-pro", api_key=SecretStr("none"), max_output_tokens=65_536)
+    (found,) = preset_sizes(model, ["selective"])
+    assert found.window - found.limit == 65_536
+
+
 MODELS = {
     **{
         name: gpt(name) for name in ("gpt-4o", "gpt-4o-mini", "gpt-4.1", "gpt-5", "gpt-5-mini", "o1", "o3", "o4-mini")
