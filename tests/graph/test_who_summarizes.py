@@ -128,6 +128,21 @@ def test_the_setting_says_who_writes(preset: Preset, script: Provider, monkeypat
         assert found.fallback_chain(found.settings)[0].name == name
 
 
+@pytest.mark.requirement("S2.60")
+async def test_the_model_summarizes_what_progressive_lets_go(go: Drive, script: Provider) -> None:
+    """At 20,000 of 128,000 tokens, where a person asks for a compaction."""
+    graph = ours(script, CompactionSettings(preset="progressive"))
+    await go.invoke(graph, talk(20_000))
+    assert not ledger(graph)
+    await go.invoke(graph, {"messages": [], "compaction_request": {}})
+    (row,) = ledger(graph)
+    assert row.verdict == "committed"
+    assert row.strategy.startswith("progressive")
+    assert row.strategy.endswith("+model")
+    (summary,) = [message for message in values(graph)["messages"] if is_summary(message)]
+    assert WRITTEN in summary.text
+
+
 async def test_a_run_can_choose_the_digest(go: Drive, script: Provider, caplog: pytest.LogCaptureFixture) -> None:
     """By its context; the log then speaks of no model's summary."""
     graph = ours(script, CompactionSettings())
