@@ -25,7 +25,6 @@ SHARED = ("sqlite", *SERVERS)
 KINDS = ("memory", *SHARED)
 
 SLOW_FOLDERS = ("tests/faults", "tests/kill", "tests/real_model", "tests/replay", "tests/server")
-LONGEST = ("tests/replay", "tests/kill", "tests/server", "tests/checkpoint")
 PURE_FOLDERS = ("tests/nodes",)
 DATABASE_FIXTURES = frozenset(
     {"database_url", "empty_url", "own_url", "peer_url", "server_url", "session_url", "shared_url"}
@@ -47,24 +46,22 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by its fixtures and its folder: `db`, `slow`, or `unit` where it needs neither.
 
-    A test in a pure folder that starts a process carries the mark `slow` itself. The folders that take longest come
-    first, so that two processes end at about the same time.
+    A test in a pure folder that starts a process carries the mark `slow` itself. The slow folders come first, so that
+    no long file is left over for one process at the end.
     """
-    items.sort(key=_turn)
     for item in items:
-        path = item.path.relative_to(item.config.rootpath).as_posix()
+        path = _path(item)
         if not DATABASE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.db)
         if path.startswith(SLOW_FOLDERS):
             item.add_marker(pytest.mark.slow)
         if path.startswith(PURE_FOLDERS) and not {"db", "slow"} & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.unit)
+    items.sort(key=lambda item: not _path(item).startswith(SLOW_FOLDERS))
 
 
-def _turn(item: pytest.Item) -> int:
-    """Return the place of the test's folder among those that take longest, or a place behind them all."""
-    path = item.path.relative_to(item.config.rootpath).as_posix()
-    return next((place for place, folder in enumerate(LONGEST) if path.startswith(folder)), len(LONGEST))
+def _path(item: pytest.Item) -> str:
+    return item.path.relative_to(item.config.rootpath).as_posix()
 
 
 def pytest_report_header() -> list[str]:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -45,6 +45,9 @@ SWE_AGENT = tuple(
 SIZES = {TAU_BENCH: 100, PI: 1, OPENHANDS: 3, **dict.fromkeys(SWE_AGENT, 1)}
 """Number of conversations in each file."""
 
+NOT_MENDED = {PI: Counter(["anthropic: roles do not alternate"])}
+"""Once in that session the model answered twice, with nothing said in between; the API takes both for one turn."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -78,6 +81,8 @@ class Play:
     """Messages that only the recording or only the transcript has."""
     in_order: bool
     """Whether the transcript equals the recording, message by message."""
+    sent: list[list[BaseMessage]]
+    """The messages of every request."""
 
     @property
     def floors(self) -> Counter[int | None]:
@@ -98,6 +103,11 @@ class Play:
         return found
 
 
+def let_pass(found: Sequence[Counter[str]], file: str) -> bool:
+    """Whether the providers' rules refuse nothing of this file but what is not mended."""
+    return all(one in (Counter(), NOT_MENDED.get(file, Counter())) for one in found)
+
+
 @cache
 def recordings(file: str) -> list[Recording]:
     """Read a file of the shared data."""
@@ -116,7 +126,8 @@ def play(case: Case, database: Database, tamper: Callable[[State], State] = lamb
         database=database,
         counter=tiktoken_counter(),
     )
-    player = Player(recording, options, on_request=wire)
+    sent: list[list[BaseMessage]] = []
+    player = Player(recording, options, on_request=wire, on_sent=lambda messages, _: sent.append(list(messages)))
     watcher = Watcher(CompactionRecords(database), player.report.thread, _counted)
     watcher.overhead = tokens((), recording.tools)
     player.observe, wire.playback = (lambda state: watcher(tamper(state))), player.playback
@@ -131,6 +142,7 @@ def play(case: Case, database: Database, tamper: Callable[[State], State] = lamb
         watcher,
         [*(f"lost: {text[:80]}" for text in lost[0]), *(f"never said: {text[:80]}" for text in lost[1])],
         in_order=said == whole,
+        sent=sent,
     )
 
 

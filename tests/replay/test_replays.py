@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.replay.plays import PI, SIZES, TAU_BENCH, Case, Play, recordings
+from tests.replay.payloads import refused
+from tests.replay.plays import PI, SIZES, TAU_BENCH, Case, Play, let_pass, recordings
 from tests.replay.wire import newest_user
 
 Played = Callable[[Case], Play]
@@ -15,6 +16,7 @@ SAMPLE = [(TAU_BENCH, number) for number in range(0, 100, 10)]
 REST = [(file, number) for file, size in SIZES.items() if file != TAU_BENCH for number in range(size)]
 BIASED = [Case(file, number, 25, "-biased") for file, number in [*SAMPLE, *REST]]
 FAILING = [Case(file, number, 25, "-failing") for file, number in [*SAMPLE, *REST]]
+SHOWN = [Case(file, number, 25) for file, number in [*SAMPLE, *REST]]
 TAU_BENCH_QUARTER = [case for case in ALL if case.file == TAU_BENCH and case.share == 25]
 REFUSED = {
     "function-calling-simple-25%": 1,
@@ -52,6 +54,16 @@ def test_a_summarizer_that_always_fails_changes_nothing(case: Case, played: Play
     assert play.in_order
     assert any(row.verdict == "failed_transient" for row in play.report.attempts)
     assert not any(row.verdict == "committed" and row.summary for row in play.report.attempts)
+
+
+@pytest.mark.requirement("B1")
+@pytest.mark.parametrize("case", SHOWN, ids=lambda case: case.id)
+def test_every_request_is_taken_by_the_providers(case: Case, played: Played) -> None:
+    """OpenAI's two APIs and Anthropic's take each request that the graph sends, in a window of a quarter."""
+    play = played(case)
+    found = [refused(messages, play.recording.tools) for messages in play.sent]
+    assert len(found) == play.wire.requests > 0
+    assert let_pass(found, case.file), Counter(map(str, found))
 
 
 @pytest.mark.parametrize(("file", "size"), SIZES.items(), ids=SIZES)
