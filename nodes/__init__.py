@@ -15,7 +15,7 @@ from .errors import (
     UnknownWindowError,
 )
 from .gate.reply_checks import Reply
-from .inline.compact_messages import CompactionResult, acompact_messages, compact_messages
+from .inline.compact_messages import CompactionResult, acompact_messages, compact_messages, should_compact
 from .selection.selector import Choice, Demand, Selector
 from .selection.trigger_evaluation import Reading
 from .state import CompactionState, compaction_count
@@ -48,4 +48,5 @@ __all__ = [
     "compaction_count",
     "load_settings",
     "render",
+    "should_compact",
 ]

@@ -5,6 +5,7 @@ from typing import Any, Literal, cast, get_args
 
 from langgraph.types import interrupt
 
+from .config.prompts import Language
 from .effects import Effects
 from .errors import ContextExhaustedError
 from .gate.invariants import Finding
@@ -18,6 +19,15 @@ from .state import FOCUS_CHARACTERS
 from .text.quoting import clip
 
 Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
+
+QUESTIONS: Mapping[Language, tuple[str, str]] = {
+    "en": (
+        "Compact the conversation?",
+        "The conversation is over the limit and does not fit without a compaction. How shall it go on?",
+    ),
+    "zh": ("是否压缩当前对话？", "对话已超出上限，不压缩就无法发送。要如何继续？"),
+}
+"""By language, the question in the soft zone and the question over the limit."""
 
 WAYS: tuple[Way, ...] = get_args(Way)
 """The answers among which a person chooses if the conversation is over the limit."""
@@ -87,9 +97,12 @@ def ways(context: NodeContext) -> tuple[Way, ...]:
 
 
 def question(context: NodeContext) -> dict[str, Any]:
-    """Return what the interrupt shows: sizes now, the number of messages to remove, and the size afterwards."""
+    """Return what the interrupt shows: sizes now, the number of messages to remove, and the size afterwards.
+
+    `max_tokens` is the window, `limit` the part of it that a request may fill.
+    """
     return {
-        "question": "Compact the conversation?",
+        "question": QUESTIONS[context.settings.language][0],
         "answers": ["accept", "decline", {"accept": True, "focus": "what to keep above all"}],
         **_sizes(context),
     }
@@ -98,7 +111,7 @@ def question(context: NodeContext) -> dict[str, Any]:
 def last_question(context: NodeContext) -> dict[str, Any]:
     """Return what the interrupt shows for a conversation over the limit: sizes, and the answers to choose from."""
     return {
-        "question": "The conversation is over the limit. How shall it go on?",
+        "question": QUESTIONS[context.settings.language][1],
         "answers": list(ways(context)),
         **_sizes(context),
     }
@@ -112,7 +125,7 @@ def _sizes(context: NodeContext) -> dict[str, Any]:
 
     proposal = foreseen(context.call, context.messages, context.fallback_chain[0], demanded)
     chosen = proposal.chosen
-    sizes = {"current_tokens": context.size, "max_tokens": context.sizes.limit}
+    sizes = {"current_tokens": context.size, "max_tokens": context.sizes.window, "limit": context.sizes.limit}
     if isinstance(chosen, Finding):
         return sizes
     leaving = {"messages_leaving": len(chosen.drop), "messages_clipped": len(chosen.clip)}

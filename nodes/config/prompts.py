@@ -172,7 +172,7 @@ Write these five sections, briefly and concretely; in doubt, leave in what saves
 2. Current State: what is done; files made, changed or read, with their paths; results so far.
 3. Important Discoveries: constraints found, decisions and their reasons, errors and how they were solved, \
 what did not work and why.
-4. Next Steps: the actions that remain, what blocks them, in which order.
+4. Next Steps: the actions that remain, in which order, what blocks them, and which questions are open.
 5. Context to Preserve: the user's preferences, details of the domain, promises made to the user.""",
     "four_points": """\
 Tell these four things, each in a few sentences:
@@ -239,7 +239,7 @@ _RULES_ZH: Mapping[str, str] = {
 1. 任务概述：用户的核心要求、完成的标准、补充说明和限制条件。
 2. 当前状态：已完成的工作；新建、修改或读过的文件及其路径；目前的结果。
 3. 重要发现：发现的限制、所作决定及其理由、出现的错误及解决办法、行不通的做法及原因。
-4. 后续步骤：剩余的具体操作、阻碍、先后顺序。
+4. 后续步骤：剩余的具体操作及其先后顺序、阻碍、尚未解决的问题。
 5. 需要保留的上下文：用户的偏好、领域细节、对用户的承诺。""",
     "four_points": """\
 请用几句话分别说明以下四点：

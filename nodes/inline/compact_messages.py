@@ -18,8 +18,9 @@ from ..events import saved_ratio
 from ..runtime.dependencies import NO_RECORDS, Dependencies, counter_of
 from ..runtime.node_context import NodeContext
 from ..selection.strategies.registry import Strategy, with_own
+from ..selection.trigger_evaluation import Reading, counted, firing
 from ..state import CompactionState, with_ids
-from ..summary.summarizers import summarizer_of
+from ..summary.summarizers import DigestSummarizer, summarizer_of
 from .runner import run_nodes
 
 SUMMARY_INPUT = 4_000
@@ -54,6 +55,7 @@ def compact_messages(
     token_counter: Any = ...,
     settings: CompactionSettings | None = ...,
     strategies: Mapping[str, Strategy] | None = ...,
+    force: bool = ...,
     return_result: Literal[False] = ...,
 ) -> list[AnyMessage]: ...
 @overload
@@ -66,6 +68,7 @@ def compact_messages(
     token_counter: Any = ...,
     settings: CompactionSettings | None = ...,
     strategies: Mapping[str, Strategy] | None = ...,
+    force: bool = ...,
     return_result: Literal[True],
 ) -> CompactionResult: ...
 def compact_messages(
@@ -77,9 +80,13 @@ def compact_messages(
     token_counter: Any = None,
     settings: CompactionSettings | None = None,
     strategies: Mapping[str, Strategy] | None = None,
+    force: bool = True,
     return_result: bool = False,
 ) -> list[AnyMessage] | CompactionResult:
     """Compact a list to at most `max_tokens`; a list that fits is returned unchanged.
+
+    With `force=False` the triggers of the settings decide, as in a graph whose window is `max_tokens`: the list is
+    compacted if `should_compact` says so, to a size below the trigger, and is otherwise returned unchanged.
 
     The given messages are not changed; a message without an id gets an id in the result. System messages count and
     are kept. `strategies` are functions of the application, by the names that the settings use.
@@ -96,6 +103,7 @@ def compact_messages(
             token_counter=token_counter,
             settings=settings,
             strategies=strategies,
+            force=force,
         )
     )
     return result if return_result else result.new_messages
@@ -110,6 +118,7 @@ async def acompact_messages(
     token_counter: Any = None,
     settings: CompactionSettings | None = None,
     strategies: Mapping[str, Strategy] | None = None,
+    force: bool = True,
     return_result: bool = False,
 ) -> list[AnyMessage] | CompactionResult:
     """Compact as `compact_messages` does, without blocking the event loop while the summarizer works."""
@@ -122,6 +131,7 @@ async def acompact_messages(
             token_counter=token_counter,
             settings=settings,
             strategies=strategies,
+            force=force,
         )
     )
     return result if return_result else result.new_messages
@@ -136,23 +146,22 @@ def _compact(
     token_counter: Any,
     settings: CompactionSettings | None,
     strategies: Mapping[str, Strategy] | None,
+    force: bool,
 ) -> Effects[CompactionResult]:
-    if max_tokens < 1:
-        raise SettingsError(f"max_tokens={max_tokens} leaves no room: give the tokens that the result may hold")
     given = _checked(messages)
-    dependencies = Dependencies(
-        settings=_chosen(settings or CompactionSettings(), preset, max_tokens),
+    context = _context(
+        given,
         summarizer=None if summarizer is None else summarizer_of(summarizer),
-        records=NO_RECORDS,
+        settings=_chosen(settings, preset, max_tokens),
         strategies=with_own(strategies),
         counter=counter_of(token_counter),
-        fills_window=True,
+        fills_window=force,
     )
-    context = NodeContext(_state(given), {}, Runtime(), dependencies)
     if context.must_settle:
-        yield from blocking(dependencies.settle)
+        yield from blocking(context.dependencies.settle)
     meter = Meter(context.counter, 0)
-    if meter.request(given) <= max_tokens:
+    fits = meter.request(given) <= max_tokens
+    if fits and (force or not _fires(context, meter)):
         return _result(given, given, None, meter, "noop")
     _ = context.sizes  # raises if the system messages leave no room
     context = yield from run_nodes(context, "selective_compaction")
@@ -163,18 +172,65 @@ def _compact(
     return _result(given, after, text, meter, last.get("verdict", "noop"))
 
 
-def _state(messages: list[AnyMessage]) -> CompactionState:
-    """Return the state for the nodes: as of a thread whose user asks for a compaction before the model's call."""
+def should_compact(
+    messages: Sequence[AnyMessage],
+    *,
+    max_tokens: int,
+    preset: Preset | None = None,
+    token_counter: Any = None,
+    settings: CompactionSettings | None = None,
+) -> bool:
+    """Whether a graph with these settings and a window of `max_tokens` would compact this list before it is sent.
+
+    That is the case if the list exceeds `max_tokens`, or if a trigger of the settings fires. Counts are those of the
+    list alone: a limit of turns is compared with its user messages. Raises what `compact_messages` raises for wrong
+    messages and settings. Loads the vocabulary of the token counter at the first call, which reads a file.
+    """
+    context = _context(
+        _checked(messages),
+        summarizer=DigestSummarizer(),
+        settings=_chosen(settings, preset, max_tokens),
+        counter=counter_of(token_counter),
+    )
+    context.dependencies.settle()
+    return _fires(context, Meter(context.counter, 0))
+
+
+def _fires(context: NodeContext, meter: Meter) -> bool:
+    """Whether the list exceeds the limit, or one of the triggers fires at one of the settings' hooks."""
+    size, messages = meter.request(context.messages), context.messages
+    turns = counted(messages, "rounds")
+    return size > context.sizes.limit or any(
+        firing(Reading(hook=hook, size=size, sizes=context.sizes, messages=messages, turns=turns), context.settings)
+        for hook in context.settings.hooks
+    )
+
+
+def _context(given: list[AnyMessage], **dependencies: Any) -> NodeContext:
+    """Return the context in which the nodes work on a list without a thread."""
+    known = Dependencies(records=NO_RECORDS, **dependencies)
+    trigger = "manual" if known.fills_window else "precheck"
+    return NodeContext(_state(given, trigger), {}, Runtime(), known)
+
+
+def _state(messages: list[AnyMessage], trigger: str) -> CompactionState:
+    """Return the state for the nodes: as of a thread that is compacted before the model's call.
+
+    The trigger `manual` allows a result up to the limit; the trigger `precheck` demands one below the token trigger.
+    """
     return {
         "messages": messages,
-        "compaction": {"step": "selective_compaction", "route": "model", "trigger": "manual"},
+        "compaction": {"step": "selective_compaction", "route": "model", "trigger": trigger},
         "memory": {},
         "compaction_request": None,
     }
 
 
-def _chosen(settings: CompactionSettings, preset: Preset | None, max_tokens: int) -> CompactionSettings:
+def _chosen(settings: CompactionSettings | None, preset: Preset | None, max_tokens: int) -> CompactionSettings:
     """Return the settings for a plain list: no answer follows the list, so no room is reserved for an answer."""
+    if max_tokens < 1:
+        raise SettingsError(f"max_tokens={max_tokens} leaves no room: give the tokens that the result may hold")
+    settings = settings or CompactionSettings()
     changed = {
         "preset": preset,
         "context_window": max_tokens,

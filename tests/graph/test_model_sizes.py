@@ -161,7 +161,7 @@ async def test_a_person_is_asked_with_the_default_max_tokens_of_claude(go: Drive
         await go.invoke(graph, talk(tokens), CONFIG)
         (asked,) = graph.get_state(CONFIG).interrupts
         assert [answer for answer in asked.value["answers"] if isinstance(answer, str)] == answers
-        assert asked.value["max_tokens"] == 136_000
+        assert (asked.value["max_tokens"], asked.value["limit"]) == (200_000, 136_000)
         assert verdicts(graph) == []
         await go.invoke(graph, Command(resume=answers[0]), CONFIG)
         assert verdicts(graph) == ["committed"]

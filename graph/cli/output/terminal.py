@@ -54,7 +54,8 @@ class Terminal:
     def ask(self, question: dict[str, Any]) -> str:
         """Print a question of the graph, and read the person's answer."""
         self.note(
-            f"{question['question']} It holds {question['current_tokens']:,} of {question['max_tokens']:,} tokens."
+            f"{question['question']} It holds {question['current_tokens']:,} of {question['max_tokens']:,} tokens; "
+            f"at most {question['limit']:,} can be sent."
         )
         if about := question.get("tokens_after_about"):
             self.note(f"About {about:,} would be left.")

@@ -134,7 +134,7 @@ def test_a_confirmation_is_asked_in_the_chat(answer: str, verdict: str) -> None:
     """With --confirm the person is asked first; yes or a focus compacts, no goes on without."""
     said = heard(*full(), answer, "/status", args=["--confirm"])
     (question,) = of_kind(said, "question")
-    assert question["max_tokens"] == 3_600
+    assert (question["max_tokens"], question["limit"]) == (4_000, 3_600)
     (status,) = of_kind(said, "status")
     assert status["last"] == verdict
     assert len(of_kind(said, "answer")) == len(full())

@@ -33,7 +33,7 @@ ASKED: dict[str, tuple[PromptName, Language, list[str]]] = {
     "S1.15": ("five_sections", "en", ["1. Task Overview", "counts as done", "constraints"]),
     "S1.16": ("five_sections", "en", ["2. Current State", "made, changed or read, with their paths", "results"]),
     "S1.17": ("five_sections", "en", ["3. Important Discoveries", "decisions and their reasons", "did not work"]),
-    "S1.18": ("five_sections", "en", ["4. Next Steps", "what blocks them", "in which order"]),
+    "S1.18": ("five_sections", "en", ["4. Next Steps", "what blocks them", "in which order", "questions are open"]),
     "S1.19": ("five_sections", "en", ["5. Context to Preserve", "preferences", "promises"]),
     "S1.20": ("five_sections", "en", ["in doubt, leave in what saves doing work twice", "go on at once"]),
     "S1.21": ("five_sections", "en", ["between <summary> and </summary>, and nothing outside"]),
