@@ -80,7 +80,7 @@ class Stage:
             redact=case.redaction,
             tools=[read],
             now=self.clock,
-            **case.settings.model_dump(exclude={"token_counter"}),
+            **case.settings.model_dump(exclude={"token_counter", "summarizer"}),
         )
         records = records_of(self.graph)
         self.records = CompactionRecords(records.database)
