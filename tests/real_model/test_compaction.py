@@ -61,7 +61,9 @@ def test_a_real_refusal_is_compacted_and_retried(llama_server: Any) -> None:
     """The server's own 400 leads to one compaction and an answer; the real window is remembered."""
     believed = 2 * llama_server.context_window
     settings = CompactionSettings(context_window=believed, dialogue_rounds_keep_min=1, dialogue_beyond_keep=0)
-    agent = create_compacting_agent(model_of(llama_server), settings=settings, checkpointer=InMemorySaver())
+    agent = create_compacting_agent(
+        model_of(llama_server), summarizer="digest", settings=settings, checkpointer=InMemorySaver()
+    )
     history = [
         message
         for turn in range(1, 13)
