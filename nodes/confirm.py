@@ -23,7 +23,7 @@ Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
 QUESTIONS: Mapping[Language, tuple[str, str]] = {
     "en": (
         "Compact the conversation?",
-        "The conversation is over the limit and does not fit without a compaction. How shall it go on?",
+        "The conversation is over the limit. It does not fit without a compaction. How shall it go on?",
     ),
     "zh": ("是否压缩当前对话？", "对话已超出上限，不压缩就无法发送。要如何继续？"),
 }
