@@ -172,7 +172,7 @@ Write these five sections, briefly and concretely; in doubt, leave in what saves
 2. Current State: what is done; files made, changed or read, with their paths; results so far.
 3. Important Discoveries: constraints found, decisions and their reasons, errors and how they were solved, \
 what did not work and why.
-4. Next Steps: the actions that remain, in which order, what blocks them, and which questions are open.
+4. Next Steps: the actions that remain, what blocks them, in which order, and which questions are open.
 5. Context to Preserve: the user's preferences, details of the domain, promises made to the user.""",
     "four_points": """\
 Tell these four things, each in a few sentences:

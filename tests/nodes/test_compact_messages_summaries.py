@@ -94,9 +94,11 @@ def test_a_bad_reply_is_asked_for_again_with_the_defect_named(compact: Compact) 
 @both
 @pytest.mark.requirement("S0.22", "B17")
 def test_a_summarizer_that_raises_is_replaced_by_the_digest(compact: Compact) -> None:
-    """A passing failure is tried again, a lasting one is not; an error is never anybody's summary."""
+    """A passing or unknown failure is tried again, a refused key is not; an error is never anybody's summary."""
     messages = numbered(text_rounds(30, say=LONG))
-    for error, asked in ((TimeoutError("late"), 3), (ValueError("bad key"), 1)):
+    refused = ValueError("bad key")
+    refused.status_code = 401  # type: ignore[attr-defined] # as the errors of providers' clients have it
+    for error, asked in ((TimeoutError("late"), 3), (ValueError("unknown"), 3), (refused, 1)):
         summarizer = ReplyingSummarizer(error)
         found = compact(messages, max_tokens=1_500, summarizer=summarizer)
         assert found.verdict == "degraded_deterministic"
