@@ -83,7 +83,7 @@ test-newest:
 	$(NEWEST)/bin/pip --disable-pip-version-check list --format=freeze | grep -E '^(lang|SQLAlchemy|tenacity|pydantic|openai|tiktoken)'
 	$(NEWEST)/bin/pytest -q -p no:cacheprovider tests/graph/test_turn.py tests/graph/test_rollback.py \
 		tests/graph/test_overflow.py tests/graph/test_event_loop.py tests/graph/middleware/test_runnables.py \
-		tests/graph/middleware/test_faults.py tests/nodes/summary/test_summarizer_call.py tests/nodes/test_compact_messages.py \
+		tests/graph/middleware/test_faults.py tests/nodes/runtime/test_summarizer_call.py tests/nodes/test_compact_messages.py \
 		tests/nodes/providers/test_overflow.py tests/checkpoint/contract/test_graphs.py tests/checkpoint/messages/test_allowed_types.py
 
 format: $(STAMPS)/dev

@@ -9,9 +9,9 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from langgraph_compaction.nodes.compaction_request import REQUEST
-from langgraph_compaction.nodes.effects import Effects, either
 from langgraph_compaction.nodes.inline.runner import CHANNELS
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
+from langgraph_compaction.nodes.runtime.effects import Effects, either
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
 from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, CompactionState, replace
 

@@ -34,10 +34,10 @@ from langgraph_compaction.nodes.compaction_request import (
 )
 from langgraph_compaction.nodes.config.settings import effective
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.effects import Effects, arun, run
 from langgraph_compaction.nodes.errors import RequestError
 from langgraph_compaction.nodes.inline.runner import COMPACTION_NODES, NODES, run_nodes
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, window_of
+from langgraph_compaction.nodes.runtime.effects import Effects, arun, run
 from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy

@@ -13,10 +13,10 @@ from langgraph_compaction.nodes.config.settings import effective
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, total
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
-from langgraph_compaction.nodes.effects import Effects, blocking
 from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.runtime.collect_key_information import foreseen
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, answer_tokens, window_of
+from langgraph_compaction.nodes.runtime.effects import Effects, blocking
 from langgraph_compaction.nodes.runtime.engine import Call, demand, needs_summary
 from langgraph_compaction.nodes.selection.selector import Demand
 from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN, Strategy

@@ -11,7 +11,7 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.search import SearchHit
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter
-from langgraph_compaction.nodes.effects import Effects, arun, querying, run
+from langgraph_compaction.nodes.runtime.effects import Effects, arun, querying, run
 from langgraph_compaction.nodes.summary.recall_answer import answer
 
 MAX_TOKENS = 1_000

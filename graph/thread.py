@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.nodes.config.presets import Preset
-from langgraph_compaction.nodes.effects import arun
+from langgraph_compaction.nodes.runtime.effects import arun
 
 from .builder import Graph
 from .history import Compaction, Diff, attempts, changes_since, erased, recalled_from, shown, transcript_of

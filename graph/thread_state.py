@@ -10,8 +10,8 @@ from langgraph.types import StateSnapshot
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.compaction_request import REQUEST
-from langgraph_compaction.nodes.effects import Effects, blocking, either, run
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, HasDependencies
+from langgraph_compaction.nodes.runtime.effects import Effects, blocking, either, run
 
 from .builder import Graph
 from .pending import KEY, in_view

@@ -10,8 +10,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_compaction.checkpoint.compaction.attempt import Before
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
-from langgraph_compaction.nodes.effects import Effects, blocking, querying
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
+from langgraph_compaction.nodes.runtime.effects import Effects, blocking, querying
 from langgraph_compaction.nodes.runtime.undo_request import over_limit, tell_ledger, undone
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
 

@@ -10,10 +10,10 @@ from langgraph_compaction.checkpoint.messages.message_codec import fingerprint, 
 from .compaction_request import REQUEST, Memory
 from .conversation.message_marks import is_summary
 from .conversation.transcript import Transcript, message_id
-from .effects import Effects
 from .events import committed_events, emit, log, meta_event
 from .gate.invariants import Finding
 from .runtime import ledger_io
+from .runtime.effects import Effects
 from .runtime.engine import applied_to, counts_of, judge
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
 from .runtime.levels import draft_level

@@ -6,10 +6,10 @@ from typing import Any, Literal, cast, get_args
 from langgraph.types import interrupt
 
 from .config.prompts import Language
-from .effects import Effects
 from .errors import ContextExhaustedError
 from .gate.invariants import Finding
 from .runtime.collect_key_information import foreseen
+from .runtime.effects import Effects
 from .runtime.finish_attempt import finish_attempt
 from .runtime.ledger_io import note
 from .runtime.levels import at_level

@@ -14,10 +14,10 @@ from .config.triggers import Marker
 from .confirm import by_hand, room_made
 from .conversation.request import calibration_factor, render
 from .conversation.tokens import total
-from .effects import Effects, either
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .providers.overflow import is_context_overflow, overflow_sizes
+from .runtime.effects import Effects, either
 from .runtime.ledger_io import note
 from .runtime.levels import at_level
 from .runtime.node_context import NodeContext, Update

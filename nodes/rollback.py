@@ -5,10 +5,10 @@ from typing import Any
 from langchain_core.messages import AnyMessage, BaseMessage
 
 from .compaction_request import WISHES
-from .effects import Effects
 from .events import emit, log, meta_event, replaced_event
 from .gate.invariants import Finding
 from .runtime import ledger_io
+from .runtime.effects import Effects
 from .runtime.engine import counts_of
 from .runtime.finish_attempt import failure, finish_attempt, outcome_of
 from .runtime.levels import at_level, draft_level, keeps_everything, tried, untried_level, urgent

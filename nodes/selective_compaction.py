@@ -7,7 +7,6 @@ from typing import Any, get_args
 from .compaction_request import WISHES
 from .config.triggers import SINCE_COMPACTION, Unit
 from .conversation.transcript import message_id
-from .effects import Effects
 from .errors import ContextExhaustedError
 from .events import Counts, log, meta_event
 from .gate.invariants import Finding
@@ -18,6 +17,7 @@ from .runtime.collect_key_information import (
     wants_key_information,
     with_key_information,
 )
+from .runtime.effects import Effects
 from .runtime.engine import needs_summary
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
 from .runtime.ledger_io import begin, close, recallable

@@ -7,8 +7,8 @@ from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Summa
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 
 from .conversation.transcript import message_id
-from .effects import Effects
 from .events import log, meta_event
+from .runtime.effects import Effects
 from .runtime.engine import SummaryParts, applied_to, counts_of, demand, summary_budget, summary_parts
 from .runtime.finish_attempt import failed, failure
 from .runtime.ledger_io import keep_summary, known_summary, originals_of

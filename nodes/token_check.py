@@ -15,10 +15,10 @@ from .config.triggers import Command
 from .conversation.message_marks import MARK, first_inputs, leaves_pin_open, marks
 from .conversation.tokens import total
 from .conversation.transcript import Transcript, message_id
-from .effects import Effects
 from .errors import EmbeddingError, MessageRefusedError
 from .events import PreCompactEvent, TriggerSource, emit, log
 from .gate.invariants import Finding
+from .runtime.effects import Effects
 from .runtime.ephemeral_removal import expire
 from .runtime.finish_attempt import failure, finish_attempt
 from .runtime.ledger_io import REFUSAL, abandon, note, store

@@ -35,7 +35,7 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{stem}.{alias.name}" for alias in node.names)
 
 
-VOCABULARY = {"compaction_request", "effects", "errors", "events", "state", "transitions"}
+VOCABULARY = {"compaction_request", "errors", "events", "state", "transitions"}
 """Files at the top of `nodes` that hold no node, but what nodes and rooms share."""
 
 ROOMS = (

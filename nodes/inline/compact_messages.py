@@ -12,10 +12,10 @@ from ..config.settings import CompactionSettings, effective
 from ..conversation.message_marks import earlier_summary, is_summary
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript
-from ..effects import Effects, arun, blocking, run
 from ..errors import InvalidMessagesError, SettingsError
 from ..events import saved_ratio
 from ..runtime.dependencies import NO_RECORDS, Dependencies, counter_of
+from ..runtime.effects import Effects, arun, blocking, run
 from ..runtime.node_context import NodeContext
 from ..selection.strategies.registry import Strategy, with_own
 from ..selection.trigger_evaluation import Reading, counted, firing

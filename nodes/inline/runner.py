@@ -8,9 +8,9 @@ from langgraph.types import Overwrite
 from ..commit import commit
 from ..compaction_request import REQUEST
 from ..confirm import confirm
-from ..effects import Effects
 from ..model import model
 from ..rollback import rollback
+from ..runtime.effects import Effects
 from ..runtime.node_context import Body, NodeContext, Update, executed
 from ..selective_compaction import selective_compaction
 from ..state import CompactionState, merge

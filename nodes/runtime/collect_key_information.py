@@ -12,17 +12,17 @@ from langgraph_compaction.checkpoint.messages.message_codec import handle
 
 from ..config.settings import CompactionSettings
 from ..conversation.message_marks import first_inputs, is_pinned, is_real_user
-from ..effects import Effects, either
 from ..events import KeyInformationEvent, emit, log
 from ..gate.invariants import Finding
 from ..selection.selector import Demand, Selection
 from ..state import EMBEDDED
 from ..summary.fallback_chain import Level
 from ..summary.key_information import KeyContext, KeyInformation, fitted, key_share, ordered, original_request
-from ..summary.summarizer_call import SummaryTimeoutError, abounded, bounded
+from .effects import Effects, either
 from .engine import Call, needs_summary, propose
 from .ledger_io import stored
 from .node_context import NodeContext
+from .summarizer_call import SummaryTimeoutError, abounded, bounded
 
 Texts = Mapping[str, str]
 """Texts of key information by name, in the order of the summary's message."""

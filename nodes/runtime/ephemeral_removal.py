@@ -8,13 +8,13 @@ from langchain_core.messages import AnyMessage
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
 
 from ..conversation.transcript import message_id
-from ..effects import Effects
 from ..errors import SettingsError
 from ..events import Counts, log
 from ..gate.invariants import Finding
 from ..selection.ephemeral_items import outdated
 from ..state import replace
 from . import ledger_io
+from .effects import Effects
 from .engine import applied_to, judge
 from .finish_attempt import failure, finish_attempt, outcome_of
 from .node_context import NodeContext, Update

@@ -16,9 +16,9 @@ from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_a
 from ..conversation.clipping import with_recall_handle
 from ..conversation.message_marks import MARK, marks
 from ..conversation.transcript import message_id
-from ..effects import Effects
 from ..events import log
 from ..state import Draft
+from .effects import Effects
 from .node_context import NodeContext
 
 EPHEMERAL, REFUSAL = 1, 2

@@ -23,7 +23,6 @@ from ..conversation.request import Meter, placeholder_results
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
 from ..conversation.window_and_reserve import Sizes
-from ..effects import Effects, arun, blocking, querying, run
 from ..events import CompactionMetaEvent, emit
 from ..selection.selector import Demand
 from ..selection.strategies.registry import check_named
@@ -33,6 +32,7 @@ from ..summary.fallback_chain import FallbackChain, Level
 from ..summary.key_information import check_known
 from ..transitions import check_step
 from .dependencies import NO_RECORDS, Dependencies, Model, model_name, window_of
+from .effects import Effects, arun, blocking, querying, run
 from .engine import Call, demand
 
 T = TypeVar("T")

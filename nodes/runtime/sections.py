@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from ..config.prompts import Language
 from ..conversation.transcript import message_id
-from ..effects import Effects
 from ..summary.chunks import Chunk, quoted
 from ..text.quoting import clip, one_line
+from .effects import Effects
 from .summarize_chunks import Work, WrittenSummary, limited, seen_of, summarize
 
 LEAST_SECTION = 40

@@ -12,16 +12,16 @@ from ..config.prompts import PROMPTS
 from ..conversation.clipping import clip_at_sentence_end
 from ..conversation.message_marks import EarlierSummary, earlier_summary
 from ..conversation.transcript import message_id
-from ..effects import Effects
 from ..gate.invariants import Finding
 from ..gate.reply_checks import Reply, summary_text
 from ..gate.too_little_content import is_too_short
 from ..summary.chunks import Chunk, chunks, old_part
 from ..summary.fallback_chain import Level
-from ..summary.summarizer_call import CallLimits, SummarizerCall, SummaryTimeoutError
 from ..summary.summarizers import SummaryRequest
+from .effects import Effects
 from .engine import Call
 from .finish_attempt import failure
+from .summarizer_call import CallLimits, SummarizerCall, SummaryTimeoutError
 
 STALLED = "summary_timeout"
 LEAST_PIECE = 500

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 from ..config.settings import CompactionSettings
 from ..config.triggers import Hook, Unit, share
-from ..effects import Effects
 from ..errors import ContextExhaustedError, SettingsError
 from ..events import PreCompactEvent, TriggerSource, emit, log, warning_event
 from ..selection.breaker import BreakerHistory, suspension_reason
 from ..selection.trigger_evaluation import Decision, Reading, TriggerHistory, decide, firing
 from ..state import Route
+from .effects import Effects
 from .ledger_io import note
 from .node_context import NodeContext
 

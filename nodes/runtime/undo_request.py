@@ -14,11 +14,11 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from ..compaction_request import NO_REQUEST, REQUEST
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
-from ..effects import Effects, querying
 from ..events import emit, log, replaced_event
 from ..gate.invariants import Finding
 from ..state import FOCUS_CHARACTERS, STATE_VERSION, replace
 from ..text.quoting import clip
+from .effects import Effects, querying
 from .finish_attempt import failure, finish_attempt, last_of
 from .ledger_io import abandon, write_ledger
 from .node_context import NodeContext, Update

@@ -9,9 +9,9 @@ from langgraph.graph import END
 
 from langgraph_compaction.graph import CompactionError, CompactionSettings, acompact_messages, compact_messages
 from langgraph_compaction.graph.routing import AGENT_EDGES, COMPACTION_EDGES
-from langgraph_compaction.nodes.effects import Effects
 from langgraph_compaction.nodes.errors import StepError
 from langgraph_compaction.nodes.inline.runner import NODES
+from langgraph_compaction.nodes.runtime.effects import Effects
 from langgraph_compaction.nodes.transitions import NEXT, check_step
 from tests.fakes import ScriptedModel
 from tests.graph.harness import (

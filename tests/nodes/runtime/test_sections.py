@@ -10,7 +10,7 @@ from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
 from langgraph_compaction.nodes.conversation.redaction import Redaction
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
-from langgraph_compaction.nodes.effects import run
+from langgraph_compaction.nodes.runtime.effects import run
 from langgraph_compaction.nodes.runtime.engine import Call
 from langgraph_compaction.nodes.runtime.sections import LEAST_SECTION, summarize_by_sections
 from langgraph_compaction.nodes.runtime.summarize_chunks import Work, WrittenSummary

@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
 from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.window_and_reserve import sizes_of
-from langgraph_compaction.nodes.effects import run
+from langgraph_compaction.nodes.runtime.effects import run
 from langgraph_compaction.nodes.runtime.engine import Call
 from langgraph_compaction.nodes.runtime.summarize_chunks import LEAST_PIECE, Work, WrittenSummary, summarize
 from langgraph_compaction.nodes.summary.fallback_chain import Level

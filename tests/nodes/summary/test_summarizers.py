@@ -15,7 +15,7 @@ from langgraph_compaction.nodes import Reply, SettingsError, SummaryRequest
 from langgraph_compaction.nodes.config.prompts import FIVE_SECTIONS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.gate.reply_checks import Free, summary_text
-from langgraph_compaction.nodes.summary.summarizer_call import abounded, bounded
+from langgraph_compaction.nodes.runtime.summarizer_call import abounded, bounded
 from langgraph_compaction.nodes.summary.summarizers import (
     DigestSummarizer,
     NoticeSummarizer,

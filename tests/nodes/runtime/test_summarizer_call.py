@@ -10,8 +10,8 @@ import pytest
 from tenacity import wait_exponential_jitter
 
 from langgraph_compaction.nodes import Reply, SummaryRequest
-from langgraph_compaction.nodes.effects import arun, run
-from langgraph_compaction.nodes.summary.summarizer_call import (
+from langgraph_compaction.nodes.runtime.effects import arun, run
+from langgraph_compaction.nodes.runtime.summarizer_call import (
     MAX_PAUSE,
     CallLimits,
     SummarizerCall,

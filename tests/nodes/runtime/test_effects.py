@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
-from langgraph_compaction.nodes.effects import Effects, arun, blocking, either, querying, run
+from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, querying, run
 
 Drive = Any
 """`run` or `arun`, as a function that waits."""

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 from langchain_core.runnables import Runnable, RunnableLambda
 from tenacity import wait_exponential_jitter
 
-from ..effects import Effects, blocking, either
 from ..gate.reply_checks import Reply
 from ..providers.overflow import classify
 from ..providers.provider_error import status_of
-from .summarizers import Summarizer, SummaryRequest, is_deterministic
+from ..summary.summarizers import Summarizer, SummaryRequest, is_deterministic
+from .effects import Effects, blocking, either
 
 T = TypeVar("T")
 MAX_PAUSE = 20.0
