@@ -67,9 +67,9 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The messages that contain a word of a query, by the number that the caller of `scan` gave to each message.
+    """The messages that contain a word of a query, keyed by the numbers under which they were passed to `scan`.
 
-    In an archive this number is the message's sequence number.
+    In an archive the key is the message's sequence number in its thread.
     """
 
     scores: Mapping[int, float] = field(default_factory=dict[int, float])

@@ -20,8 +20,8 @@ _ELSEWHERE: dict[Section, tuple[Section, ...]] = {
 twice."""
 
 _WORD_START = re.compile(r"(?<![^\W⺀-\U0010ffff])\S")
-"""A character at which a word may begin: one that is not white space and does not follow a letter or digit. In CJK
-scripts, which write no spaces, it may follow one."""
+"""Matches a character that can begin a word: no white space, and not preceded by a letter or digit. Chinese and
+Japanese write no spaces between words, so there the character may follow a letter."""
 
 
 def render_entries(entries: Sequence[Entry]) -> str:
@@ -66,7 +66,10 @@ class _Phrases:
         self._suffixes = sorted(text[found.start() :] for text in self._texts for found in _WORD_START.finditer(text))
 
     def hold(self, phrase: str, *, with_more: bool) -> bool:
-        """Whether a text contains the phrase at a word's start and, `with_more`, is longer than the phrase."""
+        """Whether one of the texts contains the phrase, beginning at the start of a word.
+
+        With `with_more`, a text that consists of the phrase alone does not count.
+        """
         at = bisect_left(self._suffixes, phrase) + (with_more and phrase in self._texts)
         return at < len(self._suffixes) and self._suffixes[at].startswith(phrase)
 

@@ -20,7 +20,7 @@ from ..runtime.node_context import NodeContext
 from ..selection.strategies.registry import Strategy, with_own
 from ..selection.trigger_evaluation import Reading, counted, firing
 from ..state import CompactionState, with_ids
-from ..summary.summarizers import DigestSummarizer, summarizer_of
+from ..summary.summarizers import summarizer_of
 from .runner import run_nodes
 
 SUMMARY_INPUT = 4_000
@@ -151,7 +151,7 @@ def _compact(
     given = _checked(messages)
     context = _context(
         given,
-        summarizer=None if summarizer is None else summarizer_of(summarizer),
+        summarizer=summarizer_of(summarizer),
         settings=_chosen(settings, preset, max_tokens),
         strategies=with_own(strategies),
         counter=counter_of(token_counter),
@@ -160,8 +160,8 @@ def _compact(
     if context.must_settle:
         yield from blocking(context.dependencies.settle)
     meter = Meter(context.counter, 0)
-    fits = meter.request(given) <= max_tokens
-    if fits and (force or not _fires(context, meter)):
+    size = meter.request(given)
+    if size <= max_tokens and (force or not _fires(context, size)):
         return _result(given, given, None, meter, "noop")
     _ = context.sizes  # raises if the system messages leave no room
     context = yield from run_nodes(context, "selective_compaction")
@@ -179,27 +179,28 @@ def should_compact(
     preset: Preset | None = None,
     token_counter: Any = None,
     settings: CompactionSettings | None = None,
+    strategies: Mapping[str, Strategy] | None = None,
 ) -> bool:
     """Whether a graph with these settings and a window of `max_tokens` would compact this list before it is sent.
 
     That is the case if the list exceeds `max_tokens`, or if a trigger of the settings fires. Counts are those of the
-    list alone: a limit of turns is compared with its user messages. Raises what `compact_messages` raises for wrong
-    messages and settings. Loads the vocabulary of the token counter at the first call, which reads a file.
+    list alone: a limit of turns is compared with its user messages, and a limit of calls of the model never fires.
+    `strategies` are those of `compact_messages`. Raises what `compact_messages` raises for wrong messages and
+    settings. Loads the vocabulary of the token counter at the first call, which reads a file.
     """
     context = _context(
         _checked(messages),
-        summarizer=DigestSummarizer(),
         settings=_chosen(settings, preset, max_tokens),
+        strategies=with_own(strategies),
         counter=counter_of(token_counter),
     )
     context.dependencies.settle()
-    return _fires(context, Meter(context.counter, 0))
+    return _fires(context, Meter(context.counter, 0).request(context.messages))
 
 
-def _fires(context: NodeContext, meter: Meter) -> bool:
-    """Whether the list exceeds the limit, or one of the triggers fires at one of the settings' hooks."""
-    size, messages = meter.request(context.messages), context.messages
-    turns = counted(messages, "rounds")
+def _fires(context: NodeContext, size: int) -> bool:
+    """Whether a list of `size` tokens exceeds the limit, or a trigger fires at one of the settings' hooks."""
+    messages, turns = context.messages, counted(context.messages, "rounds")
     return size > context.sizes.limit or any(
         firing(Reading(hook=hook, size=size, sizes=context.sizes, messages=messages, turns=turns), context.settings)
         for hook in context.settings.hooks

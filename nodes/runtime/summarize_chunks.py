@@ -47,7 +47,7 @@ class WrittenSummary:
     model: str | None = None
     seen: Mapping[str, Any] = field(default_factory=dict[str, Any])
     finding: Finding | None = None
-    """Why the last reply was no summary; `None` if there is a summary."""
+    """The reason why the summarizer's last reply was refused; `None` if it was accepted as the summary."""
 
     def booked(self, reply: Reply) -> "WrittenSummary":
         """Return the summary with this reply's usage added."""

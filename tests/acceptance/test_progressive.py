@@ -203,7 +203,7 @@ def test_a_wish_without_anything_old_says_so_and_counts_anew(
 def test_a_pin_without_an_end_pins_the_rest_of_the_message(
     real: Replies, answered: Callable[..., Sent], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log says so, the words outlive a compaction; the same words of a tool, or quoted, pin nothing."""
+    """It is logged, and its text survives a compaction; one in a tool result or a quotation pins nothing."""
     model = real()
     open_pin = "<Pin> never use red paint\nnor blue"
     sent = answered(model, "Noted.")

@@ -9,22 +9,20 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from langgraph_compaction.graph import create_compacting_agent
-from langgraph_compaction.nodes import compact_messages, load_settings, should_compact
+from langgraph_compaction.nodes import (
+    CompactionSettings,
+    SettingsError,
+    compact_messages,
+    load_settings,
+    should_compact,
+)
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.acceptance.talks import QUESTION, Sent, ids, said
 from tests.fakes import gpt
 from tests.graph.harness import CONFIG, values
+from tests.nodes.config.test_loading import SEED
 
 Answered = Callable[..., Sent]
-CONFIG_YAML = """\
-context_compaction:
-  enabled: true
-  max_context_tokens: 80000
-  trigger_ratio: 0.8
-  keep_recent_rounds: 2
-  require_confirmation: true
-  summary_max_length: 1000
-"""
 TOLD = "The user noted when the ferry leaves, and the assistant read the notes about the harbor office."
 ROUNDS = 82
 """Rounds whose size lies between the trigger, 64,000 tokens, and the limit, 72,000."""
@@ -43,7 +41,7 @@ def test_the_documents_own_file_runs_the_documents_system(answered: Answered, la
     """Its figures take effect: asked at 64,000 of 80,000 tokens, two rounds stay beside a summary."""
     model = gpt("gpt-4o")
     answered(model, "At nine.", summary=TOLD)
-    settings = load_settings(CONFIG_YAML, language=language)
+    settings = load_settings(SEED, language=language)
     assert settings.preset == "recent_rounds"
     agent = create_compacting_agent(model, settings=settings, checkpointer=InMemorySaver())
     agent.invoke({"messages": [*talk(), QUESTION]}, CONFIG)
@@ -61,7 +59,7 @@ def test_over_the_limit_a_new_thread_is_offered_at_once(answered: Answered) -> N
     """No answer before is needed, and the question says that the request does not fit otherwise."""
     model = gpt("gpt-4o")
     answered(model, "At nine.", summary=TOLD)
-    agent = create_compacting_agent(model, settings=load_settings(CONFIG_YAML), checkpointer=InMemorySaver())
+    agent = create_compacting_agent(model, settings=load_settings(SEED), checkpointer=InMemorySaver())
     agent.invoke({"messages": [*talk(ROUNDS + 40), QUESTION]}, CONFIG)
     (asked,) = agent.get_state(CONFIG).interrupts
     assert asked.value["answers"] == ["compact", "drop_oldest", "new_thread", "raise"]
@@ -82,3 +80,11 @@ def test_a_plain_list_can_wait_for_the_presets_trigger() -> None:
         assert found.new_token_count < 64_000
     kept = compact_messages(due, max_tokens=80_000, preset="recent_rounds")
     assert kept == due, "by default a list that fits is not compacted"
+
+
+def test_own_strategies_are_understood_when_a_list_is_asked_about() -> None:
+    """Settings that name an application's strategy are accepted with the function, as in `compact_messages`."""
+    settings = CompactionSettings(strategies=("mine",))
+    with pytest.raises(SettingsError, match="mine"):
+        should_compact(talk(2), max_tokens=80_000, settings=settings)
+    assert not should_compact(talk(2), max_tokens=80_000, settings=settings, strategies={"mine": lambda _, __: ()})

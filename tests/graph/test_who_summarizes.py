@@ -119,7 +119,7 @@ def _messages(chunks: list[Any]) -> list[tuple[str, Any]]:
 @pytest.mark.requirement("S1.45", "S3.25", "S4.44")
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_setting_says_who_writes(preset: Preset, script: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model in every preset but `faithful`; an argument of the builder takes the setting's place."""
+    """By default the model writes summaries in every preset but `faithful`; the builder's argument overrides that."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     chosen = CompactionSettings(preset=preset, confirmation_unavailable="proceed")
     first = "digest" if preset == "faithful" else "model"

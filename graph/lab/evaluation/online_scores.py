@@ -109,7 +109,7 @@ def replayed(
     *,
     seen: Callable[[], None] = lambda: None,
 ) -> Iterator[dict[str, Any]]:
-    """Play all runs by each policy in each window, and yield a row of figures for each policy and window.
+    """Replay all recorded runs with each policy and each window, and yield one row of figures for each pair.
 
     A window is a share of a run's tokens (see `Run.limit`). `seen` is called after each run, to show the progress.
     """
