@@ -95,16 +95,6 @@ class Count(Frozen):
         """The largest count that does not fire the trigger."""
         return self.limit - (self.operator == ">=")
 
-    def fires(self, count: int, in_vain: int | None = None) -> bool:
-        """Whether a count fires the trigger.
-
-        `in_vain` is the count at an attempt that found nothing to compact: after it the trigger fires again only once
-        the count has grown by a tenth of the limit. Turns and calls of the model are counted anew from each attempt
-        and need no `in_vain`.
-        """
-        again = in_vain is None or not in_vain <= count < in_vain + max(1, self.limit // 10)
-        return count > self.max_count and again
-
 
 class Marker(Frozen):
     """Fires when the model asks for it: its answer contains this text outside code and quotations."""

@@ -8,7 +8,8 @@ from ..config.triggers import Hook, Unit, share
 from ..errors import ContextExhaustedError, SettingsError
 from ..events import PreCompactEvent, TriggerSource, emit, log, warning_event
 from ..selection.breaker import BreakerHistory, suspension_reason
-from ..selection.trigger_evaluation import Decision, Reading, TriggerHistory, decide, firing
+from ..selection.confirmation_due import Decision, TriggerHistory, decide
+from ..selection.trigger_evaluation import Reading, firing
 from ..state import Route
 from .effects import Effects
 from .ledger_io import note

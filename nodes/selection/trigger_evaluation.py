@@ -1,8 +1,7 @@
-"""Decide whether a trigger fires, and what to do if one does: compact, ask a person, wait, or do nothing."""
+"""Decide whether a trigger fires: the tokens of a request, a count, a marker, or an application's own trigger."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from langchain_core.messages import AnyMessage, SystemMessage
 
@@ -11,11 +10,6 @@ from ..config.triggers import Count, Hook, Marker, Own, Unit
 from ..conversation.message_marks import is_real_user
 from ..conversation.window_and_reserve import Sizes
 from ..errors import SettingsError
-
-Decision = Literal["compact", "confirm", "choose", "deferred", "declined", "held"]
-
-GROWTH = 0.05
-"""Share of the window by which a conversation must grow before a declined question is asked again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +99,8 @@ def _threshold_firing(reading: Reading, settings: CompactionSettings, own: Mappi
     if over or (settings.token_triggers and reading.size >= reading.sizes.trigger):
         return Firing()
     for trigger in settings.triggers:
-        if isinstance(trigger, Count) and trigger.fires(
-            reading.count(trigger.unit), reading.in_vain.get(trigger.unit)
+        if isinstance(trigger, Count) and count_fires(
+            trigger, reading.count(trigger.unit), reading.in_vain.get(trigger.unit)
         ):
             seen = trigger.unit in ("messages", "events")
             return Firing(
@@ -117,46 +111,12 @@ def _threshold_firing(reading: Reading, settings: CompactionSettings, own: Mappi
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class TriggerHistory:
-    """The parts of a thread's history that the decision depends on."""
+def count_fires(trigger: Count, count: int, in_vain: int | None = None) -> bool:
+    """Whether a count fires the trigger.
 
-    suspension_reason: str = ""
-    """Why the breaker suspends automatic compactions; empty if it does not."""
-    declined_at: int | None = None
-    """Size of the request, in tokens, at which a person last declined a compaction."""
-    asks_first: bool = False
-    """Whether a person is asked before a compaction (`require_confirmation`)."""
-    undone: bool = False
-    """Whether the last compaction was undone, and automatic compactions were not allowed again since then."""
-
-
-NO_HISTORY = TriggerHistory()
-
-
-def decide(size: int, sizes: Sizes, history: TriggerHistory = NO_HISTORY, *, answered: bool = False) -> Decision:
-    """Return what to do about a request of `size` tokens for which a trigger fired.
-
-    A request over the limit is never `deferred` (by the breaker) or `held` (after an undo). If `require_confirmation`
-    is set, a person chooses how such a request goes on, even if the person declined before. If the turn is already
-    `answered`, no request is about to be sent: the usual question is asked, and after a refusal the choice of how to
-    continue waits for the next input.
+    `in_vain` is the count at an attempt that found nothing to compact: after it the trigger fires again only once
+    the count has grown by a tenth of the limit. Turns and calls of the model are counted anew from each attempt
+    and need no `in_vain`.
     """
-    if size > sizes.limit:
-        return _over_the_limit(history, answered=answered)
-    if history.undone:
-        return "held"
-    if history.suspension_reason:
-        return "deferred"
-    if not history.asks_first:
-        return "compact"
-    declined = history.declined_at is not None and size < history.declined_at + sizes.window * GROWTH
-    return "declined" if declined else "confirm"
-
-
-def _over_the_limit(history: TriggerHistory, *, answered: bool) -> Decision:
-    if not history.asks_first:
-        return "compact"
-    if not answered:
-        return "choose"
-    return "confirm" if history.declined_at is None else "declined"
+    again = in_vain is None or not in_vain <= count < in_vain + max(1, trigger.limit // 10)
+    return count > trigger.max_count and again
