@@ -1,9 +1,9 @@
 """The edges of the graphs, made from the transition table, and the routers that choose among them.
 
 A router reads the step that the node before it stored. It never raises, because LangGraph would then end a resumed
-run without an error. A wrong step raises earlier, in the wrapper of the node that named it. Only `update_state`,
-which runs no node, can store a step that may not follow: after such an update, `token_check` runs again and decides
-anew.
+run without an error. A node that returns a step the table does not allow raises in its own wrapper, before any router
+runs. Only `update_state`, which runs no node, can store a step that may not follow: after such an update,
+`token_check` runs again and decides anew.
 """
 
 from collections.abc import Callable, Hashable, Mapping

@@ -143,7 +143,10 @@ def understood(answer: Any) -> tuple[bool, str | None]:
 
 
 def chosen(answer: Any, offered: tuple[Way, ...]) -> tuple[Way, str | None]:
-    """Return the answer as (way, focus). To accept means "compact", an answer that was not offered "raise"."""
+    """Return the chosen way to go on, one of `offered`, and what the summary must keep (or `None`).
+
+    Accepting means "compact"; an answer that was not offered means "raise".
+    """
     accepted, focus = understood(answer)
     said = "compact" if accepted else str(answer).strip().lower()
     way: Way = offered[offered.index(said)] if said in offered else "raise"

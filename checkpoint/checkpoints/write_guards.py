@@ -126,7 +126,7 @@ def current_run() -> object | None:
     """Return the object that identifies the run whose node is being executed, or None outside of runs."""
     try:
         return getattr(get_runtime(), "control", None)
-    except (RuntimeError, KeyError):  # the caller is not within a run
+    except (RuntimeError, KeyError):  # no run of a graph is under way here
         return None
 
 

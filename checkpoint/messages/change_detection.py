@@ -297,7 +297,7 @@ def _are_unchanged(messages: Sequence[Any], before: Observation | None) -> bool:
 
 
 def _packed(values: tuple[Any, ...]) -> bytes | None:
-    """Return values in msgpack, which tells 1, 1.0 and True apart; None if msgpack cannot write a value."""
+    """Return values in msgpack, whose bytes differ for 1, 1.0 and True; None if msgpack cannot write a value."""
     try:
         return ormsgpack.packb(values, None, PLAIN_OPTION)[_header_bytes(len(values)) :]
     except (TypeError, ValueError):

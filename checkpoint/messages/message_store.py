@@ -200,7 +200,7 @@ class MessageStore:
     ) -> dict[bytes, int]:
         """Replace stored messages without an id by messages that differ from them only in having an id.
 
-        Return the sequence numbers of the replaced messages by the lookup hash of the new message.
+        Return a dict from the lookup hash of each new message to the sequence number of the message it replaced.
         """
         without_id = {
             name: thread.codec.lookup_hash(one.hash_without_id) for name, one in missing.items() if one.has_id

@@ -180,9 +180,9 @@ class WriteCache:
         self._serialized.appendleft(new)
 
     def find_prefix(self, thread_id: str, messages: Sequence[BaseMessage]) -> tuple[StoredList, int] | None:
-        """Return the stored list with the longest unchanged start in common with `messages`, or None.
+        """Return the stored list that shares the longest unchanged beginning with `messages`, or None.
 
-        The list is returned with the number of messages that both have in common.
+        The second value is the length of this beginning, in messages.
         """
         if not messages:
             return None

@@ -21,7 +21,7 @@ def names(context: NodeContext) -> str:
 
 
 def at_level(context: NodeContext, index: int) -> dict[str, Any]:
-    """Return the keys of the channel by which the next attempt takes the level with this index."""
+    """Return the entries of the channel `compaction` that make the next attempt start at this index of the chain."""
     return {"level": index, "levels": names(context)}
 
 

@@ -53,7 +53,7 @@ def answer(found: Sequence[SearchHit], query: str, *, max_tokens: int, counter: 
 
 
 def _headline(one: SearchHit, before: SearchHit | None) -> str:
-    """Return the line above a message. It names the compaction only if another one removed the message before."""
+    """Return the line above a message; the compaction is left out if it also removed the message listed before."""
     name = f" {one.message.name}" if one.message.name else ""
     if before is not None and before.compaction_id == one.compaction_id:
         return f"[{one.handle[:12]} {one.message.type}{name}]"

@@ -50,7 +50,7 @@ _LOOP = 0.2
 
 
 def is_call(text: str) -> bool:
-    """Whether the text contains a tool call written as text, or consists of a tool call."""
+    """Whether the text is or contains a tool call, as JSON or in the notation of a model."""
     value = _parsed(text)
     first = value[0] if isinstance(value, list) and value else value
     named = isinstance(first, dict) and "name" in first and not _ARGUMENTS.isdisjoint(first)

@@ -181,7 +181,7 @@ def _understood(answer: str, offered: list[Any]) -> object:
 
 
 def explained(error: Exception) -> str:
-    """Return an error of this package or of a model's provider as one line, if possible with advice what to do."""
+    """Return an error of this package or of a model's provider as one line, with advice where there is any."""
     if isinstance(error, CompactionError | CheckpointError):
         return _line(str(error))
     status, said = status_of(error), _said(error)

@@ -100,10 +100,10 @@ def evaluate(
 ) -> None:
     """Measure without a model how much presets and strategies keep of real conversations.
 
-    A run is cut in two, the part before the cut is compacted to a cap, and the identifiers that calls after the
-    cut need are searched in the result. Random whole exchanges and `trim_messages` get the same caps. With --online
-    nothing is cut: the whole run is played through the real graph in a small window. --use executes the file it
-    names.
+    A run is cut in two, the part before the cut is compacted to a cap, and the identifiers that calls after the cut
+    need are searched in the result. For comparison, randomly chosen exchanges and `trim_messages` are held to the
+    same caps. With --online nothing is cut: the whole run is played through the real graph in a small window. --use
+    executes the file it names.
     """
     with report_errors():
         own = load_user_parts(use) if use else UserParts()

@@ -22,7 +22,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 def _age(value: str | None) -> str | None:
     if value is not None and not re.fullmatch(rf"\d+[{''.join(_SECONDS)}]", value):
-        raise typer.BadParameter(f"{value!r} is no age; one looks like 30d, 12h or 45m")
+        raise typer.BadParameter(f"{value!r} is not an age; write a number and a unit, such as 30d, 12h or 45m")
     return value
 
 

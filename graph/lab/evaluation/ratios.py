@@ -27,7 +27,7 @@ def interval(samples: Sequence[Pair], seed: int = 0, draws: int = 1_000) -> tupl
 
 
 def rounded(share: float) -> float:
-    """Return a share rounded to the decimals that the JSON output has."""
+    """Return a share rounded to four decimals, as the JSON output shows it."""
     return round(share, 4)
 
 

@@ -86,7 +86,7 @@ class _Asker:
 
     @cached_property
     def key(self) -> list[str]:
-        """The last two words of the argument's key."""
+        """The last two words of the name of the argument that needs the value: `order` and `id` for `order_id`."""
         return self._without([part.lower() for part in _PART.findall(self._place[0])])[-2:]
 
     @cached_property

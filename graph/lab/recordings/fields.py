@@ -116,7 +116,7 @@ def call(entry: Any, where: str) -> ToolCall:
 
 
 def calls(value: Any, where: str) -> list[ToolCall]:
-    """Return all tool calls of one message; ids that earlier calls used are kept as they are."""
+    """Return all tool calls of one message with their recorded ids, also ids that an earlier message used."""
     return [call(entry, where) for entry in sequence(value, where, "tool_calls")]
 
 

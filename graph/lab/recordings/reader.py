@@ -152,7 +152,7 @@ def _read(one: _Conversation) -> tuple[list[Said], Sequence[dict[str, Any]]]:
     reader = next((form for form in _FORMATS if any(form.recognizes(value) for _, value in one.records)), None)
     if reader is None:
         place, first = one.records[0]
-        raise RecordingError(f"{place}: {kind(first)} is no message; {_EXPECTED}")
+        raise RecordingError(f"{place}: {kind(first)} is not a message; {_EXPECTED}")
     tools = openhands.tools(one.records) if reader is openhands else one.tools
     return reader.read(one.records), tools
 

@@ -30,7 +30,7 @@ def test_an_unknown_choice_is_a_usage_error(recorded: Path, option: str, said: s
         (b"", "is empty"),
         (b"PK\x03\x04\x00\x00", "a binary file"),
         (b"{", "not JSON"),
-        (b'{"weather": "fine"}', "is no message"),
+        (b'{"weather": "fine"}', "is not a message"),
         (b'[{"role": "user", "content": "hi"}, {"role": "oracle"}]', "message 2: role 'oracle'"),
     ],
 )

@@ -205,7 +205,10 @@ def test_a_leased_thread_is_left_and_named(kept: str) -> None:
     [
         ((), "name the threads, or give --all"),
         (("talk", "--all"), "name the threads, or give --all"),
-        (("talk", "--older-than", "soon"), "'soon' is no age; one looks like 30d, 12h or 45m"),
+        (
+            ("talk", "--older-than", "soon"),
+            "'soon' is not an age; write a number and a unit, such as 30d, 12h or 45m",
+        ),
         (
             ("talk", "--strategy", "delete", "--keep-last", "2"),
             "delete erases whole threads: leave out --keep-last and --older-than",
