@@ -21,9 +21,10 @@ from ..digest.digest import NO_FACTS, Facts, facts_of
 from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, broken_invariant
 from ..selection.hiding import hide_oldest
+from ..selection.oversize_step import forced
 from ..selection.selector import Demand, Selection, Selector
 from ..selection.strategies.registry import BUILT_IN, Strategy
-from ..selection.strategy_chain import choose, forced
+from ..selection.strategy_chain import choose
 from ..summary.fallback_chain import Level
 from ..summary.summarizers import DigestSummarizer
 from ..summary.summary_message import EARLIER_HANDLES, handles_of, summary_message

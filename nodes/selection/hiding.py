@@ -3,8 +3,8 @@
 from bisect import bisect_left
 
 from ..conversation.message_marks import is_summary
+from .oversize_step import forced
 from .selector import Demand, Selection, Selector
-from .strategy_chain import forced
 
 
 def hide_oldest(selector: Selector, demand: Demand) -> Selection:

@@ -9,7 +9,6 @@ from langgraph_compaction.nodes.conversation.request import Meter
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
-from langgraph_compaction.nodes.selection.strategies.tool_blocks import Plan, plans
 from langgraph_compaction.nodes.selection.strategy_chain import choose
 from tests.histories import (
     asks,
@@ -43,17 +42,6 @@ def demand(ceiling: int, aim: int | None = None, summary: int = 50) -> Demand:
     return Demand(before=10**6, ceiling=ceiling, aim=ceiling if aim is None else aim, summary=summary)
 
 
-def test_the_plans_give_up_the_floor_last() -> None:
-    """Five blocks and twelve rounds; then fewer blocks, then shorter fields, then fewer rounds, by halves."""
-    found = list(plans(CompactionSettings(tool_blocks_keep_unread=False)))
-    assert found[:5] == [Plan(12, 5, 5), Plan(12, 0, 5), Plan(12, 0, 2), Plan(12, 0, 1), Plan(12, 0, 1, tight=True)]
-    assert list(dict.fromkeys(plan.floor for plan in found)) == [12, 6, 3, 1]
-    assert found[-1] == Plan(1, 0, 1, tight=True)
-    assert len(set(found)) == len(found)
-    spared = list(plans(CompactionSettings()))
-    assert spared == [Plan(12, 5, 5, spare=True), Plan(12, 0, 5, spare=True), *found]
-
-
 def test_unread_results_stay_whole_where_they_fit() -> None:
     """The model has asked for them; where it is tight, they are clipped like all others."""
     messages = [*text_rounds(3), user("u"), asks("a"), result("a", " one" * 900)]
@@ -61,18 +49,6 @@ def test_unread_results_stay_whole_where_they_fit() -> None:
     assert selected(messages, demand(size)).clip == {}
     assert set(selected(messages, demand(size - 1)).clip) == {8}
     assert set(selected(messages, demand(size), tool_blocks_keep_unread=False).clip) == {8}
-
-
-@pytest.mark.parametrize(("floor", "floors"), [(0, [0]), (1, [1]), (2, [2, 1]), (7, [7, 3, 1])])
-def test_a_smaller_floor_yields_by_halves_too(floor: int, floors: list[int]) -> None:
-    """Down to one round, or none where none was asked for."""
-    found = plans(CompactionSettings(dialogue_rounds_keep_min=floor))
-    assert list(dict.fromkeys(plan.floor for plan in found)) == floors
-
-
-def test_no_block_is_kept_where_none_is_asked_for() -> None:
-    """Zero blocks stay zero in every plan."""
-    assert {plan.blocks for plan in plans(CompactionSettings(tool_blocks_keep_recent=0))} == {0}
 
 
 @pytest.mark.requirement("C9")

@@ -12,7 +12,8 @@ from langgraph_compaction.nodes.conversation.tokens import approximate_counter, 
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.events import Counts
 from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
-from langgraph_compaction.nodes.selection.strategies.tool_blocks import Plan, keeps, planned
+from langgraph_compaction.nodes.selection.strategies.dialogue_rounds_floor import Plan
+from langgraph_compaction.nodes.selection.strategies.tool_blocks import keeps, planned
 from langgraph_compaction.nodes.selection.strategy_chain import choose
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 from tests.histories import (

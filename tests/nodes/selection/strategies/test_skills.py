@@ -12,7 +12,8 @@ from langgraph_compaction.nodes.conversation.tokens import approximate_counter
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.gate.invariants import Bounds, broken_invariant
 from langgraph_compaction.nodes.selection.selector import Demand, Selector
-from langgraph_compaction.nodes.selection.strategies.tool_blocks import Plan, keeps
+from langgraph_compaction.nodes.selection.strategies.dialogue_rounds_floor import Plan
+from langgraph_compaction.nodes.selection.strategies.tool_blocks import keeps
 from langgraph_compaction.nodes.selection.strategy_chain import choose
 from tests.histories import applied, asks, meta, numbered, result, text_rounds, user
 
