@@ -12,7 +12,8 @@ from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 
 from .compaction_request import REQUEST, Memory, fault_of
 from .config.triggers import Command
-from .conversation.message_marks import MARK, first_inputs, leaves_pin_open, marks
+from .conversation.message_marks import MARK, first_inputs, marks
+from .conversation.pin_tags import leaves_pin_open
 from .conversation.tokens import total
 from .conversation.transcript import Transcript, message_id
 from .errors import EmbeddingError, MessageRefusedError

@@ -12,7 +12,8 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from ..compaction_request import WISHES
 from ..config.settings import CompactionSettings
 from ..config.summary_format import DEFAULT_FORMAT, FormatChoice
-from ..conversation.message_marks import earlier_summary, is_summary, pinned_texts
+from ..conversation.message_marks import earlier_summary, is_summary
+from ..conversation.pin_tags import pinned_texts
 from ..conversation.redaction import Redaction
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, message_id

@@ -10,7 +10,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from ..config.settings import CompactionSettings
 from ..conversation.clipping import clip_calls, clip_result, clip_text
 from ..conversation.item_types import is_skill
-from ..conversation.message_marks import is_pinned, is_summary, pins_in
+from ..conversation.message_marks import is_pinned, is_summary
+from ..conversation.pin_tags import pins_in
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, all_calls, calls_of
 from ..events import Counts

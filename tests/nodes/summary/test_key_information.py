@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage
 
 from langgraph_compaction.nodes import CompactionSettings, compact_messages
-from langgraph_compaction.nodes.conversation.message_marks import (
-    MARK,
-    earlier_summary,
-    first_inputs,
-    pins_in,
-    without_pin,
-)
+from langgraph_compaction.nodes.conversation.message_marks import MARK, earlier_summary, first_inputs
 from langgraph_compaction.nodes.runtime.collect_key_information import bare, foreseen
 from langgraph_compaction.nodes.runtime.engine import Call, SummaryParts, demand, frame, summary_budget
 from langgraph_compaction.nodes.selection.selector import Choice, Demand, Selection, Selector
@@ -144,18 +138,6 @@ def test_without_the_setting_nothing_is_told() -> None:
     """Without key information the message begins with the summary."""
     found = compact_messages([user("Port it."), *text_rounds(80)], max_tokens=300)
     assert not any(TITLES["goal"] in message.text for message in found)
-
-
-def test_a_text_is_released_where_it_is_pinned() -> None:
-    """The message's words stay; only what counts as pinned changes, and what else is marked stays."""
-    said = user("a <Pin>one</Pin> b <Pin>two</Pin>")
-    once = without_pin(said, "one")
-    assert (pins_in(once), pins_in(without_pin(once, "two")), once.text) == (["two"], [], said.text)
-    carried = summary_message("text", "c", pins=["one", "two"])
-    left = without_pin(carried, "one")
-    assert pins_in(left) == ["two"]
-    assert left.additional_kwargs[MARK] == {**carried.additional_kwargs[MARK], "pins": ["two"]}
-    assert pins_in(carried) == ["one", "two"]
 
 
 def test_the_first_input_ends_with_the_first_answer() -> None:
