@@ -49,7 +49,9 @@ from .build_dependencies import build_dependencies
 from .chat_model import named_model
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import records_for
-from .hook_updates import (
+from .model_request import Caller, Request, Response, schemas, with_answer
+from .pending_updates import (
+    KEY,
     answer_of,
     context_of_hook,
     keep_from_streaming,
@@ -57,8 +59,6 @@ from .hook_updates import (
     newest_answer,
     update_of_hook,
 )
-from .model_request import Caller, Request, Response, schemas, with_answer
-from .pending import KEY
 
 USUAL_WINDOW = 128_000
 """Context window, in tokens, against which the settings are checked before the first call if the model is not known

@@ -10,7 +10,7 @@ from langgraph.checkpoint.base.id import uuid6
 
 from langgraph_compaction.nodes import CompactionError
 
-from .pending import KEY, in_view
+from .pending_updates import KEY, in_view
 
 _TASKS = ("branch:to:", "__start__", "__pregel_tasks")
 """Prefixes of internal channels of LangGraph that hold a value only while a node is still to run."""

@@ -14,7 +14,7 @@ from langgraph_compaction.nodes.runtime.dependencies import Dependencies, HasDep
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking, either, run
 
 from .builder import Graph
-from .pending import KEY, in_view
+from .pending_updates import KEY, in_view
 
 T = TypeVar("T")
 

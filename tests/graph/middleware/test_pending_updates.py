@@ -16,7 +16,7 @@ from langgraph.types import Command, Overwrite
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread, as_node
 from langgraph_compaction.graph.offline_edit import newest
-from langgraph_compaction.graph.pending import in_view, pending
+from langgraph_compaction.graph.pending_updates import in_view, pending
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
 from tests.graph.harness import CONFIG, THREAD, Drive, filler, full, rounds, said, standing, values, verdicts
 from tests.graph.middleware.agents import agent
