@@ -187,7 +187,7 @@ def _finish_reason(answer: AIMessage) -> str | None:
 
 def summarizer_of(given: Any) -> Summarizer:
     """Return the summarizer for a builder's `summarizer=`; raise `SettingsError` for anything else."""
-    if given in (None, "digest"):
+    if given == "digest":
         return DigestSummarizer()
     if isinstance(given, BaseChatModel):
         return RunnableSummarizer(given, is_graph=False)

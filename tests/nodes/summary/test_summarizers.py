@@ -162,12 +162,12 @@ def test_calls_are_told_even_where_they_are_malformed() -> None:
 
 
 def test_who_may_be_a_summarizer() -> None:
-    """Nothing means the digest; an object of the protocol is taken as it is; all else is refused by name."""
+    """`digest` is the digest; an object of the protocol is taken as it is; all else is refused by name."""
     own = ReplyingSummarizer(Reply(content=GOOD))
     assert summarizer_of(own) is own
-    assert summarizer_of(None) == summarizer_of("digest") == DigestSummarizer()
+    assert summarizer_of("digest") == DigestSummarizer()
     assert not summarizer_of(ChatPromptTemplate.from_messages([("human", "x")]) | ScriptedModel()).is_graph  # type: ignore[attr-defined] # of a runnable's
-    for wrong in ("gpt", 3, object(), counting_graph):
+    for wrong in ("gpt", None, 3, object(), counting_graph):
         with pytest.raises(SettingsError, match="is not a summarizer"):
             summarizer_of(wrong)
 
