@@ -12,10 +12,9 @@ block the server's event loop and lose its snapshots with each request.
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database
-from langgraph_compaction.nodes.config.loading import CONFIG, DATABASE_URL, load_settings
+from langgraph_compaction.nodes.config.loading import DATABASE_URL, load_settings
 
 from .builder import Graph, create_compacting_agent
 from .chat_model import agent_model
@@ -25,7 +24,7 @@ _database = Database.open(os.environ.get(DATABASE_URL, "memory"))
 
 def _built() -> Graph:
     model, window = agent_model()
-    settings = load_settings(yaml=Path(config) if (config := os.environ.get(CONFIG)) else None, env=os.environ)
+    settings = load_settings(env=os.environ)
     known = {
         "context_window": settings.context_window or window,
         "confirmation_unavailable": settings.confirmation_unavailable

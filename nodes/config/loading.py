@@ -28,7 +28,7 @@ DATABASE_URL = f"{PREFIX}DATABASE_URL"
 """Environment variable that holds the URL of the server's database, which is not a setting."""
 
 CONFIG = f"{PREFIX}CONFIG"
-"""Environment variable that holds the path of the server's YAML file of settings."""
+"""Environment variable that holds the path of a YAML file of settings."""
 
 KEY = "context_compaction"
 """Key of the YAML file that holds the settings; other keys belong to the application and are ignored."""
@@ -76,14 +76,17 @@ def load_settings(
     Settings that no source gives take the values of the preset: the first `preset` that a source gives, in
     the order of precedence; else `recent_rounds` if a source gives `keep_recent_rounds`, else `selective`.
 
-    `yaml` is a file or its text, with the settings under the key `context_compaction`. From `env`, for example
-    `os.environ`, the variables `LANGGRAPH_COMPACTION_<SETTING>` are read: an empty variable counts as not set,
-    `null` is `None`, and lists and objects are JSON. Besides the names of the settings, `max_context_tokens`,
+    `yaml` is a file or its text, with the settings under the key `context_compaction`; without it, the file is the
+    one that the variable `LANGGRAPH_COMPACTION_CONFIG` of `env` names, if any. From `env`, for example `os.environ`,
+    the variables `LANGGRAPH_COMPACTION_<SETTING>` are read: an empty variable counts as not set, `null` is `None`,
+    and lists and objects are JSON. Besides the names of the settings, `max_context_tokens`,
     `keep_recent_rounds`, `summary_max_length` and `conversation_turn_threshold` are understood.
 
     Raise `SettingsError` for a wrong setting; the error names the file and key, the variable or the argument.
     """
-    layers = [_from_yaml(yaml), _from_env(env or {}), _layer(given, "", str)]
+    variables = env or {}
+    source = _named_file(variables) if yaml is None else yaml
+    layers = [_from_yaml(source), _from_env(variables), _layer(given, "", str)]
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     named = [layer.values["preset"] for layer in reversed(layers) if "preset" in layer.values]
@@ -186,6 +189,10 @@ def _read(variable: str, name: str | None, text: str) -> Any:
     except ValueError as error:
         usual = json.dumps(CompactionSettings().model_dump(mode="json")[name])
         raise SettingsError(f"{variable} = {_short(text)}: not JSON ({error}); the default is {usual}") from None
+
+
+def _named_file(env: Mapping[str, str]) -> Path | None:
+    return Path(name) if (name := env.get(CONFIG, "").strip()) else None
 
 
 def _from_yaml(yaml: str | Path | None) -> _Layer:

@@ -17,6 +17,7 @@ from langgraph_compaction.nodes.runtime.dependencies import model_name
 from ...builder import Graph, create_compacting_agent
 from ...chat_model import agent_model, has_key
 from ...lab.demo.library_tools import library_tools
+from ..command_settings import Config, command_settings, known_preset
 from ..conversation import Conversation, Happening
 from ..open_database import open_or_temporary
 from ..output.json_lines import JsonLines
@@ -24,10 +25,10 @@ from ..output.terminal import Terminal
 
 Screen = Terminal | JsonLines
 
-ECHO_ROUNDS = 2
-"""Number of newest rounds that a compaction keeps if the model is the scripted echo.
+ECHO: Mapping[str, Any] = {"dialogue_rounds_keep_min": 2, "dialogue_beyond_keep": 0}
+"""Settings for the scripted echo that no source gives, so that a short conversation can be compacted.
 
-A round is a user message with all that follows it. With a small number, a short conversation can be compacted.
+A compaction keeps the newest two rounds. A round is a user message with all that follows it.
 """
 
 HELP = "/compact FOCUS (or nothing), /status, /quit; an empty line tries a failed turn again."
@@ -54,7 +55,16 @@ def chat(
     tools: Annotated[
         bool, typer.Option("--tools", help="Give the agent tools that read Python's standard library.")
     ] = False,
-    confirm: Annotated[bool, typer.Option("--confirm", help="Ask before each compaction.")] = False,
+    preset: Annotated[
+        str | None, typer.Option(callback=known_preset, help="The preset; `presets` lists them.")
+    ] = None,
+    config: Config = None,
+    confirm: Annotated[
+        bool | None,
+        typer.Option(
+            "--confirm/--no-confirm", help="Ask before each compaction, or do not; by default the settings decide."
+        ),
+    ] = None,
     db: Annotated[
         str | None, typer.Option(help="URL of a database to keep the conversation in; by default nothing is kept.")
     ] = None,
@@ -65,12 +75,14 @@ def chat(
     """Talk to an agent in the terminal, and watch its window.
 
     With OPENAI_API_KEY the model is real (OPENAI_MODEL, OPENAI_BASE_URL), else a scripted echo. Inside the chat:
-    /compact FOCUS, /status, /quit.
+    /compact FOCUS, /status, /quit. Options override variables LANGGRAPH_COMPACTION_<SETTING>, which override the file
+    of --config, which overrides the preset.
     """
     screen: Screen = JsonLines() if as_json else Terminal()
     try:
         with open_or_temporary(db) as saver:
-            graph = _graph(screen, saver, window=window, tools=tools, confirm=confirm)
+            settings = command_settings(config, preset=preset, context_window=window, require_confirmation=confirm)
+            graph = _graph(screen, saver, settings, tools=tools)
             with contextlib.suppress(EOFError, KeyboardInterrupt):  # the person ends the chat
                 _talk(screen, Conversation(graph, thread))
             kept_in = place(saver.database.engine.url) if db and saver.database.durable else None
@@ -83,7 +95,7 @@ def chat(
         raise typer.Exit(1) from error
 
 
-def _graph(screen: Screen, saver: SQLAlchemySaver, *, window: int | None, tools: bool, confirm: bool) -> Graph:
+def _graph(screen: Screen, saver: SQLAlchemySaver, settings: CompactionSettings, *, tools: bool) -> Graph:
     """Build the agent, and print which model it uses."""
     (model, known), real = agent_model(), has_key()
     if real:
@@ -91,14 +103,13 @@ def _graph(screen: Screen, saver: SQLAlchemySaver, *, window: int | None, tools:
     else:
         screen.note("This model is scripted: it only repeats what you say. With OPENAI_API_KEY set it is a real one.")
         screen.note(HELP)
-    settings = CompactionSettings(context_window=window or known, require_confirmation=confirm)
+    open_settings = {} if settings.context_window else {"context_window": known}
     if not real:
-        few = {"dialogue_rounds_keep_min": ECHO_ROUNDS, "dialogue_beyond_keep": 0}
-        settings = settings.model_copy(update=few)
+        open_settings |= {name: value for name, value in ECHO.items() if name not in settings.model_fields_set}
     return create_compacting_agent(
         model,
         library_tools() if tools else (),
-        settings=settings,
+        settings=settings.model_copy(update=open_settings),
         checkpointer=saver,
     )
 

@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from langgraph_compaction.nodes import SettingsError
-from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.loading import KEY
 from langgraph_compaction.nodes.config.presets import PRESETS, Preset
 from langgraph_compaction.nodes.config.settings import GROUPS, CompactionSettings
@@ -29,6 +28,7 @@ from langgraph_compaction.nodes.errors import UnknownWindowError
 
 from ...chat_model import named_model
 from ...preset_sizes import PresetSizes, preset_sizes
+from ..command_settings import preset_named
 from ..output.printing import Output, print_text
 
 ABOUT: Mapping[Preset, str] = {
@@ -45,13 +45,6 @@ ABOUT: Mapping[Preset, str] = {
 """A description of each preset."""
 
 _WIDTH = 100
-
-
-def settings_of(name: str) -> CompactionSettings:
-    """Return a preset's settings; raise a usage error that suggests the nearest name if the name is unknown."""
-    if name not in PRESETS:
-        raise typer.BadParameter(f"there is no preset {name!r}; {nearest(name, PRESETS)}")
-    return CompactionSettings(preset=name)
 
 
 def presets(
@@ -75,11 +68,11 @@ def presets(
 ) -> None:
     """List the presets, or print one as YAML with every setting and what it means.
 
-    The YAML can be read by `load_settings(yaml=...)`, by `replay --config FILE` and, in LangGraph's server, through
-    the environment variable LANGGRAPH_COMPACTION_CONFIG.
+    The YAML can be read by `load_settings(yaml=...)` and by `--config FILE` of `chat`, `replay` and `preview`; these
+    commands and LangGraph's server also read the file that the variable LANGGRAPH_COMPACTION_CONFIG names.
     """
-    named = PRESETS if name is None else (settings_of(name).preset,)
-    chosen = [settings_of(one) for one in named]
+    named = PRESETS if name is None else (preset_named(name),)
+    chosen = [CompactionSettings(preset=one) for one in named]
     if model is not None or window is not None or max_tokens is not None:
         if changed:
             raise typer.BadParameter("--changed prints settings; --model, --window and --max-tokens print sizes")

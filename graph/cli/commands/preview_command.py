@@ -9,7 +9,6 @@ import typer
 from rich.text import Text
 
 from langgraph_compaction.nodes import CompactionSettings
-from langgraph_compaction.nodes.config.loading import load_settings
 from langgraph_compaction.nodes.conversation.tokens import named_counter
 from langgraph_compaction.nodes.runtime.dependencies import window_of
 from langgraph_compaction.nodes.runtime.engine import Call
@@ -19,9 +18,9 @@ from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 
 from ...offline_edit import newest
 from ...preview import Preview, call_on, previewed
+from ..command_settings import Config, command_settings, known_preset
 from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
-from .presets_command import settings_of
 from .show_command import line_of, plain
 from .threads_command import AsJson, Db, Thread
 
@@ -30,12 +29,11 @@ def preview(
     thread: Thread,
     *,
     db: Db,
-    preset: Annotated[str | None, typer.Option(help="The preset to compact with; `presets` lists them.")] = None,
-    window: Annotated[int | None, typer.Option(min=1, help="Tokens that the model accepts.")] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="A YAML file of settings, as `presets NAME` prints; --preset and --window override it."),
+    preset: Annotated[
+        str | None, typer.Option(callback=known_preset, help="The preset to compact with; `presets` lists them.")
     ] = None,
+    window: Annotated[int | None, typer.Option(min=1, help="Tokens that the model accepts.")] = None,
+    config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a compaction of a thread would do now, without doing it.
@@ -64,10 +62,7 @@ def preview(
 
 
 def _settings(preset: str | None, window: int | None, config: Path | None) -> CompactionSettings:
-    given: dict[str, Any] = {} if preset is None else {"preset": settings_of(preset).preset}
-    if window is not None:
-        given["context_window"] = window
-    settings = load_settings(yaml=config, **given)
+    settings = command_settings(config, preset=preset, context_window=window)
     if settings.context_window is None and settings.fallback_window is None:
         raise typer.BadParameter(
             "no window is known here: say how many tokens the model accepts", param_hint="--window"

@@ -13,7 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from langgraph_compaction.checkpoint import CheckpointError, Database
 from langgraph_compaction.checkpoint.db.urls import place
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, SettingsError
-from langgraph_compaction.nodes.config.loading import load_settings
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 
@@ -23,10 +22,10 @@ from ...lab.replay.recorded_run import Options, Player, limit_of
 from ...lab.replay.replay_report import Report
 from ...lab.replay.user_parts import UserParts, load_user_parts
 from ...visible_text import json_line
+from ..command_settings import Config, command_settings, preset_named
 from ..output.preset_comparison import comparison
 from ..output.printing import Output, complain, print_text, words
 from ..output.replay_page import page
-from .presets_command import settings_of
 
 Write = Callable[[dict[str, Any]], None]
 
@@ -43,7 +42,7 @@ def _presets(value: str | None) -> str | None:
     """Check that preset names, separated by commas, are known and that none is repeated."""
     named = [] if value is None else [name.strip() for name in value.split(",")]
     for name in named:
-        settings_of(name)
+        preset_named(name)
         if named.count(name) > 1:
             raise typer.BadParameter(f"{name} is named twice")
     return value
@@ -68,9 +67,7 @@ def replay(
             help=f"The preset; several, separated by commas, are compared side by side: {', '.join(PRESETS)}.",
         ),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A YAML file of settings, as `presets NAME` prints; --preset overrides it.")
-    ] = None,
+    config: Config = None,
     use: Annotated[
         str | None,
         typer.Option(help="A Python file with your own parts in dicts STRATEGIES, TRIGGERS or KEY_INFORMATION."),
@@ -133,10 +130,10 @@ def replay(
 
 
 def _settings(preset: str | None, config: Path | None) -> list[CompactionSettings]:
-    """Return the settings to play: the file's settings, once for each named preset, or once if none is named."""
+    """Return the settings to play: those of file and environment, once for each named preset, or once if none is."""
     if preset is None:
-        return [load_settings(yaml=config)]
-    return [load_settings(yaml=config, preset=name.strip()) for name in preset.split(",")]
+        return [command_settings(config)]
+    return [command_settings(config, preset=name.strip()) for name in preset.split(",")]
 
 
 def _play_all(

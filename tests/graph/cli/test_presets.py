@@ -119,5 +119,5 @@ def test_an_unknown_preset_is_a_usage_error_that_suggests_one() -> None:
 def test_help_says_what_reads_the_yaml() -> None:
     """Each option and each reader is named."""
     text = " ".join(presets("--help", width=160).stdout.split())
-    for word in ("--changed", "--json", "load_settings", "replay --config", "LANGGRAPH_COMPACTION_CONFIG"):
+    for word in ("--changed", "--json", "load_settings", "--config FILE", "LANGGRAPH_COMPACTION_CONFIG"):
         assert word in text

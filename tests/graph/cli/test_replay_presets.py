@@ -134,6 +134,21 @@ def test_settings_of_a_file_are_played(recorded: Path, tmp_path: Path) -> None:
     ]
 
 
+def test_settings_of_the_environment_are_played(recorded: Path, tmp_path: Path) -> None:
+    """They stand over the file, which the environment may name too, and under a preset that is named."""
+    path = tmp_path / "settings.yaml"
+    path.write_text("context_compaction: {preset: typed_rules, trigger_ratio: 0.6}", encoding="utf-8")
+    for args, variables, preset, ratio in (
+        ([], {"PRESET": "recent_rounds", "TRIGGER_RATIO": "0.7"}, "recent_rounds", 0.7),
+        (["--config", path], {"TRIGGER_RATIO": "0.7"}, "typed_rules", 0.7),
+        ([], {"CONFIG": str(path)}, "typed_rules", 0.6),
+        (["--preset", "selective"], {"PRESET": "recent_rounds", "CONFIG": str(path)}, "selective", 0.6),
+    ):
+        env = {f"LANGGRAPH_COMPACTION_{name}": value for name, value in variables.items()}
+        line = json.loads(run(recorded, *args, "--json", env=env).stdout)
+        assert (line["preset"], line["trigger"]) == (preset, int(ratio * line["limit"]))
+
+
 def test_own_parts_are_played(recorded: Path, own: Path, config: Path, tmp_path: Path) -> None:
     """The strategy chooses, the trigger fires, and the key information stands in the requests."""
     out = tmp_path / "requests.jsonl"

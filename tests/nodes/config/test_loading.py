@@ -10,6 +10,7 @@ from langgraph_compaction.nodes.config.loading import ALIASES, load_settings
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.config.settings import CompactionSettings, effective
 from langgraph_compaction.nodes.config.triggers import Count, UsedRatio
+from langgraph_compaction.nodes.errors import SettingsError
 
 SEED = """
 agent: {model: some-model}
@@ -171,7 +172,7 @@ def test_no_environment_is_read_that_is_not_given(monkeypatch: pytest.MonkeyPatc
 
 
 def test_structured_variables_are_json() -> None:
-    """Variables hold lists, objects or null; empty ones count as unset, and the server's two are ignored."""
+    """Variables hold lists, objects or null; empty ones count as unset, and the database's URL is no setting."""
     given = env(
         STRATEGIES='["sliding_window", "full"]',
         TRIGGERS='[{"kind": "used_ratio", "ratio": 0.7}]',
@@ -181,13 +182,26 @@ def test_structured_variables_are_json() -> None:
         ENABLED="false",
         PREVIEW_TOKENS=" ",
         DATABASE_URL="sqlite:///agent.db",
-        CONFIG="agent.yaml",
+        CONFIG=" ",
     )
     found = load_settings(env=given)
     assert found.strategies == ("sliding_window", "full")
     assert (found.triggers, found.trigger_ratio) == ((UsedRatio(ratio=0.7),), None)
     assert found.type_rules["tool_result"].action == "drop"
     assert (found.summary_mode, found.enabled, found.preview_tokens) == ("if_needed", False, 200)
+
+
+def test_the_environment_names_a_file(tmp_path: Path) -> None:
+    """A variable overrides the file that the environment names; a source that the caller gives takes its place."""
+    path = tmp_path / "agent.yaml"
+    path.write_text(section("{preset: typed_rules, trigger_ratio: 0.5, preview_tokens: 11}"), encoding="utf-8")
+    given = env(CONFIG=str(path), TRIGGER_RATIO="0.6")
+    found = load_settings(env=given)
+    assert (found.preset, found.trigger_ratio, found.preview_tokens) == ("typed_rules", 0.6, 11)
+    other = load_settings(section("{preview_tokens: 22}"), given)
+    assert (other.preset, other.trigger_ratio, other.preview_tokens) == ("selective", 0.6, 22)
+    with pytest.raises(SettingsError, match=r"none\.yaml: cannot be read"):
+        load_settings(env=env(CONFIG=str(tmp_path / "none.yaml")))
 
 
 def test_every_alias_names_a_setting() -> None:
