@@ -10,6 +10,7 @@ from .message_marks import MARK, is_real_user, is_summary, marks
 from .tokens import TokenCounter, texts_of
 
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
+_TAG = re.compile("<pin>", re.IGNORECASE)
 
 
 def pinned_texts(messages: Sequence[AnyMessage], most: int, counter: TokenCounter) -> tuple[str, ...]:
@@ -34,25 +35,24 @@ def pins_in(message: AnyMessage) -> list[str]:
     if not is_real_user(message):
         return []
     released = marks(message).get("unpinned", ())
-    return [
-        text
-        for found in between_tags(_own_words(message), "pin", ignore_case=True, to_end=True)
-        if (text := found.strip()) and text not in released
-    ]
+    return [text for found in _tagged(message, to_end=True) if (text := found.strip()) and text not in released]
 
 
 def leaves_pin_open(message: AnyMessage) -> bool:
     """Whether a user message pins its rest by a `<Pin>` without `</Pin>`."""
     if not is_real_user(message):
         return False
-    own = _own_words(message)
-    closed, pinned = (between_tags(own, "pin", ignore_case=True, to_end=to_end) for to_end in (False, True))
+    closed, pinned = _tagged(message, to_end=False), _tagged(message, to_end=True)
     return any(text.strip() for text in pinned[len(closed) :])
 
 
-def _own_words(message: AnyMessage) -> str:
-    """Return a message's text without code and quotations."""
-    return "\n".join(_INLINE_CODE.sub(" ", without_quotations(text)) for text in texts_of(message))
+def _tagged(message: AnyMessage, *, to_end: bool) -> list[str]:
+    """Return the texts between a message's tags; with `to_end` a last tag that is not closed encloses the rest."""
+    texts = texts_of(message)
+    if not any(map(_TAG.search, texts)):
+        return []  # without a tag, skip the far slower search of a long text for code and quotations
+    own = "\n".join(_INLINE_CODE.sub(" ", without_quotations(text)) for text in texts)
+    return between_tags(own, "pin", ignore_case=True, to_end=to_end)
 
 
 def without_pin(message: AnyMessage, text: str) -> AnyMessage:
