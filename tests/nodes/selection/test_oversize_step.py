@@ -1,0 +1,49 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage
+
+from langgraph_compaction.nodes.config.settings import CompactionSettings
+from langgraph_compaction.nodes.conversation.request import Meter
+from langgraph_compaction.nodes.conversation.tokens import TextCounter
+from langgraph_compaction.nodes.conversation.transcript import Transcript
+from langgraph_compaction.nodes.selection.oversize_step import forced
+from langgraph_compaction.nodes.selection.selector import Demand, Selection, Selector
+from tests.histories import asks, numbered, result, user
+
+COUNTER = TextCounter("words", lambda text: len(text.split()))
+TIGHT = Demand(before=10**6, ceiling=200, aim=100, summary=20, least=20, must_fit=True)
+
+
+def chosen(messages: Sequence[AnyMessage], demand: Demand = TIGHT) -> Selection | None:
+    """Return the forced selection of a conversation."""
+    return forced(Selector(Transcript(numbered(messages)), CompactionSettings(), Meter(COUNTER, 0)), demand)
+
+
+def step(text: str = "", calls: int = 1) -> list[AnyMessage]:
+    """A request, and a step of the model that it has not read the results of."""
+    names = [f"c{n}" for n in range(calls)]
+    said = AIMessage(text, tool_calls=asks(*names).tool_calls)
+    return [user("u"), said, *(result(name) for name in names)]
+
+
+@pytest.mark.parametrize("calls", [1, 80])
+def test_nothing_is_forced_where_the_request_can_wait(calls: int) -> None:
+    """Only a request that cannot be sent otherwise."""
+    assert chosen(step("word " * 900, calls), replace(TIGHT, must_fit=False)) is None
+
+
+def test_a_step_with_a_long_text_is_shortened_and_stays() -> None:
+    """The text next to its calls is cut to what fits."""
+    found = chosen(step("word " * 900))
+    assert found is not None
+    assert (found.drop, set(found.clip)) == (frozenset(), {1})
+    assert found.tokens + TIGHT.least <= TIGHT.ceiling
+
+
+def test_a_step_of_very_many_calls_leaves_whole() -> None:
+    """Calls and results alike, as they cannot be shortened; the request of the user stays."""
+    found = chosen(step(calls=80))
+    assert found is not None
+    assert found.drop == frozenset(range(1, 82))
