@@ -5,13 +5,18 @@ everything is kept in memory.
 `LANGGRAPH_COMPACTION_CONFIG` names a YAML file of settings, and `LANGGRAPH_COMPACTION_<SETTING>` sets one setting
 (`load_settings`).
 
-Only the server imports this module. The graph is built once, at that import: a graph built for each request would
-block the server's event loop and lose its snapshots with each request.
+Importing this module reads neither the environment nor a file. The graph is built when the server opens its
+checkpointer at the start, or else at the first request, and only once: graphs with databases of their own in memory
+would not know each other's snapshots.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import cache
+from threading import Lock
+from typing import NamedTuple
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database
 from langgraph_compaction.nodes.config.loading import DATABASE_URL, load_settings
@@ -19,10 +24,16 @@ from langgraph_compaction.nodes.config.loading import DATABASE_URL, load_setting
 from .builder import Graph, create_compacting_agent
 from .chat_model import agent_model
 
-_database = Database.open(os.environ.get(DATABASE_URL, "memory"))
+
+class _Served(NamedTuple):
+    """What the server's requests share."""
+
+    graph: Graph
+    database: Database
 
 
-def _built() -> Graph:
+@cache
+def _built() -> _Served:
     model, window = agent_model()
     settings = load_settings(env=os.environ)
     known = {
@@ -30,20 +41,36 @@ def _built() -> Graph:
         "confirmation_unavailable": settings.confirmation_unavailable
         or "proceed",  # LangGraph's server adds a checkpointer later
     }
-    settings = settings.model_copy(update=known)
-    return create_compacting_agent(model, settings=settings, database=_database)
+    database = Database.open(os.environ.get(DATABASE_URL, "memory"))
+    graph = create_compacting_agent(model, settings=settings.model_copy(update=known), database=database)
+    return _Served(graph, database)
 
 
-agent = _built()
-"""The agent, with a model of OpenAI if OPENAI_API_KEY is set, else with a model that repeats the user's message."""
+_building = Lock()
+
+
+def _served() -> _Served:
+    """Return the graph and its database; the first call builds them, while other threads wait for it."""
+    with _building:
+        return _built()
+
+
+async def agent() -> Graph:
+    """Return the agent, with a model of OpenAI if OPENAI_API_KEY is set, else with a model that repeats the user.
+
+    It is built on a worker thread, because reading settings and opening the model's client block. Raise
+    `SettingsError` for a wrong setting, with the name of the variable.
+    """
+    return (await asyncio.to_thread(_served)).graph
 
 
 @asynccontextmanager
 async def checkpointer() -> AsyncGenerator[AsyncSQLAlchemySaver]:
     """Yield a checkpointer; the server opens one in each of its event loops.
 
-    All these checkpointers share the graph's database, which stays open.
+    All these checkpointers share the graph's database, which stays open. A wrong setting is an error here, so that
+    the server does not start with it.
     """
-    saver = AsyncSQLAlchemySaver(_database)
+    saver = AsyncSQLAlchemySaver((await asyncio.to_thread(_served)).database)
     await saver.setup()
     yield saver

@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from langgraph_compaction.graph import ContextExhaustedError, SettingsError
-from langgraph_compaction.graph.agent import agent as served
+from langgraph_compaction.graph.agent import agent as served_agent
 from tests.fakes import ScriptedModel, texts
 from tests.graph.harness import (
     CONFIG,
@@ -202,7 +202,7 @@ async def test_a_server_brings_the_checkpointer_itself(go: Drive, options: dict[
     graph = built.copy(update={"checkpointer": InMemorySaver()})
     await go.invoke(graph, full())
     assert question(graph)["current_tokens"] == 870
-    assert served.checkpointer is None, "the graph that the server loads builds with the defaults"
+    assert (await served_agent()).checkpointer is None, "the graph that the server loads builds with the defaults"
 
 
 @pytest.mark.requirement("I22")

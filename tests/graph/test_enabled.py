@@ -80,8 +80,9 @@ async def test_a_run_may_switch_it_on(go: Drive) -> None:
 
 
 SERVED = """
+import asyncio
 from langgraph_compaction.graph.agent import agent
-dependencies = agent.builder.nodes["token_check"].runnable.dependencies
+dependencies = asyncio.run(agent()).builder.nodes["token_check"].runnable.dependencies
 print(dependencies.settings.model_dump_json(include={"preset", "context_window", "trigger_ratio", "preview_tokens"}))
 """
 
@@ -114,11 +115,19 @@ def test_a_servers_setting_that_is_wrong_is_named(tmp_path: Path) -> None:
     )
 
 
-def _served(variables: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+def test_importing_the_servers_module_opens_nothing(tmp_path: Path) -> None:
+    """Neither the file of settings nor the database is looked at before the graph is asked for."""
+    wrong = {"CONFIG": "none.yaml", "DATABASE_URL": "nonsense"}
+    imported = _served(wrong, tmp_path, "import langgraph_compaction.graph.agent")
+    assert (imported.returncode, imported.stderr) == (0, "")
+    assert "none.yaml: cannot be read" in _served(wrong, tmp_path).stderr
+
+
+def _served(variables: dict[str, str], folder: Path, code: str = SERVED) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("LANGGRAPH_COMPACTION_", "OPENAI_"))}
     given = {f"LANGGRAPH_COMPACTION_{name}": value for name, value in variables.items()}
     return subprocess.run(
-        [sys.executable, "-c", SERVED],
+        [sys.executable, "-c", code],
         env={**clean, **given},
         cwd=folder,
         capture_output=True,

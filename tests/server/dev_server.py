@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,9 @@ def free_port() -> int:
 class Server:
     """A server in a folder of its own, started as `make studio` starts it, with the graphs of `factories` too."""
 
-    def __init__(self, folder: Path, *, own_saver: bool = True) -> None:
+    def __init__(self, folder: Path, *, own_saver: bool = True, environment: Mapping[str, str] | None = None) -> None:
         self.folder = folder
+        self.environment = dict(environment or {})
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.database = f"sqlite:///{folder}/server.db"
@@ -56,7 +58,7 @@ class Server:
             self.process = subprocess.Popen(
                 [*command, "--port", str(self.port)],
                 cwd=self.folder,
-                env={**clean, "LANGGRAPH_COMPACTION_DATABASE_URL": self.database},
+                env={**clean, "LANGGRAPH_COMPACTION_DATABASE_URL": self.database, **self.environment},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

@@ -1,0 +1,146 @@
+"""The server with a key: the agent's own model, a scripted provider over HTTP, answers and writes the summaries.
+
+Settings and sizes are those of the presets with a window of 128,000 tokens. `script.requests` is the provider's log.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langgraph_sdk import get_sync_client
+
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from tests.graph.cli.provider import Provider, provider
+from tests.graph.test_who_summarizes import SUMMARY, WRITTEN, asks_for_summary
+from tests.server.dev_server import Server, ids, said
+
+EMPTY = "write no summary"
+"""Words in a conversation of which the provider writes an empty summary."""
+
+
+def reply(request: dict[str, Any]) -> str:
+    """What the provider answers."""
+    if not asks_for_summary(request):
+        return "All is calm."
+    return "" if EMPTY in json.dumps(request) else SUMMARY
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Provider]:
+    """Serve the model."""
+    with provider(answer=reply) as found:
+        yield found
+
+
+@pytest.fixture
+def script(started: Provider) -> Provider:
+    """The model's server, with an empty log."""
+    started.requests.clear()
+    started.counted = 20
+    return started
+
+
+@pytest.fixture(scope="module")
+def server(started: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A running server whose environment has a key."""
+    running = Server(tmp_path_factory.mktemp("keyed"), environment=started.env)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[Any]:
+    """A client of the server, over HTTP."""
+    with get_sync_client(url=server.address) as opened:
+        yield opened
+
+
+def talk(tokens: int, first: str = "Begin.", rounds: int = 40) -> list[dict[str, str]]:
+    """A conversation of about so many tokens."""
+    words = tokens // (2 * rounds)
+    spoken = [("user", f"Day {n}:" + " sea" * words) for n in range(rounds)]
+    answers = [("assistant", f"Day {n}:" + " wind" * words) for n in range(rounds)]
+    both = [one for pair in zip(spoken, answers, strict=True) for one in pair]
+    every = [("user", first), ("assistant", "Begun."), *both]
+    return [{"role": role, "content": text, "id": f"m{n}"} for n, (role, text) in enumerate(every)]
+
+
+def summaries(script: Provider) -> list[dict[str, Any]]:
+    """The requests that asked for a summary."""
+    return [request for request in script.requests if asks_for_summary(request)]
+
+
+def seen(request: dict[str, Any]) -> list[dict[str, str]]:
+    """The messages of a request."""
+    return [{"role": message["role"], "content": message["content"]} for message in request["messages"]]
+
+
+@pytest.mark.requirement("S0.49")
+def test_the_agents_own_model_writes_the_summary(
+    client: Any, assistant: str, script: Provider, kept: SQLAlchemySaver
+) -> None:
+    """The provider's log has the request for it, and the next request has the summary."""
+    thread = client.threads.create(graph_id="agent")["thread_id"]
+    given = [*talk(108_000), {"role": "user", "content": "And now?", "id": "question"}]
+    state = client.runs.wait(thread, assistant, input={"messages": given})
+    (asked,) = summaries(script)
+    assert asked["model"] == "gpt-4o-mini"
+    assert "Day 0: sea" in json.dumps(asked)
+    (summary,) = [one for one in state["messages"] if one["id"] not in {each["id"] for each in given}][:-1]
+    assert WRITTEN in summary["content"]
+    assert WRITTEN in seen(script.requests[-1])[0]["content"]
+    (row,) = CompactionRecords(kept.database).history(thread)
+    assert (row.verdict, row.strategy, row.summary_calls) == ("committed", "selective+model", 1)
+    assert row.tokens_before > 102_400
+
+
+@pytest.mark.requirement("S0.23", "S0.49")
+def test_an_empty_reply_is_rolled_back(client: Any, assistant: str, script: Provider, kept: SQLAlchemySaver) -> None:
+    """Three requests for a summary; then state and request hold the conversation, byte for byte."""
+    thread = client.threads.create(graph_id="agent")["thread_id"]
+    given = talk(108_000, EMPTY)
+    client.threads.update_state(thread, {"messages": given}, as_node="model")
+    before = client.threads.get_state(thread)["values"]["messages"]
+    state = client.runs.wait(thread, assistant, input=said("And now?"))
+    assert len(summaries(script)) == 3
+    assert [row.verdict for row in CompactionRecords(kept.database).history(thread)] == ["rejected_empty"]
+    assert json.dumps(state["messages"][:-2]) == json.dumps(before)
+    spoken = [{"role": one["role"], "content": one["content"]} for one in given]
+    assert seen(script.requests[-1]) == [*spoken, {"role": "user", "content": "And now?"}]
+
+
+SYSTEMS = {
+    "selective": (talk(108_000), {}, "precheck"),
+    "typed_rules": (talk(90_000), {}, "check"),
+    "progressive": (talk(2_000), {"calls": 199}, "model_calls"),
+    "layered_defence": (talk(95_000), {}, "input"),
+    "recent_rounds": (talk(108_000), {}, "input"),
+}
+"""For each system's preset: a conversation, what the state knows beside it, and the trigger that fires."""
+
+
+@pytest.mark.requirement("S2.58", "S4.23")
+@pytest.mark.parametrize("preset", SYSTEMS)
+def test_each_system_compacts_at_its_own_trigger(
+    client: Any, assistant: str, script: Provider, kept: SQLAlchemySaver, preset: str
+) -> None:
+    """Chosen by the run's context: four are summarized by the model, and a rule by type needs no summary."""
+    talked, known, trigger = SYSTEMS[preset]
+    thread, context = client.threads.create(graph_id="agent")["thread_id"], {"preset": preset}
+    script.counted = 110_000 if trigger == "check" else 20
+    client.threads.update_state(thread, {"messages": talked, "compaction": known}, as_node="model")
+    client.runs.wait(thread, assistant, input=said("And now?"), context=context)
+    waiting = client.threads.get_state(thread)["interrupts"]
+    assert bool(waiting) == (preset == "recent_rounds")
+    if waiting:
+        client.runs.wait(thread, assistant, command={"resume": "accept"}, context=context)
+    (row,) = CompactionRecords(kept.database).history(thread)
+    assert (row.verdict, row.trigger) == ("committed", trigger)
+    state = client.threads.get_state(thread)["values"]
+    assert len(ids(state)) < len(talked)
+    assert bool(summaries(script)) == (preset != "typed_rules")
+    assert state["messages"][-1]["content"].strip() == "All is calm."
