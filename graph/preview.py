@@ -111,7 +111,15 @@ def previewed(call: Call, messages: Sequence[AnyMessage], level: Level) -> Previ
     pins = call.pinned_texts(messages)
 
     def demanded(texts: Mapping[str, str]) -> Demand:
-        return demand(call, trigger="manual", before=before, last=False, pins=pins, key_information=texts)
+        return demand(
+            call,
+            trigger="manual",
+            before=before,
+            last=False,
+            pins=pins,
+            key_information=texts,
+            extracted=level.is_deterministic,
+        )
 
     proposal = foreseen(call, messages, level, demanded)
     found, goal = proposal.chosen, proposal.goal

@@ -1,7 +1,8 @@
-"""`summarize`: write the summary of the messages to be removed into the draft."""
+"""`summarize`: write the summary of the messages to be removed or shortened into the draft."""
 
 from dataclasses import replace
 from hashlib import blake2b
+from typing import Any
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, SummaryRecord
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
@@ -9,7 +10,15 @@ from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_a
 from .conversation.transcript import message_id
 from .events import log, meta_event
 from .runtime.effects import Effects
-from .runtime.engine import SummaryParts, applied_to, counts_of, demand, summary_budget, summary_parts
+from .runtime.engine import (
+    SummaryParts,
+    applied_to,
+    counts_of,
+    demand,
+    shortened_blocks,
+    summary_budget,
+    summary_parts,
+)
 from .runtime.finish_attempt import failed, failure
 from .runtime.ledger_io import keep_summary, known_summary, originals_of
 from .runtime.levels import draft_level
@@ -39,9 +48,20 @@ def summarize(context: NodeContext) -> Effects[Update]:
     if written.finding is not None:
         return failed(draft, written.finding)
     summary = extra.message(written.body, context.draft_key.compaction_id, written.record)
-    draft["summary"], draft["seen"] = summary, dict(written.seen)
+    draft["summary"], draft["seen"] = summary, _seen(written, draft)
     draft["needed"] = [] if level.hides else [list(words) for words in extra.facts.needed]
     return {"compaction": {"step": "commit", "draft": draft}}
+
+
+def _seen(written: WrittenSummary, draft: Draft) -> dict[str, Any]:
+    """Return what the summarizer read, with the messages that stay, shortened, apart from those that are removed."""
+    full, cut, gone = written.seen.get("full", ()), written.seen.get("cut", {}), set(draft["drop"])
+    seen: dict[str, Any] = {
+        "full": [name for name in full if name in gone],
+        "cut": {name: sizes for name, sizes in cut.items() if name in gone},
+    }
+    kept = [name for name in (*full, *cut) if name not in gone]
+    return {**seen, "shortened": kept} if kept else seen
 
 
 def is_paid(context: NodeContext) -> Effects[bool]:
@@ -69,6 +89,7 @@ def _summary_parts(context: NodeContext, draft: Draft) -> SummaryParts:
         context.fallback_chain[draft["level"]],
         context.messages,
         _drop(context, draft),
+        clip=draft["clip"],
         tokens=draft["tokens_selected"],
         ceiling=draft.get("ceiling", context.sizes.limit),
         key_information=draft.get("key_information"),
@@ -80,12 +101,16 @@ def _written(context: NodeContext, draft: Draft, level: Level, extra: SummaryPar
     drop = _drop(context, draft)
     goal = demand(call, trigger=draft["trigger"], before=draft["tokens_before"], last=level.hides)
     ceiling = draft.get("ceiling", goal.ceiling)
-    originals = yield from originals_of(context, [context.messages[index] for index in drop])
+    shortened = (
+        frozenset[int]() if level.is_deterministic else shortened_blocks(context.messages, drop, draft["clip"])
+    )
+    originals = yield from originals_of(context, [context.messages[index] for index in drop | shortened])
     work = Work(
         call=call,
         level=level,
         messages=context.messages,
         drop=drop,
+        shortened=shortened,
         budget=summary_budget(call, level, goal, tokens=draft["tokens_selected"], ceiling=ceiling, extra=extra),
         originals=originals,
         focus=context.compaction.get("focus"),
@@ -143,7 +168,9 @@ def _sections(context: NodeContext, draft: Draft) -> tuple[frozenset[int], ...]:
 
 def _name(context: NodeContext, draft: Draft) -> str:
     """Return the name under which the summary is recorded: a hash of all that determines it, such as the messages."""
-    old = fingerprint_all([context.messages[index] for index in sorted(_drop(context, draft))])
+    drop = _drop(context, draft)
+    covered = drop | shortened_blocks(context.messages, drop, draft["clip"])
+    old = fingerprint_all([context.messages[index] for index in sorted(covered)])
     chosen, focus = context.settings, context.compaction.get("focus")
     asked = (draft["strategy"], focus, chosen.summary_prompts, chosen.language, chosen.summary_instructions)
     return blake2b(f"{old}|{asked}".encode(), digest_size=16).hexdigest()

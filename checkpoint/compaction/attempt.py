@@ -32,8 +32,9 @@ class AttemptKey:
 class Outcome:
     """How an attempt ended. If a field is None, the ledger keeps the value from an earlier outcome of the attempt.
 
-    Token counts are in the units of the attempt's token counter. `seen` lists the ids of the messages that the
-    summarizer received in full (`full`), shortened (`cut`) or not at all (`not_seen`). `now` is in Unix seconds.
+    Token counts are in the units of the attempt's token counter. `seen` lists the ids of the removed messages that
+    the summarizer received in full (`full`), cut (`cut`) or not at all (`not_seen`), and the ids of the messages that
+    stay in a shortened form and whose originals the summarizer received (`shortened`). `now` is in Unix seconds.
     """
 
     verdict: str

@@ -26,6 +26,7 @@ from ..selection.oversize_step import forced
 from ..selection.selector import Demand, Selection, Selector
 from ..selection.strategies.registry import BUILT_IN, Strategy
 from ..selection.strategy_chain import choose
+from ..summary.chunks import old_part
 from ..summary.fallback_chain import Level
 from ..summary.summarizers import DigestSummarizer
 from ..summary.summary_message import EARLIER_HANDLES, handles_of, summary_message
@@ -140,8 +141,8 @@ def demand(
     `pins` and `key_information` are the texts that a summary has to carry; `max_messages` and `summarize_all` come
     from the trigger. If the provider refused the request, our count was too low, so the result must be a fifth
     smaller than `before`. If the turn is already `answered`, the result may exceed the limit: at the next input the
-    answered round can be summarized too. `extracted` says that the summary is made without a model; if the result may
-    fill the window, half of the room is reserved for such a summary.
+    answered round can be summarized too. `extracted` says that the summary is made without a model: it covers dropped
+    messages only, and if the result may fill the window, half of the room is reserved for it.
     """
     sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
@@ -162,6 +163,7 @@ def demand(
         least=least,
         messages=max_messages,
         summarize_all=summarize_all,
+        by_model=not extracted and not last,
         must_fit=trigger == "overflow" or (before > sizes.limit and (not answered or trigger in WISHES)),
         step_notice=frame(call, replace(around, step=STEP)) - frame(call, around),
     )
@@ -216,10 +218,11 @@ def _widened(call: Call, goal: Demand) -> Demand:
 
 def needs_summary(settings: CompactionSettings, chosen: Selection, goal: Demand) -> bool:
     """Whether to write a summary: the settings or the choice require it, or without it the result exceeds the aim."""
-    if not chosen.drop or chosen.summarize is False:
-        return bool(chosen.drop) and chosen.owes_summary
-    wanted = settings.summary_mode != "if_needed" or bool(chosen.summarize) or chosen.owes_summary
-    return wanted or chosen.tokens > goal.aim
+    if not chosen.may_be_summarized(goal):
+        return False
+    if settings.summary_mode != "if_needed" or chosen.summarize is not None:
+        return True
+    return bool(chosen.drop) and (chosen.owes_summary or chosen.tokens > goal.aim)
 
 
 def summary_parts(
@@ -228,6 +231,7 @@ def summary_parts(
     messages: Sequence[AnyMessage],
     drop: Collection[int],
     *,
+    clip: Collection[str] = (),
     tokens: int,
     ceiling: int,
     key_information: Mapping[str, str] | None = None,
@@ -235,8 +239,9 @@ def summary_parts(
     """Return the parts of the summary's message that the summarizer does not write: pins, facts, key information.
 
     Pinned texts are those of the messages to be removed. Facts take at most `facts_share` of the room and at most
-    half of the space under the ceiling; a digest has its facts in its own text. `tokens` is the size of the request
-    without a summary.
+    half of the space under the ceiling; a digest has its facts in its own text. `clip` holds the ids of the shortened
+    messages, whose facts are added if the summary covers these messages (`shortened_blocks`). `tokens` is the
+    size of the request without a summary.
     """
     leaving = [messages[index] for index in sorted(drop)]
     gone = set(call.pinned_texts(leaving))
@@ -257,7 +262,8 @@ def summary_parts(
     budget = call.meter.unscaled(min(int(call.sizes.room * call.settings.facts_share), space // 2))
     if budget < LEAST_FACTS:
         return always
-    old = [call.redacted(message) for message in leaving if not is_summary(message)]
+    covered = {*drop, *shortened_blocks(messages, drop, clip)}
+    old = [call.redacted(message) for message in old_part(messages, frozenset(covered))]
     earlier = earlier_summary(leaving)
     facts = facts_of(old, earlier.facts or earlier.record, budget=budget, counter=call.meter.counter)
     return replace(always, facts=facts)
@@ -293,15 +299,41 @@ def applied_to(
     clip: Mapping[str, AnyMessage],
     summary: AnyMessage | None,
 ) -> list[AnyMessage]:
-    """Return the conversation with a draft applied: the summary takes the place of the first removed message."""
-    gone, result, placed = set(drop), list[AnyMessage](), summary is None
-    for message in messages:
+    """Return the conversation with a draft applied.
+
+    The summary takes the place of the first removed message. If none is removed, the summary stands before the first
+    tool block with a shortened message.
+    """
+    gone = set(drop)
+    place = _place_of_summary(messages, gone or set(clip)) if summary is not None else None
+    result = list[AnyMessage]()
+    for index, message in enumerate(messages):
+        if index == place and summary is not None:
+            result.append(summary)
         if message_id(message) not in gone:
             result.append(clip.get(message_id(message), message))
-        elif not placed and summary is not None:
-            result.append(summary)
-            placed = True
     return result
+
+
+def _place_of_summary(messages: Sequence[AnyMessage], named: Collection[str]) -> int | None:
+    """Return the index of the first of these messages, or of the call that it answers; `None` if there is none."""
+    first = next((index for index, message in enumerate(messages) if message_id(message) in named), None)
+    block = None if first is None else Transcript(messages).block_of.get(first)
+    return first if block is None else block.start
+
+
+def shortened_blocks(messages: Sequence[AnyMessage], drop: Collection[int], clip: Collection[str]) -> frozenset[int]:
+    """Return the indexes of the tool blocks that a model's summary covers because their messages are shortened.
+
+    `drop` holds indexes of the removed messages, `clip` ids of the shortened ones. There are no such blocks if a
+    message other than an earlier summary is removed: the summary then covers the removed messages, and the originals
+    of the shortened ones are summarized when these are removed later.
+    """
+    if not all(is_summary(messages[index]) for index in drop):
+        return frozenset()
+    named = {index for index, message in enumerate(messages) if message_id(message) in clip}
+    blocks = (block.indexes for block in Transcript(messages).blocks)
+    return frozenset(index for indexes in blocks if not named.isdisjoint(indexes) for index in indexes)
 
 
 def judge(

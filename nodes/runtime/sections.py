@@ -47,12 +47,14 @@ def summarize_by_sections(work: Work) -> Effects[WrittenSummary]:
 def _divided(work: Work) -> list[Work]:
     """Return one task per section; none if a single summary covers all messages, as a digest does.
 
-    A section that contains an earlier summary includes that summary's text, and so gets two shares of the budget.
+    A section that contains an earlier summary includes that summary's text, and so gets two shares of the budget. The
+    last section also covers shortened messages.
     """
     if not work.sections or work.level.is_deterministic:
         return []
     counter, frame = work.call.meter.counter, HEADINGS[work.call.settings.language]
-    parts = [replace(work, drop=part, sections=()) for part in work.sections]
+    parts = [replace(work, drop=part, shortened=frozenset(), sections=()) for part in work.sections]
+    parts[-1] = replace(parts[-1], shortened=work.shortened)
     shares = [2 if part.earlier().body else 1 for part in parts]
     headings = sum(counter.text(frame.format(place)) + 1 for place in range(1, len(parts) + 1))
     share = (work.budget - headings) // sum(shares)

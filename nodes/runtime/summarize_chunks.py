@@ -67,6 +67,8 @@ class Work:
     level: Level
     messages: Sequence[AnyMessage]
     drop: frozenset[int]
+    shortened: frozenset[int] = frozenset()
+    """Indexes of kept tool blocks with a shortened message, if the summary covers their originals."""
     budget: int
     """Most tokens of the summary's text."""
     originals: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
@@ -83,8 +85,8 @@ class Work:
         return earlier_summary([self.messages[index] for index in sorted(self.drop)])
 
     def old(self) -> list[AnyMessage]:
-        """Return the originals of the messages to be removed, redacted."""
-        old = old_part(self.messages, self.drop)
+        """Return the originals of the messages that the summary covers, redacted."""
+        old = old_part(self.messages, self.drop | self.shortened)
         return [self.call.redacted(self.originals.get(message_id(message), message)) for message in old]
 
     @cached_property

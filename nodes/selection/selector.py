@@ -39,6 +39,8 @@ class Demand:
     """Largest number of messages after the compaction if a trigger by messages or events fired; else `None`."""
     summarize_all: bool = False
     """Whether the whole conversation is summarized, without asking the strategies."""
+    by_model: bool = False
+    """Whether a model writes the summary. It is then written even if messages are only shortened."""
     must_fit: bool = False
     """Whether the request cannot be sent as it is: it is over the limit, or the provider refused it."""
     step_notice: int = 0
@@ -76,6 +78,12 @@ class Selection:
     """Parts of the dropped messages that are summarized separately, in order; empty if one summary covers all."""
     name: str = ""
     """The names of the strategies that led to the selection, joined by `>`."""
+
+    def may_be_summarized(self, demand: "Demand") -> bool:
+        """Whether a summary may be written: of dropped messages, or by a model of shortened ones."""
+        if self.summarize is False:
+            return bool(self.drop) and self.owes_summary
+        return bool(self.drop) or (demand.by_model and bool(self.clip))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,9 +137,10 @@ class Selector:
         drop = choice.drop - fixed
         broken = {i for block in self.view.blocks if not drop.issuperset(block.indexes) for i in block.indexes}
         drop -= broken
-        if self._is_summarized(demand, choice, drop):
+        summarized = self._is_summarized(demand, choice, drop)
+        if summarized:
             drop |= self.summaries - fixed  # the new summary contains what the earlier ones say
-        alone = drop <= self.summaries
+        alone = drop <= self.summaries and not (summarized and choice.clip)
         if alone and self.tokens(frozenset(), choice.clip) <= demand.ceiling:
             drop = frozenset()  # an earlier summary alone is not worth a new one
         found = self.selection(demand, drop, choice.clip, floor=choice.floor)
@@ -139,10 +148,12 @@ class Selector:
         return replace(found, summarize=choice.summarize, sections=sections, name=choice.name)
 
     def _is_summarized(self, demand: Demand, choice: Choice, drop: frozenset[int]) -> bool:
-        """Whether the dropped messages certainly get a summary, whatever size the result has."""
-        if not drop or choice.summarize is not None:
-            return bool(drop) and bool(choice.summarize)
-        return self.settings.summary_mode != "if_needed" or self.tokens(drop, choice.clip) > demand.aim
+        """Whether the dropped or shortened messages certainly get a summary, whatever size the result has."""
+        if not drop and not (demand.by_model and choice.clip):
+            return False
+        if choice.summarize is not None or self.settings.summary_mode != "if_needed":
+            return choice.summarize is not False
+        return bool(drop) and self.tokens(drop, choice.clip) > demand.aim
 
     @cached_property
     def summaries(self) -> frozenset[int]:

@@ -20,7 +20,7 @@ def fitting(selector: Selector, demand: Demand, tried: Iterable[Choice]) -> Sele
     for choice in tried:
         found = selector.resolve(demand, choice)
         need = demand.summary if choice.summary is None else choice.summary
-        need = need if found.drop and (found.summarize is not False or found.owes_summary) else 0
+        need = need if found.may_be_summarized(demand) else 0
         if found.tokens + need > demand.ceiling or _too_many(selector, demand, found):
             continue
         if choice.enough is None or found.tokens + need <= choice.enough:

@@ -77,6 +77,82 @@ def test_a_summary_takes_the_place_of_what_left(real: Replies, answered: Answere
     assert ids(CompactionThread(agent, CONFIG).transcript())[: len(LOGS)] == ids(LOGS)
 
 
+LARGE: list[AnyMessage] = [
+    *said(8, 150),
+    *block(1, "read", "The log of the shed names crate 4711. " + SENTENCE * 3_200),
+    AIMessage("The log is read.", id="read"),
+]
+"""Eight rounds of about 6,000 tokens, all of which stay, and one result of about 64,000 tokens."""
+CRATE = "<summary>The log of the shed names crate 4711; the ferry leaves at nine.</summary>"
+
+
+@pytest.mark.requirement("S0.51")
+@REAL
+def test_a_result_that_is_only_shortened_is_summarized(real: Replies, answered: Answered) -> None:
+    """The model reads the whole result alone; its summary stands before the call, and `undo` takes it back."""
+    model = real()
+    sent = answered(model, summary=CRATE)
+    agent = agent_of(model, "selective", summarizer=None)
+    agent.invoke({"messages": [*LARGE, QUESTION]}, CONFIG)
+    (asked,) = sent.summaries
+    assert asked[-1].text.count(SENTENCE.strip()) >= 3_200
+    assert "Note 7." not in asked[-1].text
+    (request,) = sent
+    assert [message.id for message in request if not is_summary(message)] == ids([*LARGE, QUESTION])
+    place = next(index for index, message in enumerate(request) if is_summary(message))
+    assert request[place + 1].id == "asks-1"
+    assert "crate 4711" in request[place].text
+    (row,) = ledger(agent)
+    assert (row.verdict, row.strategy, row.dropped) == ("committed", "selective+model", ())
+    assert row.seen == {"full": [], "cut": {}, "shortened": ["asks-1", "gets-1"]}
+    thread = CompactionThread(agent, CONFIG)
+    assert ids(thread.transcript())[:-1] == ids([*LARGE, QUESTION])
+    thread.undo()
+    assert frozen(values(agent)["messages"][:-1]) == frozen([*LARGE, QUESTION])
+
+
+@pytest.mark.requirement("S0.51")
+def test_the_next_summary_takes_in_the_one_before(answered: Answered) -> None:
+    """A second large result is shortened; what was shortened before is not read again."""
+    model = gpt("gpt-4o")
+    sent = answered(model, summary=CRATE)
+    agent = agent_of(model, "selective", summarizer=None)
+    agent.invoke({"messages": [*LARGE, QUESTION]}, CONFIG)
+    more = [HumanMessage("And the other?", id="other"), *block(2, "read", "Crate 4712. " + SENTENCE * 3_200)]
+    agent.invoke({"messages": [*more, AIMessage("Read.", id="read-2"), HumanMessage("Which?", id="which")]}, CONFIG)
+    _, asked = sent.summaries
+    assert "crate 4711" in asked[-1].text
+    assert asked[-1].text.count(SENTENCE.strip()) in range(3_200, 3_210)
+    assert [message.id for message in sent[-1] if is_summary(message)] == [
+        f"summary-{ledger(agent)[-1].compaction_id}"
+    ]
+
+
+@pytest.mark.requirement("S0.51")
+@pytest.mark.parametrize("given", [{"summarizer": "digest"}, {"summary_mode": "if_needed"}])
+def test_a_result_is_shortened_alone_where_no_model_has_to_write(given: Any, answered: Answered) -> None:
+    """The digest leaves the beginning of a result to speak for it, and `if_needed` asks for nothing."""
+    model = gpt("gpt-4o")
+    sent = answered(model, summary=CRATE)
+    agent = agent_of(model, "selective", **{"summarizer": None, **given})
+    agent.invoke({"messages": [*LARGE, QUESTION]}, CONFIG)
+    assert (sent.summaries, ids(sent[0])) == ([], ids([*LARGE, QUESTION]))
+    assert ledger(agent)[0].verdict == "committed"
+
+
+@pytest.mark.requirement("S0.51")
+def test_a_failed_summary_of_a_shortened_result_ends_with_the_digest(answered: Answered) -> None:
+    """The result is shortened all the same, without a summary."""
+    model = gpt("gpt-4o")
+    sent = answered(model, summary="")
+    agent = agent_of(model, "selective", summarizer=None, summary_backoff_s=0)
+    agent.invoke({"messages": [*LARGE, QUESTION]}, CONFIG)
+    agent.invoke({"messages": "And then?"}, CONFIG)
+    assert ledger(agent)[0].verdict == "rejected_empty"
+    assert ledger(agent)[-1].verdict == "degraded_deterministic"
+    assert not any(map(is_summary, sent[-1]))
+
+
 def clipped(answered: Answered, result: int, arguments: int) -> tuple[Any, Any]:
     """Return a kept call and its result after a compaction, which had so many tokens."""
     model = gpt("gpt-4o")

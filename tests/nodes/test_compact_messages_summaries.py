@@ -143,14 +143,25 @@ def test_a_kept_tail_over_the_limit_is_shrunk() -> None:
 
 
 def test_a_result_larger_than_the_window_is_clipped() -> None:
-    """Its beginning stays, a line says how long it was, and nobody has to summarize anything."""
+    """Its beginning stays, a line says how long it was, and the summarizer reads all of it."""
     summarizer = ReplyingSummarizer(Reply(content="<summary>what was said</summary>"))
     messages = [user("u"), asks("a"), result("a", "START" + LONG * 100)]
     found = compacted(messages, 800, summarizer=summarizer)
+    assert found.summary == "what was said"
+    assert [m.content for request in summarizer.requests for m in request.messages] == [
+        m.content for m in messages[1:]
+    ]
+    assert [message.type for message in found.new_messages] == ["human", "human", "ai", "tool"]
+    assert str(found.new_messages[3].content).startswith("START one one")
+    assert "[TRUNCATED original~10001 tokens]" in str(found.new_messages[3].content)
+
+
+def test_a_result_that_is_clipped_leaves_a_digest_nothing_to_do() -> None:
+    """Its beginning stays, and there is no summary."""
+    messages = [user("u"), asks("a"), result("a", "START" + LONG * 100)]
+    found = compacted(messages, 800)
     assert found.summary is None
-    assert summarizer.requests == []
     assert str(found.new_messages[2].content).startswith("START one one")
-    assert "[TRUNCATED original~10001 tokens]" in str(found.new_messages[2].content)
 
 
 @pytest.mark.requirement("C9")

@@ -190,6 +190,12 @@ def test_a_draft_is_applied_with_the_summary_in_the_first_gap() -> None:
     assert applied_to(messages, drop=["m1"], clip={}, summary=None) == [messages[0], *messages[2:]]
     assert applied_to(messages, drop=[], clip={}, summary=summary) == messages
     assert applied_to(messages, drop=["gone"], clip={"gone": short}, summary=None) == messages
+    assert applied_to(messages, drop=[], clip={"m2": short}, summary=summary) == [
+        *messages[:2],
+        summary,
+        short,
+        messages[3],
+    ]
 
 
 def test_the_gate_is_asked_with_the_choices_own_ceiling() -> None:
