@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from langchain_core import exceptions
+
 _DEEPEST: Final = 8
 _LONGEST: Final = 2_000
 _STATUSES: Final = range(400, 600)
@@ -31,6 +33,15 @@ _MESSAGE_FIELDS: Final = frozenset(
         "type",
     }
 )
+
+
+def exceptions_named(*names: str) -> tuple[type[BaseException], ...]:
+    """Return langchain-core's exception classes with these names; versions before 1.6 do not have the classes."""
+    return tuple(getattr(exceptions, name) for name in names if hasattr(exceptions, name))
+
+
+DENIALS: Final = exceptions_named("ModelAuthenticationError", "ModelPermissionDeniedError")
+"""langchain-core's classes for a key that is wrong, or that may not use the model."""
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

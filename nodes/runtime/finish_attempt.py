@@ -8,7 +8,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from ..conversation.redaction import masked
 from ..events import CompactionEvent, cost_of, emit, log
 from ..gate.invariants import Finding
-from ..providers.overflow import classify
+from ..providers.error_kind import classify
 from ..state import Draft
 from .node_context import NodeContext, Update
 

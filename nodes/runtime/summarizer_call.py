@@ -12,7 +12,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from tenacity import wait_exponential_jitter
 
 from ..gate.reply_checks import Reply
-from ..providers.overflow import classify
+from ..providers.error_kind import classify
 from ..providers.provider_error import status_of
 from ..summary.summarizers import Summarizer, SummaryRequest, is_deterministic
 from .effects import Effects, blocking, either

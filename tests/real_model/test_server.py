@@ -5,7 +5,8 @@ import pytest
 from langchain_core.messages import AIMessageChunk
 from langchain_openai import ChatOpenAI
 
-from langgraph_compaction.nodes.providers.overflow import classify, is_context_overflow, overflow_sizes
+from langgraph_compaction.nodes.providers.error_kind import classify
+from langgraph_compaction.nodes.providers.overflow import is_context_overflow, overflow_sizes
 from tests.real_model.server import LlamaServer, serving
 
 

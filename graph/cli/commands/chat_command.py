@@ -10,7 +10,7 @@ import typer
 from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import place
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, UnknownWindowError
-from langgraph_compaction.nodes.providers.overflow import classify
+from langgraph_compaction.nodes.providers.error_kind import classify
 from langgraph_compaction.nodes.providers.provider_error import status_of, text_of
 from langgraph_compaction.nodes.runtime.dependencies import model_name
 

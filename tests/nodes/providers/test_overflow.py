@@ -9,7 +9,8 @@ import pytest
 from langchain_core import exceptions as core
 from langchain_openai import ChatOpenAI
 
-from langgraph_compaction.nodes.providers.overflow import classify, is_context_overflow, overflow_sizes
+from langgraph_compaction.nodes.providers.error_kind import classify
+from langgraph_compaction.nodes.providers.overflow import is_context_overflow, overflow_sizes
 from langgraph_compaction.nodes.providers.overflow_texts import WORDINGS
 from langgraph_compaction.nodes.providers.provider_error import text_of
 
