@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 from hypothesis import settings
 
 from langgraph_compaction.checkpoint import Database
-from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.db import connections, tables
 from langgraph_compaction.checkpoint.db.urls import sync_url
 from tests.shared_data import recordings_found
 
@@ -31,15 +32,54 @@ DATABASE_FIXTURES = frozenset(
 )
 
 
+class CompiledStatements(dict[Any, Any]):
+    """Compiled SQL statements, found by the kind and version of the database instead of by the engine's dialect."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the compiled statement."""
+        return super().get(self._shared(key), default)
+
+    def __setitem__(self, key: Any, compiled: Any) -> None:
+        super().__setitem__(self._shared(key), compiled)
+
+    @staticmethod
+    def _shared(key: Any) -> Any:
+        dialect, *rest = key
+        return type(dialect), getattr(dialect, "server_version_info", None), *rest
+
+
+def share_compiled_statements() -> None:
+    """Let all engines of this process use the same compiled statements.
+
+    Each engine compiles a statement anew, and nearly every test opens a database of its own: this was a third of the
+    time of all tests.
+    """
+    compiled, create_engine = CompiledStatements(), connections.create_engine
+
+    def create(url: sa.URL) -> sa.Engine:
+        engine = create_engine(url)
+        engine.update_execution_options(compiled_cache=compiled)
+        return engine
+
+    connections.create_engine = create
+
+
+share_compiled_statements()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect garbage only once all tests are collected: what lives by then stays, and is not searched again."""
+    """Collect garbage only once all tests are collected: what lives by then stays, and is not searched again.
+
+    From then on garbage is collected after 20,000 new objects instead of 700, which saves a sixth of the time.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000)
         gc.enable()
 
 

@@ -79,7 +79,10 @@ class Hostile:
                 [str(self.folder / f"no{EVIL.replace('/', '')}.json")],
                 [str(self.recording), "--preset", EVIL],
             ],
-            "evaluate": [db, [str(self.recording), "--preset", EVIL]],
+            "evaluate": [
+                [*db, "--preset", "selective,faithful", "--budget", "0.5"],
+                [str(self.recording), "--preset", EVIL],
+            ],
             "presets": [["selective"], [], [EVIL]],
             "chat": [["--thread", f"{THREAD}3", *db], [EVIL]],
             "demo": [[EVIL], [f"--{EVIL}"]],
@@ -94,8 +97,14 @@ def command(*words: str, typed: str = "") -> Result:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Hostile:
-    """Return the thread, which the commands go through in the order of `calls`."""
+    """Return the thread, which the last test that uses it forgets: its commands run in the order of `calls`."""
     return Hostile(tmp_path_factory.mktemp("hostile"))
+
+
+def test_json_output_means_the_text_as_it_is(hostile: Hostile) -> None:
+    """The escapes are JSON's own: a program reads the very characters."""
+    (row,) = map(json.loads, command("threads", "--db", hostile.url, "--json").stdout.splitlines())
+    assert row["thread_id"] == THREAD
 
 
 def test_no_command_prints_what_commands_a_terminal(hostile: Hostile) -> None:
@@ -114,15 +123,6 @@ def test_no_command_prints_what_commands_a_terminal(hostile: Hostile) -> None:
                 assert result.exception is None or isinstance(result.exception, SystemExit), (name, words)
                 escaped |= "\\x1b]52;c;" in printed and "[bold red]markup[/] :smile:" in printed
     assert escaped
-
-
-def test_json_output_means_the_text_as_it_is(hostile: Hostile) -> None:
-    """The escapes are JSON's own: a program reads the very characters."""
-    again = hostile.folder / "again"
-    again.mkdir()
-    fresh = Hostile(again)
-    (row,) = map(json.loads, command("threads", "--db", fresh.url, "--json").stdout.splitlines())
-    assert row["thread_id"] == THREAD
 
 
 def test_an_unexpected_error_is_printed_with_its_escapes_visible(capsys: pytest.CaptureFixture[str]) -> None:
