@@ -1,10 +1,11 @@
 """Escape characters of untrusted text that control a terminal or change the order in which text is displayed."""
 
 import json
-import re
 from typing import Any, Final
 
-_FORBIDDEN: Final = re.compile(
+from langgraph_compaction.checkpoint.patterns import Match, Pattern
+
+_FORBIDDEN: Final = Pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed: escape sequences begin with one
     "\u2028\u2029"  # line and paragraph separator
     "\u202a-\u202e\u2066-\u2069"  # bidirectional embeddings, overrides and isolates
@@ -27,6 +28,6 @@ def json_line(value: Any) -> str:
     return _FORBIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
-def _escape(found: re.Match[str]) -> str:
+def _escape(found: Match) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"  # noqa: PLR2004 - below it two hexadecimal digits are enough

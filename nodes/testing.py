@@ -11,7 +11,6 @@ faulty summaries by name; `failing` and `failing_records` make the nth call of a
 
 import asyncio
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
@@ -25,6 +24,8 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from pydantic import Field
+
+from langgraph_compaction.checkpoint.patterns import Pattern
 
 from .gate.reply_checks import Reply as SummaryReply
 from .runtime.node_context import CompactionNode
@@ -199,7 +200,7 @@ def texts(messages: Sequence[AnyMessage | BaseMessage]) -> str:
 
 def copying(pattern: str) -> Callable[[list[BaseMessage]], str]:
     """Return a reply for `ScriptedModel`: a summary that repeats each match of a pattern in the request."""
-    return lambda messages: f"<summary>{' '.join(dict.fromkeys(re.findall(pattern, texts(messages))))}</summary>"
+    return lambda messages: f"<summary>{' '.join(dict.fromkeys(Pattern(pattern).findall(texts(messages))))}</summary>"
 
 
 def inflated(messages: list[BaseMessage]) -> str:

@@ -1,6 +1,5 @@
 """Rebuilds the whole conversation from the current messages and the messages that compactions removed."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 
@@ -8,11 +7,12 @@ from langchain_core.messages import BaseMessage
 
 from ..checkpoints.checkpoint_rows import follow_parents
 from ..errors import MessageError
+from ..patterns import Anchored
 
 SUMMARY_KIND = "compaction_summary"
 RECALL = "recall"
 """Name of the tool that returns archived messages, each after a line with its handle."""
-_HEADLINE = re.compile(r"\[[0-9a-f]{12} \w")
+_HEADLINE = Anchored(r"\[[0-9a-f]{12} \w")
 
 
 def chain(parents: Mapping[str, str | None], head: str | None, thread_id: str) -> list[str]:

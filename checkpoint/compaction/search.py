@@ -8,7 +8,6 @@ Chinese, Japanese and Korean have no spaces between words, so pairs of neighbori
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,14 +23,15 @@ from ..messages.message_codec import HANDLE_CHARS, HASH_BYTES
 from ..messages.message_codec import handle as handle_of
 from ..messages.message_store import MessageStore
 from ..messages.sequence_runs import covering, expand, runs_of
+from ..patterns import Anchored, Pattern
 from . import archive
 from .archive import Entry
 from .original_conversation import clipped_from, is_original, retells
 
 _WIDE = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-_TOKEN = re.compile(rf"[{_WIDE}]+|[^\W{_WIDE}]+(?:[-./@:#+'’]+[^\W{_WIDE}]+)*")
-_IS_WIDE = re.compile(f"[{_WIDE}]")
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_TOKEN = Pattern(rf"[{_WIDE}]++|[^\W{_WIDE}]++(?:[-./@:#+'’]++[^\W{_WIDE}]++)*+")
+_IS_WIDE = Anchored(f"[{_WIDE}]")
+_PART = Pattern(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _SHORTEST_PLURAL = 4
 _MAX_TOKENS = 20_000
 """Number of tokens, from the start of a text, that are compared; later tokens are ignored."""

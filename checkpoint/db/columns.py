@@ -1,6 +1,5 @@
 """Column types that behave alike on SQLite, PostgreSQL, MariaDB and MySQL."""
 
-import re
 from typing import Any
 
 from sqlalchemy import BigInteger, Dialect, Integer, LargeBinary, String, Text
@@ -8,9 +7,10 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from ..errors import KeyTextError
+from ..patterns import Anchored
 
 _MYSQL = ("mysql", "mariadb")
-_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = Anchored("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID_BYTES = 16
 _NO_TEXT = b"\xff"
 

@@ -5,7 +5,6 @@ YAML and environment variables.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,6 +13,8 @@ from typing import Any, get_args, get_origin
 
 from pydantic import PositiveInt, TypeAdapter, ValidationError
 from yaml import MarkedYAMLError, YAMLError, safe_load
+
+from langgraph_compaction.checkpoint.patterns import Pattern
 
 from ..errors import SettingsError
 from .base_model import nearest
@@ -51,7 +52,7 @@ COMPUTED = "summary_remaining_token_threshold"
 """Name of a setting that other systems have and this package refuses: the share of the window to keep free is set by
 a trigger."""
 
-_TEXT = re.compile(rf"\n|{KEY}[\"']?\s*:")
+_TEXT = Pattern(rf"\n|{KEY}[\"']?\s*+:")
 _SHOWN = 60
 
 

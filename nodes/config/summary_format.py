@@ -5,10 +5,12 @@ itself: where its text contains the beginning of the end line, the first charact
 HTML entity, and reading turns the entity back into the character.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
+
+from langgraph_compaction.checkpoint.patterns import Pattern, escape
 
 from .prompts import Language
 
@@ -49,13 +51,19 @@ class MessageFormat:
 
     def _escaped(self, body: str) -> str:
         rest = f"{self._entity}{self.end[1:]}"
-        deeper = re.sub(f"&(?=(?:amp;)*{re.escape(rest)})", "&amp;", body)
+        deeper = _entities("&", rest).sub("&amp;", body)
         return deeper.replace(self.end, f"&{rest}")
 
     def _plain(self, body: str) -> str:
         rest = f"{self._entity}{self.end[1:]}"
         shallower = body.replace(f"&{rest}", self.end)
-        return re.sub(f"&amp;(?=(?:amp;)*{re.escape(rest)})", "&", shallower)
+        return _entities("&amp;", rest).sub("&", shallower)
+
+
+@cache
+def _entities(ampersand: str, rest: str) -> Pattern:
+    """Return a pattern for the ampersand of an entity, or of an entity that was escaped several times."""
+    return Pattern(f"{ampersand}(?=(?:amp;)*+{escape(rest)})")
 
 
 _CLEARED = "[System] Context cleared. Summary of previous conversation: \n "

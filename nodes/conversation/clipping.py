@@ -1,6 +1,5 @@
 """Shorten (clip) the fields of a tool block. Arguments remain a dict; results and texts keep their beginning."""
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -9,6 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.errors import MessageError
 from langgraph_compaction.checkpoint.messages.message_codec import handle
+from langgraph_compaction.checkpoint.patterns import Match, Pattern
 
 from ..text.nested_texts import map_texts, nested_texts
 from .message_marks import MARK, marks
@@ -16,15 +16,17 @@ from .tokens import CALL_BLOCKS, MEDIA_TOKENS, TokenCounter, arguments_json, med
 
 M = TypeVar("M", bound=BaseMessage)
 
-_MARKER = re.compile(r"\n\[TRUNCATED original~(\d{1,15}) tokens\](?:\n\[recall: [0-9a-f]{12}\])?\Z")
+_MARKER = Pattern(r"\n\[TRUNCATED original~(\d{1,15}) tokens\](?:\n\[recall: [0-9a-f]{12}\])?\Z")
+_MARKER_CHARS = 100
+"""Number of characters at the end of a text in which a marker is searched."""
 _HANDLE = 12
-_HANDLE_LINE = re.compile(r"\n\[recall: [0-9a-f]{12}\]\Z")
+_HANDLE_LINE = Pattern(r"\n\[recall: [0-9a-f]{12}\]\Z")
 _RAW_CALLS = frozenset({"tool_calls", "function_call"})
 _CALL_FIELDS = {kind: CALL_BLOCKS[kind] for kind in ("tool_use", "tool_call", "function_call")}
 """Types of the content blocks in which some providers repeat a tool call, with the keys of its id and arguments. The
 arguments there are clipped together with those in `tool_calls`, else the request would still contain them whole."""
 
-_SENTENCE_END = re.compile(r"[.!?;](?=\s)|[。！？；]|(?=\n)")
+_SENTENCE_END = Pattern(r"[.!?;](?=\s)|[。！？；]|(?=\n)")
 _MIN_SHARE = 0.5
 """A text is cut at the end of a sentence only if this share of the allowed length is kept; else it is cut at the
 limit."""
@@ -32,7 +34,16 @@ limit."""
 
 def without_clip_marker(text: str) -> str:
     """Return a clipped text without the marker lines at its end."""
-    return _MARKER.sub("", text)
+    return text[: _end(_MARKER, text)]
+
+
+def _at_end(line: Pattern, text: str) -> Match | None:
+    return line.search(text, max(0, len(text) - _MARKER_CHARS))
+
+
+def _end(line: Pattern, text: str) -> int:
+    found = _at_end(line, text)
+    return found.start() if found else len(text)
 
 
 def clipped_text(text: str, keep: int, counter: TokenCounter) -> str:
@@ -40,7 +51,7 @@ def clipped_text(text: str, keep: int, counter: TokenCounter) -> str:
 
     The marker of a text that was clipped before keeps the size that the text had before its first clip.
     """
-    earlier = _MARKER.search(text)
+    earlier = _at_end(_MARKER, text)
     original = int(earlier[1]) if earlier else counter.text(text)
     body = text[: earlier.start()] if earlier else text
     return f"{counter.head(body, keep)}\n[TRUNCATED original~{original} tokens]"
@@ -67,7 +78,7 @@ def clip_result(
 def with_clipped_text(message: ToolMessage, text: str, counter: TokenCounter, *, recall: bool = False) -> ToolMessage:
     """Return the result with `text` in place of its content, followed by the marker lines of a clipped text."""
     whole = "\n".join(texts_of(message))
-    earlier = _MARKER.search(whole)
+    earlier = _at_end(_MARKER, whole)
     original = int(earlier[1]) if earlier else counter.text(whole)
     clipped = _shortened(message, {"content": f"{text}\n[TRUNCATED original~{original} tokens]"})
     return with_recall_handle(clipped) if recall else clipped
@@ -109,7 +120,7 @@ def with_recall_handle(message: M) -> M:
     name = marks(message).get("handle")
     if name is None:
         return message
-    text = f"{_HANDLE_LINE.sub('', message.text)}\n{recall_line(str(name))}"
+    text = f"{message.text[: _end(_HANDLE_LINE, message.text)]}\n{recall_line(str(name))}"
     return message.model_copy(update={"content": _with_text(message.content, text)})
 
 

@@ -1,16 +1,17 @@
 """Read the texts that a user pins with `<Pin>`, and release them: a pinned text stays verbatim in every summary."""
 
-import re
 from collections.abc import Sequence
 
 from langchain_core.messages import AnyMessage
+
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Pattern
 
 from ..text.quoting import between_tags, without_quotations
 from .message_marks import MARK, is_real_user, is_summary, marks
 from .tokens import TokenCounter, texts_of
 
-_INLINE_CODE = re.compile(r"`[^`\n]*`")
-_TAG = re.compile("<pin>", re.IGNORECASE)
+_INLINE_CODE = Pattern(r"`[^`\n]*+`")
+_TAG = Pattern("<pin>", IGNORE_CASE)
 
 
 def pinned_texts(messages: Sequence[AnyMessage], most: int, counter: TokenCounter) -> tuple[str, ...]:

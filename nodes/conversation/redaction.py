@@ -1,10 +1,11 @@
 """Remove secrets: an application's redaction of messages, and the masking of keys in error texts."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from langgraph_compaction.checkpoint.patterns import Pattern
 
 from ..text.nested_texts import map_texts
 from .message_marks import MARK
@@ -28,13 +29,13 @@ _STRUCTURE = frozenset(
 
 _RAW_CALLS = frozenset({"tool_calls", "function_call"})
 
-_SECRETS = re.compile(
+_SECRETS = Pattern(
     r"(?:\b(?:sk|pk|rk|xox[abprs]|gh[oprsu]|glpat|hf|gsk|xai|lsv2)[-_][\w*-]{6,}"
-    r"|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]+)?"
-    r"|(?<=://)[^\s/@:]*:[^\s/@]+(?=@)"
-    r"|(?i:\bbearer\s+)[\w.~+/*-]{6,}=*"
+    r"|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{8,1000}+\.[\w-]++(?:\.[\w-]++)?"
+    r"|(?<=://)[^\s/@:]*+:[^\s/@]++(?=@)"
+    r"|(?i:\bbearer\s++)[\w.~+/*-]{6,}+=*+"
     r"|(?i:\b(?:api[-_ ]?key|access[-_ ]?token|auth[-_ ]?token|token|secret|password|passwd|authorization)\b"
-    r"['\"]?\s*(?:[:=]|provided:)\s*['\"]?(?:bearer\s+|basic\s+)?)[^\s'\",;}]{4,})"
+    r"['\"]?\s{0,9}+(?:[:=]|provided:)\s{0,9}+['\"]?(?:bearer\s{1,9}+|basic\s{1,9}+)?)[^\s'\",;}]{4,})"
 )
 _LONGEST = 500
 """Maximum length, in characters, of an error text in events and logs."""

@@ -4,7 +4,6 @@ import base64
 import gzip
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from hashlib import blake2b, sha256
@@ -15,6 +14,8 @@ from typing import Any, Protocol, cast
 import tiktoken
 import tiktoken_ext.openai_public as definitions
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+
+from langgraph_compaction.checkpoint.patterns import Pattern
 
 MESSAGE_OVERHEAD = 4
 """Tokens of the role and the separators of one message."""
@@ -249,7 +250,8 @@ def chars_counter(divisor: int) -> TokenCounter:
     )
 
 
-_WORD, _DIGITS, _OTHER = re.compile(r"[^\W\d_]+"), re.compile(r"\d{1,3}"), re.compile(r"[^\w\s]|_")
+_WORD, _DIGITS, _OTHER = Pattern(r"[^\W\d_]+"), Pattern(r"\d{1,3}"), Pattern(r"[^\w\s]|_")
+_WIDE = Pattern("[⺀-\U0010ffff]+")
 _WORD_LETTERS = 12
 """Maximum number of letters that count as one word; a longer sequence of letters counts once per 12 letters."""
 
@@ -261,7 +263,7 @@ def cjk_aware_counter() -> TokenCounter:
 
 def _cjk_aware_count(text: str) -> int:
     wide = sum(character >= "⺀" for character in text)
-    narrow = re.sub("[⺀-\U0010ffff]+", " ", text)
+    narrow = _WIDE.sub(" ", text)
     words = sum(math.ceil(len(word) / _WORD_LETTERS) for word in _WORD.findall(narrow))
     digits, others = len(_DIGITS.findall(narrow)), len(_OTHER.findall(narrow))
     return math.ceil((15 * wide + 13 * words + 10 * digits + 5 * others) / 10)

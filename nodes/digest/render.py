@@ -1,9 +1,10 @@
 """Render a digest's entries as text: under headings, with the facts of one message on one line."""
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+
+from langgraph_compaction.checkpoint.patterns import Pattern
 
 from ..text.quoting import ELLIPSIS
 from .entry import SECTIONS, Entry, Section
@@ -19,7 +20,7 @@ _ELSEWHERE: dict[Section, tuple[Section, ...]] = {
 """For each section, the other sections that are searched for the words of its entries, so that no sentence is shown
 twice."""
 
-_WORD_START = re.compile(r"(?<![^\W⺀-\U0010ffff])\S")
+_WORD_START = Pattern(r"(?<![^\W⺀-\U0010ffff])\S")
 """Matches a character that can begin a word: no white space, and not preceded by a letter or digit. Chinese and
 Japanese write no spaces between words, so there the character may follow a letter."""
 

@@ -1,10 +1,11 @@
 """Extract what users asked for: the goal, the rules they set (English and Chinese), and unanswered requests."""
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 
 from langchain_core.messages import AnyMessage
+
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Anchored, Pattern
 
 from ..conversation.message_marks import is_real_user
 from ..conversation.transcript import Transcript
@@ -22,63 +23,64 @@ _SENTENCE_CHARS = 320
 _STATEMENT_WORDS = 4
 """Smallest number of words of a statement; two Chinese characters count as one word."""
 
-_WRAPPED = re.compile(r"(?<=[a-z,])[ \t]*+\n[ \t]*+(?=[a-z])")
-_BREAK = re.compile(r"(?<=[.!?])[\"')\]]*+\s++(?=\S)|(?<=[。！？；])|;\s++|\n++|(?<=\s)[-*•]\s++")
+_WRAPPED = Pattern(r"(?<=[a-z,])[ \t]*+\n[ \t]*+(?=[a-z])")
+_BREAK = Pattern(r"(?<=[.!?])[\"')\]]*+\s++(?=\S)|(?<=[。！？；])|;\s++|\n++|(?<=\s)[-*•]\s++")
 """Pattern for the end of a sentence. No alternative starts with white space, because a long run of white space would
 be scanned again from each of its characters. The caller strips white space around a sentence."""
-_BULLET = re.compile(r"^\s*+(?:(?:[-*•]|\d{1,2}[.)])\s++|\d{1,2}、\s*+)")
+_BULLET = Anchored(r"\s*+(?:(?:[-*•]|\d{1,2}[.)])\s++|\d{1,2}、\s*+)")
 
-_NOT_A_RULE = re.compile(
+_NOT_A_RULE = Pattern(
     r"\bI (?:do not|don['’]t|can ?not|can['’]t|could ?n[o'’]?t|did ?n[o'’]?t|have never|never|won['’]t)"
-    r" (?:\w+ )?(?:remember|recall|know|have|see|find|think|understand|access|get|mind|received?|got|notice)"
+    r" (?:\w{1,30} )?(?:remember|recall|know|have|see|find|think|understand|access|get|mind|received?|got|notice)"
     r"|\b(?:don['’]t|do not) (?:worry|mind|have to|need to)\b"
-    r"|\b(?:I|we) must have (?:been|left|lost|made|missed|taken|thought|forgot\w*|mis\w+|mixed)\b"
+    r"|\b(?:I|we) must have (?:been|left|lost|made|missed|taken|thought|forgot\w{0,20}|mis\w{1,20}|mixed)\b"
     r"|\bI(?:['’]ll| will) (?:make sure|ensure|be sure)\b|\b[Ii]f I need\b|\bshould be (?:all|fine|ok|okay)\b"
     r"|\bplease (?:go ahead|proceed|continue)\b|\bneed (?:some |your )?help\b"
     r"|\bnot only\b|\bnever ?mind\b|(?:我|还)不?(?:知道|记得|清楚|确定)|不要紧|别客气|没关系",
-    re.IGNORECASE,
+    IGNORE_CASE,
 )
-_STRONG = re.compile(
+_STRONG = Pattern(
     r"\b(?:must|never|always|do not|don['’]t|mustn['’]t|shall|shan['’]t|under no circumstances|no longer"
     r"|not allowed|not permitted|forbidden|prohibited|mandatory|required?|requires|make sure|ensure|be sure"
     r"|no (?:more|less|fewer|later|earlier|sooner) than|at (?:most|least)|not exceed|from now on|refrain"
-    r"|stop \w+ing|unless|without (?:my|asking|first|any|prior|changing|touching|telling)|on no account"
+    r"|stop \w{1,20}ing|unless|without (?:my|asking|first|any|prior|changing|touching|telling)|on no account"
     r"|may not|cannot be|can['’]t be|should(?: not|n['’]t)|leave .{1,60}\b(?:alone|unchanged|untouched|as))\b"
     r"|必须|务必|一定要|一定不|不得|不能|不可以?|不许|不准|不允许|禁止|严禁|切勿|请勿|切记|勿[^忘]|不要|只能|只可|只准"
     r"|绝不|决不|绝对|千万|从不|永不|永远|始终|一律|至少|至多|最多|不超过|不少于|不低于|不高于|不晚于|不早于|不应|不该"
     r"|除非|避免|确保|保证|(?<![特区分级类个性告送辨识])别(?![人的处名样墅扭致称])",
-    re.IGNORECASE,
+    IGNORE_CASE,
 )
-_FIRM = re.compile(
-    r"\b(?:only|prefer\w*|should|avoid|keep|within (?:\d+|an?|one|two|three)|maximum|minimum|max|min|up to"
-    r"|limit(?:ed)?|budget|exactly|instead of|rather than|as long as|provided that|except|exclud\w+|strictly"
+_FIRM = Pattern(
+    r"\b(?:only|prefer\w{0,20}|should|avoid|keep|within (?:\d{1,9}|an?|one|two|three)|maximum|minimum|max|min|up to"
+    r"|limit(?:ed)?|budget|exactly|instead of|rather than|as long as|provided that|except|exclud\w{1,20}|strictly"
     r"|need(?:s)? to be|have to|allergic|vegetarian|vegan|important|remember (?:to|that)|by default|stick to"
     r"|every ?time|each time|(?:when(?:ever)?|if|before|after|once|while|until) you"
     r"|(?:every|each|all) of (?:your|the)"
     r"|(?:every|each|all|your|any) (?:single |future )?(?:repl(?:y|ies)|answers?|responses?|messages?|outputs?)"
     r"|no (?:need|changes?)|not (?:want|interested|willing|okay|ok|before|after|on|in)"
     r"|(?:would|I['’]d) (?:rather|prefer)|(?:don['’]t|do not|doesn['’]t) (?:want|like|use|care)|hate"
-    r"|deadline|allerg\w+|intoleran\w+|kosher|halal|confidential|off[- ]limits|read[- ]only|priorit\w+"
-    r"|(?:call|address|refer to) me|in (?:place|lieu) of|no longer than|(?:less|more|fewer|later|earlier) than \S*\d"
+    r"|deadline|allerg\w{1,20}|intoleran\w{1,20}|kosher|halal|confidential|off[- ]limits|read[- ]only|priorit\w{1,20}"
+    r"|(?:call|address|refer to) me|in (?:place|lieu) of|no longer than"
+    r"|(?:less|more|fewer|later|earlier) than \S{0,20}\d"
     r"|(?:stay|stays|remain|remains|under|below|above|over|by|before|after) (?:at |on |\W)?\d"
-    r"|(?:every|each|all|any)(?: \w+){1,6} (?:needs?|has to|have to|goes|go|gets?|should|ha(?:s|ve) a))\b"
-    r"|,\s*(?:not|no|never) \w+|^no (?!problem|worries|thank|idea|way|one|luck)\w+"
+    r"|(?:every|each|all|any)(?: \w{1,30}){1,6} (?:needs?|has to|have to|goes|go|gets?|should|ha(?:s|ve) a))\b"
+    r"|,\s{0,9}(?:not|no|never) \w|^no (?!problem|worries|thank|idea|way|one|luck)\w"
     r"|只[要用看在做需给改选接想有]|仅限?|应该|应当|需要?先|要求|限制|预算|优先|尽量|偏好|喜欢|不想|不用|最好|除了"
     r"|以内|之内|之前|以前|先.{1,12}再|每[次个条份封天]|凡是?|一旦|默认|统一|记住|保持|按照|请用|改用|以.{1,8}为[准主]"
     r"|都[要用得须]|(?:所有|全部).{1,12}[用要须]|用.{1,10}(?:回答|回复|格式|单位)|回[答复].{0,6}[时用要里中]"
     r"|不(?:接受|吃|喝|写|发|买|选|坐|带|含|提|碰|改|动|加|删|住|开|用|超|晚|早|过[^来去])|过敏|截止|上限|下限|称呼|叫我"
     r"|今后|以后[请都要叫称用只不]|从现在起|往后|[^没]同意|保密|(?:不|别)让|得先|统统|全都|一概",
-    re.IGNORECASE,
+    IGNORE_CASE,
 )
-_MILD = re.compile(
-    r"^(?:(?:and|also|but|so|then|ok(?:ay)?|yes|no|well|thanks?|finally|first)[,.]?\s+)*(?:please\s+)?"
+_MILD = Pattern(
+    r"^(?:(?:and|also|but|so|then|ok(?:ay)?|yes|no|well|thanks?|finally|first)[,.]?\s++){0,9}+(?:please\s++)?"
     r"(?:add|address|answer|ask|assume|be|begin|call me|check|choose|cite|confirm|consider|convert|do|draft|end"
     r"|exclude|explain|follow|format|give|group|ignore|include|leave|let me know|list|make|mark|mention|name|note"
     r"|notify|number|pick|put|quote|refer|remember|remove|reply|report|respond|restate|return|round|run|save|send|set"
     r"|show|sign|skip|sort|speak|split|start|stop|store|switch|tell|test|translate|treat|try|turn|use|wait|wrap|write)\b"
     r"|\bI(?:['’]d like| would like| want| need|['’]m looking)\b|\bplease\b|\bwe (?:use|don['’]t|do not|want|need)\b"
     r"|请|我要|我想|希望|麻烦|需要",
-    re.IGNORECASE,
+    IGNORE_CASE,
 )
 
 _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
@@ -95,8 +97,8 @@ sentences at each end of a longer message that count in full."""
 
 _LINE_WORTH, _LINE_IDENTIFIER_WORTH = 0.5, 0.15
 
-_TAGS = re.compile(r"</?summary>")
-_DECORATION = re.compile(r"^[\s#>*•-]+")
+_TAGS = Pattern(r"</?summary>")
+_DECORATION = Anchored(r"[\s#>*•-]+")
 
 
 def goal(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
@@ -177,7 +179,7 @@ def requests(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = (
 
 def earlier_lines(text: str | None, at: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
     """Return lines of earlier summaries: `earlier`, then each line of `text`. Identifiers make a line worth more."""
-    lines = [_DECORATION.sub("", line).strip() for line in _TAGS.sub("", text or "").splitlines()]
+    lines = [_DECORATION.remove_prefix(line).strip() for line in _TAGS.sub("", text or "").splitlines()]
     return [
         *earlier,
         *(
@@ -204,7 +206,7 @@ def rules_of(text: str) -> list[tuple[str, int]]:
 def sentences_of(text: str) -> list[tuple[str, int]]:
     """Return every sentence of a user's own text, verbatim, each with its strength as a rule."""
     own = _WRAPPED.sub(" ", without_quotations(text))
-    sentences = (_BULLET.sub("", sentence).strip() for sentence in _BREAK.split(own))
+    sentences = (_BULLET.remove_prefix(sentence.strip()).strip() for sentence in _BREAK.split(own))
     return [(kept, _strength(kept)) for sentence in sentences if (kept := sentence[:_SENTENCE_CHARS])]
 
 

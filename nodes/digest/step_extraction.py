@@ -1,9 +1,10 @@
 """Extract the agent's steps: a line for each tool call, and each tool's unresolved error."""
 
-import re
 from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Anchored
 
 from ..conversation.tokens import texts_of
 from ..conversation.transcript import Transcript
@@ -16,9 +17,9 @@ _STEP, _NAME, _VALUE, _ERROR = 100, 48, 60, 140
 
 _STEP_WORTH, _ERROR_WORTH = 0.08, 0.7
 
-_FAILED = re.compile(
-    r"\W*+(?:Traceback\b|(?:\w+ ){0,3}\[?(?:[\w.]*Error|[\w.]*Exception|failed|failure|fatal|panic)\b)",
-    re.IGNORECASE,
+_FAILED = Anchored(
+    r"\W*+(?:Traceback\b|(?:\w{1,60} ){0,3}\[?(?:[\w.]{0,80}(?:Error|Exception)|failed|failure|fatal|panic)\b)",
+    IGNORE_CASE,
 )
 
 

@@ -1,11 +1,12 @@
 """Decide from its text alone, without a second model, whether a summarizer's reply is a summary."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from langchain_core.messages import AIMessage
+
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Anchored, Pattern
 
 from ..config.prompts import PROMPTS, ReplyForm
 from ..conversation.request import REASONING_BLOCKS
@@ -19,38 +20,39 @@ _CUT_SHORT = frozenset({"length", "max_tokens", "max_output_tokens", "model_leng
 _WITHHELD = frozenset({"content_filter", "safety", "refusal", "blocklist", "prohibited_content", "recitation"})
 """Finish reasons of a reply that the provider or the model withheld."""
 
-_THOUGHT = re.compile(r"\s*<(think|thinking|thought|reasoning|analysis)>.*?(?:</\1>|\Z)", re.DOTALL)
+_THOUGHT = Anchored(r"<(think|thinking|thought|reasoning|analysis)>")
 _NUMBER = r"(?:\(?\d{1,2}[.)、]|[一二三四五六七八九十]{1,2}、)"
-_HEADING = re.compile(
-    rf"\s*+(?:#{{1,6}}\s+\S|\*\*[^*\n]{{1,80}}\*\*|{_NUMBER}\s*+[^\n.。:：]{{1,60}}(?:[:：]|\s*+$)"
-    r"|[^\n.。:：]{1,40}[:：]\s*+$)"
+_HEADING = Anchored(
+    rf"#{{1,6}}\s++\S|\*\*[^*\n]{{1,80}}+\*\*|{_NUMBER}\s*+[^\n.。:：]{{1,60}}+(?:[:：]|$)"
+    r"|[^\n.。:：]{1,40}+[:：]$"
 )
 
-_LEADING = re.compile(rf"^[\s>#*•-]*{_NUMBER}?[\s*]*")
-_SECTION = re.compile(
+_LEADING = Anchored(rf"[\s>#*•-]*+{_NUMBER}?+[\s*]*+")
+_SECTION = Anchored(
     r"task overview|current state|important discoveries|next steps?|context to preserve"
     r"|(?:conversation )?(?:summary|record|overview)|任务概[述览]|当前状态|重要发现|后续步骤|下一步"
     r"|需?要?[保留持]{2}的上下文|(?:对话)?(?:摘要|总结|记录|概述)",
-    re.IGNORECASE,
+    IGNORE_CASE,
 )
-_BOLD = re.compile(r"\s*\*\*[^*\n]{1,80}\*\*\s*")
-_PLACEHOLDER = re.compile(
+_BOLD = Anchored(r"\*\*[^*\n]{1,80}+\*\*")
+_PLACEHOLDER = Anchored(
     r"(?:n a|na|none|null|nil|nothing|empty|tbd|todo|unknown|not (?:applicable|available|specified|provided)"
     r"|ok|okay|done|understood|noted|sure|yes|no|好的?|收到|明白了?|完成|无|暂无|没有|空|待定|待补充|未知|不适用|略"
     r"|and)?"  # "and" stands between the tags in the prompt; a reply may copy it
 )
-_BLANK = re.compile(r"\s*[\[<{【][^\]>}】\"\n]{0,160}[\]>}】][.。]?\s*")
-_NAME = r"(?:summary|record|recap|摘要|总结|记录|概述)"
-_PREFACE = re.compile(
+_BLANK = Anchored(r"[\[<{【][^\]>}】\"\n]{0,160}+[\]>}】][.。]?")
+_NAME = Pattern(r"summary|record|recap|摘要|总结|记录|概述", IGNORE_CASE)
+_PREFACE = Anchored(
     r"(?:(?:sure|certainly|of course|okay|ok|absolutely|好的|当然|没问题)[,.!，。！\s]{1,3})?"
-    r"(?:(?:here(?:['’]s| is| are)|this is|below is|以下是?|下面是?|这是)"
-    rf".{{0,80}}{_NAME}.{{0,80}}|.{{0,60}}{_NAME}.{{0,60}}[:：])",
-    re.IGNORECASE,
+    r"(?:here(?:['’]s| is| are)|this is|below is|以下是?|下面是?|这是)",
+    IGNORE_CASE,
 )
-_NO_SUMMARY = re.compile(
+_PREFACE_CHARS, _ANNOUNCEMENT_CHARS = 190, 140
+"""Maximum length of a line that announces a summary by its first words, and of one that does so by a colon."""
+_NO_SUMMARY = Pattern(
     r"\bno (?:(?:previous|prior|earlier) )?(?:summary|record|conversation|content|context|messages?|history)\b.{0,40}"
     r"\b(?:available|provided|given|found|present|generated|exists?|shared|yet|to summari[sz]e)"
-    r"|^there (?:is|was|were|has been) no (?:\w+ ){0,2}(?:conversation|summary|messages?|history|content)"
+    r"|^there (?:is|was|were|has been) no (?:\w{1,30} ){0,2}(?:conversation|summary|messages?|history|content)"
     r"|\bnothing (?:here )?to (?:be )?(?:summari[sz]ed?|record|report)"
     r"|\btoo (?:long|short|large) to (?:be )?summari[sz]ed?"
     r"|\bconversation (?:is|was|seems|appears)(?: to be)? (?:empty|missing|blank)"
@@ -60,12 +62,12 @@ _NO_SUMMARY = re.compile(
     r"|(?:没有|未|无|暂无)(?:提供|收到|找到|任何|可供?|能|需要){0,3}.{0,6}(?:摘要|总结|对话|记录|概括|消息|上下文)"
     r"|^.{0,4}(?:摘要|总结|记录).{0,6}(?:生成|完成|写好|成功).{0,4}$"
     r"|对话(?:内容|记录)?.{0,2}(?:过长|太长|过短|太短|为空|缺失)|请(?:粘贴|提供|发送|上传).{0,12}(?:对话|内容|文本)",
-    re.IGNORECASE,
+    IGNORE_CASE,
 )
-_REPORTED = re.compile(r"\b(?:user|customer|client|patient)\b|用户|客户|患者|旅客", re.IGNORECASE)
+_REPORTED = Pattern(r"\b(?:user|customer|client|patient)\b|用户|客户|患者|旅客", IGNORE_CASE)
 
-_WORD = re.compile(r"\w+")
-_UNIT = re.compile(r"[⺀-鿿]|[^\W⺀-鿿]+")
+_WORD = Pattern(r"\w+")
+_UNIT = Pattern(r"[⺀-鿿]|[^\W⺀-鿿]+")
 """A word, or one character of a script that puts no spaces between words."""
 _SHINGLE = 6
 """Number of words in a sequence so long that a reply shares the sequence with a prompt only by copying."""
@@ -115,7 +117,7 @@ class Headings:
     def body(self, text: str) -> str | Finding:
         """Return the whole text, or a finding if it has too few headings."""
         spoken = _untagged(_spoken(text))
-        count = sum(bool(_HEADING.match(line)) for line in spoken.splitlines())
+        count = sum(bool(_HEADING.match(line.strip())) for line in spoken.splitlines())
         if spoken and count < self.minimum:
             return Finding("rejected_not_a_summary", "too_few_headings", f"{count} headings, at least {self.minimum}")
         return spoken or _NOTHING_SPOKEN
@@ -156,8 +158,9 @@ _NOTHING_SPOKEN = Finding("rejected_empty", "thinking_only_no_content")
 
 def _spoken(text: str) -> str:
     """Return the text without reasoning in tags, such as `<think>`, with which some models begin."""
-    thought = _THOUGHT.match(text)
-    return (text[thought.end() :] if thought else text).strip()
+    bare = text.strip()
+    thought = _THOUGHT.match(bare)
+    return bare.partition(f"</{thought[1]}>")[2].strip() if thought else bare
 
 
 def _untagged(text: str) -> str:
@@ -206,7 +209,13 @@ def not_a_summary(text: str) -> str | None:
 def _lines(text: str) -> list[str]:
     """Return the non-empty lines, except a first line that only announces a summary."""
     lines = [line for line in text.splitlines() if line.strip()]
-    return lines[1:] if lines and _PREFACE.fullmatch(lines[0].strip()) else lines
+    return lines[1:] if lines and _announces_summary(lines[0].strip()) else lines
+
+
+def _announces_summary(line: str) -> bool:
+    if len(line) > _PREFACE_CHARS or not _NAME.search(line):
+        return False
+    return bool(_PREFACE.match(line)) or (line.endswith((":", "：")) and len(line) <= _ANNOUNCEMENT_CHARS)
 
 
 def _own_sentences(text: str) -> list[str]:
@@ -219,22 +228,27 @@ def _is_hollow(text: str) -> bool:
 
 
 def _has_content(line: str) -> bool:
-    bare = _LEADING.sub("", line, count=1).rstrip(" \t*:：")
-    if line.lstrip().startswith("#") or line.rstrip().endswith((":", "：")) or _BOLD.fullmatch(line):
+    bare = _LEADING.remove_prefix(line).rstrip(" \t*:：")
+    if line.lstrip().startswith("#") or line.rstrip().endswith((":", "：")) or _BOLD.fullmatch(line.strip()):
         return False
-    if _SECTION.fullmatch(bare) or _BLANK.fullmatch(_value(bare)) or _PLACEHOLDER.fullmatch(_plain(_value(bare))):
+    if (
+        _SECTION.fullmatch(bare)
+        or _BLANK.fullmatch(_value(bare).strip())
+        or _PLACEHOLDER.fullmatch(_plain(_value(bare)))
+    ):
         return False
     return not _NO_SUMMARY.search(line) or bool(_REPORTED.search(line))
 
 
 def _value(line: str) -> str:
     """Return the text after the first colon of a line, or the whole line if it has no colon."""
-    return re.split("[:：]", line, maxsplit=1)[-1]
+    _, colon, value = line.replace("：", ":").partition(":")
+    return value if colon else line
 
 
 def _plain(value: str) -> str:
     """Return the words of a value in lower case: those before the first parenthesis if there are any, else all."""
-    return " ".join(_WORD.findall((re.split("[(（]", value)[0].strip() or value).lower())).strip("_ ")
+    return " ".join(_WORD.findall((value.replace("（", "(").partition("(")[0].strip() or value).lower())).strip("_ ")
 
 
 def _copies_prompt(text: str) -> bool:

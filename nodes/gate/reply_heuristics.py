@@ -1,27 +1,33 @@
 """Decide whether a text refuses, continues the chat or explains a subject instead of reporting as a summary does."""
 
-import re
 from collections.abc import Sequence
 
-
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE)
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, MULTILINE, Anchored, Pattern
 
 
-_HEARD = re.compile(
-    r"^[ \t#*>-]*(?:\d{1,2}[.)][ \t]*)?(?:goals?|rules?|constraints?|requirements?|requests?|preferences?|earlier"
-    r"|open|context to preserve|用户要求|要求|诉求|目标|规则|限制|约束|偏好|需?保留的上下文)[ \t*]*(?:[:：][^\n]*)?$"
-    r"(?:\n\s*(?:[-*•]|\d{1,2}[.)、])[^\n]*)*",
-    re.IGNORECASE | re.MULTILINE,
+def _any(*patterns: str) -> Pattern:
+    return Pattern("|".join(patterns), IGNORE_CASE)
+
+
+def _begins(*patterns: str) -> Anchored:
+    return Anchored("|".join(patterns), IGNORE_CASE)
+
+
+_HEARD = Pattern(
+    r"^[ \t#*>-]*+(?:\d{1,2}[.)][ \t]*+)?+(?:goals?|rules?|constraints?|requirements?|requests?|preferences?|earlier"
+    r"|open|context to preserve|用户要求|要求|诉求|目标|规则|限制|约束|偏好|需?保留的上下文)"
+    r"[ \t*]*+(?:[:：][^\n]*+)?+$(?:\n{1,3}[ \t]*+(?:[-*•]|\d{1,2}[.)、])[^\n]*+)*+",
+    IGNORE_CASE | MULTILINE,
 )
 """Sections of a summary, such as goals, that are not judged because they are allowed to quote the user's words."""
-_CODE = re.compile(r"```.*?```|`[^`\n]{1,400}`|^[ \t]*>[^\n]*", re.DOTALL | re.MULTILINE)
-_QUOTE = re.compile(
+_FENCE = "```"
+_CODE = Pattern(r"`[^`\n]{1,400}+`|^[ \t]*+>[^\n]*+", MULTILINE)
+_QUOTE = Pattern(
     r"\"[^\"\n]{1,400}\"|“[^“”\n]{1,400}”|「[^「」\n]{1,400}」|『[^『』\n]{1,400}』|«[^«»\n]{1,400}»"
     r"|(?<!\w)['‘][^'‘’\n]{1,400}['’](?!\w)"
 )
-_BREAK = re.compile(r"(?<=[.!?])[\"')\]*]{0,4}\s++(?=\S)|(?<=[。！？；])|\n++")
-_MARKUP = re.compile(r"^[\s>#*•\-–]*(?:\(?\d{1,2}[.)、]\s*|[一二三四五六七八九十]{1,2}、\s*)?[\s*]*")
+_BREAK = Pattern(r"(?<=[.!?])[\"')\]*]{0,4}\s++(?=\S)|(?<=[。！？；])|\n++")
+_MARKUP = Anchored(r"[\s>#*•\-–]*+(?:\(?\d{1,2}[.)、]|[一二三四五六七八九十]{1,2}、)?+[\s*]*+")
 
 _PERSON = _any(
     r"(?<!your )(?<!our )\b(?:users?|customers?|patients?|callers?|passengers?|learners?|students?|assistant)\b",
@@ -44,7 +50,7 @@ _EXPOSITION = _any(
     r"是|可以|能够|通常|属于|指|用于|包括|具有|称为",
 )
 
-_FIRST = _any(r"(?:I|we|I['’](?:m|ve|ll|d)|we['’](?:re|ve|ll|d)|my|our)\b", r".*(?<!自)我(?![国司院])|本人")
+_FIRST = _begins(r"(?:I|we|I['’](?:m|ve|ll|d)|we['’](?:re|ve|ll|d)|my|our)\b", r".*(?<!自)我(?![国司院])|本人")
 _SECOND = _any(r"\b(?:you|your|yours|yourself)\b|您|你|咱们")
 _ADVANCE = _any(
     r"\b(?:I|we)(?:['’]ll|['’]d|(?:['’][mr]e?| am| are) going to| will| shall| can| could(?! not|n)| should| would"
@@ -59,7 +65,7 @@ _POLITE = _any(
     r"\bplease (?:provide|confirm|let|paste|share|try|arrive|bring|wait|note|tell|send|specify|reply|contact)\b",
     r"\b(?:let me know|feel free|happy to help|look(?:ing)? forward|have a (?:great|nice|wonderful|good|safe)"
     r"|anything else|don['’]t hesitate|hope (?:this|that) helps|good luck|how can I (?:help|assist)|great question"
-    r"|one moment|please hold)\b|\bignore (?:all |any |the |my |your )*(?:previous|prior|above|earlier) ",
+    r"|one moment|please hold)\b|\bignore (?:all |any |the |my |your ){0,4}+(?:previous|prior|above|earlier) ",
     r"请(?:提供|确认|稍[等候]|问(?!题)|告诉|提前|耐心|随时|放心|立[刻即]|马上|及时|尽快|务必|记得|重新|联系|拨打|回复|携带|点击"
     r"|查收|咨询|选择|输入)|祝[您你]|感谢|不客气|没问题|谢谢|告诉我|希望.{0,8}帮[助到]|如有.{0,8}(?:问题|需要|疑问)|深表歉意",
     r"带来不便|忽略.{0,8}指令|需要我|要不要|还有(?:什么|别的|其他).{0,12}吗|[啦哦呢吧呀嘛哈][。~～]?$",
@@ -67,19 +73,19 @@ _POLITE = _any(
 )
 """Phrases that address a reader who is present, such as thanks, requests and wishes."""
 _SELF_OR_ORDER = _any(
-    r"\b(?:I['’]m|I am) (?:just |only )?(?:an? |your )?(?:\w+[ -]){0,3}(?:AI|assistant|model|bot)\b",
+    r"\b(?:I['’]m|I am) (?:just |only )?(?:an? |your )?(?:\w{1,30}[ -]){0,3}(?:AI|assistant|model|bot)\b",
     r"\byou (?:must|are now)\b|我只?是.{0,10}(?:助手|客服|模型|机器人|AI)",
     r"[你您](?:必须|现在是|现在处于)|从现在起.{0,4}[你您]",
 )
 """Phrases by which a writer calls itself an assistant or gives the reader orders, as no summary does."""
-_OPENER = _any(
+_OPENER = _begins(
     r"(?:sure|certainly|of course|absolutely|okay|ok|alright|got it|understood|great|perfect|no problem"
-    r"|no worries|thanks|hello|hi|hey|yes|no|right|hmm+|well|wow|sounds good"
+    r"|no worries|thanks|hello|hi|hey|yes|no|right|hm{2,9}|well|wow|sounds good"
     r"|good (?:morning|afternoon|evening))(?: there)?[,!.]",
-    r"(?:here(?:['’]s| is| are)|below is)\b(?!.*\b(?:what|where|how|overview|state|status)\b)",
-    r"(?:以下|下面)是(?!.*(?:情况|进展|要点|内容))|很遗憾",
+    r"(?:here(?:['’]s| is| are)|below is)\b(?!.{0,200}\b(?:what|where|how|overview|state|status)\b)",
+    r"(?:以下|下面)是(?!.{0,100}(?:情况|进展|要点|内容))|很遗憾",
     r"sorry\b|apologies\b|unfortunately\b|great (?:question|idea)\b|thank you\b|you['’]re welcome\b|I see\b",
-    r"(?:好的?|好嘞|当然(?:可以)?|没问题|收到|明白了?|嗯+|对|是的|可以|不客气|不用谢|了解|您好|你好"
+    r"(?:好的?|好嘞|当然(?:可以)?|没问题|收到|明白了?|嗯{1,9}|对|是的|可以|不客气|不用谢|了解|您好|你好"
     r"|早上好|下午好|晚上好|抱歉|对不起|不好意思|亲)[，,！!。～~]",
 )
 
@@ -89,15 +95,15 @@ _SORRY = _any(
     r"抱歉|对不起|不好意思|遗憾|恕|法律法规|(?:作为|我只?是).{0,10}(?:人工智能|AI|模型|助手)",
 )
 _CANNOT = (
-    r"\b(?:I|we)(?: can ?not| can['’]?t| am (?:not able|unable)| are (?:not able|unable)"
-    r"|['’](?:m|re) (?:not able|unable)| won['’]t| will not| (?:must|have to) (?:\w+ )?decline"
-    r"| do(?: not|n['’]t) (?:have|feel)|['’]m not (?:comfortable|allowed))\b"
+    r"\b(?:I|we)(?>(?: can ?not| can['’]?t| am (?:not able|unable)| are (?:not able|unable)"
+    r"|['’](?:m|re) (?:not able|unable)| won['’]t| will not| (?:must|have to) (?:\w{1,20} )?decline"
+    r"| do(?: not|n['’]t) (?:have|feel)|['’]m not (?:comfortable|allowed)))\b"
 )
 _CANNOT_ZH = r"我.{0,12}(?:无法|不能|没法|没有?办法|不便|不会|做不到|办不到)"
 _UNABLE = _any(_CANNOT, _CANNOT_ZH)
 _REFUSAL = _any(
-    rf"{_CANNOT}.{{0,60}}\b(?:help|assist|assistance|fulfil?l?|comply|complete|continue|summari[sz]\w*|provide|answer"
-    r"|discuss|generate|engage|respond|process|share|write|access)\b",
+    rf"{_CANNOT}.{{0,60}}\b(?:help|assist|assistance|fulfil?l?|comply|complete|continue|summari[sz]\w{{0,9}}"
+    r"|provide|answer|discuss|generate|engage|respond|process|share|write|access)\b",
     rf"{_CANNOT_ZH}.{{0,12}}(?:回答|协助|帮|提供|完成|总结|继续|访问|写|处理|参与)",
     r"désolée?\b|je ne peux pas|lo siento|no puedo ayudar|tut mir leid|desculpe|não posso|mi dispiace|non posso",
     r"申し訳|お応えできません|죄송|извините|не могу",
@@ -106,9 +112,17 @@ _REFUSAL = _any(
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text without quotations, code, list markers and sections of users' words."""
-    own = _QUOTE.sub(" ", _CODE.sub(" ", _HEARD.sub("", text)))
-    stripped = (_MARKUP.sub("", part).strip() for part in _BREAK.split(own))
+    own = _QUOTE.sub(" ", _CODE.sub(" ", _without_fenced(_HEARD.sub("", text))))
+    stripped = (_MARKUP.remove_prefix(part).strip() for part in _BREAK.split(own))
     return [part for part in stripped if any(map(str.isalnum, part))]
+
+
+def _without_fenced(text: str) -> str:
+    """Return the text without fenced code; a fence that is not closed is left, with what follows it."""
+    parts = text.split(_FENCE)
+    if len(parts) % 2 == 0:
+        parts[-2:] = [_FENCE.join(parts[-2:])]
+    return " ".join(parts[::2])
 
 
 def refuses(said: Sequence[str]) -> bool:

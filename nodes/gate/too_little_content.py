@@ -4,8 +4,9 @@ The length of a text is counted in units. A unit is a word, or, in scripts count
 Japanese or Korean characters, or four characters of Thai, Lao, Burmese or Khmer.
 """
 
-import re
 from html import unescape
+
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Anchored, Pattern
 
 MIN_UNITS = 3
 """Minimum length, in units, of a summary that replaces a conversation of 30 units or more."""
@@ -24,14 +25,14 @@ _MIN_WORDS_TO_SHARE = 20
 """If a conversation has at least this number of distinct words without digits, a very short summary must share a term
 with it; a shorter conversation may have no word that a summary would repeat."""
 
-_TAG = re.compile(r"<[^<>\n]*>")
+_TAG = Pattern(r"<[^<>\n]*+>")
 _HAN = "⺀-〇぀-ヿ㐀-鿿豈-﫿\U00020000-\U0003ffff"
 _HANGUL = "가-힣"
 _ALPHABETS = "\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff"
-_PACKED = re.compile(f"[{_HAN}{_HANGUL}]")
-_SLOW = re.compile(f"[{_ALPHABETS}]")
-_WORD = re.compile(rf"[^\W_{_HAN}{_HANGUL}{_ALPHABETS}]+(?:['’][^\W\d_{_HAN}{_HANGUL}{_ALPHABETS}]+)*")
-_PAIRED = re.compile(f"(?=([ァ-ヺ㐀-鿿]{{2}}|[{_HANGUL}]{{2}}|[{_ALPHABETS}]{{4}}))")
+_PACKED = Pattern(f"[{_HAN}{_HANGUL}]")
+_SLOW = Pattern(f"[{_ALPHABETS}]")
+_WORD = Pattern(rf"[^\W_{_HAN}{_HANGUL}{_ALPHABETS}]++(?:['’][^\W\d_{_HAN}{_HANGUL}{_ALPHABETS}]++)*+")
+_PAIRED = Pattern(f"(?=([ァ-ヺ㐀-鿿]{{2}}|[{_HANGUL}]{{2}}|[{_ALPHABETS}]{{4}}))")
 """Pattern of overlapping pieces (two or four characters) of text in scripts that write no spaces between words, to be
 compared like words. Hiragana is left out, because most of it is grammatical endings."""
 
@@ -39,8 +40,8 @@ _STEM, _SHORTEST = 5, 4
 """`_STEM` is the number of leading characters by which words are compared, so that most endings do not matter;
 `_SHORTEST` is the minimum length of a word without digits that is compared at all."""
 
-_ACKNOWLEDGED = re.compile(
-    r"\W*(?:"
+_ACKNOWLEDGED = Anchored(
+    r"\W*+(?:"
     r"(?:acknowledged|understood|noted|roger(?: that)?|copy that|got it|will do|i (?:see|understand)|okay|ok|alright"
     r"|all right|sure(?: thing)?|certainly|of course|absolutely|thanks?(?: you)?|very well|consider it done"
     r"|понял[аи]?|понятно|ясно|хорошо|принято|ладно|договорились|зрозуміло|зрозумів|добре|гаразд|разбрах|добре"
@@ -53,15 +54,15 @@ _ACKNOWLEDGED = re.compile(
     r"|forstået|forstått|det er i orden|selvä|ymmärrän|ymmärretty|hyvä on|anladım|anlaşıldı|tamam|peki|elbette"
     r"|κατάλαβα|εντάξει|ελήφθη|βεβαίως|đã hiểu|vâng|dạ|được rồi|tôi hiểu|mengerti|baik(?:lah)?|siap|dimengerti"
     r"|saya (?:mengerti|faham)|faham|naintindihan|sige|nimeelewa|sawa|תודה|הבנתי|בסדר|מובן|קיבלתי"
-    r"|حسن[اًا]*|فهمت|مفهوم|تم(?: الاستلام| الفهم)?|علم|متوجه شدم|باشه|چشم|فهمیدم|ٹھیک ہے|سمجھ گیا"
+    r"|حسن[اًا]{0,5}+|فهمت|مفهوم|تم(?: الاستلام| الفهم)?|علم|متوجه شدم|باشه|چشم|فهمیدم|ٹھیک ہے|سمجھ گیا"
     r"|समझ (?:गया|गई)|ठीक है|जी हाँ|हाँ|अच्छा|বুঝেছি|ঠিক আছে|புரிந்தது|సరే|అర్థమైంది)(?![^\W_])"
     r"|(?:好的?|收到|明白|了解|知道|没问题|遵命|行|可以|当然)(?:了|啦)?"
     r"|(?:承知|了解|かしこまり|わかり|分かり|はい)(?:し|いたし|致し)?(?:ました|です)?"
     r"|알겠습니다|알겠어요|네|예|확인했습니다|이해했습니다"
-    r"|(?:เข้าใจ|รับทราบ|ได้|ตกลง|โอเค|យល់ហើយ|ເຂົ້າໃຈ|နားလည်ပါပြီ)(?:แล้ว|เลย|ครับ|ค่ะ|คะ|ແລ້ວ)*)",
-    re.IGNORECASE,
+    r"|(?:เข้าใจ|รับทราบ|ได้|ตกลง|โอเค|យល់ហើយ|ເຂົ້າໃຈ|နားလည်ပါပြီ)(?:แล้ว|เลย|ครับ|ค่ะ|คะ|ແລ້ວ){0,5}+)",
+    IGNORE_CASE,
 )
-_END = re.compile(r"[ \t]*(?:[,.!;…\-–—。！，、～،।۔፣։]|\Z|\n)|(?<=[\u0e00-\u17ff]) ")
+_END = Anchored(r"[ \t]*+(?:[,.!;…\-–—。！，、～،।۔፣։]|\Z|\n)|(?<=[\u0e00-\u17ff]) ")
 """The end of an acknowledgment that is a sentence of its own; an acknowledgment before a colon is a heading."""
 
 

@@ -8,13 +8,14 @@ Messages that langchain-openai already turns into `ContextOverflowError` are lis
 gateway pass them on unchanged, or because they contain sizes.
 """
 
-import re
 from typing import Final, NamedTuple
 
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Pattern
+
 _PLACES: Final = {
-    **{name: rf"(?P<{name}>\d[\d,]*)" for name in ("allowed", "total", "sent", "output")},
+    **{name: rf"(?P<{name}>\d(?:,?\d){{0,15}}+)" for name in ("allowed", "total", "sent", "output")},
     "gap": r"\D{0,120}",
-    "parts": r"(?:[^.]*?\b(?P<output>\d+)(?: tokens)? (?:in|for) the (?:completion|output))?",
+    "parts": r"(?:[^.]{0,120}?\b(?P<output>\d{1,9}+)(?: tokens)? (?:in|for) the (?:completion|output))?",
 }
 
 
@@ -23,12 +24,12 @@ class Wording(NamedTuple):
 
     server: str
     """The server or provider that sends this message; documentation only."""
-    pattern: re.Pattern[str]
+    pattern: Pattern
 
 
 _ROWS: Final = (
     ("llama.cpp", r"exceed_context_size_error"),
-    ("llama.cpp", r"n_prompt_tokens: {sent}\s+n_ctx: {allowed}"),
+    ("llama.cpp", r"n_prompt_tokens: {sent}\s{{1,9}}n_ctx: {allowed}"),
     ("llama.cpp", r"request \({sent} tokens\) exceeds the available context size \({allowed} tokens\)"),
     ("llama.cpp", r"exceeds the available context size"),
     ("llama.cpp", r"input \({sent} tokens\) is larger than the max context size \({allowed} tokens\)"),
@@ -56,18 +57,18 @@ _ROWS: Final = (
     ("any of the OpenAI family", r"maximum context length (?:is|of) {allowed}"),
     (
         "TGI, Together",
-        r"inputs\W+tokens \+ \W*max_new_tokens\W+must be <= {allowed}\. Given: {sent}\D+{output}",
+        r"inputs\W{{1,9}}tokens \+ \W{{0,9}}max_new_tokens\W{{1,9}}must be <= {allowed}\. Given: {sent}{gap}{output}",
     ),
-    ("TGI", r"inputs\W+must have less than {allowed} tokens\. Given: {sent}"),
+    ("TGI", r"inputs\W{{1,9}}must have less than {allowed} tokens\. Given: {sent}"),
     ("TensorRT-LLM", r"prompt length \({sent}\) exceeds maximum input length \({allowed}\)"),
     ("Ollama", r"prompt too long; exceeded max context length"),
     ("Ollama", r"input length exceeds the context length"),
     ("LM Studio", r"first {sent} tokens when context the overflows{gap}context length of only {allowed}"),
-    ("LM Studio", r"greater than the context length(?: \(n_keep: {sent}\s*>=\s*n_ctx: {allowed})?"),
+    ("LM Studio", r"greater than the context length(?: \(n_keep: {sent}\s{{0,9}}>=\s{{0,9}}n_ctx: {allowed})?"),
     ("LM Studio", r"reached context length of {allowed} tokens"),
     (
         "Mistral",
-        r"prompt contains {sent} tokens.*? too large for model with {allowed} maximum context length",
+        r"prompt contains {sent} tokens.{{0,200}}? too large for model with {allowed} maximum context length",
     ),
     ("Groq, Cerebras", r"reduce the length of the (?:messages|input|prompt)"),
     ("Cerebras", r"current length is {sent} while limit is {allowed}"),
@@ -84,32 +85,32 @@ _ROWS: Final = (
     ("Vertex AI", r"input token count is {sent} but (?:the )?model only supports up to {allowed}"),
     ("xAI", r"maximum prompt length is {allowed}{gap}contains {sent}"),
     ("GitHub Copilot", r"prompt token count of {sent} exceeds the limit of {allowed}"),
-    ("GitHub Models", r"body too large for .*? max size: {allowed} tokens"),
+    ("GitHub Models", r"body too large for .{{0,200}}? max size: {allowed} tokens"),
     ("Cohere", r"tokens in the prompt cannot exceed {allowed}{gap}received {sent}"),
     ("Cohere", r"too many tokens: size limit exceeded by"),
     ("watsonx", r"number of input tokens {sent} cannot exceed the total tokens limit {allowed}"),
     ("Moonshot", r"exceeded model token limit(?:: {allowed} \(requested: {sent}\))?"),
     ("MiniMax", r"context window exceeds limit"),
     ("Zhipu", r"prompt exceeds max length"),
-    ("DashScope", r"range of input length should be \[\d+, {allowed}\]"),
+    ("DashScope", r"range of input length should be \[\d{{1,9}}, {allowed}\]"),
 )
 
-WORDINGS: Final = tuple(Wording(server, re.compile(row.format(**_PLACES), re.IGNORECASE)) for server, row in _ROWS)
+WORDINGS: Final = tuple(Wording(server, Pattern(row.format(**_PLACES), IGNORE_CASE)) for server, row in _ROWS)
 
-TRANSIENT_TEXT: Final = re.compile(
+TRANSIENT_TEXT: Final = Pattern(
     r"per[ -](?:second|minute|hour|day)|\b[TR]P[SMD]\b|rate[ _-]?limit|too many requests|throttl|quota"
     r"|resource[ _]?exhausted|overloaded|server_error|service[ _]?unavailable",
-    re.IGNORECASE,
+    IGNORE_CASE,
 )
 """Texts of errors from a rate limit or a server failure; a retry after a pause helps."""
 
-OUT_OF_CREDIT: Final = re.compile(
+OUT_OF_CREDIT: Final = Pattern(
     r"insufficient[ _](?:quota|balance|credit|fund)|more credits|credit balance|can only afford",
-    re.IGNORECASE,
+    IGNORE_CASE,
 )
 """Texts of errors from an account without credit; neither a retry nor a smaller request helps."""
 
-INVALID_KEY: Final = re.compile(r"(?:api|access)[ _]key (?:is )?(?:not valid|invalid|expired)", re.IGNORECASE)
+INVALID_KEY: Final = Pattern(r"(?:api|access)[ _]key (?:is )?(?:not valid|invalid|expired)", IGNORE_CASE)
 """Texts by which servers report an invalid API key without status 401 or 403."""
 
 EMPTY_BODY_HOSTS: Final = ("cerebras.ai",)

@@ -6,17 +6,18 @@ errors inside a stream or a 200 answer (a mapping as `body` or as first argument
 An exception raised `from` another is read together with its causes.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from langchain_core import exceptions
 
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Pattern
+
 _DEEPEST: Final = 8
 _LONGEST: Final = 2_000
 _STATUSES: Final = range(400, 600)
-_STATUS_IN_TEXT: Final = re.compile(
-    r"\b(?:error code|status(?: code)?|HTTP(?:/\d(?:\.\d)?)?)\W{1,3}([45]\d\d)\b", re.IGNORECASE
+_STATUS_IN_TEXT: Final = Pattern(
+    r"\b(?:error code|status(?: code)?|HTTP(?:/\d(?:\.\d)?)?)\W{1,3}([45]\d\d)\b", IGNORE_CASE
 )
 _MESSAGE_FIELDS: Final = frozenset(
     {

@@ -1,9 +1,12 @@
 """Find the marker by which a model asks for a compaction, and remove the marker from the answer to be stored."""
 
-import re
 from typing import Any
 
 from langchain_core.messages import AIMessage
+
+from langgraph_compaction.checkpoint.patterns import MULTILINE, Pattern, escape
+
+from ..text.quoting import split_code
 
 
 def remove_marker(answer: AIMessage, marker: str) -> AIMessage | None:
@@ -27,18 +30,21 @@ def remove_marker(answer: AIMessage, marker: str) -> AIMessage | None:
     return answer.model_copy(update={"content": blocks}) if heard else None
 
 
-def _pattern(marker: str) -> re.Pattern[str]:
+def _pattern(marker: str) -> Pattern:
     """Return a pattern for the marker and, in group `kept`, text to skip: code, quoted lines, quoted markers."""
-    words = re.escape(marker)
-    return re.compile(
-        rf"(?P<kept>(?P<fence>`{{3,20}}|~{{3,20}})(?s:.*?)(?:(?P=fence)|\Z)|`[^`\n]*`|^[ \t]*>[^\n]*"
-        rf"|[\"'“‘«]{words}[\"'”’»])|{words}",
-        re.MULTILINE,
+    words = escape(marker)
+    return Pattern(
+        rf"(?P<kept>`[^`\n]*+`|^[ \t]*+>[^\n]*+|[\"'“‘«]{words}[\"'”’»])|{words}",
+        MULTILINE,
     )
 
 
-def _without_marker(text: str, pattern: re.Pattern[str]) -> str | None:
+def _without_marker(text: str, pattern: Pattern) -> str | None:
     """Return the text without the marker; `None` if it does not contain the marker."""
-    if all(found["kept"] is not None for found in pattern.finditer(text)):
-        return None
-    return pattern.sub(lambda found: found["kept"] or "", text).strip()
+    parts = [part if is_code else _outside_code(part, pattern) for is_code, part in split_code(text)]
+    left = "".join(parts)
+    return None if left == text else left.strip()
+
+
+def _outside_code(text: str, pattern: Pattern) -> str:
+    return pattern.sub(lambda found: found["kept"] or "", text)

@@ -5,7 +5,6 @@ to a budget and renders them as quotations.
 """
 
 import os
-import re
 import subprocess
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -16,6 +15,8 @@ from typing import Any, Protocol, cast, runtime_checkable
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore, SearchItem
+
+from langgraph_compaction.checkpoint.patterns import Pattern
 
 from ..config.base_model import hint
 from ..config.settings import CompactionSettings
@@ -39,8 +40,8 @@ TITLES: Mapping[str, str] = {
 MIN_CUT = 8
 """Minimum number of tokens kept of a text that is cut; if fewer tokens fit, the text is left out."""
 
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
-_GOAL = re.compile(rf'{re.escape(TITLES["goal"])}\n<key name="goal">\n(.*?)\n</key>', re.DOTALL)
+_UNPRINTABLE = Pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
+_GOAL, _GOAL_END = f'{TITLES["goal"]}\n<key name="goal">\n', "\n</key>"
 
 CollectedText = str | None | Awaitable[str | None]
 """The type of `collect`'s result: a text, `None` for no information, or an awaitable of a text or `None`."""
@@ -278,6 +279,9 @@ def _cut(name: str, text: str, limit: int, counter: TokenCounter) -> str:
 def original_request(messages: Sequence[AnyMessage]) -> str:
     """Return the user's first input, from an earlier summary if one holds the input, else the first user message."""
     for message in messages:
-        if is_summary(message) and (found := _GOAL.match(message.text[: marks(message).get("front", 0)])):
-            return unescape(found[1])
+        if is_summary(message):
+            front = message.text[: marks(message).get("front", 0)]
+            goal, end, _ = front.removeprefix(_GOAL).partition(_GOAL_END)
+            if front.startswith(_GOAL) and end:
+                return unescape(goal)
     return next((message.text for message in messages if is_real_user(message)), "")

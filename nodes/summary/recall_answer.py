@@ -1,7 +1,6 @@
 """The text that answers a recall: archived messages with their origin, within a number of tokens."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from langchain_core.messages import BaseMessage
@@ -21,6 +20,8 @@ _HEAD = 30
 _LEAST = 40
 """Minimum number of tokens to show of a message's beginning; if fewer tokens are left, the message is not shown."""
 _ELLIPSIS = "[...]"
+_ENDS = " \t\r\n,;}]"
+"""Characters after which a long line is cut."""
 
 
 def answer(found: Sequence[SearchHit], query: str, *, max_tokens: int, counter: TokenCounter) -> str:
@@ -94,5 +95,16 @@ def _around(worth: Sequence[int], index: int) -> float:
 
 def _pieces(text: str, size: int) -> list[str]:
     """Cut a text into pieces of at most `size` characters that end, where possible, at the end of a word or value."""
-    split = re.compile(rf".{{1,{size}}}(?:[\s,;}}\]]|$)|.{{1,{size}}}", re.DOTALL)
-    return [piece for line in text.splitlines(keepends=True) for piece in split.findall(line)]
+    return [piece for line in text.splitlines(keepends=True) for piece in _cut(line, size)]
+
+
+def _cut(line: str, size: int) -> Iterator[str]:
+    at = 0
+    while len(line) - at > size:
+        window = line[at + 1 : at + size + 1]
+        length = 2 + max(map(window.rfind, _ENDS))
+        length = length if length > 1 else size
+        yield line[at : at + length]
+        at += length
+    if line[at:]:
+        yield line[at:]

@@ -1,37 +1,38 @@
 """Find identifiers in a text, and estimate from its shape and key how likely each identifier is needed later."""
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-_TOKEN = re.compile(r"/?[A-Za-z0-9_]+(?:[-./@:#+]+[A-Za-z0-9_]+)*")
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Anchored, Pattern
+
+_TOKEN = Pattern(r"/?[A-Za-z0-9_]++(?:[-./@:#+]++[A-Za-z0-9_]++)*+")
 _LONGEST = 120
 """Maximum length of an identifier in characters; a longer token is a blob such as base64 or a minified file."""
 
 _SHORTEST = 3
 
-_EXTENSIONS = (
+_EXTENSION = Anchored(
     "c|cc|cfg|conf|cpp|cs|css|csv|docx?|go|h|hpp|html?|ini|ipynb|java|jpe?g|jsx?|json|jsonl|kt|lock|md|mjs|pdf|php"
-    "|png|pptx?|py|rb|rs|rst|scss|sh|sql|sqlite|svg|swift|tar|toml|tsx?|txt|vue|xlsx?|xml|ya?ml|zip"
+    "|png|pptx?|py|rb|rs|rst|scss|sh|sql|sqlite|svg|swift|tar|toml|tsx?|txt|vue|xlsx?|xml|ya?ml|zip",
+    IGNORE_CASE,
 )
 
-_KINDS: tuple[tuple[re.Pattern[str], float], ...] = (
-    (re.compile(r"\d{4}-\d\d-\d\d"), 1.6),  # a date
-    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.+-]+|\d{1,2}:\d\d(:[\d.]+)?"), 0.1),  # a point in time
-    (re.compile(r"\d{6,}"), 1.0),  # six digits or more: an id rather than a quantity
-    (re.compile(r"[\d.,:/+-]+"), 0.7),  # a quantity
-    (re.compile(r"[A-Z]{6,}"), 0.15),  # a word in capitals
-    (re.compile(r"[A-Z_]+"), 0.9),  # a code
-    (re.compile(rf".*/.*|.+\.(?:{_EXTENSIONS})", re.IGNORECASE), 1.2),  # a path or a file
-    (re.compile(r".*\d.*"), 1.0),  # letters and digits
+_KINDS: tuple[tuple[Anchored, float], ...] = (
+    (Anchored(r"\d{4}-\d\d-\d\d"), 1.6),  # a date
+    (Anchored(r"\d{4}-\d\d-\d\dT[\d:.+-]+|\d{1,2}:\d\d(:[\d.]+)?"), 0.1),  # a point in time
+    (Anchored(r"\d{6,}"), 1.0),  # six digits or more: an id rather than a quantity
+    (Anchored(r"[\d.,:/+-]+"), 0.7),  # a quantity
+    (Anchored(r"[A-Z]{6,}"), 0.15),  # a word in capitals
+    (Anchored(r"[A-Z_]+"), 0.9),  # a code
 )
-_JOINED = 0.5
+_PATH, _WITH_DIGIT, _JOINED = 1.2, 1.0, 0.5
+"""Worth of a path or the name of a file, of letters and digits, and of any other identifier."""
 
 _ID_KEYS = frozenset({"id", "ids", "number", "no", "code", "key", "ref", "reference", "path", "file", "sku"})
 _TIME_KEYS = frozenset({"at", "time", "timestamp", "created", "updated", "duration", "elapsed", "est", "utc"})
-_WORD = re.compile(r"[A-Za-z][a-z]*")
-_CAPITALS_BEFORE = re.compile(r"(?<![\w-])[A-Z]{2,} \Z")
-_CAPITALS_AFTER = re.compile(r" [A-Z]{2,}(?![\w-])")
+_WORD = Pattern(r"[A-Za-z][a-z]*")
+_CAPITALS_BEFORE = Pattern(r"(?<![\w-])[A-Z]{2,}+ \Z")
+_CAPITALS_AFTER = Anchored(r" [A-Z]{2,}+(?![\w-])")
 _CONTEXT_CHARS = 24
 """How many characters before a word are searched for the previous word or for heading marks."""
 
@@ -78,7 +79,13 @@ def _is_identifier(token: str) -> bool:
 @lru_cache(maxsize=65_536)
 def kind_worth(identifier: str) -> float:
     """Return how likely an identifier of this shape is needed again, relative to 1.0 for letters with digits."""
-    return next((worth for shape, worth in _KINDS if shape.fullmatch(identifier)), _JOINED)
+    for shape, worth in _KINDS:
+        if shape.fullmatch(identifier):
+            return worth
+    name, dot, extension = identifier.rpartition(".")
+    if "/" in identifier or (name and dot and _EXTENSION.fullmatch(extension)):
+        return _PATH
+    return _WITH_DIGIT if any(map(str.isdigit, identifier)) else _JOINED
 
 
 @lru_cache(maxsize=4_096)

@@ -1,47 +1,51 @@
 """Detect text that cannot be a summary: tool calls, quoted transcripts, code, data, error pages, repetition."""
 
 import json
-import re
 import zlib
 from typing import Any
 
-_FENCED = re.compile(r"\s*+```[ \t]*+(\w*+)[^\n]*+\n(.*)\n[ \t]*+```\s*+", re.DOTALL)
+from langgraph_compaction.checkpoint.patterns import DOT_ALL, IGNORE_CASE, MULTILINE, Anchored, Pattern
+
+_FENCE = "```"
+_LANGUAGE = Anchored(r"```[ \t]*+(\w*+)")
 _PROSE = frozenset({"", "md", "markdown", "text", "txt"})
 
-_CALL = re.compile(
-    r"^[ \t]*(?:<\|?(?:tool_?calls?|function_?calls?|tool_use|invoke)\w*(?:[\s>]|\|>)"
-    r"|<function=|\[TOOL_CALLS\]|Action Input:)"
-    r"|\A\s*[\w.]+\([^\n]*\)\s*\Z",
-    re.IGNORECASE | re.MULTILINE,
+_CALL = Pattern(
+    r"^[ \t]*+(?:<\|?(?:tool_?calls?|function_?calls?|tool_use|invoke)\w*+(?:[\s>]|\|>)"
+    r"|<function=|\[TOOL_CALLS\]|Action Input:)",
+    IGNORE_CASE | MULTILINE,
 )
+_CALLED = Anchored(r"[\w.]++\(")
 _ARGUMENTS = frozenset({"arguments", "parameters", "args", "input"})
 
-_QUOTATION = re.compile(
-    r"^[ \t]*(?:</?(?:message|conversation|earlier_record)\b[^>\n]{0,80}>"
+_QUOTATION = Pattern(
+    r"^[ \t]*+(?:</?(?:message|conversation|earlier_record)\b[^>\n]{0,80}>"
     r"|<\|(?:im_start|user|assistant|start_header_id)\|>)",
-    re.MULTILINE,
+    MULTILINE,
 )
-_TURN = re.compile(
-    r"[\s*#\[]*(?:(user|human|customer|用户|客户)|assistant|ai|agent|bot|system|tool|助手|客服|系统|工具)[\s*\]]*"
-    r"(?:\([^)\n]{0,40}\)[\s*]*)?[:：]",
-    re.IGNORECASE,
+_TURN = Anchored(
+    r"[\s*#\[]*+(?:(user|human|customer|用户|客户)|assistant|ai|agent|bot|system|tool|助手|客服|系统|工具)[\s*\]]*+"
+    r"(?:\([^)\n]{0,40}+\)[\s*]*+)?+[:：]",
+    IGNORE_CASE,
 )
 _TURNS = 3
 
-_PAGE = re.compile(r"\s*(?:<!doctype|<html|<\?xml|<head|<body)\b", re.IGNORECASE)
-_ERROR = re.compile(
-    r"(?:(?:api |http |server )?(?:error|exception|错误|异常)\s*[:：].{0,120}"
+_PAGE = Anchored(r"(?:<!doctype|<html|<\?xml|<head|<body)\b", IGNORE_CASE)
+_ERROR = Anchored(
+    r"(?:(?:api |http |server )?(?:error|exception|错误|异常)\s*+[:：].{0,120}"
     r"(?:\b[45]\d\d\b|retry|rate limit|overload|time[d ]?-?out|重试|超时|频繁|繁忙)"
     r"|(?:\d{3} )?(?:internal server error|service unavailable|bad gateway|gateway time-?out|too many requests"
     r"|request timed out|upstream connect error|connection (?:reset|refused))).{0,120}",
-    re.IGNORECASE | re.DOTALL,
+    IGNORE_CASE | DOT_ALL,
 )
-_CODE = re.compile(
-    r".*[;{}]\s*$|\s*(?:import |from \S+ import|(?:async )?def |class |return\b|const |let |var |function |public "
-    r"|private |#include|package |@\w+$|//|/\*|(?:with|for|if|elif|while|except)\b.*:$|else:|try:|print\(|</?\w+>)"
-    r'|\s*(?:File "[^"\n]*", line \d+|at [\w.$/<>]+\(|Traceback \(most|Caused by: |[\w.]+(?:Error|Exception)\b)'
-    r"|\s*(?:\$ |diff --git |@@ |[+-]{3} [ab]/)|.{0,40}\b(?:INFO|WARN|WARNING|ERROR|DEBUG)\b"
+_CODE = Anchored(
+    r"\s*+(?:import |from \S{1,200}+ import|(?:async )?def |class |return\b|const |let |var |function |public "
+    r"|private |#include|package |@\w++$|//|/\*|else:|try:|print\(|</?\w++>"
+    r'|File "[^"\n]*+", line \d|at [\w.$/<>]++\(|Traceback \(most|Caused by: |[\w.]{1,80}(?:Error|Exception)\b'
+    r"|\$ |diff --git |@@ |[+-]{3} [ab]/)|.{0,40}\b(?:INFO|WARN|WARNING|ERROR|DEBUG)\b"
 )
+_BLOCK = Anchored(r"\s*+(?:with|for|if|elif|while|except)\b")
+"""The beginning of a line of Python that a colon ends."""
 
 _WINDOW = 400
 _LOOP = 0.2
@@ -54,7 +58,9 @@ def is_call(text: str) -> bool:
     value = _parsed(text)
     first = value[0] if isinstance(value, list) and value else value
     named = isinstance(first, dict) and "name" in first and not _ARGUMENTS.isdisjoint(first)
-    return named or bool(_CALL.search(text))
+    bare = text.strip()
+    whole = bare.endswith(")") and "\n" not in bare and _CALLED.match(bare)
+    return named or bool(whole or _CALL.search(text))
 
 
 def is_transcript(text: str) -> bool:
@@ -67,13 +73,13 @@ def is_transcript(text: str) -> bool:
 
 def is_data(text: str) -> bool:
     """Whether the text is only code, JSON, an HTML page, an error message or a traceback."""
-    if _PAGE.match(text) or _ERROR.fullmatch(text) or isinstance(_parsed(text), dict | list):
+    if _PAGE.match(text.lstrip()) or _ERROR.fullmatch(text) or isinstance(_parsed(text), dict | list):
         return True
-    fenced = _FENCED.fullmatch(text)
-    if fenced and fenced[1].lower() not in _PROSE and "```" not in fenced[2]:
+    fenced = _fenced(text)
+    if fenced and fenced[0].lower() not in _PROSE and _FENCE not in fenced[1]:
         return True
     lines = [line for line in _unfenced(text).splitlines() if line.strip()]
-    code = [line for line in lines if _CODE.match(line)]
+    code = [line for line in lines if _is_code(line)]
     return len(code) > 1 and sum(map(len, code)) * 5 >= sum(map(len, lines)) * 3
 
 
@@ -88,9 +94,25 @@ def _is_loop(text: str) -> bool:
     return len(zlib.compress(written)) < _LOOP * len(written)
 
 
+def _is_code(line: str) -> bool:
+    bare = line.rstrip()
+    if bare.endswith((";", "{", "}")) or _CODE.match(line):
+        return True
+    return line.endswith(":") and bool(_BLOCK.match(line))
+
+
+def _fenced(text: str) -> tuple[str, str] | None:
+    """Return the language and the content of a text that is one fenced block, else `None`."""
+    bare = text.strip()
+    opening, _, rest = bare.partition("\n")
+    content, newline, closing = rest.rpartition("\n")
+    language = _LANGUAGE.match(opening)
+    return (language[1], content) if language and newline and closing.strip(" \t") == _FENCE else None
+
+
 def _unfenced(text: str) -> str:
-    fenced = _FENCED.fullmatch(text)
-    return fenced[2] if fenced else text
+    fenced = _fenced(text)
+    return fenced[1] if fenced else text
 
 
 def _parsed(text: str) -> Any:

@@ -1,15 +1,17 @@
 """Show text from users and tools as quoted data: on one line, without tags, within a length limit."""
 
-import re
+from collections.abc import Iterator
+from functools import cache
+
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, MULTILINE, Pattern, escape
 
 ELLIPSIS = "…"
 
-_QUOTED_CODE = re.compile(r"(`{3,20}|~{3,20}).*?(?:\1|\Z)", re.DOTALL)
-"""A fenced code block. The pattern bounds the length of the fence, because the fence is compared with the text at
-every later position."""
-_LINE_END = re.compile(r"\r\n?")
-_QUOTED_LINE = re.compile(r"^[^\S\n]*+>.*$", re.MULTILINE)
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_FENCES = ("```", "~~~")
+_LONGEST_FENCE = 20
+"""Number of marks of a fence that are read; the block ends at as many of the same marks."""
+_QUOTED_LINE = Pattern(r"^[^\S\n]*+>[^\n]*+", MULTILINE)
+_UNPRINTABLE = Pattern(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
 def one_line(text: str, limit: int | None = None) -> str:
@@ -46,7 +48,31 @@ def quoted_if_spaced(line: str) -> str:
 
 def without_quotations(text: str) -> str:
     """Return the text without fenced code and without lines quoted by `>`: the author's own words."""
-    return _QUOTED_LINE.sub("\n", _QUOTED_CODE.sub("\n", _LINE_END.sub("\n", text)))
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _QUOTED_LINE.sub("\n", "\n".join(part for is_code, part in split_code(lines) if not is_code))
+
+
+def split_code(text: str) -> Iterator[tuple[bool, str]]:
+    """Yield `(is_code, part)` for the parts of a text: plain text, and between two plain texts a fenced code block.
+
+    A block without an end encloses the rest of the text.
+    """
+    at, places = 0, {mark: text.find(mark) for mark in _FENCES}
+    while True:
+        for mark, place in places.items():
+            if 0 <= place < at:
+                places[mark] = text.find(mark, at)
+        start = min((place for place in places.values() if place >= 0), default=-1)
+        if start < 0:
+            break
+        marks = text[start : start + _LONGEST_FENCE]
+        fence = marks[: len(marks) - len(marks.lstrip(marks[0]))]
+        closing = text.find(fence, start + len(fence))
+        end = len(text) if closing < 0 else closing + len(fence)
+        yield False, text[at:start]
+        yield True, text[start:end]
+        at = end
+    yield False, text[at:]
 
 
 def between_tags(text: str, name: str, *, ignore_case: bool = False, to_end: bool = False) -> list[str]:
@@ -55,10 +81,15 @@ def between_tags(text: str, name: str, *, ignore_case: bool = False, to_end: boo
     A last `<name>` without `</name>` is ignored; with `to_end` it encloses the rest of the text.
     """
     found, begin = list[str](), -1
-    for tag in re.finditer(f"<(/?){re.escape(name)}>", text, re.IGNORECASE if ignore_case else 0):
+    for tag in _tag(name, IGNORE_CASE if ignore_case else 0).finditer(text):
         if not tag[1] and begin < 0:
             begin = tag.end()
         elif tag[1] and begin >= 0:
             found.append(text[begin : tag.start()])
             begin = -1
     return [*found, text[begin:]] if to_end and begin >= 0 else found
+
+
+@cache
+def _tag(name: str, flags: int) -> Pattern:
+    return Pattern(f"<(/?){escape(name)}>", flags)

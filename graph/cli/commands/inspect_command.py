@@ -1,6 +1,5 @@
 """`inspect`: a report of one thread, as an HTML file, as JSON, or served while the thread goes on."""
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 from rich.filesize import decimal
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint.patterns import Pattern
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, approximate_counter, tiktoken_counter
 
@@ -18,6 +18,8 @@ from ...inspector.thread_data import ThreadData, read, stamp
 from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
 from .threads_command import Db, Thread
+
+_UNSAFE = Pattern(r"[^0-9A-Za-z_.-]+")
 
 JsonInstead = Annotated[bool, typer.Option("--json", help="Print the data of the report instead.")]
 
@@ -50,7 +52,7 @@ def inspect(
 
 def file_name(thread: str) -> str:
     """Return a safe file name for a thread's id."""
-    return f"{re.sub(r'[^0-9A-Za-z_.-]+', '_', thread).lstrip('.')[:100] or 'thread'}.html"
+    return f"{_UNSAFE.sub('_', thread).lstrip('.')[:100] or 'thread'}.html"
 
 
 def _report(saver: SQLAlchemySaver, thread: str) -> Report:

@@ -1,6 +1,5 @@
 """`prune`: erases old checkpoints, and the messages that only they hold."""
 
-import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
@@ -21,7 +20,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def _age(value: str | None) -> str | None:
-    if value is not None and not re.fullmatch(rf"\d+[{''.join(_SECONDS)}]", value):
+    if value is not None and not (value[-1:] in _SECONDS and value[:-1].isdecimal()):
         raise typer.BadParameter(f"{value!r} is not an age; write a number and a unit, such as 30d, 12h or 45m")
     return value
 

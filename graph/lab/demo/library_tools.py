@@ -1,11 +1,12 @@
 """An agent's tools that list, search and read the files of Python's standard library, and no other files."""
 
-import re
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 from langchain_core.tools import BaseTool, tool
+
+from langgraph_compaction.checkpoint.patterns import Pattern
 
 ROOT = Path(sysconfig.get_path("stdlib")).resolve()
 """The folder of the standard library, to which every path is relative."""
@@ -37,8 +38,8 @@ def list_folder(path: str = ".") -> str:
 @tool
 def search(pattern: str, folder: str = ".") -> str:
     """Search the Python files of a folder for a regular expression: matches, parts and path a file, most first."""
-    wanted = re.compile(pattern.encode())
-    hits = [(len(wanted.findall(path.read_bytes())), path) for path in _files(_inside(folder))]
+    wanted = Pattern(pattern)
+    hits = [(len(wanted.findall(_text(path))), path) for path in _files(_inside(folder))]
     found = sorted((hit for hit in hits if hit[0]), key=lambda hit: (-hit[0], _name(hit[1])))
     lines = [f"{count} matches, {len(parts_of(path))} parts: {_name(path)}" for count, path in found[:MOST_FILES]]
     return "\n".join([f"{len(found)} files match {pattern}", *lines])
@@ -59,11 +60,15 @@ def read_file(path: str, part: int = 1) -> str:
 def parts_of(file: Path) -> list[str]:
     """Split a file's text into one or more parts; all but the last have at least `PART_CHARS` characters."""
     parts = [""]
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
+    for line in _text(file).splitlines(keepends=True):
         if len(parts[-1]) >= PART_CHARS:
             parts.append("")
         parts[-1] += line
     return parts
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
 
 
 def _inside(path: str) -> Path:

@@ -4,13 +4,13 @@ The scripted model decides only from the request that it receives. The model wri
 its tool calls, so that its answers become wrong if a compaction takes away something that the work still needs.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from langgraph_compaction.checkpoint.patterns import MULTILINE, Anchored, Pattern
 from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 
 TICKET = "STD-4711"
@@ -34,13 +34,14 @@ PARTS_PER_QUESTION = 4
 MAX_PARTS = 8
 """Most parts of a file that the model reads; longer files are not read."""
 
-_HIT = re.compile(r"^(\d+) matches, (\d+) parts: (\S+)$", re.MULTILINE)
-_HEADER = re.compile(r"^(\S+), part (\d+) of (\d+), from line (\d+)\n")
-_CLIPPED = re.compile(r"\n\[TRUNCATED original~\d+ tokens\]$")
-_TEST = re.compile(r"(?:^|/)(?:tests?|test_\w+|\w+_tests?)(?:/|\.py$)")
-_DEFINED = re.compile(r"^ *(?:async )?((?:def|class) \w+)", re.MULTILINE)
-_TICKET = re.compile(r"\bticket ([A-Z]+-\d+)")
-_PLACE = re.compile(r"(?<![\w/])/*+([\w/]+\.py):\d+\b")
+_QUOTED = Pattern("`([^`\n]++)`")
+_HIT = Pattern(r"^(\d++) matches, (\d++) parts: (\S++)$", MULTILINE)
+_HEADER = Anchored(r"([^\s,]++), part (\d++) of (\d++), from line (\d++)\n")
+_CLIPPED = Pattern(r"\n\[TRUNCATED original~\d{1,15} tokens\]$")
+_TEST = Pattern(r"(?:^|/)(?:tests?|test_\w{1,60}|\w{1,60}_tests?)(?:/|\.py$)")
+_DEFINED = Pattern(r"^ *+(?:async )?((?:def|class) \w+)", MULTILINE)
+_TICKET = Pattern(r"\bticket ([A-Z]++-\d+)")
+_PLACE = Pattern(r"(?<![\w/])/*+([\w/]++\.py):\d+")
 
 
 @dataclass
@@ -86,7 +87,7 @@ def decide(messages: Sequence[BaseMessage], call_id: str) -> AIMessage:
     last = messages[-1]
     if not isinstance(last, ToolMessage):
         question = next(m for m in reversed(messages) if is_real_user(m)).text
-        pattern = re.search("`(.+)`", question)
+        pattern = _QUOTED.search(question)
         if pattern is None:
             return AIMessage(_report(messages))
         return Notes(pattern[1]).call("search", {"pattern": pattern[1]}, call_id)
@@ -129,7 +130,7 @@ def _note_match(notes: Notes, text: str) -> None:
     path, body = header[1], text[header.end() :]
     if path not in notes.read:
         notes.read.append(path)
-    match = re.search(notes.pattern, body)
+    match = Pattern(notes.pattern).search(body)
     if match is None or any(place.startswith(f"{path}:") for place in notes.places):
         return
     line = int(header[4]) + body.count("\n", 0, match.start())

@@ -14,13 +14,13 @@ below, of at most four words; an identifier counts as one word, and no word cont
 A name is an identifier that is neither a number, an ordinal or a time, nor joined words such as a field's name.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolCall
 
+from langgraph_compaction.checkpoint.patterns import Anchored, Pattern
 from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 
 from .survival import FILLER, NEAR, Cut, asked, beside, holds, leaves, listed, text_of
@@ -31,11 +31,11 @@ MAX_WORDS = 4
 _VALUES = 3
 """Maximum number of identifiers of kind 1 (see the module) whose surroundings in the view are used for a query."""
 
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_WORD = re.compile(r"[^\W\d_]{3,}")
-_FIELD = re.compile(r"[A-Za-z][a-z]*(?:[_-][A-Za-z]?[a-z]+)*")
-_NUMBER = re.compile(r"\d[\d.,:/+-]*(?:st|nd|rd|th)?|.*\d:\d.*")
-_MARKER = re.compile(r"\[(?:TRUNCATED|recall:)[^\]\n]*\]")
+_PART = Pattern(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]+")
+_WORD = Pattern(r"[^\W\d_]{3,}")
+_FIELD = Anchored(r"[A-Za-z][a-z]*+(?:[_-][A-Z]?[a-z]++)*+")
+_NUMBER, _TIME = Anchored(r"\d[\d.,:/+-]*+(?:st|nd|rd|th)?"), Pattern(r"\d:\d")
+_MARKER = Pattern(r"\[(?:TRUNCATED|recall:)[^\[\]\n]*+\]")
 
 
 @dataclass(frozen=True)
@@ -158,4 +158,4 @@ def _last(text: str, token: str) -> tuple[str, str]:
 
 
 def _is_name(token: str) -> bool:
-    return not _NUMBER.fullmatch(token) and not _FIELD.fullmatch(token)
+    return not (_NUMBER.fullmatch(token) or _TIME.search(token) or _FIELD.fullmatch(token))

@@ -9,13 +9,13 @@ for the whole thread, is never tried. The figure "by chance" uses the queries of
 much of a short conversation whatever the query is.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.checkpoint.patterns import MULTILINE, Pattern
 from langgraph_compaction.nodes.summary.recall_answer import answer
 
 from ...recall_tool import MAX_TOKENS, Wanted, look_up
@@ -35,8 +35,8 @@ BESIDE = 200
 MOST_HANDLES = 2
 
 _COMPACTION = "0" * 16
-_HANDLES = re.compile(r"\[recall: ([0-9a-f, ]+)\]")
-_HEADLINE = re.compile(r"^\[[0-9a-f]{12} .*\]$", re.MULTILINE)
+_HANDLES = Pattern(r"\[recall: ([0-9a-f, ]++)\]")
+_HEADLINE = Pattern(r"^\[[0-9a-f]{12} [^\]\n]*+\]$", MULTILINE)
 
 
 class Lost(NamedTuple):

@@ -1,6 +1,5 @@
 """Finds which identifiers, with the words near them, and which rules of a conversation a compacted context keeps."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -19,6 +18,7 @@ from langchain_core.messages import (
 from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint_all,
 )
+from langgraph_compaction.checkpoint.patterns import Anchored, Pattern, escape
 from langgraph_compaction.nodes.conversation.tokens import texts_of
 
 NEAR = 80
@@ -33,11 +33,11 @@ _SHORTEST, _ENOUGH = 3, 2
 With fewer of the words that stood near it before, an identifier is in the context but has lost its meaning.
 """
 
-_TOKEN = re.compile(r"[A-Za-z0-9]+(?:[_\-./@:#+]+[A-Za-z0-9]+)*")
-_WORD = re.compile(r"[A-Za-z]{3,}")
-_TERM = re.compile(r"[a-z0-9']+|[一-鿿]+")
-_ENDINGS = re.compile(r"(?:ing|ed|es|s|ly)$")
-FILLER = re.compile(
+_TOKEN = Pattern(r"[A-Za-z0-9]++(?:[_\-./@:#+]++[A-Za-z0-9]++)*+")
+_WORD = Pattern(r"[A-Za-z]{3,}")
+_TERM = Pattern(r"[a-z0-9']+|[一-鿿]+")
+_ENDINGS = ("ing", "ed", "es", "s", "ly")
+FILLER = Anchored(
     r"a|an|and|are|as|at|be|by|do|does|for|from|have|i|in|is|it|its|me|must|my|never|no|not|of|on|only|or|please"
     r"|that|the|their|them|this|to|under|want|with|you|your"
 )
@@ -144,8 +144,8 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 
 @lru_cache(maxsize=8_192)
-def _bounded(token: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(token)}(?!\w)")
+def _bounded(token: str) -> Pattern:
+    return Pattern(rf"(?<!\w){escape(token)}(?!\w)")
 
 
 def holds(text: str, token: str) -> bool:
@@ -188,7 +188,8 @@ def terms(text: str) -> list[str]:
         if term[0] >= "一":
             found += [term[i : i + 2] for i in range(max(1, len(term) - 1))]
         elif not FILLER.fullmatch(term):
-            found.append(_ENDINGS.sub("", term))
+            ending = next(filter(term.endswith, _ENDINGS), "")
+            found.append(term.removesuffix(ending))
     return found
 
 

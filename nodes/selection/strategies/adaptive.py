@@ -1,11 +1,12 @@
 """`adaptive`: apply the first strategy that drops anything, in an order that depends on the type of the task."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from langchain_core.messages import AIMessage, AnyMessage
+
+from langgraph_compaction.checkpoint.patterns import Pattern
 
 from ...config.prompts import Language
 from ...config.strategy_settings import Progressive, TaskType
@@ -28,7 +29,7 @@ PROGRESSIVE: Mapping[Progressive, Callable[[Selector, Demand], Iterator[Choice]]
 SHORT_INPUT = 200
 """Number of characters below which a user message counts for the type `conversation`."""
 
-_PART = re.compile(r"[a-z]+|[A-Z][a-z]*")
+_PART = Pattern(r"[a-z]+|[A-Z][a-z]*")
 
 
 def adaptive(selector: Selector, demand: Demand) -> Iterator[Choice]:

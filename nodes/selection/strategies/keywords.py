@@ -3,12 +3,13 @@
 In a list, words are separated by spaces and the forms of one word by `|`. English words match whole words only.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+
+from langgraph_compaction.checkpoint.patterns import Pattern, escape
 
 from ...config.prompts import Language
 
@@ -33,7 +34,7 @@ class Words:
 
 
 @cache
-def _compiled(words: Words, languages: frozenset[Language]) -> tuple[re.Pattern[str], Mapping[str, int]]:
+def _compiled(words: Words, languages: frozenset[Language]) -> tuple[Pattern, Mapping[str, int]]:
     """Return a pattern that matches all forms, and a map from each form to its word's number in the list."""
     english = words.en if "en" in languages else ""
     chinese = words.zh if "zh" in languages else ""
@@ -43,9 +44,9 @@ def _compiled(words: Words, languages: frozenset[Language]) -> tuple[re.Pattern[
         for form in forms:
             word_of.setdefault(form, place)
     bare = [form for form in word_of if not form.isascii() or form in words.signs.lower().split()]
-    whole = "|".join(re.escape(form) for form in word_of if form not in bare)
-    parts = [*([rf"(?<![a-z0-9_])(?:{whole})(?![a-z0-9_])"] if whole else []), *map(re.escape, bare)]
-    return re.compile("|".join(parts) or "(?!)"), word_of
+    whole = "|".join(escape(form) for form in word_of if form not in bare)
+    parts = [*([rf"(?<![a-z0-9_])(?:{whole})(?![a-z0-9_])"] if whole else []), *map(escape, bare)]
+    return Pattern("|".join(parts) or "(?!)"), word_of
 
 
 PIN = "<pin>"

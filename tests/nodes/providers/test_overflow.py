@@ -114,7 +114,7 @@ def test_the_text_alone_does_not_deceive(answer: dict[str, Any]) -> None:
     assert classify(text_error(answer)) == answer["kind"]
 
 
-@pytest.mark.parametrize("wording", WORDINGS, ids=lambda wording: f"{wording.server}: {wording.pattern.pattern}"[:60])
+@pytest.mark.parametrize("wording", WORDINGS, ids=lambda wording: f"{wording.server}: {wording.pattern.source}"[:60])
 def test_every_wording_is_spoken_by_a_server(wording: Any) -> None:
     """No row of the table is without an answer it is there for."""
     assert any(wording.pattern.search(text_of(sdk_error(answer))) for answer in OVERFLOWS)
