@@ -20,7 +20,7 @@ from ..db import tables
 from ..db.columns import ident
 from ..db.row_codec import expect_types, intact
 from ..db.statements import any_of, chunks, in_groups, insert_new
-from ..db.thread_row import Thread
+from ..db.thread_row import Thread, note
 from ..errors import RowError
 from . import pending_writes
 from .pending_writes import Write
@@ -98,6 +98,8 @@ class CheckpointRow:
 
 def newest_id(conn: sa.Connection, thread: Thread, namespace: str) -> str | None:
     """Return the id of a namespace's newest checkpoint, or None if the namespace has no checkpoint."""
+    if (known := thread.known.newest.get(namespace)) is not None:
+        return known
     found: str | None = conn.execute(_NEWEST_ID, {"thread": thread.id, "namespace": namespace}).scalar_one_or_none()
     return found
 
@@ -208,6 +210,7 @@ def put(conn: sa.Connection, thread: Thread, new: CheckpointRow) -> bool:
     key = {"thread": thread.id, "namespace": new.namespace, "id": new.id}
     row = {"parent": new.parent, "run": new.run, "number": new.number, "body": new.encode(thread)}
     if insert_new(conn, tables.checkpoint, {**key, **row}):
+        note(thread.known.newest, new.namespace, new.id)
         return True
     _replace(conn, thread, replace(new, number=conn.execute(_NUMBER, key).scalar_one()))
     return False

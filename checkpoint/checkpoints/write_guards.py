@@ -110,6 +110,9 @@ class ErasureGuard:
             )
 
     def _is_gone(self, conn: sa.Connection, thread: Thread, named: tuple[str, str]) -> bool:
+        namespace, checkpoint_id = named
+        if thread.known.newest.get(namespace) == checkpoint_id:
+            return False
         if checkpoint_rows.number(conn, thread, *named) is not None:
             return False
         at = conn.execute(sa.select(_erased.at).where(_erased.name == _name(thread.thread_id))).scalar_one_or_none()

@@ -52,7 +52,7 @@ class Database:
         self._place = urls.place(engine.url)
         self._checked = self._setup_put_off = False
         self.is_sqlite = engine.url.get_backend_name() == "sqlite"
-        self._is_postgresql = engine.url.get_backend_name() == "postgresql"
+        self.is_postgresql = engine.url.get_backend_name() == "postgresql"
         self.caches_thread_rows = self._own is not None and self.is_sqlite and self.durable
         """Whether all writers of an SQLite file use the same connection, on which the rows of threads are cached.
 
@@ -96,14 +96,14 @@ class Database:
 
     @cached_property
     def _writer(self) -> sa.Engine:
-        needs_level = self._is_postgresql and self._own is None
+        needs_level = self.is_postgresql and self._own is None
         return self.engine.execution_options(isolation_level="READ COMMITTED") if needs_level else self.engine
 
     @cached_property
     def _reader(self) -> sa.Engine:
         # on other databases `begin` sets the isolation
         level = "REPEATABLE READ"
-        return self.engine.execution_options(isolation_level=level) if self._is_postgresql else self.engine
+        return self.engine.execution_options(isolation_level=level) if self.is_postgresql else self.engine
 
     def setup(self) -> None:
         """Create missing tables; raise SchemaError if this code does not support the version of the stored tables."""
@@ -162,6 +162,15 @@ class Database:
             self._check_schema(conn)
             yield conn
 
+    @contextmanager
+    def single_statements(self) -> Generator[sa.Connection]:
+        """Open a connection on which each statement is a transaction of its own: a round trip for each, no more.
+
+        Only for servers. The caller makes sure that `write()` or `read()` has checked the version of the tables.
+        """
+        with self._connect(self._autocommit) as conn, self._translated():
+            yield conn
+
     def change_stamp(self, conn: sa.Connection) -> tuple[int, int]:
         """Return, in a writing transaction on SQLite, a value that changes when any connection changes the file."""
         driver: Any = conn.connection.driver_connection
@@ -175,7 +184,7 @@ class Database:
         Raise DatabaseError if another connection keeps reading an old snapshot, on SQLite and PostgreSQL.
         """
         self.finish_setup()
-        with self._exclusive(WRITES), self._connect(self._autocommit()) as conn, self._translated(self._driver_error):
+        with self._exclusive(WRITES), self._connect(self._autocommit) as conn, self._translated(self._driver_error):
             reclaim.rewrite(conn, self._place)
 
     def close(self) -> None:
@@ -197,6 +206,7 @@ class Database:
             schema.check(conn)
             self._checked = True
 
+    @cached_property
     def _autocommit(self) -> sa.Engine:
         return self.engine if self.is_sqlite else self.engine.execution_options(isolation_level="AUTOCOMMIT")
 

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
+from .write_recorder import Condition, WriteRecorder
+
 BINARY_RESULTS = "compaction_binary_results"
 """Execution option of queries that read many row bodies: without it PostgreSQL sends each byte as two digits."""
 
@@ -24,28 +26,30 @@ def insert_if_absent(conn: sa.Connection, table: sa.Table, values: dict[str, Any
         conn.execute(mysql.insert(table).values(values).on_duplicate_key_update(same))
 
 
-def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any], unless: sa.Exists | None = None) -> bool:
+def insert_new(conn: sa.Connection, table: sa.Table, values: dict[str, Any], unless: Condition | None = None) -> bool:
     """Insert a row, and return True; return False if its key or a unique value exists, or if `unless` is true.
 
-    `unless` is an SQL condition about other rows, in which `new_value(column)` stands for the value of the new row.
-    Pass the same condition object in each call: the compiled statement is cached under this object. Use this function
-    only for tables whose writers hold the lock of the thread's row, so that nobody inserts the same row concurrently.
+    Pass the same function `unless` in each call: the compiled statement is cached under this function. Call
+    `insert_new` only for tables whose writers hold the lock of the thread's row, so that nobody inserts the same row
+    concurrently. A `WriteRecorder` records the row.
     """
+    if isinstance(conn, WriteRecorder):
+        conn.insert(table, values, unless)
+        return True
     if unless is not None:
         values = {_NEW + name: value for name, value in values.items()}
     return conn.execute(_counted(conn.dialect.name, table, unless), values).rowcount > 0
 
 
-def new_value(column: sa.Column[T]) -> sa.BindParameter[T]:
-    """Return the parameter that stands for the new row's value of `column` in the `unless` of `insert_new`."""
+def _new_value(column: sa.Column[T]) -> sa.BindParameter[T]:
     return sa.bindparam(_NEW + column.name, type_=column.type)
 
 
 @cache
-def _counted(dialect: str, table: sa.Table, unless: sa.Exists | None) -> sa.Insert:
+def _counted(dialect: str, table: sa.Table, unless: Condition | None) -> sa.Insert:
     insert = ignoring(dialect, table)
     if unless is not None:
-        insert = insert.from_select(list(table.c), sa.select(*map(new_value, table.c)).where(~unless))
+        insert = insert.from_select(list(table.c), sa.select(*map(_new_value, table.c)).where(~unless(_new_value)))
     # without this option SQLAlchemy does not keep the row count of an INSERT
     return insert.execution_options(preserve_rowcount=True)
 

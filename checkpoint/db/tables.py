@@ -1,7 +1,7 @@
 """The tables, in SQLAlchemy Core.
 
     compaction_schema     one row: the version of these tables
-    compaction_thread     a thread's id, counters and lease; every writer locks this row first
+    compaction_thread     a thread's id, counters and lease; every writer locks or compares it first
     compaction_message    the newest messages of a thread, each once, by sequence number and by hash
     compaction_block      older messages, 96 to a row, by sequence number / 96
     compaction_hash       the sequence number of a message in a block, by the hash of its bytes

@@ -1,12 +1,15 @@
-"""The thread's row: its lock, its counters, its codec and its lease. Every writer locks this row first."""
+"""The thread's row: its lock, its counters, its codec and its lease.
+
+Every writer locks this row first, or writes only if the row is as the writer remembers it (see `guarded_write`).
+"""
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
@@ -18,11 +21,34 @@ from .statements import insert_if_absent
 LONGEST_LEASE_S = 86_400.0
 """Longest lease, in seconds. A lease that ends later than this was written with a wrong clock and counts as ended."""
 
-_COUNTERS = ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "generation")
-_SAVED = (*_COUNTERS, "lease", "lease_until", "updated_at")
+COUNTERS = ("next_seq", "next_blob", "next_checkpoint", "packed", "nameless", "generation")
+SAVED = (*COUNTERS, "lease", "lease_until", "updated_at")
 _SALT = "salt"
 _CACHE_KEY = "compaction_threads"
 _CACHED_THREADS = 64
+KNOWN_ROWS = 64
+
+V = TypeVar("V", int, str)
+
+
+@dataclass(slots=True)
+class KnownRows:
+    """What is known about other rows of a thread, without reading them, as long as the thread's row is unchanged."""
+
+    newest: dict[str, str] = field(default_factory=dict[str, str])
+    """The id of a namespace's newest checkpoint, by namespace."""
+    nameless: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    """The sequence number of a message without an id, by its lookup hash."""
+    blobs: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    """The number of a blob, by its lookup hash."""
+
+
+def note(known: dict[Any, V], key: Any, value: V) -> None:
+    """Set an item of `KnownRows`; keep only the items that were set last."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > KNOWN_ROWS:
+        del known[next(iter(known))]
 
 
 @dataclass(slots=True)
@@ -42,7 +68,8 @@ class Thread:
     updated_at: float
     codec: RowCodec
     added: dict[bytes, int] = field(default_factory=dict[bytes, int])
-    """Sequence numbers of the messages that this transaction stored, by their lookup hash."""
+    """Sequence numbers of messages that this transaction, or one before it, has stored, by their lookup hash."""
+    known: KnownRows = field(default_factory=KnownRows)
 
     @property
     def generation_key(self) -> tuple[int, int]:
@@ -56,6 +83,7 @@ class Thread:
         """Note that message rows were deleted."""
         self.generation += 1
         self.added.clear()
+        self.known = KnownRows()
 
 
 class Threads:
@@ -69,7 +97,7 @@ class Threads:
         """Return the thread, created if needed, and lock its row until the transaction ends."""
         if (found := self.find(conn, thread_id)) is not None:
             return found
-        fresh = {"thread_id": thread_id, "updated_at": self.now(), **dict.fromkeys(_COUNTERS, 0)}
+        fresh = {"thread_id": thread_id, "updated_at": self.now(), **dict.fromkeys(COUNTERS, 0)}
         insert_if_absent(conn, tables.thread, fresh)
         created = self.find(conn, thread_id)
         if created is None:
@@ -80,19 +108,21 @@ class Threads:
         """Return the thread, or None if it does not exist; with `lock`, lock its row until the transaction ends."""
         query = _LOCKED if lock else _FOUND
         row = conn.execute(query, {"name": thread_id}).one_or_none()
-        if row is None:
-            return None
+        return None if row is None else self.from_row(conn, row, may_create=lock)
+
+    def from_row(self, conn: sa.Connection, row: Sequence[Any], *, may_create: bool = False) -> Thread:
+        """Return the thread whose row was read; with `may_create`, encrypt a thread that holds nothing yet."""
         values: list[Any] = [*row]
         salt, values[-1] = values[-1], RowCodec(values[0])
         thread = Thread(*values)
         if self.keys is not None or salt is not None:
-            thread.codec = self._codec(conn, thread, salt, may_create=lock)
+            thread.codec = self._codec(conn, thread, salt, may_create=may_create)
         return thread
 
     def save(self, conn: sa.Connection, thread: Thread) -> None:
         """Write the counters, the lease and the time of this write."""
         thread.updated_at = self.now()
-        values = {name: getattr(thread, name) for name in _SAVED}
+        values = {name: getattr(thread, name) for name in SAVED}
         if not conn.execute(_SAVE, {"key": thread.id, **values}).rowcount:
             raise RowError(f"the row of thread {thread.thread_id!r} is missing")
 
@@ -217,5 +247,5 @@ _LOCKED = _FOUND.with_for_update()
 _SAVE = (
     sa.update(tables.thread)
     .where(tables.thread.c.id == sa.bindparam("key"))
-    .values({name: sa.bindparam(name) for name in _SAVED})
+    .values({name: sa.bindparam(name) for name in SAVED})
 )

@@ -7,7 +7,8 @@ import sqlalchemy as sa
 
 from ..db import tables
 from ..db.statements import any_of, in_groups
-from ..db.thread_row import Thread
+from ..db.thread_row import Thread, note
+from ..db.write_recorder import WriteRecorder
 from ..errors import RowError
 from .message_codec import content_hash
 
@@ -23,7 +24,10 @@ def add(conn: sa.Connection, thread: Thread, values: Sequence[bytes]) -> list[in
         return []
     hashes = [thread.codec.lookup_hash(content_hash(value)) for value in values]
     known: dict[bytes, int] = {}
-    for size, group in in_groups(hashes):
+    remembered = thread.known.blobs
+    known.update((lookup_hash, remembered[lookup_hash]) for lookup_hash in hashes if lookup_hash in remembered)
+    recording = isinstance(conn, WriteRecorder)
+    for size, group in in_groups([] if recording else [name for name in hashes if name not in known]):
         rows = conn.execute(_by_hash(size), {"thread": thread.id, **group})
         known.update((bytes(lookup_hash), number) for lookup_hash, number in rows)
     new: list[dict[str, object]] = []
@@ -33,8 +37,13 @@ def add(conn: sa.Connection, thread: Thread, values: Sequence[bytes]) -> list[in
             thread.next_blob += 1
             body = thread.codec.encode(f"blob {number}", value)
             new.append({"thread": thread.id, "number": number, "hash": lookup_hash, "body": body})
-    if new:
+    if isinstance(conn, WriteRecorder):
+        for row in new:
+            conn.insert(tables.blob, row)
+    elif new:
         conn.execute(sa.insert(tables.blob), new)
+    for lookup_hash in hashes:
+        note(remembered, lookup_hash, known[lookup_hash])
     return [known[lookup_hash] for lookup_hash in hashes]
 
 

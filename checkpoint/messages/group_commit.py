@@ -12,7 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy.pool import Pool
 
 from ..db.database import Database
+from ..db.guarded_write import RememberedThreads, compared, statement
 from ..db.thread_row import CachedThreads, Thread, cache_threads, take_cached_threads
+from ..db.write_recorder import WriteRecorder
 from ..errors import DatabaseError
 from .message_store import MessageStore
 
@@ -58,10 +60,10 @@ class _Queue:
             taken.append(self._jobs.popleft())
         return taken
 
-    def give_back(self, jobs: list[_Job[Any]]) -> None:
-        """Put taken jobs back to the front of the queue, and mark each to be written alone."""
+    def give_back(self, jobs: list[_Job[Any]], *, alone: bool = True) -> None:
+        """Put taken jobs back to the front of the queue; with `alone`, mark each to be written alone."""
         for one in jobs:
-            one.alone, one.result = True, []
+            one.alone, one.result = alone, []
         self._jobs.extendleft(one for one in reversed(jobs) if not one.left)
 
     def leave(self, job: _Job[Any]) -> None:
@@ -101,6 +103,8 @@ class GroupCommit:
         self._store = store
         self._one_queue = database.is_sqlite
         self._lock = threading.Lock()
+        self.remembered = RememberedThreads()
+        """Rows of threads that PostgreSQL can compare with, so that one statement writes a group of jobs."""
         # one entry per pool: a forked child process has its own pool, and so does not wait for jobs of its parent
         self._queues: WeakKeyDictionary[Pool, dict[str, _Queue]] = WeakKeyDictionary()
 
@@ -122,7 +126,7 @@ class GroupCommit:
         try:
             if not job.leads:
                 job.turn.acquire()
-            if job.leads:
+            if job.leads and not self._lead_guarded(queue, job):
                 self._lead(queue, job)
         finally:  # the next job becomes the leader, also after an interrupt such as Ctrl-C
             with self._lock:
@@ -132,6 +136,42 @@ class GroupCommit:
         if job.error is not None:
             raise DatabaseError(*job.error.args) from job.error.__cause__
         return job.result[0]
+
+    def _lead_guarded(self, queue: _Queue, job: _Job[Any]) -> bool:
+        """Write a job and the waiting jobs in one statement, if the thread's row is remembered and unchanged.
+
+        Return False if nothing was written: because the row has changed, because the jobs must read rows, or after
+        any error. `_lead` then writes the jobs under the row's lock, where an error is certain.
+        """
+        thread = self.remembered.take(job.thread_id) if self._database.is_postgresql and not job.alone else None
+        if thread is None:
+            return False
+        before, recorder, threads = compared(thread), WriteRecorder(), {job.thread_id: thread}
+        others: list[_Job[Any]] = []
+        try:
+            self._do(recorder, job, threads, {})
+            with self._lock:
+                others = queue.take()
+            for one in others:
+                self._do(recorder, one, threads, {})
+            thread.updated_at = self._store.threads.now()
+            query, values = statement(recorder.changes, before, thread)
+            with self._database.single_statements() as conn:
+                written = conn.execute(query, values).scalar_one()
+        except Exception:  # noqa: BLE001 - `_lead` does the same work again, and raises its error
+            written = False
+        except BaseException:
+            with self._lock:
+                queue.give_back(others, alone=False)
+            raise
+        if written:
+            self.remembered.keep(thread)
+            for one in others:
+                one.turn.release()
+        else:
+            with self._lock:
+                queue.give_back(others, alone=False)
+        return bool(written)
 
     def _lead(self, queue: _Queue, job: _Job[Any]) -> None:
         """Write a job together with the waiting jobs; if one of these jobs fails, write the first job alone."""
@@ -154,6 +194,8 @@ class GroupCommit:
                 if uses_cache:
                     # jobs change only the rows of their own conversations, so the other cached rows are still valid
                     cached = cache_threads(conn, self._database.change_stamp(conn), {**known, **threads})
+            if cached is not None:
+                cached.committed = True
         except BaseException as error:
             with self._lock:
                 queue.give_back(others)
@@ -162,13 +204,18 @@ class GroupCommit:
             if not (others and isinstance(error, Exception)):
                 raise
         else:
-            if cached is not None:
-                cached.committed = True
+            self._remember(threads)
             for one in others:
                 one.turn.release()
             return
         job.alone = True
         self._lead(queue, job)
+
+    def _remember(self, threads: dict[str, Thread]) -> None:
+        """Remember threads for `_lead_guarded`; the caller calls this method after the commit."""
+        if self._database.is_postgresql:
+            for thread in threads.values():
+                self.remembered.keep(thread)
 
     def _do(self, conn: sa.Connection, job: _Job[Any], threads: dict[str, Thread], known: dict[str, Thread]) -> None:
         if (thread := threads.get(job.thread_id)) is None:

@@ -10,8 +10,9 @@ from langchain_core.messages import BaseMessage
 
 from ..db import tables
 from ..db.row_codec import HASH_PREFIX_BYTES, Keyring
-from ..db.statements import BINARY_RESULTS, any_of, chunks, in_groups, insert_new, new_value
-from ..db.thread_row import Thread, Threads
+from ..db.statements import BINARY_RESULTS, any_of, chunks, in_groups, insert_new
+from ..db.thread_row import Thread, Threads, note
+from ..db.write_recorder import NewValue, NotRecordableError, WriteRecorder
 from ..errors import MessageError, RowError
 from . import message_blocks
 from .message_codec import HASH_BYTES, bytes_hash, check_readable, content_hash, dumps, loads, loads_plain
@@ -23,6 +24,10 @@ _FEW_RANGES = 2
 
 These queries have the same text, which SQLAlchemy compiles only once; a query for several ranges is compiled anew.
 """
+
+
+_FEW_NEW = 8
+"""Number of messages up to which a writer expects that all of them are new to the thread."""
 
 
 class PreparedMessage(NamedTuple):
@@ -90,6 +95,10 @@ class MessageStore:
         # a single message, the usual case, need not be looked up: the insert tells whether the message is new; but if
         # the thread has messages without ids, the message must be looked up, because it may replace one of these
         look_up = len(new) > 1 or thread.nameless
+        if isinstance(conn, WriteRecorder):  # if a message is stored already, the recorded rows are not written
+            if len(new) > _FEW_NEW:
+                raise NotRecordableError
+            look_up = False
         known = self._known(conn, thread, list(new)) if look_up else {}
         missing = {name: one for name, one in new.items() if name not in known}
         if not checked:
@@ -185,14 +194,19 @@ class MessageStore:
             {"thread": thread.id, "seq": seqs[name], "hash": name, "body": _encoded(thread, seqs[name], one.body)}
             for name, one in fresh.items()
         ]
-        if len(rows) == 1 and not insert_new(conn, tables.message, rows[0], _IN_BLOCK if thread.packed else None):
-            if found := self._known(conn, thread, list(fresh)):
-                return found
-            raise RowError(f"{_row(thread, thread.next_seq)} exists, but the thread's row counts fewer messages")
-        if len(rows) > 1:
+        if len(rows) == 1 or isinstance(conn, WriteRecorder):
+            unless = _is_stored if isinstance(conn, WriteRecorder) else _in_block if thread.packed else None
+            if not all(insert_new(conn, tables.message, row, unless) for row in rows):
+                if found := self._known(conn, thread, list(fresh)):
+                    return found
+                raise RowError(f"{_row(thread, thread.next_seq)} exists, but the thread's row counts fewer messages")
+        elif rows:
             conn.execute(_INSERT, rows)
         thread.next_seq += len(rows)
-        thread.nameless += sum(not one.has_id for one in fresh.values())
+        for name, one in fresh.items():
+            if not one.has_id:
+                thread.nameless += 1
+                note(thread.known.nameless, name, seqs[name])
         return seqs
 
     def _add_ids(
@@ -205,13 +219,23 @@ class MessageStore:
         without_id = {
             name: thread.codec.lookup_hash(one.hash_without_id) for name, one in missing.items() if one.has_id
         }
-        there = self._known(conn, thread, [name for name in without_id.values() if name not in asked])
+        wanted = [name for name in without_id.values() if name not in asked]
+        nameless = thread.known.nameless
+        if len(nameless) == thread.nameless:
+            there = {name: nameless[name] for name in wanted if name in nameless}
+        else:
+            there = self._known(conn, thread, wanted)
         replaced: dict[bytes, int] = {}
         for name, without in without_id.items():
             if there.get(without, -1) >= message_blocks.first_single(thread):
                 replaced[name] = seq = there.pop(without)
                 body = _encoded(thread, seq, missing[name].body)
-                conn.execute(_REPLACE, {"key": thread.id, "at": seq, "name": name, "content": body})
+                nameless.pop(without, None)
+                if isinstance(conn, WriteRecorder):
+                    row = {"thread": thread.id, "seq": seq, "hash": name, "body": body}
+                    conn.update(tables.message, row, _is_stored)
+                else:
+                    conn.execute(_REPLACE, {"key": thread.id, "at": seq, "name": name, "content": body})
         thread.nameless -= len(replaced)
         return replaced
 
@@ -269,10 +293,27 @@ def _seqs(size: int) -> sa.CompoundSelect[bytes, int]:
 
 _WITH_HASHES = (tables.message, tables.hash_)
 """Tables with the hashes of messages: one for messages in single rows, one for messages in blocks."""
-_IN_BLOCK = sa.exists().where(
-    tables.hash_.c.thread == new_value(tables.message.c.thread),
-    tables.hash_.c.hash == new_value(tables.message.c.hash),
-)
+
+
+def _in_block(new_value: NewValue) -> sa.Exists:
+    return sa.exists().where(
+        tables.hash_.c.thread == new_value(tables.message.c.thread),
+        tables.hash_.c.hash == new_value(tables.message.c.hash),
+    )
+
+
+def _is_stored(new_value: NewValue) -> sa.Exists:
+    in_row = sa.select(tables.message.c.seq).where(
+        tables.message.c.thread == new_value(tables.message.c.thread),
+        tables.message.c.hash == new_value(tables.message.c.hash),
+    )
+    in_block = sa.select(tables.hash_.c.seq).where(
+        tables.hash_.c.thread == new_value(tables.message.c.thread),
+        tables.hash_.c.hash == new_value(tables.message.c.hash),
+    )
+    return sa.union_all(in_row, in_block).exists()
+
+
 _REPLACE = (
     sa.update(tables.message)
     .where(tables.message.c.thread == sa.bindparam("key"), tables.message.c.seq == sa.bindparam("at"))
