@@ -3,7 +3,7 @@
 The graph and the checkpointer use the database of `LANGGRAPH_COMPACTION_DATABASE_URL`; without this variable,
 everything is kept in memory.
 `LANGGRAPH_COMPACTION_CONFIG` names a YAML file of settings, and `LANGGRAPH_COMPACTION_<SETTING>` sets one setting
-(`load_settings`).
+(`load_settings`). `LANGGRAPH_COMPACTION_ALLOW` names the classes of an application that the checkpointer may store.
 
 Importing this module reads neither the environment nor a file. The graph is built when the server opens its
 checkpointer at the start, or else at the first request, and only once: graphs with databases of their own in memory
@@ -19,7 +19,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database
-from langgraph_compaction.nodes.config.loading import DATABASE_URL, load_settings
+from langgraph_compaction.nodes.config.loading import ALLOW, DATABASE_URL, allowed_classes, load_settings
 
 from .builder import Graph, create_compacting_agent
 from .chat_model import agent_model
@@ -30,6 +30,8 @@ class _Served(NamedTuple):
 
     graph: Graph
     database: Database
+    allowed: list[tuple[str, str]]
+    """Module and name of each class of the application that the checkpointer may store."""
 
 
 @cache
@@ -43,7 +45,7 @@ def _built() -> _Served:
     }
     database = Database.open(os.environ.get(DATABASE_URL, "memory"))
     graph = create_compacting_agent(model, settings=settings.model_copy(update=known), database=database)
-    return _Served(graph, database)
+    return _Served(graph, database, allowed_classes(os.environ.get(ALLOW, "")))
 
 
 _building = Lock()
@@ -71,6 +73,7 @@ async def checkpointer() -> AsyncGenerator[AsyncSQLAlchemySaver]:
     All these checkpointers share the graph's database, which stays open. A wrong setting is an error here, so that
     the server does not start with it.
     """
-    saver = AsyncSQLAlchemySaver((await asyncio.to_thread(_served)).database)
+    served = await asyncio.to_thread(_served)
+    saver = AsyncSQLAlchemySaver(served.database, allow=served.allowed)
     await saver.setup()
     yield saver

@@ -16,7 +16,6 @@ from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain.agents.middleware.types import ExtendedModelResponse, OmitFromOutput, PrivateStateAttr
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
-from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import Runtime
 from langgraph.types import Command
@@ -53,6 +52,7 @@ from .model_request import Caller, Request, Response, schemas, with_answer
 from .pending_updates import (
     KEY,
     answer_of,
+    config_of_run,
     context_of_hook,
     keep_from_streaming,
     model_call_update,
@@ -314,7 +314,7 @@ def _no_model_yet(_state: Any, _runtime: Any) -> Model:
 
 def _saver() -> Any:
     """Return this run's checkpointer: the parent's if the agent is a node of another graph."""
-    return get_config().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER)
+    return config_of_run().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER)
 
 
 def _response(context: NodeContext, caller: Caller, given: Sequence[Any]) -> Response:

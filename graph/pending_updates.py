@@ -64,13 +64,21 @@ def _only(clipped: Mapping[str, AnyMessage], held: Mapping[str | None, AnyMessag
     return {name: message for name, message in clipped.items() if name in held}
 
 
-def context_of_hook(state: Any, runtime: Runtime[Any], dependencies: Dependencies) -> NodeContext:
+def config_of_run() -> RunnableConfig:
+    """Return the configuration of the current run; an empty one if the hook is called outside of a run."""
+    try:
+        return get_config()
+    except RuntimeError:
+        return {}
+
+
+def context_of_hook(state: Any, runtime: Runtime[Any] | None, dependencies: Dependencies) -> NodeContext:
     """Return the context for a hook's nodes, with compactions applied that the state stores as pending."""
-    config = get_config()
+    config = config_of_run()
     missing = {key: value for key, value in _of_parent(config).items() if not state.get(key)}
     found = {**state, **missing}
     found["messages"] = in_view(found["messages"], found.get("compaction") or {})
-    return NodeContext(cast("CompactionState", found), config, runtime, dependencies)
+    return NodeContext(cast("CompactionState", found), config, runtime or Runtime(), dependencies)
 
 
 def _of_parent(config: RunnableConfig) -> dict[str, Any]:
@@ -104,7 +112,7 @@ def keep_from_streaming(update: Update) -> Effects[None]:
     """
     if "messages" not in update:
         return
-    config, given = get_config(), {"messages": update["messages"].value}
+    config, given = config_of_run(), {"messages": update["messages"].value}
 
     def nothing(_: Any) -> None: ...
 

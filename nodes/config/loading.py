@@ -31,6 +31,12 @@ DATABASE_URL = f"{PREFIX}DATABASE_URL"
 CONFIG = f"{PREFIX}CONFIG"
 """Environment variable that holds the path of a YAML file of settings."""
 
+ALLOW = f"{PREFIX}ALLOW"
+"""Environment variable that names the classes which the server's checkpointer may store, as `module:Class`, separated
+by commas."""
+
+_NO_SETTINGS = frozenset({DATABASE_URL, CONFIG, ALLOW})
+
 KEY = "context_compaction"
 """Key of the YAML file that holds the settings; other keys belong to the application and are ignored."""
 
@@ -67,6 +73,16 @@ class _Layer:
     argument."""
     implied: Preset | None = None
     """The preset that the source implies without naming the preset."""
+
+
+def allowed_classes(text: str) -> list[tuple[str, str]]:
+    """Return (module, name) of each class in the text of `LANGGRAPH_COMPACTION_ALLOW`; no module is imported."""
+    named = [one.strip() for one in text.split(",") if one.strip()]
+    found = [(module, name) for module, _, name in (one.partition(":") for one in named)]
+    for one, (module, name) in zip(named, found, strict=True):
+        if not module or not name.isidentifier():
+            raise SettingsError(f"{ALLOW}: {one!r} names no class; write module:Class, separated by commas")
+    return found
 
 
 def load_settings(
@@ -174,7 +190,7 @@ def _from_env(env: Mapping[str, str]) -> _Layer:
     fields = {PREFIX + name.upper(): name for name in CompactionSettings.model_fields}
     raw: dict[str, Any] = {}
     for variable, text in env.items():
-        if variable.startswith(PREFIX) and variable not in (DATABASE_URL, CONFIG) and text.strip():
+        if variable.startswith(PREFIX) and variable not in _NO_SETTINGS and text.strip():
             raw[variable] = _read(variable, fields.get(variable), text.strip())
     return _layer(raw, "", lambda name: PREFIX + name.upper())
 
