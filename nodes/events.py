@@ -18,7 +18,7 @@ ContextWarningEvent when the request reaches `warn_ratio`, if that is set: once 
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -38,6 +38,10 @@ class Counts:
 
 class _Log(logging.LoggerAdapter[logging.Logger]):
     """The package's logger. An exception in a log handler does not end a turn."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Keep the argument `extra` of the call, in place of which an adapter puts its own."""
+        return msg, kwargs
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
         with suppress(Exception):  # logging itself fails, so the error cannot be logged
@@ -215,7 +219,7 @@ def meta_event(phase: Phase, before: int, after: int, counts: Counts, reason: st
 def emit(sink: EventSink, event: Event) -> None:
     """Write an event to a sink, as the module's docstring describes; never raise."""
     payload = {"event": type(event).__name__, **asdict(event)}
-    log.debug("%s", payload)
+    log.debug("%s", payload, extra={"compaction_event": payload})
     try:
         sink(payload)
     except Exception:

@@ -41,6 +41,7 @@ VOCABULARY = {"compaction_request", "errors", "events", "state", "transitions"}
 ROOMS = (
     "checkpoint.patterns",
     "checkpoint.errors",
+    "checkpoint.telemetry",
     "checkpoint.db",
     "checkpoint.messages",
     "checkpoint.checkpoints",
@@ -224,6 +225,7 @@ OPTIONAL = (
     "langchain",
     "langgraph.checkpoint.postgres",
     "langgraph.checkpoint.sqlite",
+    "opentelemetry",
     "psycopg",
     "pymysql",
 )
@@ -233,7 +235,9 @@ OF_LAB = ("matplotlib",)
 
 def test_optional_packages_are_not_needed() -> None:
     """The command line, the savers and the server's graph are there without what only other extras install."""
-    done = without((*OPTIONAL, *OF_LAB), f"import {PACKAGE}.graph.agent, {PACKAGE}.graph.cli.main")
+    call = "compact_messages(convert_to_messages([('user', 'word ' * 900)] * 9), max_tokens=2000)"
+    used = f"from langchain_core.messages import convert_to_messages; from {PACKAGE} import compact_messages; {call}"
+    done = without((*OPTIONAL, *OF_LAB), f"import {PACKAGE}.graph.agent, {PACKAGE}.graph.cli.main; {used}")
     assert done.returncode == 0, done.stderr
 
 

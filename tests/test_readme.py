@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.trace import TracerProvider
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
+from langgraph_compaction.checkpoint import telemetry
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.preset_sizes import preset_sizes
 from langgraph_compaction.nodes import CompactionSettings
@@ -40,6 +43,16 @@ WHOLE = (
     "SQLAlchemySaver, MariaDB",
 )
 """Savers of the guide's."""
+
+
+@pytest.fixture(autouse=True)
+def tracer_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a tracer provider that a page sets for its process hold for this page alone."""
+
+    def provided(provider: TracerProvider) -> None:
+        monkeypatch.setattr(telemetry, "_TRACER", provider.get_tracer(telemetry.SCOPE))
+
+    monkeypatch.setattr(trace, "set_tracer_provider", provided)
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.keys() - RUN_ELSEWHERE))

@@ -30,6 +30,7 @@ from ..messages.encode import ValueEncoder
 from ..messages.group_commit import GroupCommit
 from ..messages.message_store import MessageStore
 from ..messages.write_cache import GenerationKey, WriteCache
+from ..telemetry import database_call
 from . import checkpoint_rows, delta_history, pending_writes
 from .checkpoint_rows import CheckpointRow, Place
 from .pending_writes import Write
@@ -52,6 +53,7 @@ class CheckpointStore:
     on_conflict: Literal["fork", "raise"]
     now: Callable[[], float]
 
+    @database_call("checkpoint.get")
     def get(self, serde: SerializerProtocol, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that the config names, or the newest of the config's thread and namespace.
 
@@ -77,6 +79,7 @@ class CheckpointStore:
 
         return self.database.run_read(work)
 
+    @database_call("checkpoint.put")
     def put(
         self, serde: SerializerProtocol, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
     ) -> RunnableConfig:
@@ -118,6 +121,7 @@ class CheckpointStore:
         self._commit(encoder, run, work)
         return config_of(thread_id, namespace, checkpoint["id"])
 
+    @database_call("checkpoint.put_writes")
     def put_writes(
         self,
         serde: SerializerProtocol,
@@ -150,6 +154,7 @@ class CheckpointStore:
         if planned:
             self._commit(encoder, run, work)
 
+    @database_call("checkpoint.delta_history")
     def delta_history(
         self, serde: SerializerProtocol, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:

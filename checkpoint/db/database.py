@@ -14,6 +14,7 @@ from sqlalchemy import exc
 from sqlalchemy.pool import Pool, StaticPool
 
 from ..errors import CheckpointError, DatabaseError
+from ..telemetry import database_call
 from . import reclaim, schema, urls
 from .connections import READS, WRITES, OwnEngine, begin, in_turn
 from .row_codec import Keyring
@@ -287,6 +288,7 @@ class UsesDatabase(Protocol):
 def writes(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
     """Make a method run in a writing transaction, which is repeated after a deadlock or a lost connection."""
 
+    @database_call(f"records.{method.__name__}")
     @wraps(method)
     def transaction(self: S, /, *args: P.args, **options: P.kwargs) -> T:
         return self.database.run_write(lambda conn: method(self, conn, *args, **options))
@@ -297,6 +299,7 @@ def writes(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Co
 def reads(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
     """Make a method run in a reading transaction, which is repeated after a lost connection."""
 
+    @database_call(f"records.{method.__name__}")
     @wraps(method)
     def transaction(self: S, /, *args: P.args, **options: P.kwargs) -> T:
         return self.database.run_read(lambda conn: method(self, conn, *args, **options))

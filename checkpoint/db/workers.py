@@ -21,6 +21,7 @@ from weakref import WeakSet, finalize
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool, QueuePool
 
+from ..telemetry import record
 from .connections import OwnEngine
 from .urls import is_memory
 
@@ -89,7 +90,7 @@ class Workers:
 
         If the waiting task is cancelled, a running call goes on to its end, but a queued call does not start.
         """
-        job = _Job(Future(), copy_context(), partial(call, *args, **options))
+        job = _Job(Future(), copy_context(), partial(call, *args, **options), time.perf_counter())
         self._pool().submit(job)
         result: T = await asyncio.wrap_future(job.future)
         return result
@@ -111,11 +112,14 @@ class _Job(NamedTuple):
     future: Future[Any]
     context: Context
     call: Callable[[], Any]
+    queued_at: float
+    """`time.perf_counter()` when the job was queued."""
 
     def do(self) -> None:
         """Run the call, unless its caller no longer waits."""
         if not self.future.set_running_or_notify_cancel():
             return
+        record("database.wait", time.perf_counter() - self.queued_at)
         try:
             result = self.context.run(self.call)
         except BaseException as error:  # noqa: BLE001 - raised again in the waiting caller

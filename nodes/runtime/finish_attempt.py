@@ -4,13 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
+from langgraph_compaction.checkpoint.telemetry import annotate, count_attempt, record
 
 from ..conversation.redaction import masked
 from ..events import CompactionEvent, cost_of, emit, log
 from ..gate.invariants import Finding
 from ..providers.error_kind import classify
 from ..state import Draft
+from ..summary.fallback_chain import COMMITTED
 from .node_context import NodeContext, Update
+
+MEASURED = ("verdict", "reason", "strategy", "tokens_before", "tokens_after", "summary_calls")
+"""Fields of a `CompactionEvent` that a span shows."""
 
 
 def failure(error: Exception, reason: str) -> Finding:
@@ -101,7 +106,20 @@ def finish_attempt(
         **cost_of(draft or {}),
     }
     emit(context.writer, CompactionEvent(**known, blocks_dropped=blocks_dropped, compaction_id=compaction_id))
+    _measure(context, known, draft)
     return last_of(**known, id=compaction_id, **more)
+
+
+def _measure(context: NodeContext, known: Mapping[str, Any], draft: Draft | None) -> None:
+    """Write an attempt's end to the current span and to the metrics."""
+    verdict = {"verdict": known["verdict"]}
+    annotate({f"compaction.{name}": known[name] for name in MEASURED if known[name] != ""})
+    count_attempt({**verdict, "strategy": known["strategy"]})
+    if draft is not None and "opened_at" in draft:
+        record("compaction.duration", max(0.0, context.now() - draft["opened_at"]), verdict)
+    if known["verdict"] in COMMITTED:
+        annotate({"gen_ai.conversation.compacted": True})
+        record("compaction.tokens_saved", known["tokens_before"] - known["tokens_after"], verdict)
 
 
 def last_of(**fields: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint,
     fingerprint_all,
 )
+from langgraph_compaction.checkpoint.telemetry import annotate, span
 
 from ..compaction_request import REQUEST, Memory
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
@@ -330,11 +331,13 @@ def executed(name: str, body: Body, context: NodeContext) -> Effects[Update]:
 
     Raises `StepError` if the node stores a step that must not follow this node.
     """
-    if context.must_settle:
-        yield from blocking(context.dependencies.settle)
-    update = yield from body(context)
-    check_step(name, update)
-    return update
+    with span(f"compaction.{name}", {"gen_ai.conversation.id": context.thread_id} if context.thread_id else None):
+        if context.must_settle:
+            yield from blocking(context.dependencies.settle)
+        update = yield from body(context)
+        check_step(name, update)
+        annotate({"compaction.next_step": (update.get("compaction") or {}).get("step")})
+        return update
 
 
 class CompactionNode(RunnableLambda[Any, Any]):

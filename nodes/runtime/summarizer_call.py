@@ -1,4 +1,8 @@
-"""Call a summarizer in an empty `contextvars` context, with a time-out; repeat calls whose errors may pass."""
+"""Call a summarizer with a time-out; repeat calls whose errors may pass.
+
+The call has a copy of the caller's `contextvars` context, with its tracing and credentials, but without the
+configuration of the run: a graph that summarizes would otherwise take over the turn's checkpointer and streams.
+"""
 
 import asyncio
 import contextvars
@@ -6,10 +10,14 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from inspect import signature
+from time import perf_counter
 from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.runnables.config import var_child_runnable_config
 from tenacity import wait_exponential_jitter
+
+from langgraph_compaction.checkpoint.telemetry import annotate, record, span
 
 from ..gate.reply_checks import Reply
 from ..providers.error_kind import classify
@@ -69,6 +77,17 @@ class SummarizerCall:
         Raises the summarizer's own error, `SummaryTimeoutError` after the time-out, and `TypeError` if the result is
         no `Reply`. A deterministic summarizer has no time-out, so that it also finishes on a busy machine.
         """
+        began = perf_counter()
+        with span("compaction.summary", {"compaction.summarizer": self.summarizer.name}):
+            try:
+                reply = yield from self._run(limits)
+            finally:
+                annotate({"compaction.summary_calls": len(self.calls)})
+                record("summary.duration", perf_counter() - began, {"summarizer": self.summarizer.name})
+            _measure(reply)
+            return reply
+
+    def _run(self, limits: CallLimits) -> Effects[Reply]:
         if is_deterministic(self.summarizer):
             self.calls.append(None)
             return (yield from blocking(lambda: self.summarizer.summarize(self.request)))
@@ -113,8 +132,24 @@ class SummarizerCall:
         return result
 
 
+def _measure(reply: Reply) -> None:
+    """Write the reported usage to the current span and to the metrics."""
+    for kind, tokens in (("input", reply.input_tokens), ("output", reply.output_tokens)):
+        if tokens:
+            annotate({f"gen_ai.usage.{kind}_tokens": tokens})
+            record("summary.tokens", tokens, {"gen_ai.token.type": kind})
+    annotate({"gen_ai.response.model": reply.model})
+
+
+def _context_without_run() -> contextvars.Context:
+    """Return a copy of the current context without the configuration of the current run."""
+    context = contextvars.copy_context()
+    context.run(var_child_runnable_config.set, None)
+    return context
+
+
 def bounded(call: Callable[[], T], seconds: float) -> T:
-    """Run a call on an OS thread, in an empty `contextvars` context; raise `SummaryTimeoutError` after `seconds`.
+    """Run a call on an OS thread, outside of the current run; raise `SummaryTimeoutError` after `seconds`.
 
     A stalled call goes on in a daemon OS thread, so it delays neither the turn nor the end of the process.
     """
@@ -128,7 +163,7 @@ def bounded(call: Callable[[], T], seconds: float) -> T:
             failure.append(error)
 
     thread = threading.Thread(
-        target=contextvars.Context().run, args=(target,), daemon=True, name="compaction-summary"
+        target=_context_without_run().run, args=(target,), daemon=True, name="compaction-summary"
     )
     thread.start()
     thread.join(seconds)
@@ -140,12 +175,12 @@ def bounded(call: Callable[[], T], seconds: float) -> T:
 
 
 async def abounded(call: Callable[[], Awaitable[T]], seconds: float) -> T:
-    """Await a call in an empty `contextvars` context; raise `SummaryTimeoutError` after `seconds`."""
+    """Await a call outside of the current run; raise `SummaryTimeoutError` after `seconds`."""
 
     async def target() -> T:
         return await call()
 
-    task = asyncio.get_running_loop().create_task(target(), context=contextvars.Context())
+    task = asyncio.get_running_loop().create_task(target(), context=_context_without_run())
     try:
         async with asyncio.timeout(seconds):
             return await task

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
+from langgraph_compaction.checkpoint.telemetry import annotate
+
 from ..config.settings import CompactionSettings
 from ..config.triggers import Hook, Unit, share
 from ..errors import ContextExhaustedError, SettingsError
@@ -45,10 +47,18 @@ def check(context: NodeContext, size: int, source: TriggerSource, route: Route) 
         in_vain=cast("Mapping[Unit, int]", context.compaction.get("in_vain") or {}),
         marked=marked,
     )
+    annotate(
+        {
+            "compaction.tokens": size,
+            "compaction.threshold": context.sizes.trigger,
+            "compaction.limit": context.sizes.limit,
+        }
+    )
     fired = firing(reading, context.settings, context.dependencies.triggers)
     if fired is None:
         return {"step": route, "route": route, **_warned(context, size, source)}
     name = source if fired.name == "tokens" else fired.name
+    annotate({"compaction.trigger": name})
     emit(context.writer, PreCompactEvent(trigger=name, current_tokens=size, threshold=context.sizes.trigger))
     due = context.size if route == "model" and context.size > context.sizes.limit else size
     decision = decide(due, context.sizes, trigger_history(context), answered=route == "end")

@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import pytest
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import tool
@@ -11,13 +12,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from langgraph_compaction.graph import CompactionState, as_node
+from langgraph_compaction.graph import CompactionSettings, CompactionState, as_node
+from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, StreamingModel, calls, copying, texts, usage
 from tests.graph import harness
 from tests.graph.harness import (
     CONFIG,
     SUMMARY,
+    WORDS,
     Asynchronous,
     Drive,
     events,
@@ -262,3 +265,30 @@ async def test_a_whole_thread_is_the_same_in_both_ways(go: Drive, build: Any) ->
     assert max(map(harness.request_tokens, model.received)) <= 1_000
     assert all(f"SENTINEL-{turn}" in texts(model.received[-1]) for turn in range(10))
     assert SUMMARY not in texts(model.received[-1])
+
+
+async def test_a_hook_that_is_called_by_itself(go: Drive) -> None:
+    """Outside of a run and without a runtime, as a test of an application calls it: it compacts, and answers."""
+    middleware = CompactionMiddleware(
+        settings=CompactionSettings(**harness.SMALL), summarizer=ScriptedModel(replies=[SUMMARY]), token_counter=WORDS
+    )
+    sent: list[ModelRequest[Any]] = []
+
+    def handler(asked: ModelRequest[Any]) -> ModelResponse[Any]:
+        sent.append(asked)
+        return ModelResponse(result=[AIMessage("answered", id="the-answer")])
+
+    async def ahandler(asked: ModelRequest[Any]) -> ModelResponse[Any]:
+        return handler(asked)
+
+    messages: list[Any] = full()["messages"]
+    without_runtime: Any = None
+    request: ModelRequest[Any] = ModelRequest(
+        model=ScriptedModel(), messages=messages, state={"messages": messages}, runtime=without_runtime
+    )
+    if isinstance(go, Asynchronous):
+        answered = await middleware.awrap_model_call(request, ahandler)
+    else:
+        answered = middleware.wrap_model_call(request, handler)
+    assert answered.model_response.result[0].text == "answered"
+    assert any(map(is_summary, sent[0].messages))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from langgraph_compaction.nodes.config.loading import ALIASES, load_settings
+from langgraph_compaction.nodes.config.loading import ALIASES, allowed_classes, load_settings
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.config.settings import CompactionSettings, effective
 from langgraph_compaction.nodes.config.triggers import Count, UsedRatio
@@ -172,7 +172,7 @@ def test_no_environment_is_read_that_is_not_given(monkeypatch: pytest.MonkeyPatc
 
 
 def test_structured_variables_are_json() -> None:
-    """Variables hold lists, objects or null; empty ones count as unset, and the database's URL is no setting."""
+    """Variables hold lists, objects or null; empty ones count as unset, and what is no setting is ignored."""
     given = env(
         STRATEGIES='["sliding_window", "full"]',
         TRIGGERS='[{"kind": "used_ratio", "ratio": 0.7}]',
@@ -183,6 +183,7 @@ def test_structured_variables_are_json() -> None:
         PREVIEW_TOKENS=" ",
         DATABASE_URL="sqlite:///agent.db",
         CONFIG=" ",
+        ALLOW="app:Weather",
     )
     found = load_settings(env=given)
     assert found.strategies == ("sliding_window", "full")
@@ -202,6 +203,15 @@ def test_the_environment_names_a_file(tmp_path: Path) -> None:
     assert (other.preset, other.trigger_ratio, other.preview_tokens) == ("selective", 0.6, 22)
     with pytest.raises(SettingsError, match=r"none\.yaml: cannot be read"):
         load_settings(env=env(CONFIG=str(tmp_path / "none.yaml")))
+
+
+def test_allowed_classes_are_named_by_module() -> None:
+    """Separated by commas; nothing is imported, and what names no class says how to name one."""
+    assert allowed_classes("") == []
+    assert allowed_classes(" app.models:Weather, app:City ,") == [("app.models", "Weather"), ("app", "City")]
+    for wrong in ("Weather", "app:", ":Weather", "app:Weather()"):
+        with pytest.raises(SettingsError, match="write module:Class"):
+            allowed_classes(wrong)
 
 
 def test_every_alias_names_a_setting() -> None:

@@ -1,0 +1,107 @@
+"""Spans and metrics of OpenTelemetry, through its API package alone (extra `otel`).
+
+Without that package nothing is recorded, and with it nothing until the application installs an SDK. No span and no
+metric holds text of a conversation or the message of an exception.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from importlib.metadata import version
+from time import perf_counter
+from typing import ParamSpec, TypeVar
+
+from langgraph.errors import GraphBubbleUp
+
+try:
+    from opentelemetry import metrics, trace
+except ModuleNotFoundError:  # the extra `otel` is not installed
+    metrics = trace = None  # type: ignore[assignment] # each use asks first
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Value = str | bool | int | float
+Attributes = Mapping[str, Value]
+
+SCOPE = "langgraph_compaction"
+"""Name of the instrumentation scope, and prefix of the metrics."""
+
+HISTOGRAMS: Mapping[str, tuple[str, str]] = {
+    "compaction.duration": ("s", "Time from an attempt's beginning to its verdict"),
+    "compaction.tokens_saved": ("{token}", "Tokens by which a committed compaction made the request smaller"),
+    "summary.duration": ("s", "Time of all calls of a summarizer for one request"),
+    "summary.tokens": ("{token}", "Tokens that a summarizer reported for one request"),
+    "database.duration": ("s", "Time of one call of the checkpointer or the records, with waits for locks"),
+    "database.wait": ("s", "Time that an asynchronous call waited for a free worker thread"),
+}
+"""Unit and description of each histogram, by its name after `langgraph_compaction.`."""
+
+_TRACER = trace.get_tracer(SCOPE, version("langgraph-compaction")) if trace else None
+_METER = metrics.get_meter(SCOPE, version("langgraph-compaction")) if metrics else None
+_ATTEMPTS = (
+    _METER.create_counter(f"{SCOPE}.compactions", "{compaction}", "Attempts that ended, by verdict")
+    if _METER
+    else None
+)
+_HISTOGRAMS = (
+    {name: _METER.create_histogram(f"{SCOPE}.{name}", *told) for name, told in HISTOGRAMS.items()} if _METER else {}
+)
+
+
+@contextmanager
+def span(name: str, attributes: Attributes | None = None) -> Generator[None]:
+    """Record a span under the caller's span.
+
+    An exception gives the span the status ERROR and the attribute `error.type`, the name of the exception's class. An
+    interrupt of LangGraph is no error.
+    """
+    if trace is None or _TRACER is None:
+        yield
+        return
+    with _TRACER.start_as_current_span(
+        name, attributes=attributes, record_exception=False, set_status_on_exception=False
+    ) as opened:
+        try:
+            yield
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            opened.set_attribute("error.type", type(error).__name__)
+            opened.set_status(trace.StatusCode.ERROR)
+            raise
+
+
+def annotate(attributes: Mapping[str, Value | None]) -> None:
+    """Add attributes to the current span, without those that are `None`."""
+    if trace is not None:
+        trace.get_current_span().set_attributes({key: one for key, one in attributes.items() if one is not None})
+
+
+def count_attempt(attributes: Attributes) -> None:
+    """Count one attempt that ended."""
+    if _ATTEMPTS is not None:
+        _ATTEMPTS.add(1, attributes)
+
+
+def record(name: str, value: float, attributes: Attributes | None = None) -> None:
+    """Record a value in one of `HISTOGRAMS`."""
+    if _HISTOGRAMS:
+        _HISTOGRAMS[name].record(value, attributes)
+
+
+def database_call(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Make a span and a duration of each call of a function that uses the database."""
+
+    def decorated(call: Callable[P, T]) -> Callable[P, T]:
+        @wraps(call)
+        def traced(*args: P.args, **options: P.kwargs) -> T:
+            began = perf_counter()
+            with span(name):
+                try:
+                    return call(*args, **options)
+                finally:
+                    record("database.duration", perf_counter() - began, {"operation": name})
+
+        return traced if _TRACER is not None else call
+
+    return decorated
