@@ -13,6 +13,7 @@ from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryR
 from .compaction.ledger import Opening
 from .compaction.search import SearchHit
 from .db.database import Database, reads, writes
+from .db.run_leases import StoredRunLeases
 from .db.thread_row import Thread, check_lease
 from .errors import UnknownAttemptError
 from .maintenance import retention
@@ -31,6 +32,7 @@ class CompactionRecords:
         self.database = database
         self.store = MessageStore(database.keys, now)
         self.erasures = ErasureGuard(database, now)
+        self.run_leases = StoredRunLeases(database, now)
 
     @writes
     def begin(

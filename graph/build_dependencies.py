@@ -1,4 +1,4 @@
-"""Make the objects that nodes work with (models, counters, records) from the arguments of a builder or middleware."""
+"""Make the objects that nodes work with (models, counters, records) from a builder's arguments; find them again."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -8,11 +8,13 @@ from typing import Any, TypedDict, Unpack
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.graph.state import CompiledStateGraph
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes import CompactionSettings, Redaction, SettingsError, Summarizer
 from langgraph_compaction.nodes.runtime.dependencies import (
     Dependencies,
+    HasDependencies,
     Model,
     ModelSource,
     counter_of,
@@ -88,3 +90,19 @@ def _opened(given: Any) -> Summarizer:
         return summarizer_of(named_model(given))
     except SettingsError as error:
         raise SettingsError(f'summarizer={given!r} is neither "model" nor "digest": {error}') from error
+
+
+def dependencies_of(graph: CompiledStateGraph[Any, Any, Any, Any]) -> Dependencies:
+    """Return the dependencies of a graph made by this package, or of an agent with its middleware.
+
+    A node that has dependencies, or whose function has, implements `HasDependencies`. Raises `TypeError` for a graph
+    without such a node.
+    """
+    for spec in graph.builder.nodes.values():
+        for node in (spec.runnable, getattr(spec.runnable, "func", None)):
+            if isinstance(node, HasDependencies):
+                return node.dependencies_with(graph.checkpointer)
+    raise TypeError(
+        "this graph was made neither by create_compacting_agent nor by create_compaction_graph, and has no "
+        "CompactionMiddleware"
+    )

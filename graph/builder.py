@@ -32,6 +32,7 @@ from langgraph_compaction.nodes.summary.key_information import KeyInformationArg
 from .build_dependencies import build_dependencies
 from .chat_model import named_model
 from .database import records_for
+from .exclusive_runs import ExclusiveGraph
 from .recall_tool import recall_tool
 from .routing import AGENT_EDGES, COMPACTION_EDGES, TOOLS_EDGES, Edges, after_model, after_tools, by_step
 
@@ -182,7 +183,7 @@ def _compiled(
 ) -> Graph:
     if isinstance(checkpointer, SQLAlchemySaver | AsyncSQLAlchemySaver):
         checkpointer = checkpointer.with_allowlist(classes_in([graph.state_schema]))
-    compiled = graph.compile(checkpointer=checkpointer, store=store, name=name)
+    compiled = ExclusiveGraph.of(graph.compile(checkpointer=checkpointer, store=store, name=name))
     return compiled.with_config(recursion_limit=RECURSION_LIMIT)
 
 

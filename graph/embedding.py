@@ -13,8 +13,8 @@ from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.engine import applied_to
 from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, replace, with_ids
 
+from .build_dependencies import dependencies_of
 from .builder import Graph
-from .thread_state import dependencies_of
 
 Persist = Literal["parent", "subgraph"]
 

@@ -13,10 +13,11 @@ from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.runtime.effects import Effects, either, querying
 
+from .build_dependencies import dependencies_of
 from .builder import Graph
 from .notebook_display import Parts, card
 from .recall_tool import Wanted, Where, recalled
-from .thread_state import dependencies_of, records_of, state_of, thread_of
+from .thread_state import records_of, state_of, thread_of
 
 
 @dataclass(frozen=True, kw_only=True)

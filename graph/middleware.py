@@ -17,6 +17,7 @@ from langchain.agents.middleware.types import ExtendedModelResponse, OmitFromOut
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 from sqlalchemy import Engine
@@ -44,10 +45,11 @@ from langgraph_compaction.nodes.selection.trigger_evaluation import OwnTrigger
 from langgraph_compaction.nodes.state import CompactionChannel, merge
 from langgraph_compaction.nodes.summary.key_information import KeyInformationArgument
 
-from .build_dependencies import build_dependencies
+from .build_dependencies import build_dependencies, dependencies_of
 from .chat_model import named_model
 from .context_size import ContextSize, sizes_in, with_sizes
 from .database import records_for
+from .exclusive_runs import ExclusiveGraph
 from .model_request import Caller, Request, Response, schemas, with_answer
 from .pending_updates import (
     KEY,
@@ -80,6 +82,16 @@ class CompactingState(AgentState[Any]):
     compaction: NotRequired[Annotated[CompactionChannel, PrivateStateAttr, merge]]
     memory: NotRequired[Annotated[Memory, PrivateStateAttr, merge]]
     compaction_request: NotRequired[Annotated[CompactionRequest | None, RequestChannel, OmitFromOutput]]
+
+
+def one_run_at_a_time(agent: CompiledStateGraph[Any, Any, Any, Any]) -> ExclusiveGraph:
+    """Return an agent of `create_agent` with `CompactionMiddleware` as one whose runs on a thread take turns.
+
+    The graphs of `create_compacting_agent` and `create_compaction_graph` do so already. Raises `TypeError` for an
+    agent without the middleware.
+    """
+    dependencies_of(agent)
+    return ExclusiveGraph.of(agent)
 
 
 class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):

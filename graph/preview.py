@@ -23,9 +23,10 @@ from langgraph_compaction.nodes.selection.strategies.registry import BUILT_IN, S
 from langgraph_compaction.nodes.state import with_ids
 from langgraph_compaction.nodes.summary.fallback_chain import Level, strategy
 
+from .build_dependencies import dependencies_of
 from .builder import Graph
 from .notebook_display import Parts, card
-from .thread_state import dependencies_of, state_of
+from .thread_state import state_of
 
 
 @dataclass(frozen=True, kw_only=True)

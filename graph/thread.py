@@ -19,7 +19,7 @@ from .history import Compaction, Diff, attempts, changes_since, erased, recalled
 from .pins import Pin, pinned, pins_of, unpinned
 from .preview import Preview, previewed_thread
 from .recall_tool import Where
-from .thread_state import compacted, handed_over, records_of, run_sync
+from .thread_state import change_async, change_sync, compacted, handed_over, records_of, run_sync
 from .undo import Undone, branched, released, undone_in
 
 
@@ -34,6 +34,9 @@ class CompactionThread:
     Each method has an asynchronous twin (for example `ahistory` for `history`) with the same arguments, result and
     errors. On a running event loop, with an asynchronous checkpointer, only the twins work: the synchronous methods
     raise `CompactionError`.
+
+    Methods that change the thread wait for its running runs, as runs wait for each other, and raise `ThreadBusyError`
+    after the setting `turn_wait_s`. `forget` does not wait: it ends the runs.
     """
 
     graph: Graph
@@ -94,19 +97,23 @@ class CompactionThread:
         where the result would be over the limit (unless `force`), and `CompactionError` while the thread's turn is
         not over.
         """
-        return run_sync(self.graph, "aundo", undone_in(self.graph, self.config, compaction_id, force=force))
+        return change_sync(
+            self.graph, self.config, "aundo", lambda config: undone_in(self.graph, config, compaction_id, force=force)
+        )
 
     async def aundo(self, compaction_id: str | None = None, *, force: bool = False) -> Undone:
         """`undo`, asynchronously."""
-        return await arun(undone_in(self.graph, self.config, compaction_id, force=force))
+        return await change_async(
+            self.graph, self.config, lambda config: undone_in(self.graph, config, compaction_id, force=force)
+        )
 
     def release(self) -> None:
         """Allow automatic compactions again after an `undo`."""
-        run_sync(self.graph, "arelease", released(self.graph, self.config))
+        change_sync(self.graph, self.config, "arelease", lambda config: released(self.graph, config))
 
     async def arelease(self) -> None:
         """`release`, asynchronously."""
-        await arun(released(self.graph, self.config))
+        await change_async(self.graph, self.config, lambda config: released(self.graph, config))
 
     def branch_from(self, compaction_id: str, *, thread_id: str | None = None) -> RunnableConfig:
         """Create a thread with the messages that a compaction of this thread began with; return the new config.
@@ -142,11 +149,15 @@ class CompactionThread:
         pins would take more than half of the tokens for messages; `CompactionError` while the thread's turn is not
         over.
         """
-        return run_sync(self.graph, "apin", pinned(self.graph, self.config, message_id, text))
+        return change_sync(
+            self.graph, self.config, "apin", lambda config: pinned(self.graph, config, message_id, text)
+        )
 
     async def apin(self, *, message_id: str | None = None, text: str | None = None) -> str:
         """`pin`, asynchronously."""
-        return await arun(pinned(self.graph, self.config, message_id, text))
+        return await change_async(
+            self.graph, self.config, lambda config: pinned(self.graph, config, message_id, text)
+        )
 
     def unpin(self, message_id: str | None = None, *, text: str | None = None) -> None:
         """Remove the pin of a message, or of one text that a user pinned with `<Pin>` in any message.
@@ -155,11 +166,11 @@ class CompactionThread:
         text that is not pinned and for neither or both arguments; `CompactionError` while the thread's turn is not
         over.
         """
-        run_sync(self.graph, "aunpin", unpinned(self.graph, self.config, message_id, text))
+        change_sync(self.graph, self.config, "aunpin", lambda config: unpinned(self.graph, config, message_id, text))
 
     async def aunpin(self, message_id: str | None = None, *, text: str | None = None) -> None:
         """`unpin`, asynchronously."""
-        await arun(unpinned(self.graph, self.config, message_id, text))
+        await change_async(self.graph, self.config, lambda config: unpinned(self.graph, config, message_id, text))
 
     def pins(self) -> list[Pin]:
         """Return all pins, in the order of the thread's messages."""
@@ -187,11 +198,15 @@ class CompactionThread:
         strategies would keep. Raises `CompactionError` while tool calls of the thread wait to be resumed: a new run
         would abandon them.
         """
-        return run_sync(self.graph, "acompact", compacted(self.graph, self.config, focus, full=full))
+        return change_sync(
+            self.graph, self.config, "acompact", lambda config: compacted(self.graph, config, focus, full=full)
+        )
 
     async def acompact(self, *, focus: str | None = None, full: bool = False) -> dict[str, Any]:
         """`compact`, asynchronously."""
-        return await arun(compacted(self.graph, self.config, focus, full=full))
+        return await change_async(
+            self.graph, self.config, lambda config: compacted(self.graph, config, focus, full=full)
+        )
 
     def handoff(self) -> dict[str, Any]:
         """Return the input for the new thread that a person chose to open instead of compacting this thread.

@@ -1,6 +1,7 @@
 """Access to a thread of a graph: reading its state, updating a thread at rest, and the graph's dependencies."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -10,32 +11,18 @@ from langgraph.types import StateSnapshot
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.compaction_request import REQUEST
-from langgraph_compaction.nodes.runtime.dependencies import Dependencies, HasDependencies
-from langgraph_compaction.nodes.runtime.effects import Effects, blocking, either, run
+from langgraph_compaction.nodes.runtime.dependencies import Dependencies
+from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, run
 
+from .build_dependencies import dependencies_of
 from .builder import Graph
+from .exclusive_runs import aturn, turn
 from .pending_updates import KEY, in_view
 
 T = TypeVar("T")
 
 AS_NODE = "commit"
 """Name of the node that `update_state` is told to have written a change, if the thread's turn is over."""
-
-
-def dependencies_of(graph: Graph) -> Dependencies:
-    """Return the dependencies of a graph made by this package, or of an agent with its middleware.
-
-    A node that has dependencies, or whose function has, implements `HasDependencies`. Raises `TypeError` for a graph
-    without such a node.
-    """
-    for spec in graph.builder.nodes.values():
-        for node in (spec.runnable, getattr(spec.runnable, "func", None)):
-            if isinstance(node, HasDependencies):
-                return node.dependencies_with(graph.checkpointer)
-    raise TypeError(
-        "this graph was made neither by create_compacting_agent nor by create_compaction_graph, and has no "
-        "CompactionMiddleware"
-    )
 
 
 def settled(graph: Graph) -> Effects[Dependencies]:
@@ -69,6 +56,21 @@ def run_sync(graph: Graph, twin: str, step: Effects[T]) -> T:
         return run(step)
     except asyncio.InvalidStateError as error:
         raise _refused(graph, twin) from error
+
+
+def change_sync(graph: Graph, config: RunnableConfig, twin: str, change: Callable[[RunnableConfig], Effects[T]]) -> T:
+    """Change a thread synchronously, while no run works on it; `change` is called with a config for its calls.
+
+    Raises what `run_sync` raises, and `ThreadBusyError` if a run on the thread does not end in time.
+    """
+    with turn(graph, config) as held:
+        return run_sync(graph, twin, change(held))
+
+
+async def change_async(graph: Graph, config: RunnableConfig, change: Callable[[RunnableConfig], Effects[T]]) -> T:
+    """`change_sync`, asynchronously."""
+    async with aturn(graph, config) as held:
+        return await arun(change(held))
 
 
 def _refused(graph: Graph, twin: str) -> CompactionError:

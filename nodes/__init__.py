@@ -12,6 +12,7 @@ from .errors import (
     MessageRefusedError,
     RequestError,
     SettingsError,
+    ThreadBusyError,
     UnknownWindowError,
 )
 from .gate.reply_checks import Reply
@@ -42,6 +43,7 @@ __all__ = [
     "SettingsError",
     "Summarizer",
     "SummaryRequest",
+    "ThreadBusyError",
     "UnknownWindowError",
     "acompact_messages",
     "compact_messages",

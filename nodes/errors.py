@@ -10,6 +10,7 @@
     ├── RecordingError (ValueError)     a recorded conversation that cannot be read (graph/cli/recordings)
     ├── EmbeddingError                  the compaction graph used as a node without `as_node`
     ├── MessageRefusedError             one input alone is larger than the limit (on_refusal="raise", or no archive)
+    ├── ThreadBusyError                 another run on the same thread did not end in time
     ├── StepError                       a node named a step that may not follow it: a defect of that node
     └── ContextExhaustedError           the request does not fit, and nothing more can or may be removed
 
@@ -49,6 +50,10 @@ class MessageRefusedError(CompactionError):
 
     If the message could not be archived, it stays in the state, and this error is raised whatever `on_refusal` says.
     """
+
+
+class ThreadBusyError(CompactionError):
+    """Another run was working on the thread for longer than `turn_wait_s`; nothing of this run was stored."""
 
 
 class StepError(CompactionError):

@@ -1,7 +1,5 @@
 """`token_check`: the first node of every turn, which also runs after each step of tool calls."""
 
-import os
-import socket
 from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any, Literal, cast
@@ -9,6 +7,7 @@ from typing import Any, Literal, cast
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
+from langgraph_compaction.checkpoint.db.owner import may_run
 
 from .compaction_request import REQUEST, Memory, fault_of
 from .config.triggers import Command
@@ -181,21 +180,7 @@ def _someone_else_works(context: NodeContext) -> bool:
         return False
     elapsed = now - draft.get("opened_at", 0.0)
     lease = 0 <= elapsed < context.settings.summary_timeout_s
-    return lease and _alive(draft.get("owner", "")) and context.size <= context.sizes.limit
-
-
-def _alive(owner: str) -> bool:
-    """Whether the draft's process may still run. One on another host cannot be checked and counts as running."""
-    host, _, process = owner.rpartition("/")
-    if host != socket.gethostname() or not process.isdigit():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return lease and may_run(draft.get("owner", "")) and context.size <= context.sizes.limit
 
 
 def _commanded(

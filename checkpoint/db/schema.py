@@ -31,6 +31,7 @@ def create(conn: sa.Connection) -> None:
             insert_if_absent(conn, tables.schema, {"id": 1, "version": VERSION})
         else:
             _accept(found)
+            tables.run_lease.create(conn, checkfirst=True)  # a table that is younger than the version
 
 
 def check(conn: sa.Connection) -> None:

@@ -10,6 +10,7 @@
     compaction_write      the pending writes of one task at a checkpoint
     compaction_snapshot   the messages with which a compaction attempt began, as runs of sequence numbers
     compaction_summary    a paid summary, by attempt and digest of its input
+    compaction_run_lease  the run that a thread waits for, by the hash of the thread's id
     compaction_erased     the threads that were erased within the last day, by the hash of their ids
     compaction_ledger     one row for each attempt, with its verdict (NULL while it is open)
     compaction_archive    the messages that a compaction removed or shortened, as runs of sequence numbers
@@ -137,6 +138,15 @@ erased = _table(
     "erased",
     Column("name", Key(64), primary_key=True),
     Column("at", Double, nullable=False),
+    without_rowid=True,
+)
+
+run_lease = _table(
+    "run_lease",
+    Column("name", Key(64), primary_key=True),
+    Column("token", Key(64), nullable=False),
+    Column("owner", Key(255), nullable=False),
+    Column("until", Double, nullable=False),
     without_rowid=True,
 )
 

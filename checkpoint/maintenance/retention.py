@@ -13,7 +13,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from ..checkpoints import checkpoint_rows, pending_writes, write_guards
 from ..checkpoints.checkpoint_rows import CheckpointRow, follow_parents, full_row_name
 from ..compaction import archive, ledger, snapshots
-from ..db import tables
+from ..db import run_leases, tables
 from ..db.statements import chunks
 from ..db.thread_row import Thread
 from ..errors import RowError
@@ -65,6 +65,7 @@ def erase(conn: sa.Connection, thread: Thread, now: float) -> None:
         if "thread" in table.c:
             conn.execute(sa.delete(table).where(table.c.thread == thread.id))
     conn.execute(sa.delete(tables.thread).where(tables.thread.c.id == thread.id))
+    run_leases.forget(conn, thread.thread_id)
     write_guards.note_erased(conn, thread.thread_id, now)
 
 

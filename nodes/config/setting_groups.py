@@ -201,7 +201,7 @@ class BreakerSettings(Frozen):
 
 
 class RequestSettings(Frozen):
-    """How single messages are treated: inputs that are too long, results marked ephemeral, adjacent user messages."""
+    """How inputs that are too long, ephemeral results and adjacent user messages are treated, and how a run waits."""
 
     long_input: Literal["keep", "summarize"] = Field(default="keep", title="Request: long input")
     """What to do with an input that the model has already read and still works on, when it no longer fits beside
@@ -218,3 +218,7 @@ class RequestSettings(Frozen):
     ephemeral_keep: int | None = Field(default=None, ge=0, title="Request: ephemeral results kept")
     """Number of newest messages marked `ephemeral`, of each tool, that a call still shows whole. `None`: all. A
     tool sets its own number with `metadata={"ephemeral": n}`."""
+
+    turn_wait_s: float | None = Field(default=60.0, ge=0, title="Request: wait for another run (seconds)")
+    """Seconds that a run waits while another run works on the same thread, before it ends with `ThreadBusyError` and
+    nothing of it is stored. `None`: runs do not wait for each other."""

@@ -1,8 +1,6 @@
 """The dependencies of the nodes: models, counters, the database. A builder makes them once, outside the state."""
 
 import json
-import os
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +13,7 @@ from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable, RunnableBinding
 
 from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint.db.owner import owner
 from langgraph_compaction.checkpoint.db.workers import on_event_loop
 
 from ..config.settings import CompactionSettings
@@ -37,11 +36,6 @@ ModelSource = Model | Callable[[Any, Any], Model] | None
 
 _LOADING = Lock()
 """Lock held while a tokenizer's vocabulary is read, so that two OS threads do not read it at once."""
-
-
-def owner() -> str:
-    """Return the owner that a new draft records: the name of this host and the number of this process."""
-    return f"{socket.gethostname()}/{os.getpid()}"
 
 
 def core(model: Model) -> Any:

@@ -13,9 +13,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
+from langgraph_compaction.graph.build_dependencies import dependencies_of
 from langgraph_compaction.graph.echo_model import EchoModel
 from langgraph_compaction.graph.middleware import CompactionMiddleware
-from langgraph_compaction.graph.thread_state import dependencies_of
 from langgraph_compaction.nodes.config.presets import PRESETS, Preset
 from langgraph_compaction.nodes.testing import ScriptedModel
 from tests.graph.cli.provider import Provider, provider

@@ -1,0 +1,188 @@
+"""Leases that let the runs of one thread take turns, in a database or in the memory of a process.
+
+A run holds the lease of its thread from before it reads the newest checkpoint until it has written its last one. The
+rows have a key of their own: they are neither the row of the thread nor the lease of `saver.lease`.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Protocol
+from uuid import uuid4
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
+
+import sqlalchemy as sa
+
+from ..errors import CheckpointError
+from . import tables
+from .database import Database
+from .owner import may_run, owner
+from .statements import insert_if_absent
+from .thread_row import LONGEST_LEASE_S
+
+LEASE_S = 60.0
+"""Seconds after which a stored lease counts as ended, unless its holder prolongs it."""
+HEARTBEATS = 4
+"""How often a stored lease is prolonged within `LEASE_S`."""
+
+log = logging.getLogger("langgraph_compaction")
+_lease = tables.run_lease.c
+
+
+@dataclass(eq=False)
+class RunLease:
+    """The lease of one run, as its holder knows it. A lease that nobody refers to any more is no longer prolonged."""
+
+    thread_id: str
+    token: str = field(default_factory=lambda: uuid4().hex)
+    ended: bool = False
+    """Whether the run is over. A call that takes the lease after that gives it back at once."""
+
+    def __post_init__(self) -> None:
+        _OF_THIS_PROCESS[self.token] = self
+
+
+_OF_THIS_PROCESS: WeakValueDictionary[str, RunLease] = WeakValueDictionary()
+"""The leases of this process by token. A stored lease of this process that is not here has lost its holder."""
+
+
+class RunLeases(Protocol):
+    """Gives the lease of a thread to one run at a time."""
+
+    def take(self, lease: RunLease) -> bool:
+        """Take the lease of a thread; return False if another run holds it."""
+        ...
+
+    def release(self, lease: RunLease) -> None:
+        """Give the lease back."""
+        ...
+
+
+class MemoryRunLeases:
+    """Leases among the runs of one process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: WeakValueDictionary[str, RunLease] = WeakValueDictionary()
+
+    def take(self, lease: RunLease) -> bool:
+        """Take the lease of a thread; return False if another run holds it."""
+        with self._lock:
+            holder = self._held.setdefault(lease.thread_id, lease)
+        return holder is lease
+
+    def release(self, lease: RunLease) -> None:
+        """Give the lease back."""
+        lease.ended = True
+        with self._lock:
+            if self._held.get(lease.thread_id) is lease:
+                del self._held[lease.thread_id]
+
+
+_IN_MEMORY: WeakKeyDictionary[Any, MemoryRunLeases] = WeakKeyDictionary()
+_IN_MEMORY_LOCK = threading.Lock()
+
+
+def memory_leases(place: Any) -> MemoryRunLeases:
+    """Return the leases that all graphs with the same checkpointer, or the same database in memory, share."""
+    with _IN_MEMORY_LOCK:
+        return _IN_MEMORY.setdefault(place, MemoryRunLeases())
+
+
+class StoredRunLeases:
+    """Leases among the runs of all processes that share a database."""
+
+    def __init__(self, database: Database, now: Callable[[], float] = time.time, *, lasts_s: float = LEASE_S) -> None:
+        self.database = database
+        self._now = now
+        self._lasts_s = lasts_s
+        self._lock = threading.Lock()
+        self._held: WeakSet[RunLease] = WeakSet()
+        self._heart: threading.Thread | None = None
+
+    def take(self, lease: RunLease) -> bool:
+        """Take the lease of a thread; return False if another run holds it.
+
+        A lease that was not prolonged in time has ended, and so has the lease of a process that no longer runs.
+        """
+        taken = self.database.run_write(lambda conn: self._take(conn, lease))
+        if taken and lease.ended:  # the caller was cancelled meanwhile
+            self.release(lease)
+        elif taken:
+            self._prolong_while_held(lease)
+        return taken
+
+    def release(self, lease: RunLease) -> None:
+        """Give the lease back."""
+        lease.ended = True
+        mine = sa.delete(tables.run_lease).where(_lease.name == _name(lease.thread_id), *_own([lease.token]))
+        self.database.run_write(lambda conn: conn.execute(mine))
+
+    def _take(self, conn: sa.Connection, lease: RunLease) -> bool:
+        name, until = _name(lease.thread_id), self._now() + self._lasts_s
+        new = {"token": lease.token, "owner": owner(), "until": until}
+        insert_if_absent(conn, tables.run_lease, {"name": name, **new})
+        held = conn.execute(sa.select(tables.run_lease).where(_lease.name == name).with_for_update()).one_or_none()
+        if held is None or held.token == lease.token:
+            return held is not None
+        if not self._has_ended(held.token, held.owner, held.until):
+            return False
+        conn.execute(sa.update(tables.run_lease).where(_lease.name == name).values(new))
+        return True
+
+    def _has_ended(self, token: str, by: str, until: float) -> bool:
+        now = self._now()
+        if not now < until <= now + LONGEST_LEASE_S:  # a lease that ends later was written with a wrong clock
+            return True
+        if by == owner():
+            mine = _OF_THIS_PROCESS.get(token)
+            return mine is None or mine.ended
+        return not may_run(by)
+
+    def _prolong_while_held(self, lease: RunLease) -> None:
+        with self._lock:
+            self._held.add(lease)
+            if self._heart is None or not self._heart.is_alive():  # a forked child has no OS thread of its parent
+                self._heart = threading.Thread(target=self._beat, name="compaction-run-leases", daemon=True)
+                self._heart.start()
+
+    def _beat(self) -> None:
+        """Prolong the leases that this process holds; end when it holds none."""
+        while True:
+            time.sleep(self._lasts_s / HEARTBEATS)
+            with self._lock:
+                tokens = [lease.token for lease in self._held if not lease.ended]
+                self._held = WeakSet(lease for lease in self._held if not lease.ended)
+                if not tokens:
+                    self._heart = None
+                    return
+            try:
+                self._prolong(tokens)
+            except CheckpointError as error:
+                log.warning(
+                    "The lease of a running turn could not be prolonged, and ends after %s s: %s",
+                    self._lasts_s,
+                    error,
+                )
+
+    def _prolong(self, tokens: Sequence[str]) -> None:
+        later = sa.update(tables.run_lease).where(*_own(tokens)).values(until=self._now() + self._lasts_s)
+        self.database.run_write(lambda conn: conn.execute(later))
+
+
+def forget(conn: sa.Connection, thread_id: str) -> None:
+    """Delete the lease of an erased thread, if a run holds one."""
+    conn.execute(sa.delete(tables.run_lease).where(_lease.name == _name(thread_id)))
+
+
+def _own(tokens: Sequence[str]) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the conditions for leases of this process; a forked child also has the leases of its parent."""
+    return _lease.token.in_(tokens), _lease.owner == owner()
+
+
+def _name(thread_id: str) -> str:
+    """Return the hash under which a lease is stored, because the thread id itself can be personal data."""
+    return blake2b(thread_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -1,0 +1,188 @@
+"""A compiled graph whose runs on one thread take turns.
+
+LangGraph reads the newest checkpoint and writes a run's input before it runs a node, and writes the last checkpoint
+after the last node, so no node can keep two runs apart. `ExclusiveGraph` therefore holds a lease around `stream` and
+`astream`, through which every way to run a graph passes, and around `update_state`.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from typing import Any, NamedTuple, Self, TypeVar, cast
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.graph.state import CompiledStateGraph
+
+from langgraph_compaction.checkpoint import CheckpointError
+from langgraph_compaction.checkpoint.db.run_leases import RunLease, RunLeases, StoredRunLeases, memory_leases
+from langgraph_compaction.nodes import ThreadBusyError
+from langgraph_compaction.nodes.events import log
+from langgraph_compaction.nodes.runtime.effects import Effects, arun, either, querying, run
+
+from .build_dependencies import dependencies_of
+
+AnyGraph = CompiledStateGraph[Any, Any, Any, Any]
+T = TypeVar("T")
+
+HELD = "__compaction_run_leases"
+"""Key of `configurable` under which a config carries the leases that its run holds. LangGraph gives a run's config to
+its nodes and tools, and stores no key that begins with two underscores."""
+
+_TASK = "__pregel_task_id"  # LangGraph's name of the key that the config of a task has
+_FIRST_PAUSE_S = 0.005
+_LONGEST_PAUSE_S = 0.2
+
+
+class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """A compiled graph that lets one run at a time work on a thread; other runs wait.
+
+    The lease is in the database of the compaction records or, if they are in memory, in the memory of the process. A
+    run without a checkpointer, and a run as a node of a parent graph, take none.
+    """
+
+    @classmethod
+    def of(cls, compiled: CompiledStateGraph[Any, Any, Any, Any]) -> Self:
+        """Return the compiled graph as one whose runs take turns."""
+        return cls(**{name: value for name, value in compiled.__dict__.items() if name != "__orig_class__"})
+
+    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002 # pyright: ignore[reportIncompatibleMethodOverride] - LangGraph's name, and its overloads
+        """Stream a run as LangGraph does, after the other runs on the thread."""
+        with turn(self, config, options.get("context")) as held:
+            yield from super().stream(input, held, **options)
+
+    async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002 # pyright: ignore[reportIncompatibleMethodOverride] - LangGraph's name, and its overloads
+        """Stream a run as LangGraph does, after the other runs on the thread."""
+        async with (
+            aturn(self, config, options.get("context")) as held,
+            aclosing(cast("AsyncGenerator[Any]", super().astream(input, held, **options))) as chunks,
+        ):
+            async for chunk in chunks:
+                yield chunk
+
+    def bulk_update_state(self, config: RunnableConfig, supersteps: Any) -> RunnableConfig:
+        """Update the state as LangGraph does, after the runs on the thread."""
+        with turn(self, config) as held:
+            return super().bulk_update_state(held, supersteps)
+
+    async def abulk_update_state(self, config: RunnableConfig, supersteps: Any) -> RunnableConfig:
+        """Update the state as LangGraph does, after the runs on the thread."""
+        async with aturn(self, config) as held:
+            return await super().abulk_update_state(held, supersteps)
+
+
+@contextmanager
+def turn(graph: AnyGraph, config: RunnableConfig | None, context: Any = None) -> Generator[RunnableConfig]:
+    """Hold the lease of the thread that a config names; yield the config for the calls that hold the lease.
+
+    `context` is that of the run, which may change the setting `turn_wait_s`. Raises `ThreadBusyError` if another run
+    does not end in time. A graph whose runs do not take turns takes no lease.
+    """
+    wanted = _lease_for(graph, config, context)
+    if wanted is None:
+        yield config or {}
+        return
+    try:
+        run(_taken(wanted))
+        yield _holding(config, wanted.lease)
+    finally:
+        run(_released(wanted))
+
+
+@asynccontextmanager
+async def aturn(
+    graph: AnyGraph, config: RunnableConfig | None, context: Any = None
+) -> AsyncGenerator[RunnableConfig]:
+    """`turn`, asynchronously."""
+    wanted = _lease_for(graph, config, context)
+    if wanted is None:
+        yield config or {}
+        return
+    try:
+        await arun(_taken(wanted))
+        yield _holding(config, wanted.lease)
+    finally:  # a second cancellation does not keep the lease from being given back
+        await asyncio.shield(arun(_released(wanted)))
+
+
+class _Wanted(NamedTuple):
+    lease: RunLease
+    leases: RunLeases
+    wait_s: float
+
+
+def _lease_for(graph: AnyGraph, config: RunnableConfig | None, context: Any) -> _Wanted | None:
+    """Return the lease that a call must take; None if it needs none, or if the calling code already holds it."""
+    if not isinstance(graph, ExclusiveGraph):
+        return None
+    given: dict[str, Any] = {**(graph.config or {}).get("configurable", {}), **(config or {}).get("configurable", {})}
+    saver = given.get(CONFIG_KEY_CHECKPOINTER) or graph.checkpointer
+    if given.get("thread_id") is None or _TASK in given or isinstance(saver, bool) or saver is None:
+        return None
+    thread = str(given["thread_id"])
+    if any(lease.thread_id == thread and not lease.ended for lease in _held_by(given)):
+        return None
+    dependencies = dependencies_of(graph)
+    wait_s = _own_wait(context)
+    wait_s = dependencies.settings.turn_wait_s if wait_s is None else wait_s
+    if wait_s is None:
+        return None
+    records = dependencies.records
+    stored = records.database.durable
+    leases = records.run_leases if stored else memory_leases(getattr(saver, "database", saver))
+    return _Wanted(RunLease(thread), leases, wait_s)
+
+
+def _own_wait(context: Any) -> float | None:
+    """Return the `turn_wait_s` of a run's own context."""
+    given = context.get("turn_wait_s") if isinstance(context, Mapping) else getattr(context, "turn_wait_s", None)
+    return given if isinstance(given, int | float) else None
+
+
+def _held_by(given: Mapping[str, Any]) -> tuple[RunLease, ...]:
+    """Return the leases of the run whose node or tool makes this call."""
+    around = (var_child_runnable_config.get() or {}).get("configurable", {})
+    return (*given.get(HELD, ()), *around.get(HELD, ()))
+
+
+def _holding(config: RunnableConfig | None, lease: RunLease) -> RunnableConfig:
+    given = (config or {}).get("configurable", {})
+    return {**(config or {}), "configurable": {**given, HELD: (*_held_by(given), lease)}}
+
+
+def _taken(wanted: _Wanted) -> Effects[None]:
+    """Take the lease, or wait until it is free; raise `ThreadBusyError` when the time is over."""
+    started, pause = time.monotonic(), _FIRST_PAUSE_S
+    while not (yield from _called(wanted, wanted.leases.take)):
+        left = wanted.wait_s - (time.monotonic() - started)
+        if left <= 0:
+            raise ThreadBusyError(
+                f"another run has been working on thread {wanted.lease.thread_id!r} for the {wanted.wait_s:g} s that "
+                "this run may wait for it (turn_wait_s). Nothing of this run was stored: start it again when the "
+                "other one is over. A stream that is neither read to its end nor closed keeps its thread"
+            )
+        yield from _slept(min(left, pause * random.uniform(0.5, 1.5)))  # noqa: S311 - not a secret
+        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+
+
+def _released(wanted: _Wanted) -> Effects[None]:
+    """Give the lease back. The run is over, so a database that is lost is no error of the run."""
+    try:
+        yield from _called(wanted, wanted.leases.release)
+    except CheckpointError as error:
+        log.warning(
+            "The lease of thread %r could not be given back, and ends by itself: %s", wanted.lease.thread_id, error
+        )
+
+
+def _called(wanted: _Wanted, call: Callable[[RunLease], T]) -> Effects[T]:
+    if isinstance(wanted.leases, StoredRunLeases):
+        return (yield from querying(wanted.leases, lambda: call(wanted.lease)))
+    return call(wanted.lease)
+
+
+def _slept(seconds: float) -> Effects[None]:
+    yield from either(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))

@@ -1,0 +1,125 @@
+"""The leases by which the runs of one thread take turns, in each database."""
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+import sqlalchemy as sa
+
+from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.checkpoint.db import run_leases, tables
+from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, RunLease, StoredRunLeases
+from tests.checkpoint.samples import Clock
+
+
+def stored(database: Database, lease: RunLease) -> int:
+    """How many rows the database holds of a lease."""
+    with database.read() as conn:
+        return len(conn.execute(sa.select(tables.run_lease).where(tables.run_lease.c.token == lease.token)).all())
+
+
+def rewrite(database: Database, lease: RunLease, **values: object) -> None:
+    """Change a stored lease."""
+    with database.write() as conn:
+        conn.execute(sa.update(tables.run_lease).where(tables.run_lease.c.token == lease.token).values(values))
+
+
+def test_one_at_a_time(database: Database, clock: Clock, thread_id: str) -> None:
+    """A lease is given to one run, again to the same run, and to the next one when it is given back."""
+    first, second = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
+    mine, yours = RunLease(thread_id), RunLease(thread_id)
+    assert first.take(mine)
+    assert first.take(mine)  # a transaction that is repeated after a lost connection
+    assert not second.take(yours)
+    assert second.take(RunLease(f"another {thread_id}"))
+    second.release(yours)  # that it does not hold
+    assert not second.take(RunLease(thread_id))
+    first.release(mine)
+    assert second.take(RunLease(thread_id))
+
+
+ENDED: dict[str, tuple[Callable[[Clock], dict[str, object]], bool]] = {
+    "held": (lambda _: {}, False),
+    "its time is over": (lambda clock: {"until": clock.time - 1}, True),
+    "written with a wrong clock": (lambda clock: {"until": clock.time + 10**6}, True),
+    "its process has ended": (lambda _: {"owner": f"{socket.gethostname()}/{2**22 + 1}"}, True),
+    "another process of this host": (lambda _: {"owner": f"{socket.gethostname()}/{os.getppid()}"}, False),
+    "another host": (lambda _: {"owner": f"elsewhere/{2**22 + 1}"}, False),
+    "this process, but no run of it": (lambda _: {"token": "lost"}, True),
+}
+
+
+@pytest.mark.parametrize("case", ENDED)
+def test_a_lease_without_a_holder_is_given_on(case: str, database: Database, clock: Clock, thread_id: str) -> None:
+    """Nobody waits for a process that has died; one that may still run is waited for."""
+    leases, holder = StoredRunLeases(database, clock), RunLease(thread_id)
+    assert leases.take(holder)
+    change, ended = ENDED[case]
+    if values := change(clock):
+        rewrite(database, holder, **values)
+    assert leases.take(RunLease(thread_id)) is ended
+    assert not holder.ended
+
+
+def test_a_lease_that_nobody_refers_to_has_ended(database: Database, clock: Clock, thread_id: str) -> None:
+    """A run that was dropped without being closed does not hold its thread in its own process."""
+    leases = StoredRunLeases(database, clock)
+    assert leases.take(RunLease(thread_id))
+    assert leases.take(RunLease(thread_id))
+
+
+def test_a_run_that_ended_while_it_waited_keeps_nothing(database: Database, clock: Clock, thread_id: str) -> None:
+    """A worker thread takes the lease although its caller was cancelled meanwhile: it gives the lease back."""
+    leases, lease = StoredRunLeases(database, clock), RunLease(thread_id)
+    lease.ended = True
+    leases.take(lease)
+    assert stored(database, lease) == 0
+
+
+def test_a_heartbeat_prolongs_the_lease(database: Database, thread_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the run goes on, however long the model takes; the OS thread ends when no run holds a lease."""
+    clock, beats, proceed = Clock(), threading.Semaphore(0), threading.Semaphore(0)
+
+    def sleep(_: float) -> None:
+        beats.release()
+        assert proceed.acquire(timeout=20)
+
+    monkeypatch.setattr(run_leases, "time", SimpleNamespace(sleep=sleep))
+    leases, lease, others = StoredRunLeases(database, clock), RunLease(thread_id), {*threading.enumerate()}
+    assert leases.take(lease)
+    [heart] = {*threading.enumerate()} - others
+    assert beats.acquire(timeout=20)
+    clock.time += LEASE_S - 1
+    proceed.release()
+    assert beats.acquire(timeout=20)
+    clock.time += LEASE_S - 1
+    assert not leases.take(RunLease(thread_id))
+    leases.release(lease)
+    proceed.release()
+    heart.join(20)
+    assert not heart.is_alive()
+
+
+def test_a_forked_child_does_not_end_the_lease_of_its_parent(
+    database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child that closes the generators it got from its parent gives back nothing."""
+    leases, lease = StoredRunLeases(database, clock), RunLease(thread_id)
+    assert leases.take(lease)
+    with monkeypatch.context() as patched:
+        patched.setattr(run_leases, "owner", lambda: "host/1")
+        leases.release(lease)
+    assert stored(database, lease) == 1
+
+
+def test_an_erased_thread_leaves_no_lease(database: Database, clock: Clock, thread_id: str) -> None:
+    """`forget` erases the lease of a run that still works on the thread, so that a new run need not wait."""
+    records, lease = CompactionRecords(database, clock), RunLease(thread_id)
+    with database.write() as conn:
+        records.store.thread(conn, thread_id)
+    assert records.run_leases.take(lease)
+    records.forget(thread_id)
+    assert stored(database, lease) == 0

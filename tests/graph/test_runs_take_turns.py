@@ -1,0 +1,312 @@
+"""Runs of one thread take turns: by default no acknowledged input is lost, and who waits too long is told so."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, interrupt
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint.db.run_leases import MemoryRunLeases
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, ThreadBusyError, create_compacting_agent
+from langgraph_compaction.graph import exclusive_runs as module
+from langgraph_compaction.graph.middleware import CompactionMiddleware, one_run_at_a_time
+from tests.fakes import ScriptedModel
+from tests.graph.harness import CONFIG, Drive, said
+
+WINDOW = CompactionSettings(context_window=128_000)
+NO_WAIT = {"turn_wait_s": 0.0}
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Return an event that is set when a run begins to wait for another run."""
+    event, slept = threading.Event(), module._slept
+
+    def told(seconds: float) -> Any:
+        event.set()
+        return slept(seconds)
+
+    monkeypatch.setattr(module, "_slept", told)
+    return event
+
+
+def ours(model: Any, **options: Any) -> Any:
+    """An agent of this package."""
+    return create_compacting_agent(model, settings=WINDOW, **{"checkpointer": InMemorySaver(), **options})
+
+
+def langchains(model: Any, **options: Any) -> Any:
+    """LangChain's agent with the middleware, as one whose runs take turns."""
+    middleware = CompactionMiddleware(settings=WINDOW, database=options.pop("database", None))
+    saver = options.pop("checkpointer", InMemorySaver())
+    return one_run_at_a_time(create_agent(model, middleware=[middleware], checkpointer=saver, **options))
+
+
+def inputs(graph: Any) -> list[str]:
+    """The user's messages of the thread."""
+    return [message.text for message in graph.get_state(CONFIG).values["messages"] if message.type == "human"]
+
+
+def beside(call: Callable[[], object], until: Callable[[], object]) -> threading.Thread:
+    """Start a call on an OS thread of its own, which has no context of the run, and wait for something."""
+    thread = threading.Thread(target=call)
+    thread.start()
+    until()
+    return thread
+
+
+@pytest.mark.parametrize("build", [ours, langchains])
+async def test_a_second_run_waits_for_the_first(build: Any, go: Drive, waiting: threading.Event) -> None:
+    """The second input comes while the model answers the first one: both stand in the conversation, in order."""
+    others: list[threading.Thread] = []
+
+    def second() -> None:
+        asyncio.run(go.invoke(graph, said("second")))
+
+    def reply(messages: list[Any]) -> AIMessage:
+        if messages[-1].text == "first":
+            others.append(beside(second, lambda: waiting.wait(20)))
+        return AIMessage(f"re: {messages[-1].text}")
+
+    graph = build(ScriptedModel(replies=[reply]))
+    await go.invoke(graph, said("first"))
+    await asyncio.to_thread(others[0].join)
+    assert [message.text for message in graph.get_state(CONFIG).values["messages"]] == [
+        "first",
+        "re: first",
+        "second",
+        "re: second",
+    ]
+
+
+def test_without_turns_the_input_is_lost() -> None:
+    """`turn_wait_s=None` is what every other checkpointed graph does."""
+
+    def reply(messages: list[Any]) -> AIMessage:
+        if messages[-1].text == "first":
+            beside(lambda: graph.invoke(said("second"), CONFIG), lambda: None).join()
+        return AIMessage("ok")
+
+    graph = create_compacting_agent(
+        ScriptedModel(replies=[reply]),
+        settings=CompactionSettings(context_window=128_000, turn_wait_s=None),
+        checkpointer=InMemorySaver(),
+    )
+    graph.invoke(said("first"), CONFIG)
+    assert inputs(graph) == ["first"]
+
+
+def changes(graph: Any) -> dict[str, Callable[[], object]]:
+    """Every call that changes a thread, as one that does not wait."""
+    thread = CompactionThread(graph, CONFIG)
+    return {
+        "invoke": lambda: graph.invoke(said("second"), CONFIG, context=NO_WAIT),
+        "stream_events": lambda: graph.stream_events(said("second"), CONFIG, version="v3", context=NO_WAIT).output,
+        "ainvoke": lambda: asyncio.run(graph.ainvoke(said("second"), CONFIG, context=NO_WAIT)),
+        "update_state": lambda: graph.update_state(CONFIG, {"messages": [HumanMessage("second")]}, as_node="model"),
+        "aupdate_state": lambda: asyncio.run(graph.aupdate_state(CONFIG, said("second"), as_node="model")),
+        "pin": lambda: thread.pin(text="second"),
+        "apin": lambda: asyncio.run(thread.apin(text="second")),
+        "compact": thread.compact,
+        "release": thread.release,
+        "undo": thread.undo,
+    }
+
+
+@pytest.mark.parametrize("name", changes(None))
+def test_who_may_not_wait_is_told_and_nothing_is_stored(name: str) -> None:
+    """A run, an update and an edit of a busy thread raise `ThreadBusyError` once their time is over."""
+    errors: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            changes(graph)[name]()
+        except ThreadBusyError as error:
+            errors.append(error)
+
+    def reply(_: list[Any]) -> AIMessage:
+        beside(attempt, lambda: None).join()
+        return AIMessage("ok")
+
+    graph = create_compacting_agent(
+        ScriptedModel(replies=[reply]),
+        settings=CompactionSettings(context_window=128_000, turn_wait_s=0.0),
+        checkpointer=InMemorySaver(),
+    )
+    graph.invoke(said("first"), CONFIG)
+    assert [type(error) for error in errors] == [ThreadBusyError]
+    assert "turn_wait_s" in str(errors[0])
+    assert inputs(graph) == ["first"]
+    assert len(list(graph.get_state_history(CONFIG))) == 4  # the input, and one after each node
+
+
+@pytest.mark.parametrize("how", ["invoke", "ainvoke", "update_state", "pin"])
+async def test_a_tool_may_use_its_own_thread(how: str) -> None:
+    """The lease of a run is also that of the tools that it calls, so that they do not wait for themselves."""
+
+    @tool
+    async def again() -> str:
+        """Use the agent on the thread that calls this tool."""
+        calls: dict[str, Callable[[], Any]] = {
+            "invoke": lambda: graph.invoke(said("inner"), CONFIG),
+            "update_state": lambda: graph.update_state(CONFIG, said("inner"), as_node="model"),
+            "pin": lambda: CompactionThread(graph, {"configurable": {"thread_id": "other"}}).pin(text="inner"),
+        }
+        await (graph.ainvoke(said("inner"), CONFIG) if how == "ainvoke" else asyncio.to_thread(calls[how]))
+        return "done"
+
+    call = AIMessage("", tool_calls=[{"name": "again", "args": {}, "id": "1"}])
+    graph = create_compacting_agent(
+        ScriptedModel(replies=[call, "ok"]),
+        [again],
+        settings=CompactionSettings(context_window=128_000, turn_wait_s=0.0),
+        checkpointer=InMemorySaver(),
+    )
+    await graph.ainvoke(said("outer"), CONFIG)
+    assert "done" in [message.text for message in (await graph.aget_state(CONFIG)).values["messages"]]
+
+
+def is_free(graph: Any) -> bool:
+    """Whether a run on the thread need not wait."""
+    try:
+        graph.invoke(said("next"), CONFIG, context=NO_WAIT)
+    except ThreadBusyError:
+        return False
+    return True
+
+
+def test_a_run_that_stops_early_gives_its_thread_back() -> None:
+    """An interrupt, a failure, and an iterator that is left or closed end a turn; a paused iterator does not."""
+
+    @tool
+    def ask() -> str:
+        """Ask a person."""
+        return str(interrupt("?"))
+
+    call = AIMessage("", tool_calls=[{"name": "ask", "args": {}, "id": "1"}])
+    graph = ours(ScriptedModel(replies=[call, "thank you", OSError("down"), "ok"]), tools=[ask])
+    assert "__interrupt__" in graph.invoke(said("ask"), CONFIG)
+    graph.invoke(Command(resume="yes"), CONFIG, context=NO_WAIT)
+    with pytest.raises(OSError, match="down"):
+        graph.invoke(said("fail"), CONFIG, context=NO_WAIT)
+    for _ in graph.stream(said("left"), CONFIG, context=NO_WAIT):
+        break
+    assert is_free(graph)
+    paused = graph.stream(said("paused"), CONFIG)
+    next(paused)
+    assert not is_free(graph)
+    paused.close()
+    assert is_free(graph)
+
+
+async def test_a_run_that_is_cancelled_gives_its_thread_back(tmp_path: Path) -> None:
+    """Cancelled while it runs, while it waits, and an asynchronous iterator that is left."""
+    begun, model = asyncio.Event(), SlowModel()
+    graph = ours(model, database=f"sqlite:///{tmp_path}/records.db")
+    model.begun = begun.set
+    first = asyncio.create_task(graph.ainvoke(said("first"), CONFIG))
+    await begun.wait()
+    second = asyncio.create_task(graph.ainvoke(said("second"), CONFIG))
+    await asyncio.sleep(0.05)
+    for task in (second, first):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    model.delay = 0.0
+    async for _ in graph.astream(said("left"), CONFIG, context=NO_WAIT):
+        break
+    await asyncio.sleep(0)  # the event loop closes the iterator
+    await graph.ainvoke(said("next"), CONFIG)
+    assert "second" not in inputs(graph)
+
+
+class SlowModel(ScriptedModel):
+    """A model that takes its time, and tells when it begins."""
+
+    delay: float = 60.0
+    begun: Any = None
+
+    async def _agenerate(self, *given: Any, **options: Any) -> Any:
+        if self.begun is not None:
+            self.begun()
+        await asyncio.sleep(self.delay)
+        return self._generate(*given, **options)
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the threads whose leases were taken in memory."""
+    threads, take = list[str](), MemoryRunLeases.take
+
+    def noted(self: MemoryRunLeases, lease: Any) -> bool:
+        threads.append(lease.thread_id)
+        return take(self, lease)
+
+    monkeypatch.setattr(MemoryRunLeases, "take", noted)
+    return threads
+
+
+def test_which_runs_take_a_lease(taken: list[str]) -> None:
+    """One lease for a run, none for a run without a checkpointer or as a node of another graph."""
+    graph = ours(ScriptedModel())
+    for given in (said("1"), said("2")):
+        graph.invoke(given, CONFIG)
+    graph.copy(update={"name": "copy"}).with_config(tags=["x"]).invoke(said("3"), CONFIG)
+    graph.batch([said("4")], [CONFIG])
+    assert taken == ["thread"] * 4
+    taken.clear()
+    ours(ScriptedModel(), checkpointer=None).invoke(said("1"))
+    parent = StateGraph(MessagesState).add_node("agent", ours(ScriptedModel(), checkpointer=None))
+    parent.add_edge(START, "agent").compile(checkpointer=InMemorySaver()).invoke(said("1"), CONFIG)
+    assert taken == []
+
+
+def test_agents_on_one_checkpointer_share_the_lease() -> None:
+    """An application may build an agent for each request; another checkpointer has other threads."""
+    saver = InMemorySaver()
+    first, second = ours(ScriptedModel(), checkpointer=saver), ours(ScriptedModel(), checkpointer=saver)
+    stream = first.stream(said("first"), CONFIG)
+    next(stream)
+    assert not is_free(second)
+    assert is_free(ours(ScriptedModel()))
+    stream.close()
+    assert is_free(second)
+
+
+@pytest.fixture
+def savers(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of an agent whose lease is in a file."""
+    with (
+        SqliteSaver.from_conn_string(f"{tmp_path}/official.db") as official,
+        SQLAlchemySaver.from_url(f"sqlite:///{tmp_path}/own.db") as own,
+        SQLAlchemySaver.from_url("memory") as memory,
+    ):
+        own.setup()
+        memory.setup()
+        yield {
+            "official": {"checkpointer": official, "database": f"sqlite:///{tmp_path}/records.db"},
+            "own": {"checkpointer": own},
+            "memory": {"checkpointer": memory},
+        }
+
+
+@pytest.mark.parametrize("name", ["official", "own", "memory"])
+def test_the_lease_is_where_the_records_are(name: str, savers: dict[str, Any]) -> None:
+    """Two agents, as in two processes, that have only the database in common."""
+    graph, other = (ours(ScriptedModel(), **savers[name]) for _ in range(2))
+    stream = graph.stream(said("first"), CONFIG)
+    next(stream)
+    assert not is_free(other)
+    stream.close()
+    assert is_free(other)
+    assert inputs(other) == ["first", "next"]
