@@ -64,7 +64,10 @@ class Fuse:
         def fused(*args: Any, **kwargs: Any) -> Any:
             self(f"sql {name}:before")
             self.writing.name = name
-            result = method(*args, **kwargs)
+            try:
+                result = method(*args, **kwargs)
+            finally:
+                self.writing.name = None
             self(f"sql {name}:after")
             return result
 
@@ -75,7 +78,8 @@ class Fuse:
         def fused(database: Database) -> Generator[sa.Connection]:
             with write(database) as connection:
                 yield connection
-                self(f"sql {self.writing.name}:inside")
+                if name := getattr(self.writing, "name", None):  # not the lease of the run
+                    self(f"sql {name}:inside")
 
         return fused
 

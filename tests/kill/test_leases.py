@@ -40,6 +40,11 @@ def at_work(world: World, place: str = "summarize:enter") -> Generator[Any]:
         process.close()
 
 
+def at_once(world: World) -> World:
+    """The world with an agent whose runs do not wait for each other: a draft alone tells that another one works."""
+    return replace(world, settings={"turn_wait_s": None})
+
+
 def left_alone(left: Sight, after: Sight) -> bool:
     """Whether the draft stands as it stood, its row is open and no summary was asked for."""
     kept = after.compaction["draft"] == left.compaction["draft"] and after.open_rows == left.open_rows
@@ -48,7 +53,7 @@ def left_alone(left: Sight, after: Sight) -> bool:
 
 def test_a_living_owner_is_not_disturbed_and_a_dead_one_is_not_waited_for(world_of: Worlds) -> None:
     """While another process compacts, an input is answered without; once it is dead the next one recovers at once."""
-    world = world_of(PRECHECK)
+    world = at_once(world_of(PRECHECK))
     with at_work(world) as other:
         left, after = look_at(world), recover(world, "one")
         assert left_alone(left, after)
@@ -90,7 +95,7 @@ def test_a_lease_ends_by_the_clock(world_of: Worlds, monkeypatch: pytest.MonkeyP
 
 def test_over_the_limit_no_lease_is_waited_for(world_of: Worlds) -> None:
     """In the hard zone an input cannot be answered as it is: the draft is dropped although its owner lives."""
-    world = world_of(PRECHECK)
+    world = at_once(world_of(PRECHECK))
     with at_work(world), world.opened() as graph:
         tell(graph, f"pad {filler(100)}", "next")
     after = look_at(world)
