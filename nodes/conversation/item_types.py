@@ -11,6 +11,10 @@ TOOL_CALL = "tool_call"
 SKILLS = frozenset({"skill_prompt", "skill_metadata"})
 
 
+HEADER = frozenset({"system_prompt", "subagent_strategy", "skill_strategy"})
+"""Types that belong to the header of a conversation, whatever the role of their messages: what defines the agent."""
+
+
 def item_type(message: AnyMessage) -> str:
     """Return a message's type: `tool_call`, else the `kind` in its mark, else a type derived from its role."""
     if calls_of(message):

@@ -32,8 +32,8 @@ class Sizes:
     of_limit: bool = False
     """Whether ratios refer to the limit instead of the window, because the configured reserve is large."""
     raised: bool = False
-    """Whether the trigger is the fixed part plus a share of the room, because it would otherwise lie below the aim
-    and every compaction would start the next one."""
+    """Whether the trigger is the fixed part plus a share of the room, because the ratio alone would leave little or
+    no space between aim and trigger, so that one compaction would soon follow another."""
 
     @property
     def limit(self) -> int:
@@ -57,10 +57,15 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
     `max_tokens` is the model's own limit for its answer, if known; `output_reserve` in the settings replaces
     `max_tokens`. A ratio is a share of the window, or of the limit if the given reserve exceeds 5 % of the window.
 
+    The trigger is its ratio of that base, but at least the fixed part plus a share of the room: the mean of the ratio
+    and `target_ratio`, or `target_ratio` if the ratio is less. So the trigger rises with the ratio, and the
+    conversation has at least `target_ratio` of the room, however large the fixed part is.
+
     The trigger lies at least 2 % of the window below the limit, or half the distance from aim to limit if that is
     less. With `soft_zone=False` the trigger may equal the limit; without a token trigger it is the limit. If the
-    trigger would lie below the aim, it is raised: it is then the fixed part plus its ratio of the room. Raises
-    `SettingsError` if no room is left for a conversation.
+    trigger does not lie above that aim, the aim is `target_ratio` of the tokens between fixed part and trigger.
+
+    Raises `SettingsError` if no room is left for a conversation.
     """
     given = settings.output_reserve if settings.output_reserve is not None else max_tokens
     reserve = _automatic_reserve(settings, window) if given is None else given
@@ -78,13 +83,13 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
     first = min(settings.token_triggers, key=lambda one: _threshold(one, window, base), default=None)
     trigger, raised = limit, False
     if first is not None:
-        trigger = min(limit, _threshold(first, window, base))
-        raised = fixed + room * settings.target_ratio > trigger
-        if raised:
-            used, target = first.used(window), settings.target_ratio
-            trigger = fixed + share(room, used if used > target else (1 + target) / 2)
+        threshold, target = _threshold(first, window, base), settings.target_ratio
+        least = fixed + share(room, (max(first.used(window), target) + target) / 2)
+        raised = least > threshold
         zone = min(math.ceil(window * SOFT_ZONE), (limit - aim) // 2) if settings.soft_zone else 0
-        trigger = min(trigger, limit - zone)
+        trigger = min(max(threshold, least), limit - zone)
+    if trigger <= aim:
+        aim = fixed + share(trigger - fixed, settings.target_ratio)
     return Sizes(
         window=window, reserve=reserve, fixed=fixed, trigger=trigger, aim=aim, of_limit=of_limit, raised=raised
     )

@@ -258,8 +258,8 @@ _OF_LIMIT = (
     "conversation"
 )
 _RAISED = (
-    "%s: system prompt, system messages and tool schemas take %d of %d tokens. The trigger's ratio (trigger_ratio) "
-    "is taken of the %d that are left, and a compaction starts at %d"
+    "%s: system prompt, system messages and tool schemas take %d of %d tokens. So that the conversation has at least "
+    "target_ratio of the %d that are left, a compaction starts at %d, later than trigger_ratio alone says"
 )
 
 

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from ..config.settings import CompactionSettings
 from ..conversation.clipping import clip_calls, clip_result, clip_text
-from ..conversation.item_types import is_skill
+from ..conversation.item_types import HEADER, is_skill, item_type
 from ..conversation.message_marks import is_pinned, is_summary
 from ..conversation.pin_tags import pins_in
 from ..conversation.request import Meter
@@ -225,10 +225,19 @@ class Selector:
 
     @cached_property
     def pinned(self) -> frozenset[int]:
-        """Indexes of pinned messages and of the other messages of their tool blocks."""
-        own = {index for index, message in enumerate(self.view.messages) if is_pinned(message, self.pins)}
+        """Indexes of messages that stay word for word, and of the other messages of their tool blocks.
+
+        These are the pinned messages, and those of a header's type (`HEADER`) that no rule in `type_rules` removes.
+        """
+        own = {index for index, message in enumerate(self.view.messages) if self._stays_verbatim(message)}
         partners = {i for pin in own if (block := self.view.block_of.get(pin)) for i in block.indexes}
         return frozenset(own | partners)
+
+    def _stays_verbatim(self, message: AnyMessage) -> bool:
+        kind = item_type(message)
+        rule = self.settings.type_rules.get(kind)
+        of_header = kind in HEADER and (rule is None or rule.action == "none")
+        return of_header or is_pinned(message, self.pins)
 
     def rounds(self, floor: int) -> frozenset[int]:
         """Return the indexes of the last `floor` rounds' dialogue: user messages and answers without calls."""

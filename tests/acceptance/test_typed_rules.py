@@ -105,18 +105,23 @@ def test_of_results_three_stay_and_of_answers_five(answered: Answered) -> None:
 @pytest.mark.requirement("S1.8", "S1.9", "S1.10")
 @REAL
 def test_only_the_conversation_is_compacted_and_the_header_stands(real: Replies, answered: Answered) -> None:
-    """System messages are the header wherever they stand; all else but the answer leaves for the summary."""
+    """System messages and a subagent's strategy are the header wherever they stand; all else leaves for the summary.
+
+    The answer that was just given stays as well.
+    """
     model = real()
     sent = answered(model, "At nine.", "You are welcome.", summary=SUMMARY)
     agent, given = agent_of(model, "typed_rules", summarizer=None), talk(trigger_of(model), 6)
     agent.invoke({"messages": given}, CONFIG)
     left = values(agent)["messages"]
     assert frozen([message for message in left if message.type == "system"]) == frozen([SYSTEM, LATER])
-    assert set(gone(agent, given)) == set(ids(given)) - {"system", "later-system"}
-    assert sorted(message.type for message in left) == ["ai", "human", "system", "system"]
+    assert set(gone(agent, given)) == set(ids(given)) - {"system", "strategy", "later-system"}
+    assert frozen([message for message in left if message.id == "strategy"]) == frozen(given[1:2])
+    assert sorted(message.type for message in left) == ["ai", "human", "human", "system", "system"]
     shown = "".join(request[-1].text for request in sent.summaries)
     assert "The harbor office wrote" in shown
     assert "You work at the harbor" not in shown
+    assert "Ask the subagent" not in shown
 
 
 @pytest.mark.requirement("S1.35", "S1.36", "S1.37")
@@ -152,6 +157,25 @@ def test_the_rule_none_alone_saves_what_says_that_it_is_a_system_prompt(answered
     assert {"system", "later-system"}.isdisjoint(gone(agent, given))
     assert [row.summary is None for row in ledger(agent)] == [dropped]
     assert ("gets-3" in gone(agent, given)) == (not dropped)
+
+
+HEADER = [typed(kind, kind, "In the header.") for kind in ("system_prompt", "subagent_strategy", "skill_strategy")]
+
+
+@pytest.mark.requirement("S1.9", "S1.32")
+@pytest.mark.parametrize("preset", ["layered_defence", "progressive", "selective", "reserve_tokens"])
+def test_under_every_preset_the_types_of_the_header_stay_whatever_their_role(preset: str, answered: Answered) -> None:
+    """A complete summary leaves them; where a rule of one's own drops such a type, it leaves as others do."""
+    talk = said(60, 48)
+    for dropped in (False, True):
+        model = gpt("gpt-4o")
+        sent = answered(model, "At nine.")
+        rules: dict[str, Any] = {"type_rules": {"subagent_strategy": {"action": "drop"}}} if dropped else {}
+        agent = agent_of(model, preset, **rules)
+        agent.invoke({"messages": [*talk[:2], *HEADER, *talk[2:], QUESTION]}, CONFIG)
+        assert ledger(agent)[0].verdict == "committed"
+        kept = [message for message in HEADER if not (dropped and message.id == "subagent_strategy")]
+        assert frozen([message for message in sent[0] if message in HEADER]) == frozen(kept)
 
 
 @pytest.mark.requirement("S1.32", "S1.34")

@@ -15,6 +15,10 @@ from tests.graph.harness import Drive, agent, ledger, rounds, said, values, verd
 TOLD = "## Goal\nA chart, {number}.\n## Progress\nIt is drawn.\n## Next steps\nShow it to the user."
 
 
+RESERVE = ({"kind": "reserve_tokens", "tokens": 250, "operator": ">"},)
+"""A quarter of the window of 1,000 tokens."""
+
+
 def told(number: int) -> str:
     """What the summarizer writes the nth time."""
     return TOLD.replace("{number}", f"number {number}")
@@ -30,7 +34,7 @@ def test_more_than_the_window_without_the_reserve_fires(window: int, first: int)
 async def test_an_update_prompt_brings_the_record_up_to_date(go: Drive) -> None:
     """The first compaction asks for it, the second hands it on; half of the room at most stays."""
     summarizer = ScriptedModel(replies=[told(1), told(2)])
-    graph = agent(ScriptedModel(replies=["answer"]), summarizer, preset="reserve_tokens")
+    graph = agent(ScriptedModel(replies=["answer"]), summarizer, preset="reserve_tokens", triggers=RESERVE)
     history = rounds(9)
     await go.invoke(graph, {"messages": [*history, HumanMessage("now?", id="now")]})
     left = values(graph)["messages"]
@@ -49,7 +53,7 @@ async def test_an_update_prompt_brings_the_record_up_to_date(go: Drive) -> None:
 async def test_a_reply_without_headings_is_asked_for_again(go: Drive) -> None:
     """With what was missing."""
     summarizer = ScriptedModel(replies=["The user asked for a chart.", told(1)])
-    graph = agent(ScriptedModel(replies=["answer"]), summarizer, preset="reserve_tokens")
+    graph = agent(ScriptedModel(replies=["answer"]), summarizer, preset="reserve_tokens", triggers=RESERVE)
     await go.invoke(graph, {"messages": [*rounds(9), HumanMessage("now?", id="now")]})
     assert "rejected (too_few_headings)" in summarizer.received[1][1].text
     assert verdicts(graph) == ["committed"]
@@ -62,6 +66,7 @@ async def test_an_overflow_is_compacted_and_retried_once(go: Drive) -> None:
         ScriptedModel(replies=[overflow, overflow, "answer"]),
         ScriptedModel(replies=[told(1)]),
         preset="reserve_tokens",
+        triggers=RESERVE,
     )
     with pytest.raises(ContextExhaustedError):
         await go.invoke(graph, {"messages": [*rounds(5), HumanMessage("now?", id="now")]})

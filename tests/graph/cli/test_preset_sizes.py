@@ -131,31 +131,58 @@ def of_preset(preset: Preset, ratio: float) -> CompactionSettings:
     return CompactionSettings.model_validate({"preset": preset, "trigger_ratio": own, "triggers": changed})
 
 
-def sizes(model: Any, settings: CompactionSettings) -> Sizes:
-    """The sizes of a call with this model, without a system prompt."""
+def sizes(model: Any, settings: CompactionSettings, prompt: int = 0) -> Sizes:
+    """The sizes of a call with this model and a system prompt of so many percent of the limit."""
     window = window_of(settings, model)
-    return sizes_of(settings, window=window, fixed=0, max_tokens=answer_tokens(model, window))
+    answer = answer_tokens(model, window)
+    limit = sizes_of(settings, window=window, fixed=0, max_tokens=answer).limit
+    return sizes_of(settings, window=window, fixed=limit * prompt // 100, max_tokens=answer)
+
+
+PROMPTS = [0, 5, 25, 50]
+"""Sizes of system prompts, in percent of the limit."""
 
 
 @given(
     name=st.sampled_from(sorted(MODELS)),
     preset=st.sampled_from(PRESETS),
+    prompt=st.sampled_from(PROMPTS),
     ratios=st.tuples(st.floats(0.52, 0.999), st.floats(0.52, 0.999)).map(sorted),
 )
 def test_of_every_model_and_preset_the_trigger_rises_with_the_ratio(
-    name: str, preset: Preset, ratios: list[float]
+    name: str, preset: Preset, prompt: int, ratios: list[float]
 ) -> None:
-    """Strictly, up to the lower end of the soft zone, and without a system prompt; aim < trigger <= limit."""
-    low, high = (sizes(MODELS[name], of_preset(preset, ratio)) for ratio in ratios)
+    """Strictly, up to the lower end of the soft zone, whatever the system prompt; aim < trigger <= limit."""
+    low, high = (sizes(MODELS[name], of_preset(preset, ratio), prompt) for ratio in ratios)
     assert low.trigger <= high.trigger
     assert low.of_limit == high.of_limit
     end = high.limit if preset == "faithful" else high.limit - -(-high.window // 50)
-    if (ratios[1] - ratios[0]) * high.base > 2 and high.trigger < end:
+    if (ratios[1] - ratios[0]) * high.room > 4 and high.trigger < end:
         assert low.trigger < high.trigger
     for found in (low, high):
         assert found.aim < found.trigger <= found.limit
         assert preset == "faithful" or found.limit - found.trigger >= -(-found.window // 50)
         assert found.reserve > 0 or name.startswith("gpt-5")
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("name", MODELS)
+def test_at_least_half_of_the_room_is_usable(name: str, prompt: int) -> None:
+    """At each preset's defaults; where a ratio is hardly above the target, still more than that share of the room."""
+    for preset in PRESETS:
+        usual, low = (
+            sizes(MODELS[name], settings, prompt)
+            for settings in (CompactionSettings(preset=preset), of_preset(preset, 0.52))
+        )
+        assert usual.fixed + usual.room // 2 < usual.trigger
+        for found in (usual, low):
+            assert found.trigger - found.aim >= found.room // 100
+
+
+@pytest.mark.parametrize(("ratio", "trigger"), [(0.5625, 88_187), (0.625, 91_375), (0.8, 108_800), (0.9, 122_400)])
+def test_a_system_prompt_of_a_quarter_of_the_limit_turns_no_ratios_around(ratio: float, trigger: int) -> None:
+    """With Claude, whose limit is 136,000 tokens; the common ratios stay shares of the limit."""
+    assert sizes(claude(), CompactionSettings(trigger_ratio=ratio), 25).trigger == trigger
 
 
 @pytest.mark.parametrize("preset", PRESETS)
