@@ -117,10 +117,10 @@ bench-retention: $(STAMPS)/bench
 	$(EVALUATE) --budget 0.25,0.5 --json > benchmarks/results/evaluate.jsonl
 	$(EVALUATE) --online --json > benchmarks/results/online.jsonl
 
-# Breaks code that the tests of 40 requirements execute, one place at a time: at least three in four changes must make
-# one of the requirement's own tests fail.
+# Breaks DRAW functions that the tests of the requirements enter, one change at a time, for at most MINUTES: at least
+# 19 in 20 changes must make one of the tests fail that execute the changed line. TESTS: folders of these tests.
 mutants: $(STAMPS)/dev
-	$(BIN)/python -m tests.requirements.mutants --seed $${SEED:-0}
+	$(BIN)/python -m tests.requirements.mutants --seed $${SEED:-0} --draw $${DRAW:-60} --minutes $${MINUTES:-60} $(TESTS)
 
 # Runs killed at random, random conversations, settings and faults, and every recording under every preset: hours.
 soak: $(STAMPS)/dev

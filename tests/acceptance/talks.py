@@ -32,13 +32,16 @@ class Sent(list[list[BaseMessage]]):
         self.last: Any = "Noted."
         self.summary = summary
         self.summaries: list[list[BaseMessage]] = []
+        self.tools: list[list[str]] = []
+        """The names of the tools of each request, as OpenAI is sent them."""
 
-    def answer(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+    def answer(self, messages: list[BaseMessage], *_: Any, **options: Any) -> ChatResult:
         """Stand in for `_generate` of a chat model."""
         if self.summary is not None and "<conversation>" in messages[-1].text:
             self.summaries.append(list(messages))
             return result_of(self.summary)
         self.append(list(messages))
+        self.tools.append([tool["function"]["name"] for tool in options.get("tools", ()) if "function" in tool])
         self.last = next(self.replies, self.last)
         return result_of(self.last)
 

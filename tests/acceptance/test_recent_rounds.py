@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -17,9 +18,10 @@ from langgraph_compaction.nodes import (
     should_compact,
 )
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
+from langgraph_compaction.nodes.conversation.tokens import named_counter, total
 from tests.acceptance.talks import QUESTION, Sent, ids, said
 from tests.fakes import gpt
-from tests.graph.harness import CONFIG, values
+from tests.graph.harness import CONFIG, events, frozen, ledger, standing, values
 from tests.nodes.config.test_loading import SEED
 
 Answered = Callable[..., Sent]
@@ -33,7 +35,7 @@ def talk(rounds: int = ROUNDS) -> list[AnyMessage]:
     return said(rounds, 16)
 
 
-@pytest.mark.requirement("S4.45", "S4.47")
+@pytest.mark.requirement("S4.28", "S4.45", "S4.47")
 @pytest.mark.parametrize(
     ("language", "question"), [("en", "Compact the conversation?"), ("zh", "是否压缩当前对话？")]
 )
@@ -52,6 +54,95 @@ def test_the_documents_own_file_runs_the_documents_system(answered: Answered, la
     messages = values(agent)["messages"]
     assert ids(messages, "note") == [f"note-{ROUNDS - 2}", f"note-{ROUNDS - 1}"]
     assert TOLD in messages[0].text
+
+
+@tool
+def ferries(day: str) -> str:
+    """Tell the ferries of a day."""
+    return day
+
+
+def at_eighty_thousand(answered: Answered, rounds: int = ROUNDS, **given: Any) -> tuple[Any, Sent]:
+    """Build the document's system with a prompt and a tool, and lead it to its question."""
+    model = gpt("gpt-4o")
+    sent = answered(model, "At nine.", summary=TOLD)
+    agent = create_compacting_agent(
+        model,
+        [ferries],
+        system_prompt="You keep the notes of the harbor.",
+        settings=load_settings(SEED, **given),
+        checkpointer=InMemorySaver(),
+    )
+    agent.invoke({"messages": [*talk(rounds), QUESTION]}, CONFIG)
+    return agent, sent
+
+
+@pytest.mark.requirement("S4.4", "S4.5", "S4.17")
+def test_the_next_request_has_prompt_tools_summary_rounds_and_question_in_this_order(answered: Answered) -> None:
+    """The prompt to the byte, and every tool."""
+    agent, sent = at_eighty_thousand(answered)
+    agent.invoke(Command(resume=True), CONFIG)
+    (request,) = sent
+    assert request[0].text == "You keep the notes of the harbor."
+    assert TOLD in request[1].text
+    newest = [f"{word}-{n}" for n in (ROUNDS - 2, ROUNDS - 1) for word in ("note", "read")]
+    assert [message.id for message in request[2:]] == [*newest, "question"]
+    assert sent.tools == [["ferries"]]
+
+
+@pytest.mark.requirement("S4.6", "S4.16", "S4.22")
+def test_the_model_is_given_the_history_to_summarize_and_nothing_else(answered: Answered) -> None:
+    """Neither the system prompt nor the two newest rounds nor the question; five hundred characters are asked for."""
+    agent, sent = at_eighty_thousand(answered)
+    agent.invoke(Command(resume=True), CONFIG)
+    text = " ".join(message.text for asked in sent.summaries for message in asked)
+    assert "Note 0. " in text
+    assert f"Note {ROUNDS - 3}. " in text
+    assert f"Read {ROUNDS - 3}. " in text
+    for left_out in (f"Note {ROUNDS - 2}. ", f"Read {ROUNDS - 1}. ", QUESTION.text, "You keep the notes"):
+        assert left_out not in text
+    assert " 500 characters" in text
+
+
+@pytest.mark.requirement("S4.24", "S4.29")
+def test_after_a_refusal_the_whole_conversation_is_sent(answered: Answered) -> None:
+    """The preset asks; on a no nothing is summarized, and the state is the same to the byte."""
+    agent, sent = at_eighty_thousand(answered)
+    agent.invoke(Command(resume=False), CONFIG)
+    assert sent.summaries == []
+    assert ids(sent[0]) == [*ids(talk()), "question"]
+    assert frozen(values(agent)["messages"][:-1]) == frozen([*talk(), QUESTION])
+    assert [row.verdict for row in ledger(agent)] == ["declined"]
+
+
+@pytest.mark.requirement("S4.8", "S4.34", "S4.36")
+def test_an_event_tells_what_was_saved(answered: Answered) -> None:
+    """Seventy thousand tokens come to less than a seventh."""
+    agent, _ = at_eighty_thousand(answered)
+    chunks = list(agent.stream(Command(resume=True), CONFIG, stream_mode=["custom", "updates"]))
+    (told,) = events(chunks, "CompactContextEvent")
+    assert 64_000 < told["original_tokens"] < 72_000
+    assert told["new_tokens"] < told["original_tokens"] / 7
+    assert told["saved_ratio"] == round(1 - told["new_tokens"] / told["original_tokens"], 4)
+    assert TOLD in told["summary"]
+    assert standing(agent)["epoch"] == 1
+
+
+@pytest.mark.requirement("S4.2", "S4.3", "S4.32")
+@pytest.mark.parametrize(("tokens", "asks"), [(63_999, False), (64_000, True)])
+def test_sixty_four_thousand_tokens_before_the_input_fire(answered: Answered, tokens: int, asks: bool) -> None:
+    """Exactly four fifths of 80,000; the input itself, of 2,000 tokens, is not counted."""
+    model = gpt("gpt-4o")
+    sent = answered(model, "Noted.", summary=TOLD)
+    agent = create_compacting_agent(model, settings=load_settings(SEED), checkpointer=InMemorySaver())
+    begun = talk(ROUNDS - 12)
+    missing = tokens - total(counted := named_counter("cjk_aware"), begun) - 4
+    filled = HumanMessage("." * (2 * missing), id="filled")
+    agent.update_state(CONFIG, {"messages": [*begun[:-1], filled, begun[-1]]}, as_node="model")
+    assert total(counted, values(agent)["messages"]) == tokens
+    agent.invoke({"messages": "word " * 1_500}, CONFIG)
+    assert bool(agent.get_state(CONFIG).interrupts) == asks
+    assert len(sent) == (not asks)
 
 
 @pytest.mark.requirement("S4.46")

@@ -255,6 +255,72 @@ def test_a_model_that_writes_no_summary_changes_nothing(
         assert words_of_the_document in logged
 
 
+@pytest.mark.requirement("S0.22", "S0.24", "S0.28")
+@pytest.mark.parametrize(
+    ("reply", "verdict", "reason", "calls"),
+    [
+        (RuntimeError("no summary today"), "failed_permanent", "summary_exception:RuntimeError", 3),
+        ("I have read the logs.", "rejected_not_a_summary", "no_summary_tags", 3),
+        ("<summary> </summary>", "rejected_empty", "empty_tag_body", 3),
+        (AIMessage([{"type": "thinking", "thinking": "Ferries."}]), "rejected_empty", "thinking_only_no_content", 3),
+    ],
+)
+def test_what_is_no_summary_is_rolled_back_with_its_reason(
+    answered: Answered, reply: Any, verdict: str, reason: str, calls: int
+) -> None:
+    """And the turn is answered on the whole conversation."""
+    model = gpt("gpt-4o")
+    sent = answered(model, "At nine.", summary=reply)
+    agent = agent_of(model, "selective", summarizer=None, hooks=("pre_model",), summary_backoff_s=0)
+    agent.invoke({"messages": LOGS}, CONFIG)
+    (row,) = ledger(agent)
+    assert (row.verdict, row.reason, row.summary_calls, len(sent.summaries)) == (verdict, reason, calls, calls)
+    assert frozen(values(agent)["messages"][:-1]) == frozen(LOGS)
+    assert ids(sent[0]) == ids(LOGS)
+
+
+@pytest.mark.requirement("S0.31", "S0.33", "S0.34")
+@pytest.mark.parametrize("summary", [SUMMARY, ""])
+def test_each_phase_tells_sizes_and_counts_and_the_last_one_the_reason(answered: Answered, summary: str) -> None:
+    """Five results of thirty stay and are shortened; the summary's size is told where there is one."""
+    model = gpt("gpt-4o")
+    answered(model, summary=summary)
+    agent = agent_of(
+        model,
+        "selective",
+        summarizer=None,
+        emit_compaction_meta_events=True,
+        hooks=("pre_model",),
+        summary_backoff_s=0,
+    )
+    chunks = list(agent.stream({"messages": LOGS}, CONFIG, stream_mode=["custom", "updates"]))
+    told = events(chunks, "CompactionMetaEvent")
+    assert [event["phase"] for event in told][-1] == ("summary_done" if summary else "rollback")
+    assert told[0]["tokens_before"] > 102_400
+    assert told[1]["tokens_after"] < told[1]["tokens_before"]
+    assert (told[1]["tool_results_truncated"], told[1]["tool_calls_truncated"]) == (5, 0)
+    assert (told[-1]["tokens_after"] < told[0]["tokens_before"]) == bool(summary)
+    assert told[-1]["reason"] == ("success" if summary else "empty_summary")
+
+
+@pytest.mark.requirement("S0.36", "S0.37", "S0.38")
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_run_switches_the_phases_on_for_who_streams_and_for_the_log(
+    answered: Answered, caplog: pytest.LogCaptureFixture, streamed: bool
+) -> None:
+    """By its context; a caller that does not stream finds them in the log alone."""
+    caplog.set_level(logging.DEBUG, "langgraph_compaction")
+    model = gpt("gpt-4o")
+    answered(model, summary=SUMMARY)
+    agent, context = agent_of(model, "selective", summarizer=None), {"emit_compaction_meta_events": True}
+    if streamed:
+        chunks = list(agent.stream({"messages": LOGS}, CONFIG, context=context, stream_mode=["custom", "updates"]))
+        assert len(events(chunks, "CompactionMetaEvent")) == 4
+    else:
+        agent.invoke({"messages": LOGS}, CONFIG, context=context)
+    assert "summary_done" in " ".join(record.getMessage() for record in caplog.records)
+
+
 @pytest.mark.requirement("S0.47", "S0.48")
 def test_after_repeated_failures_attempts_are_skipped_for_eight_seconds(answered: Answered) -> None:
     """The summarizer is not asked meanwhile; afterwards it is."""

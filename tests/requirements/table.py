@@ -16,8 +16,8 @@ HEAD = """\
 # Requirements
 
 Every numbered line of the five systems that this package unites: what the line asks for, and the tests that are
-marked with it. `python -m tests.requirements.table` writes this page. `make mutants SEED=n` breaks code that the
-tests of 40 lines execute, one place at a time, and counts how often those tests fail.
+marked with it. `python -m tests.requirements.table` writes this page. `make mutants SEED=n` breaks functions that
+these tests enter, one change at a time, and counts how often the tests fail that execute the changed line.
 """
 
 

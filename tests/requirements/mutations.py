@@ -1,0 +1,98 @@
+"""The changes that `mutants` makes, found in the syntax tree of a file."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.requirements.lines import ROOT
+
+FLIPPED: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+    ast.In: "not in",
+    ast.NotIn: "in",
+}
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One change of one file: the text between two offsets, in characters, is replaced."""
+
+    path: str
+    begin: int
+    end: int
+    new: str
+    line: int
+    """The number of the line where the changed code begins."""
+
+    def __str__(self) -> str:
+        """Return the change for people: line, old and new code."""
+        text = (ROOT / self.path).read_text(encoding="utf-8")
+        return f"line {self.line}: {' '.join(text[self.begin : self.end].split())!r} -> {self.new!r}"
+
+    def apply(self, root: Path) -> str:
+        """Change the file of a copy; return the file's text before the change."""
+        file = root / self.path
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text[: self.begin] + self.new + text[self.end :], encoding="utf-8")
+        return text
+
+
+def mutations(path: str) -> dict[int, list[Mutation]]:
+    """Return every possible change of a file by the number of the line where the changed code begins."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+
+    def offset(line: int, column: int) -> int:
+        row = text[starts[line - 1] : starts[line]]
+        return starts[line - 1] + len(row.encode()[:column].decode())  # the parser counts columns in bytes
+
+    found: dict[int, list[Mutation]] = defaultdict(list)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.expr | ast.stmt) and node.end_lineno:
+            begin, end = offset(node.lineno, node.col_offset), offset(node.end_lineno, node.end_col_offset or 0)
+            found[node.lineno] += [Mutation(path, begin, end, new, node.lineno) for new in _changed(node, text)]
+    return found
+
+
+def _changed(node: ast.expr | ast.stmt, text: str) -> Iterator[str]:  # noqa: C901 - one case a kind of change
+    """Yield the code that may stand in a node's place."""
+
+    def source(part: ast.AST) -> str:
+        return ast.get_source_segment(text, part) or ""
+
+    match node:
+        case ast.Constant(value=bool(value)):
+            yield str(not value)
+        case ast.Constant(value=int(value) | float(value)):
+            yield str(value + 1)
+            if value:
+                yield str(value - 1)
+        case ast.Compare(ops=[op], comparators=[right]):
+            yield f"{source(node.left)} {FLIPPED[type(op)]} {source(right)}"
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield f"bool({source(operand)})"
+        case ast.BoolOp(op=op, values=values):
+            word = " or " if isinstance(op, ast.And) else " and "
+            yield "(" + word.join(f"({source(value)})" for value in values) + ")"
+        case ast.IfExp():
+            yield f"({source(node.orelse)})"
+            yield f"({source(node.body)})"
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield source(node).replace(source(value), repr(f"{value.value}x"), 1)
+        case ast.Expr(value=ast.Call() | ast.YieldFrom() | ast.Await()) | ast.Raise() | ast.Delete():
+            yield "pass"
+        case _:
+            return
