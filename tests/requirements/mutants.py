@@ -50,6 +50,8 @@ OPTIONS = (
     *("-q", "-x", "-p", "no:cacheprovider", "-m", "not slow"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of the modules imported before the fork
 )
+FOR_TESTS = {"nodes/testing.py"}
+"""Files of the product that only tests use."""
 SECONDS = 300
 """How long the tests of one change may take; a change that makes them hang counts as noticed."""
 WANTED = 0.95
@@ -172,7 +174,7 @@ def changeable(reached: Reached) -> dict[str, list[Mutation]]:
     """Return the possible changes of executed lines by the function that they are in."""
     executed = frozenset[Place]().union(*reached.values())
     found: dict[str, list[Mutation]] = defaultdict(list)
-    for path in sorted({path for path, _ in executed}):
+    for path in sorted({path for path, _ in executed} - FOR_TESTS):
         innermost = {number: name for name, lines in functions(path) for number in lines}
         for number, changes in sorted(mutations(path).items()):
             if number in innermost and (path, number) in executed:

@@ -30,13 +30,13 @@ class Mutation:
     begin: int
     end: int
     new: str
+    old: str
     line: int
     """The number of the line where the changed code begins."""
 
     def __str__(self) -> str:
         """Return the change for people: line, old and new code."""
-        text = (ROOT / self.path).read_text(encoding="utf-8")
-        return f"line {self.line}: {' '.join(text[self.begin : self.end].split())!r} -> {self.new!r}"
+        return f"line {self.line}: {' '.join(self.old.split())!r} -> {self.new!r}"
 
     def apply(self, root: Path) -> str:
         """Change the file of a copy; return the file's text before the change."""
@@ -61,7 +61,9 @@ def mutations(path: str) -> dict[int, list[Mutation]]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.expr | ast.stmt) and node.end_lineno:
             begin, end = offset(node.lineno, node.col_offset), offset(node.end_lineno, node.end_col_offset or 0)
-            found[node.lineno] += [Mutation(path, begin, end, new, node.lineno) for new in _changed(node, text)]
+            found[node.lineno] += [
+                Mutation(path, begin, end, new, text[begin:end], node.lineno) for new in _changed(node, text)
+            ]
     return found
 
 
