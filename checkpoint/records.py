@@ -194,8 +194,9 @@ class CompactionRecords:
         thread = self.store.find(conn, thread_id, lock=False)
         if thread is None:
             return original_conversation.join(messages, (), (), ())
-        line = original_conversation.chain(ledger.parents(conn, thread.id), head, thread_id)
-        snapshot_runs = snapshots.of_thread(conn, thread)
+        line = original_conversation.chain(ledger.parents(conn, thread), head, thread_id)
+        snapshot_runs, every = snapshots.of_thread(conn, thread), archive.of_thread(conn, thread)
+        original_conversation.check_complete(line, snapshot_runs, every, thread_id)
         archive_runs = archive.of_thread(conn, thread, namespace)
         before = [snapshot_runs[name] for name in line if name in snapshot_runs]
         archived = [archive_runs[name] for name in line if name in archive_runs]
@@ -224,7 +225,7 @@ class CompactionRecords:
         the state's last commit. Raise UnknownAttemptError if the state does not contain the compaction.
         """
         thread = self.store.find(conn, thread_id, lock=False)
-        line = [] if thread is None else original_conversation.chain(ledger.parents(conn, thread.id), head, thread_id)
+        line = [] if thread is None else original_conversation.chain(ledger.parents(conn, thread), head, thread_id)
         wanted = compaction_id or (line[-1] if line else None)
         if thread is None or wanted not in line:
             raise UnknownAttemptError(_nothing_to_undo(thread_id, compaction_id, line))
@@ -248,7 +249,7 @@ class CompactionRecords:
         `head` is the compaction_id of the state's last commit.
         """
         thread = self.store.find(conn, thread_id, lock=False)
-        return [] if thread is None else original_conversation.chain(ledger.parents(conn, thread.id), head, thread_id)
+        return [] if thread is None else original_conversation.chain(ledger.parents(conn, thread), head, thread_id)
 
     @reads
     def began_with(self, conn: sa.Connection, thread_id: str, compaction_id: str) -> list[BaseMessage]:

@@ -23,10 +23,11 @@ def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> Runnable
     """Return a node that runs the compaction graph, or a compacting agent, on a parent's messages and compacts them.
 
     The compaction is applied to the parent's messages at the end of the node. Messages that arrived meanwhile stay,
-    for example those sent with the answer to a confirmation. The node must be the only writer of `messages` in its
-    step. `persist="parent"` (the default) keeps the channels of the compaction in the parent's state, which inherits
-    `CompactionState`. `persist="subgraph"` keeps them in the node's own namespace, for a parent that has only
-    `messages` and a checkpointer. An agent's other results go to the parent's channels of the same names.
+    for example those sent with the answer to a confirmation, or by another node of the same step. `persist="parent"`
+    (the default) keeps the channels of the compaction in the parent's state, which inherits `CompactionState`.
+    `persist="subgraph"` keeps them in the node's own namespace, for a parent that has only `messages` and a
+    checkpointer; there the node must be the only writer of `messages` in its step, because LangGraph's own channel
+    drops what other nodes write. An agent's other results go to the parent's channels of the same names.
     """
     return _Node(compaction_graph, persist)
 

@@ -1,6 +1,6 @@
 """The state of a thread: `messages` and two small channels, `compaction` and `memory`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal, NotRequired, cast, get_args
 from uuid import uuid4
 
@@ -8,10 +8,13 @@ from langchain_core.messages import (
     AnyMessage,
     BaseMessage,
     BaseMessageChunk,
+    RemoveMessage,
     convert_to_messages,
     message_chunk_to_message,
 )
+from langgraph.channels import BinaryOperatorAggregate
 from langgraph.graph import MessagesState
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # below Python 3.12 pydantic makes schemas of no other
 
@@ -37,6 +40,9 @@ Step = Literal["model", "tools", "confirm", "selective_compaction", "summarize",
 """The node that runs next. Each node chooses and stores the next step; routers only read the stored step."""
 
 STEPS = frozenset[str](get_args(Step))
+
+
+_OVERWRITE = "__overwrite__"  # LangGraph's name
 
 
 class Usage(TypedDict):
@@ -179,9 +185,45 @@ def merge(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, A
     return {**(old or {}), **(new or {})}
 
 
+class MessagesChannel(BinaryOperatorAggregate[Any]):
+    """LangGraph's channel `messages`, which also keeps what other nodes write in the step of an `Overwrite`.
+
+    LangGraph drops these other writes, whatever their order. Here the list is replaced first, and the other writes
+    are applied to the new list. A removal of a message that the new list does not hold has nothing left to do.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, typ: Any, operator: Any = add_messages) -> None:
+        super().__init__(typ, operator)
+
+    def update(self, values: Sequence[Any]) -> bool:
+        """Apply the writes of one step."""
+        whole = [value for value in values if _is_overwrite(value)]
+        others = [value for value in values if not _is_overwrite(value)]
+        if not whole or not others:
+            return super().update(values)
+        super().update(whole)
+        for value in others:
+            held = {message.id for message in cast("list[AnyMessage]", self.value)}
+            given: list[Any] = value if isinstance(value, list) else [value]
+            super().update([[one for one in given if not _removes_another(one, held)]])
+        return True
+
+
+def _is_overwrite(value: Any) -> bool:
+    known = cast("dict[str, Any]", value) if isinstance(value, dict) else {}  # as JSON of the server holds it
+    return isinstance(value, Overwrite) or _OVERWRITE in known or known.get("type") == _OVERWRITE
+
+
+def _removes_another(message: Any, held: Collection[str | None]) -> bool:
+    return isinstance(message, RemoveMessage) and message.id not in {*held, REMOVE_ALL_MESSAGES}
+
+
 class CompactionState(MessagesState):
     """State of a compacting graph. A parent graph's state inherits it to keep the two channels between runs."""
 
+    messages: Annotated[list[AnyMessage], MessagesChannel]
     compaction: Annotated[CompactionChannel, merge]
     memory: Annotated[Memory, merge]
     compaction_request: Annotated[CompactionRequest | None, RequestChannel]

@@ -18,6 +18,7 @@ class Entry(NamedTuple):
     """The messages that one compaction archived, as runs of sequence numbers, and the time in Unix seconds."""
 
     compaction_id: str
+    namespace: str
     runs: Runs
     created_at: float
 
@@ -31,33 +32,39 @@ def write(conn: sa.Connection, thread: Thread, namespace: str, compaction_id: st
     row, held = row_name(compaction_id), _read(conn, thread, compaction_id)
     if held is None:
         key = {"thread": thread.id, "compaction_id": compaction_id, "namespace": namespace}
-        body = runs_to_body(thread.codec, row, runs)
+        body = runs_to_body(thread.codec, row, runs, bound=namespace)
         conn.execute(sa.insert(tables.archive).values(**key, runs=body, created_at=now))
     else:
-        body = runs_to_body(thread.codec, row, runs_of(dict.fromkeys([*expand(held), *expand(runs)])))
+        both = runs_of(dict.fromkeys([*expand(held.runs), *expand(runs)]))
+        body = runs_to_body(thread.codec, row, both, bound=held.namespace)
         mine = sa.and_(_archive.thread == thread.id, _archive.compaction_id == compaction_id)
         conn.execute(sa.update(tables.archive).where(mine).values(runs=body))
 
 
 def of_thread(conn: sa.Connection, thread: Thread, namespace: str | None = None) -> dict[str, Runs]:
     """Return by compaction_id the sequence numbers of archived messages, in one namespace or (None) in all."""
-    query = sa.select(_archive.compaction_id, _archive.runs).where(_archive.thread == thread.id)
-    if namespace is not None:
-        query = query.where(_archive.namespace == namespace)
-    return {name: runs_from_body(thread.codec, row_name(name), data) for name, data in conn.execute(query)}
+    found = _rows(conn, thread)
+    return {one.compaction_id: one.runs for one in found if namespace in (None, one.namespace)}
 
 
 def entries(conn: sa.Connection, thread: Thread) -> list[Entry]:
     """Return the archive entries of a thread, oldest first."""
-    query = sa.select(_archive.compaction_id, _archive.runs, _archive.created_at).where(_archive.thread == thread.id)
-    rows = conn.execute(query.order_by(_archive.created_at, _archive.compaction_id))
-    return [Entry(name, runs_from_body(thread.codec, row_name(name), data), moment) for name, data, moment in rows]
+    return sorted(_rows(conn, thread), key=lambda entry: (entry.created_at, entry.compaction_id))
 
 
-def _read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Runs | None:
-    query = sa.select(_archive.runs).where(_archive.thread == thread.id, _archive.compaction_id == compaction_id)
-    data = conn.execute(query).scalar_one_or_none()
-    return None if data is None else runs_from_body(thread.codec, row_name(compaction_id), data)
+def _read(conn: sa.Connection, thread: Thread, compaction_id: str) -> Entry | None:
+    return next(iter(_rows(conn, thread, _archive.compaction_id == compaction_id)), None)
+
+
+def _rows(conn: sa.Connection, thread: Thread, *conditions: sa.ColumnElement[bool]) -> list[Entry]:
+    """Return rows of a thread; raise `RowError`, naming the row, if its runs or its namespace were changed."""
+    columns = (_archive.compaction_id, _archive.namespace, _archive.runs, _archive.created_at)
+    return [
+        Entry(name, namespace, runs_from_body(thread.codec, row_name(name), body, bound=namespace), moment)
+        for name, namespace, body, moment in conn.execute(
+            sa.select(*columns).where(_archive.thread == thread.id, *conditions)
+        )
+    ]
 
 
 def row_name(compaction_id: str) -> str:

@@ -1,6 +1,7 @@
 """The ledger: one row for each compaction attempt. Every writer of the ledger holds the lock of the thread's row."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, TypedDict
 
@@ -8,12 +9,15 @@ import sqlalchemy as sa
 
 from ..db import tables
 from ..db.columns import printable
+from ..db.row_codec import expect_types, intact
 from ..db.thread_row import Thread
 from ..errors import UnknownAttemptError
 from .attempt import AttemptKey, LedgerRow, Outcome
 
 _ledger = tables.ledger.c
 ABANDONED = "abandoned"
+_BOUND = ("namespace", "level", "attempt", "parent_id", "checkpoint_id", "epoch")
+"""Columns to which a row's encoded content is bound: they name the compaction and checkpoint on which it builds."""
 
 
 class Opening(TypedDict):
@@ -38,7 +42,7 @@ def begin(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening
     found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         _insert(conn, thread, key, opening, started_at=now)
-    elif fresh or found.verdict == ABANDONED:
+    elif fresh or found["verdict"] == ABANDONED:
         values = {**opening, "verdict": None, "reason": "", "detail": "", "started_at": now, "ended_at": None}
         _update(conn, thread, key.compaction_id, found, values)
 
@@ -62,7 +66,7 @@ def note(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening,
     found = _find(conn, thread.id, key.compaction_id)
     if found is None:
         _insert(conn, thread, key, opening, started_at=outcome.now, **_ending(outcome))
-    elif found.verdict is None or not _has_snapshot(conn, thread.id, key.compaction_id):
+    elif found["verdict"] is None or not _has_snapshot(conn, thread.id, key.compaction_id):
         close(conn, thread, key, outcome)
 
 
@@ -94,15 +98,20 @@ def row_name(compaction_id: str) -> str:
     return f"ledger row {compaction_id}"
 
 
-def parents(conn: sa.Connection, thread: int) -> dict[str, str | None]:
-    """Return the parent_id of each attempt of the thread, by compaction_id."""
-    query = sa.select(_ledger.compaction_id, _ledger.parent_id).where(_ledger.thread == thread)
-    return {row.compaction_id: row.parent_id for row in conn.execute(query)}
+def parents(conn: sa.Connection, thread: Thread) -> dict[str, str | None]:
+    """Return the parent_id of each attempt of the thread, by compaction_id; raise `RowError` for a changed row."""
+    query = sa.select(_ledger.compaction_id, _ledger.content, *(_ledger[name] for name in _BOUND))
+    found: dict[str, str | None] = {}
+    for row in conn.execute(query.where(_ledger.thread == thread.id)).mappings():
+        _decode_content(thread, row["compaction_id"], row)
+        found[row["compaction_id"]] = row["parent_id"]
+    return found
 
 
-def _find(conn: sa.Connection, thread: int, compaction_id: str) -> sa.Row[int, str | None, bytes] | None:
-    query = sa.select(_ledger.id, _ledger.verdict, _ledger.content)
-    return conn.execute(query.where(_ledger.thread == thread, _ledger.compaction_id == compaction_id)).one_or_none()
+def _find(conn: sa.Connection, thread: int, compaction_id: str) -> sa.RowMapping | None:
+    query = sa.select(_ledger.id, _ledger.verdict, _ledger.content, *(_ledger[name] for name in _BOUND))
+    found = conn.execute(query.where(_ledger.thread == thread, _ledger.compaction_id == compaction_id))
+    return found.mappings().one_or_none()
 
 
 def _has_snapshot(conn: sa.Connection, thread: int, compaction_id: str) -> bool:
@@ -114,19 +123,16 @@ def _has_snapshot(conn: sa.Connection, thread: int, compaction_id: str) -> bool:
 def _insert(conn: sa.Connection, thread: Thread, key: AttemptKey, opening: Opening, **rest: Any) -> None:
     own = {field: value for field, value in asdict(key).items() if field != "thread_id"}
     values = {"reason": "", **own, **opening, **rest}
-    content = encode_content(
-        thread, key.compaction_id, _take_content(values, {"base_fingerprint": "", "detail": "", "summary": None})
-    )
+    texts = _take_content(values, {"base_fingerprint": "", "detail": "", "summary": None})
+    content = encode_content(thread, key.compaction_id, texts, values)
     row = {"thread": thread.id, "compaction_id": key.compaction_id, **values, "content": content}
     conn.execute(sa.insert(tables.ledger).values(row))
 
 
-def _update(
-    conn: sa.Connection, thread: Thread, name: str, found: sa.Row[int, str | None, bytes], values: dict[str, Any]
-) -> None:
-    content = _take_content(values, _decode_content(thread, name, found.content))
-    row = {**values, "content": encode_content(thread, name, content)}
-    conn.execute(sa.update(tables.ledger).where(_ledger.id == found.id).values(row))
+def _update(conn: sa.Connection, thread: Thread, name: str, found: sa.RowMapping, values: dict[str, Any]) -> None:
+    content = _take_content(values, _decode_content(thread, name, found))
+    row = {**values, "content": encode_content(thread, name, content, {**found, **values})}
+    conn.execute(sa.update(tables.ledger).where(_ledger.id == found["id"]).values(row))
 
 
 def _take_content(values: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
@@ -135,13 +141,23 @@ def _take_content(values: dict[str, Any], before: dict[str, Any]) -> dict[str, A
     return {field: None if text is None else printable(text) for field, text in taken.items()}
 
 
-def encode_content(thread: Thread, compaction_id: str, content: dict[str, Any]) -> bytes:
-    """Encode the column `content` of a row, which holds the base fingerprint, the detail and the summary."""
-    return thread.codec.encode(row_name(compaction_id), json.dumps(content).encode())
+def encode_content(thread: Thread, compaction_id: str, content: dict[str, Any], columns: Mapping[str, Any]) -> bytes:
+    """Encode the column `content` of a row, which holds the base fingerprint, the detail and the summary.
+
+    The result is bound to those of the other `columns` that `bound_columns` reads.
+    """
+    name = row_name(compaction_id)
+    return thread.codec.encode(name, json.dumps(content).encode(), bound=bound_columns(columns))
 
 
-def _decode_content(thread: Thread, compaction_id: str, body: bytes) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(thread.codec.decode(row_name(compaction_id), bytes(body)))
+def bound_columns(columns: Mapping[Any, Any]) -> str:
+    """Return the columns of a row to which its content is bound, as a text."""
+    return json.dumps([columns[name] for name in _BOUND])
+
+
+def _decode_content(thread: Thread, compaction_id: str, columns: Mapping[Any, Any]) -> dict[str, Any]:
+    name, body = row_name(compaction_id), bytes(columns["content"])
+    content: dict[str, Any] = json.loads(thread.codec.decode(name, body, bound=bound_columns(columns)))
     return content
 
 
@@ -156,7 +172,16 @@ def _ending(outcome: Outcome) -> dict[str, Any]:
 def _row(thread: Thread, columns: dict[str, Any]) -> LedgerRow:
     del columns["thread"]
     seen = columns.pop("seen")
-    content = _decode_content(thread, columns["compaction_id"], columns.pop("content"))
-    return LedgerRow(
-        **columns, **content, thread_id=thread.thread_id, seen=None if seen is None else json.loads(seen)
-    )
+    name = columns["compaction_id"]
+    content = _decode_content(thread, name, columns)
+    del columns["content"]
+    return LedgerRow(**columns, **content, thread_id=thread.thread_id, seen=_decode_seen(thread, name, seen))
+
+
+def _decode_seen(thread: Thread, compaction_id: str, seen: str | None) -> dict[str, Any] | None:
+    if seen is None:
+        return None
+    with intact(thread.codec.describe(row_name(compaction_id))):
+        found: dict[str, Any] = json.loads(seen)
+        expect_types((found, dict))
+    return found

@@ -1,28 +1,52 @@
 """Rebuilds the whole conversation from the current messages and the messages that compactions removed."""
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 
 from langchain_core.messages import BaseMessage
 
 from ..checkpoints.checkpoint_rows import follow_parents
-from ..errors import MessageError
+from ..errors import MessageError, RowError
 from ..patterns import Anchored
 
 SUMMARY_KIND = "compaction_summary"
 RECALL = "recall"
 """Name of the tool that returns archived messages, each after a line with its handle."""
+log = logging.getLogger("langgraph_compaction")
 _HEADLINE = Anchored(r"\[[0-9a-f]{12} \w")
 
 
 def chain(parents: Mapping[str, str | None], head: str | None, thread_id: str) -> list[str]:
     """Return `head` and the compactions on which it builds, oldest first.
 
-    The chain goes back until a compaction has no ledger row or no parent. Raise `RowError` if the parents of the
-    thread's ledger rows lead in a circle.
+    The chain goes back until a compaction has no ledger row or no parent. A row that is missing is named in the log:
+    an earlier database of the records may have held it. Raise `RowError` if the parents of the thread's ledger rows
+    lead in a circle.
     """
-    found = follow_parents(head, parents.get, lambda name: f"ledger row {name} of thread {thread_id!r}")
-    return list(takewhile(parents.__contains__, found))[::-1]
+    found = [*follow_parents(head, parents.get, lambda name: f"ledger row {name} of thread {thread_id!r}")]
+    known = list(takewhile(parents.__contains__, found))
+    if len(known) < len(found):
+        log.warning(
+            "Thread %r builds on the compaction %s, which has no ledger row in this database: what it and earlier "
+            "compactions archived is not found",
+            thread_id,
+            found[len(known)],
+        )
+    return known[::-1]
+
+
+def check_complete(
+    line: Iterable[str], snapshots: Collection[str], archived: Collection[str], thread_id: str
+) -> None:
+    """Raise `RowError` if a compaction has a snapshot and no archive row, or the other way round.
+
+    A commit has written both, and retention erases both.
+    """
+    for name in line:
+        if (name in snapshots) != (name in archived):
+            missing = "archive row" if name in snapshots else "snapshot"
+            raise RowError(f"the {missing} of compaction {name} of thread {thread_id!r} is missing")
 
 
 def join(

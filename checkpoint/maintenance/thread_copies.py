@@ -56,11 +56,13 @@ ENCODED_COLUMNS = (
         lambda row: pending_writes.row_name(row["namespace"], row["checkpoint"], row["task"]),
     ),
     EncodedColumn(tables.snapshot, "runs", lambda row: snapshots.row_name(row["compaction_id"])),
-    EncodedColumn(tables.archive, "runs", lambda row: archive.row_name(row["compaction_id"])),
+    EncodedColumn(
+        tables.archive, "runs", lambda row: archive.row_name(row["compaction_id"]), lambda row: row["namespace"]
+    ),
     EncodedColumn(
         tables.summary, "text", lambda row: summary_cache.row_name(row["compaction_id"], row["input_digest"])
     ),
-    EncodedColumn(tables.ledger, "content", lambda row: ledger.row_name(row["compaction_id"])),
+    EncodedColumn(tables.ledger, "content", lambda row: ledger.row_name(row["compaction_id"]), ledger.bound_columns),
 )
 """All encoded columns except the salt, which is used to encode all the others."""
 

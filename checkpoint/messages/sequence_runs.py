@@ -97,14 +97,14 @@ def decode_runs(data: bytes, *, row: str = "the row") -> Runs:
     return tuple(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def runs_to_body(codec: RowCodec, row: str, runs: Runs) -> bytes:
-    """Return the body of a row that holds only runs of sequence numbers."""
-    return codec.encode(row, encode_runs(runs))
+def runs_to_body(codec: RowCodec, row: str, runs: Runs, *, bound: str = "") -> bytes:
+    """Return the body of a row that holds only runs of sequence numbers; `bound` as in `RowCodec.encode`."""
+    return codec.encode(row, encode_runs(runs), bound=bound)
 
 
-def runs_from_body(codec: RowCodec, row: str, body: bytes) -> Runs:
+def runs_from_body(codec: RowCodec, row: str, body: bytes, *, bound: str = "") -> Runs:
     """Return the runs that a row's body holds; raise `RowError`, naming the row, if the bytes were changed."""
-    return decode_runs(codec.decode(row, bytes(body)), row=codec.describe(row))
+    return decode_runs(codec.decode(row, bytes(body), bound=bound), row=codec.describe(row))
 
 
 def _varints(data: bytes, row: str) -> Sequence[int]:

@@ -144,7 +144,7 @@ def read(saver: SQLAlchemySaver, thread_id: str) -> ThreadData:
             attempts=rows(conn, thread, None),
             snapshots=snapshots,
             archived=archived,
-            parents=parents(conn, thread.id),
+            parents=parents(conn, thread),
             messages=saver.store.get_many(conn, thread, beside, reading.messages),
         )
 

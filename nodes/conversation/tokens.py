@@ -17,6 +17,8 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 
 from langgraph_compaction.checkpoint.patterns import Pattern
 
+from ..errors import TokenCounterError
+
 MESSAGE_OVERHEAD = 4
 """Tokens of the role and the separators of one message."""
 
@@ -290,14 +292,31 @@ class _MessagesCounter(TextCounter):
     def __init__(self, count: Callable[[list[Any]], int]) -> None:
         super().__init__(
             getattr(count, "__name__", "custom"),
-            lambda text: max(0, -self._empty + count([HumanMessage(text)])),
+            lambda text: max(0, -self._empty + self._whole([HumanMessage(text)])),
         )
-        self._whole = count
+        self._function = count
         self._messages: dict[bytes, int] = {}
 
     @cached_property
     def _empty(self) -> int:
         return self._whole([HumanMessage("")])
+
+    def _whole(self, messages: list[Any]) -> int:
+        """Return what the function counts; raise `TokenCounterError` if it raises or returns no number of tokens."""
+        name = getattr(self._function, "__qualname__", type(self._function).__name__)
+        asked = "give a function of a list of messages that returns their number of tokens"
+        try:
+            tokens: Any = self._function(messages)
+        except Exception as error:
+            kind = type(error).__name__
+            raise TokenCounterError(
+                f"token_counter: {name} raised {kind} for a {messages[0].type} message: {asked}"
+            ) from error
+        if isinstance(tokens, bool) or not isinstance(tokens, int | float) or not 0 <= tokens < math.inf:
+            raise TokenCounterError(
+                f"token_counter: {name} returned {tokens!r} for a {messages[0].type} message: {asked}"
+            )
+        return math.ceil(tokens)
 
     def message(self, message: BaseMessage) -> int:
         key = _key(repr([getattr(message, name, None) for name in _COUNTED_FIELDS]))

@@ -7,6 +7,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.telemetry import annotate, count_attempt, record
 
 from ..conversation.redaction import masked
+from ..errors import TokenCounterError
 from ..events import CompactionEvent, cost_of, emit, log
 from ..gate.invariants import Finding
 from ..providers.error_kind import classify
@@ -19,7 +20,12 @@ MEASURED = ("verdict", "reason", "strategy", "tokens_before", "tokens_after", "s
 
 
 def failure(error: Exception, reason: str) -> Finding:
-    """Return the verdict of an attempt that this error ended; API keys that the error quotes are masked."""
+    """Return the verdict of an attempt that this error ended; API keys that the error quotes are masked.
+
+    Raises the error again if it is the token counter's: no level can be tried without a count.
+    """
+    if isinstance(error, TokenCounterError):
+        raise error
     kind = classify(error)
     verdict = "failed_transient" if kind == "transient" else "failed_permanent"
     return Finding(verdict, f"{reason}:{type(error).__name__}", masked(str(error)), kind)

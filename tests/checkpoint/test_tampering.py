@@ -3,11 +3,13 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from langgraph.checkpoint.base import empty_checkpoint
 
 from langgraph_compaction.checkpoint import CheckpointError, CompactionRecords, Keyring, SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import Outcome
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.errors import RowError
-from tests.checkpoint.samples import key_of
+from tests.checkpoint.samples import key_of, opening
 from tests.checkpoint.tampering import (
     TABLES,
     config_of,
@@ -129,3 +131,79 @@ def test_a_filter_key_never_reaches_sql(own_url: str, key: str) -> None:
             key in statement or repr(key)[1:-1] in statement or "OR 1=1" in statement for statement in said
         )
         assert len(list(saver.list(config_of("t"), filter={"source": "loop"}))) == 2
+
+
+def change(table: sa.Table, **values: object) -> Callable[[sa.Connection], object]:
+    """Change columns of every row of a table."""
+    return lambda conn: conn.execute(sa.update(table).values(values))
+
+
+COLUMNS: dict[str, tuple[str, Callable[[sa.Connection], object]]] = {
+    "the parent of a compaction": ("ledger row", change(tables.ledger, parent_id=None)),
+    "the namespace of a compaction": ("ledger row", change(tables.ledger, namespace="other")),
+    "the checkpoint of a compaction": ("ledger row", change(tables.ledger, checkpoint_id="other")),
+    "the namespace of an archive row": ("archive", change(tables.archive, namespace="other")),
+    "an archive row": ("archive row", lambda conn: conn.execute(sa.delete(tables.archive))),
+    "a snapshot": ("snapshot", lambda conn: conn.execute(sa.delete(tables.snapshot))),
+}
+
+
+@pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
+@pytest.mark.parametrize("case", COLUMNS)
+def test_a_changed_chain_of_compactions_is_named(case: str, keys: Keyring | None) -> None:
+    """No column beside an encoded body, and no missing row, makes a transcript shorter without an error."""
+    named, damage = COLUMNS[case]
+    with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
+        saver.setup()
+        records, messages = CompactionRecords(saver.database), conversation("c", 4)
+        first, second = (key_of("t", messages, level=level) for level in (0, 1))
+        for key, parent, gone in ((first, None, messages[:1]), (second, first.compaction_id, messages[1:2])):
+            records.begin(key, messages, now=1.0, **{**opening(), "parent_id": parent})
+            records.commit(key, Outcome(verdict="committed", now=2.0), archived=gone)
+        whole = records.transcript("t", "", messages[2:], head=second.compaction_id)
+        assert whole == messages
+        with saver.database.write() as conn:
+            damage(conn)
+        with pytest.raises(RowError, match=named):
+            records.transcript("t", "", messages[2:], head=second.compaction_id)
+
+
+def test_a_compaction_without_its_ledger_row_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The records of earlier compactions may be in another database: the log says which compaction is missing."""
+    with SQLAlchemySaver.from_url("memory") as saver:
+        saver.setup()
+        records, messages = CompactionRecords(saver.database), conversation("c", 2)
+        key = key_of("t", messages)
+        records.begin(key, messages, now=1.0, **{**opening(), "parent_id": "another-database"})
+        records.commit(key, Outcome(verdict="committed", now=2.0), archived=messages[:1])
+        assert records.transcript("t", "", messages[1:], head=key.compaction_id) == messages
+        assert "another-database" in caplog.text
+
+
+@pytest.mark.parametrize("seen", ["{", "[1]", ""])
+def test_a_damaged_column_of_the_ledger_is_named(seen: str) -> None:
+    """The column `seen` is JSON: what cannot be read is an error that names the row."""
+    with SQLAlchemySaver.from_url("memory") as saver:
+        saver.setup()
+        fill_records(saver, "t")
+        with saver.database.write() as conn:
+            conn.execute(sa.update(tables.ledger).values(seen=seen))
+        with pytest.raises(RowError, match="ledger row"):
+            CompactionRecords(saver.database).history("t")
+
+
+def test_a_damaged_message_stops_no_later_put(own_url: str) -> None:
+    """A message that no newest state holds can be damaged: the thread goes on, also when the message gets old."""
+    with SQLAlchemySaver.from_url(own_url) as saver:
+        saver.setup()
+        fill(saver, "t", 2)
+        with saver.database.write() as conn:
+            last = conn.execute(sa.select(sa.func.max(tables.message.c.seq))).scalar_one()
+            conn.execute(sa.update(tables.message).where(tables.message.c.seq == last).values(body=b"\x01damaged"))
+        config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        for number in range(4):
+            checkpoint = empty_checkpoint()
+            checkpoint["channel_values"] = {"messages": conversation(f"later-{number}", 100)}
+            checkpoint["channel_versions"] = {"messages": 100 + number}
+            config = saver.put(config, checkpoint, {"source": "loop", "step": number}, {"messages": 100 + number})
+        assert saver.get_tuple(config) is not None

@@ -1,5 +1,6 @@
 """Which counter measures a conversation in the graph, and whether the provider's figures stand above it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.nodes.config.settings import CompactionOverrides
+from langgraph_compaction.nodes.errors import TokenCounterError
 from tests.fakes import ScriptedModel, usage
-from tests.graph.harness import CONFIG, Drive, ledger, standing
+from tests.graph.harness import CONFIG, Drive, agent, full, ledger, said, standing, verdicts
 
 
 def counting(named: str, reported: int, **options: Any) -> Any:
@@ -60,3 +62,45 @@ async def test_a_run_can_be_counted_otherwise(go: Drive) -> None:
     context = CompactionOverrides.model_validate({"token_counter": "chars/2"})
     await go.invoke(graph, {"messages": texts}, CONFIG, context=context)
     assert [row.counter for row in ledger(graph)] == ["chars/2"]
+
+
+def _raising(_: list[Any]) -> int:
+    raise ZeroDivisionError
+
+
+NONSENSE: dict[str, Callable[[list[Any]], Any]] = {
+    "raises": _raising,
+    "a text": lambda _: "12",
+    "nothing": lambda _: None,
+    "a negative number": lambda _: -5,
+    "no number": lambda _: float("nan"),
+    "a boolean": lambda _: True,
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+async def test_a_counter_that_does_not_count_is_named(go: Drive, name: str) -> None:
+    """The error says that it is the counter, and which function it is."""
+    counted = NONSENSE[name]
+    with pytest.raises(TokenCounterError, match=rf"token_counter: {counted.__qualname__}") as caught:
+        await go.invoke(agent(token_counter=counted), said("hello"))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError) == (name == "raises")
+
+
+async def test_a_counter_that_fails_during_a_compaction_is_named(go: Drive) -> None:
+    """It is no failure of a level: the next level could count no better."""
+    failing = False
+
+    def counted(messages: list[Any]) -> float:
+        if failing and any("summary" in message.text for message in messages):
+            raise RuntimeError("down")
+        return sum(len(message.text.split()) + 3.5 for message in messages)
+
+    graph = agent(token_counter=counted)
+    await go.invoke(graph, said("hello"))
+    failing = True
+    with pytest.raises(TokenCounterError, match="counted raised RuntimeError"):
+        await go.invoke(graph, full())
+    failing = False
+    await go.invoke(graph, {"messages": []})
+    assert "committed" in verdicts(graph)

@@ -26,6 +26,7 @@ from tests.graph.harness import (
     Clock,
     Drive,
     filler,
+    full,
     request_tokens,
     rounds,
     said,
@@ -281,3 +282,20 @@ async def test_a_node_may_stand_behind_the_answer_too(go: Drive) -> None:
     await go.invoke(graph, {"messages": [*rounds(7), HumanMessage("and now?")]})
     assert values(graph)["compaction"]["epoch"] == 1
     assert [row.namespace for row in world.ledger] == ["after"]
+
+
+@pytest.mark.parametrize("name", ["another", "zebra"])
+async def test_a_message_of_a_branch_beside_the_node_is_kept(go: Drive, name: str) -> None:
+    """Whichever of the two writes first, the message stands behind the compacted conversation."""
+    inner = create_compaction_graph(settings=CompactionSettings(**SMALL), summarizer="digest", token_counter=WORDS)
+    parent = StateGraph(CompactionState)
+    parent.add_node("compact", as_node(inner))
+    beside = [AIMessage("beside", id="beside"), RemoveMessage("r-user-0")]  # which the compaction removes, too
+    parent.add_node(name, lambda _: {"messages": beside})
+    parent.add_edge(START, "compact")
+    parent.add_edge(START, name)
+    graph = parent.compile(checkpointer=InMemorySaver())
+    await go.invoke(graph, full())
+    found = values(graph)["messages"]
+    assert [message.id for message in found][-1] == "beside"
+    assert len(summaries(found)) == 1
