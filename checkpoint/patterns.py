@@ -65,6 +65,8 @@ class Pattern(_Compiled):
 
     def search(self, text: str, start: int = 0, end: int | None = None) -> Match | None:
         """Return the first match between two positions, or `None`."""
+        if (len(text) if end is None else end) - start <= SEARCHED_CHARS:
+            return self._compiled.search(text, start, len(text) if end is None else end)
         return next(self.finditer(text, start, end), None)
 
     def findall(self, text: str) -> list[Any]:

@@ -37,7 +37,7 @@ from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.errors import RequestError
 from langgraph_compaction.nodes.inline.runner import COMPACTION_NODES, NODES, run_nodes
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, window_of
-from langgraph_compaction.nodes.runtime.effects import Effects, arun, run
+from langgraph_compaction.nodes.runtime.effects import Effects, arun, is_long, run
 from langgraph_compaction.nodes.runtime.ephemeral_removal import ephemeral_tools
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
 from langgraph_compaction.nodes.selection.strategies.registry import Strategy
@@ -195,7 +195,8 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         self, request: Request, handler: Callable[[Request], Awaitable[Response]]
     ) -> ExtendedModelResponse[Any]:
         """`wrap_model_call`, asynchronously."""
-        return await arun(self._model_call(request, Caller(request, handler)))
+        step = self._model_call(request, Caller(request, handler))
+        return await arun(step, off_loop=is_long(request.state["messages"]))
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
@@ -213,7 +214,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     async def aafter_agent(self, state: CompactingState, runtime: Runtime[Any]) -> Update | None:
         """`after_agent`, asynchronously."""
-        return await arun(self._agent_end(state, runtime))
+        return await arun(self._agent_end(state, runtime), off_loop=is_long(state["messages"]))
 
     def _model_call(self, request: Request, caller: Caller) -> Effects[ExtendedModelResponse[Any]]:
         _refuse_second_summarizer(request.state)

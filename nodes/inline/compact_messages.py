@@ -15,7 +15,7 @@ from ..conversation.transcript import Transcript
 from ..errors import InvalidMessagesError, SettingsError
 from ..events import saved_ratio
 from ..runtime.dependencies import NO_RECORDS, Dependencies, counter_of
-from ..runtime.effects import Effects, arun, blocking, run
+from ..runtime.effects import Effects, arun, blocking, is_long, run
 from ..runtime.node_context import NodeContext
 from ..selection.strategies.registry import Strategy, with_own
 from ..selection.trigger_evaluation import Reading, counted, firing
@@ -121,7 +121,7 @@ async def acompact_messages(
     force: bool = True,
     return_result: bool = False,
 ) -> list[AnyMessage] | CompactionResult:
-    """Compact as `compact_messages` does, without blocking the event loop while the summarizer works."""
+    """Compact as `compact_messages` does, without blocking the event loop."""
     result = await arun(
         _compact(
             messages,
@@ -132,7 +132,8 @@ async def acompact_messages(
             settings=settings,
             strategies=strategies,
             force=force,
-        )
+        ),
+        off_loop=is_long(messages),
     )
     return result if return_result else result.new_messages
 

@@ -2,18 +2,27 @@
 
 The body is a generator: it yields `Effect` objects (a model's call, a database transaction), receives their results,
 and returns its own result. `run` makes the synchronous call of each effect, `arun` awaits the asynchronous call. An
-exception of a call is raised inside the body, which handles the exception.
+exception of a call is raised inside the body, which handles the exception. Between its effects a body only computes:
+`arun` runs a body that reads long messages in a worker OS thread, so that other conversations go on meanwhile.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import closing, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from langgraph_compaction.checkpoint import Database
 
 T = TypeVar("T")
+
+
+_INLINE_CHARS = 20_000
+"""Number of characters in messages up to which the work of a body takes at most a few milliseconds."""
+
+_MESSAGE_CHARS = 100
+"""Number of characters that a message counts at least, because each message takes some work."""
 
 
 class Keeper(Protocol):
@@ -51,33 +60,110 @@ def either(call: Callable[[], T], acall: Callable[[], Awaitable[T]]) -> Effects[
     return result
 
 
+def is_long(messages: Iterable[Any]) -> bool:
+    """Whether a body that reads these messages should run off the event loop."""
+    left = _INLINE_CHARS
+    for message in messages:
+        left -= _MESSAGE_CHARS + _characters(getattr(message, "content", ""))
+        left -= sum(_characters(call["args"]) for call in getattr(message, "tool_calls", ()))
+        if left < 0:
+            return True
+    return False
+
+
+def _characters(value: Any) -> int:
+    """Return the number of characters in a text, or in the texts of blocks and arguments near the top."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        return sum(_characters(one) if isinstance(one, Mapping | str) else _MESSAGE_CHARS for one in value)
+    return len(value) if isinstance(value, str) else 0
+
+
 def run(step: Effects[T]) -> T:
     """Run a body synchronously, return its result; an exception that leaves this function first closes the body."""
     with closing(step):
-        try:
-            effect = next(step)
-            while True:
-                try:
-                    value = effect.call()
-                except Exception as error:  # noqa: BLE001 - raised again inside the step
-                    effect = step.throw(error)
-                else:
-                    effect = step.send(value)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return] # a generator's return value is untyped
+        reached = _advance(step)
+        while isinstance(reached, Effect):
+            try:
+                value = reached.call()
+            except Exception as error:  # noqa: BLE001 - raised again inside the step
+                reached = _advance(step, error=error)
+            else:
+                reached = _advance(step, value)
+        return reached.value
 
 
-async def arun(step: Effects[T]) -> T:
-    """Run a body asynchronously, return its result; an exception or a cancellation first closes the body."""
+async def arun(step: Effects[T], *, off_loop: bool = False) -> T:
+    """Run a body asynchronously, return its result; an exception or a cancellation first closes the body.
+
+    With `off_loop` the body itself runs in a worker OS thread and only its calls are awaited on the event loop: for
+    bodies that compute for more than a few milliseconds.
+    """
+    if off_loop:
+        return await _arun_off_loop(step)
     with closing(step):
-        try:
-            effect = next(step)
-            while True:
-                try:
-                    value = await effect.acall()
-                except Exception as error:  # noqa: BLE001 - raised again inside the step
-                    effect = step.throw(error)
-                else:
-                    effect = step.send(value)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return] # a generator's return value is untyped
+        reached = _advance(step)
+        while isinstance(reached, Effect):
+            try:
+                value = await reached.acall()
+            except Exception as error:  # noqa: BLE001 - raised again inside the step
+                reached = _advance(step, error=error)
+            else:
+                reached = _advance(step, value)
+        return reached.value
+
+
+async def _arun_off_loop(step: Effects[T]) -> T:
+    """Run a body in worker threads and its calls on the loop, in one context: a span may stay open across them."""
+    context, loop = copy_context(), asyncio.get_running_loop()
+
+    async def advance(value: Any = None, error: Exception | None = None) -> "Effect | _Returned[T]":
+        return await _uninterrupted(
+            loop.run_in_executor(None, lambda: context.run(lambda: _advance(step, value, error)))
+        )
+
+    async def called(effect: Effect) -> Any:
+        return await effect.acall()
+
+    try:
+        reached = await advance()
+        while isinstance(reached, Effect):
+            try:
+                value = await loop.create_task(called(reached), context=context)
+            except Exception as error:  # noqa: BLE001 - raised again inside the step
+                reached = await advance(error=error)
+            else:
+                reached = await advance(value)
+        return reached.value
+    finally:
+        context.run(step.close)
+
+
+@dataclass(frozen=True)
+class _Returned(Generic[T]):
+    """The result of a body that has ended."""
+
+    value: T
+
+
+def _advance(step: Effects[T], value: Any = None, error: Exception | None = None) -> Effect | _Returned[T]:
+    """Let a body go on to its next effect or to its end."""
+    try:
+        return step.send(value) if error is None else step.throw(error)
+    except StopIteration as stop:
+        return _Returned(stop.value)
+
+
+async def _uninterrupted(work: Awaitable[T]) -> T:
+    """Wait for work in a thread. A cancellation takes effect when the work has ended: a running body cannot close."""
+    running = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # read, so that asyncio does not log it
+        raise

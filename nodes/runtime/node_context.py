@@ -33,7 +33,7 @@ from ..summary.fallback_chain import FallbackChain, Level
 from ..summary.key_information import check_known
 from ..transitions import check_step
 from .dependencies import NO_RECORDS, Dependencies, Model, model_name, window_of
-from .effects import Effects, arun, blocking, querying, run
+from .effects import Effects, arun, blocking, is_long, querying, run
 from .engine import Call, demand
 
 T = TypeVar("T")
@@ -348,7 +348,8 @@ class CompactionNode(RunnableLambda[Any, Any]):
             return run(executed(name, body, NodeContext(state, config, get_runtime(), dependencies)))
 
         async def acall(state: CompactionState, config: RunnableConfig) -> Update:
-            return await arun(executed(name, body, NodeContext(state, config, get_runtime(), dependencies)))
+            step = executed(name, body, NodeContext(state, config, get_runtime(), dependencies))
+            return await arun(step, off_loop=is_long(state["messages"]))
 
         super().__init__(call, afunc=acall, name=name)
         self.dependencies = dependencies

@@ -1,12 +1,18 @@
 import asyncio
 from collections.abc import AsyncIterator
-from threading import current_thread, main_thread
+from contextvars import ContextVar
+from threading import Event, current_thread, main_thread
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
-from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, querying, run
+from langgraph_compaction.graph import CompactionSettings, acompact_messages, create_compacting_agent
+from langgraph_compaction.graph.middleware import CompactionMiddleware
+from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, is_long, querying, run
+from tests.fakes import ScriptedModel
 
 Drive = Any
 """`run` or `arun`, as a function that waits."""
@@ -17,7 +23,12 @@ def drive_async(step: Effects[Any]) -> Any:
     return asyncio.run(arun(step))
 
 
-drivers = pytest.mark.parametrize("drive", [run, drive_async], ids=["sync", "async"])
+def drive_off_loop(step: Effects[Any]) -> Any:
+    """The same, with the step in a worker thread."""
+    return asyncio.run(arun(step, off_loop=True))
+
+
+drivers = pytest.mark.parametrize("drive", [run, drive_async, drive_off_loop], ids=["sync", "async", "off loop"])
 
 
 async def value(given: Any) -> Any:
@@ -165,3 +176,121 @@ def test_what_waits_for_a_database_waits_on_a_thread_of_it() -> None:
         assert run(querying(records, where)) == current_thread().name
         assert asyncio.run(arun(querying(records, where))).startswith("compaction-database")
         assert asyncio.run(arun(blocking(where))).startswith("asyncio")
+
+
+async def test_a_step_off_the_loop_computes_in_threads_and_waits_on_the_loop() -> None:
+    """Only its calls run on the event loop, and context variables are those of the caller."""
+    name: ContextVar[str] = ContextVar("name")
+    name.set("caller's")
+
+    async def on_loop() -> bool:
+        return current_thread() is main_thread()
+
+    def step() -> Effects[list[Any]]:
+        computed = [current_thread() is main_thread(), name.get()]
+        waited = yield from either(lambda: None, on_loop)
+        return [*computed, waited, current_thread() is main_thread()]
+
+    assert await arun(step(), off_loop=True) == [False, "caller's", True, False]
+    assert await arun(step()) == [True, "caller's", True, True]
+
+
+async def test_a_cancellation_waits_for_the_step_that_computes() -> None:
+    """The step is closed when its thread has reached the next effect: it is never closed while it runs."""
+    began, go_on, closed = Event(), Event(), list[str]()
+
+    def step() -> Effects[None]:
+        try:
+            began.set()
+            go_on.wait(60)
+            yield from wait_for(1)
+        finally:
+            closed.append("closed")
+
+    task = asyncio.create_task(arun(step(), off_loop=True))
+    await asyncio.to_thread(began.wait, 60)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    assert closed == []
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert closed == ["closed"]
+
+
+FEW: dict[str, Any] = {
+    "nothing": [],
+    "some messages": [HumanMessage("hello")] * 100,
+}
+MUCH: dict[str, Any] = {
+    "many messages": [HumanMessage("hello")] * 1_000,
+    "a long text": [HumanMessage("x" * 30_000)],
+    "a long block": [HumanMessage([{"type": "text", "text": "x" * 30_000}])],
+    "an image": [HumanMessage([{"type": "image", "source": {"data": "A" * 10**6}}])],
+    "a long argument": [AIMessage("", tool_calls=[{"name": "t", "args": {"x": "y" * 30_000}, "id": "c"}])],
+}
+
+
+@pytest.mark.parametrize("name", [*FEW, *MUCH])
+def test_long_messages_are_told_from_short_ones(name: str) -> None:
+    """By their texts and media, wherever these are, and by their number."""
+    assert is_long(FEW.get(name) or MUCH.get(name, [])) is (name in MUCH)
+
+
+@pytest.mark.parametrize("size", [10, 30_000])
+@pytest.mark.parametrize("how", ["agent", "middleware", "list"])
+async def test_a_conversation_is_counted_off_the_loop_if_it_is_long(size: int, how: str) -> None:
+    """In the graph, in LangChain's agent, and for a plain list."""
+    threads = set[Any]()
+
+    def count(messages: list[Any]) -> int:
+        if any(len(str(message.content)) >= size for message in messages):
+            threads.add(current_thread())
+        return sum(len(str(message.content)) for message in messages) // 4
+
+    said = [HumanMessage("a" * size), AIMessage("ok"), HumanMessage("b" * size)]
+    settings = CompactionSettings(context_window=100_000)
+    if how == "list":
+        await acompact_messages(said, max_tokens=12_000, token_counter=count, force=False)
+    elif how == "agent":
+        agent = create_compacting_agent(ScriptedModel(), settings=settings, token_counter=count)
+        await agent.ainvoke({"messages": said})
+    else:
+        middleware: Any = CompactionMiddleware(settings=settings, token_counter=count)
+        await create_agent(ScriptedModel(), middleware=[middleware]).ainvoke({"messages": said})
+    assert threads
+    assert (main_thread() in threads) is (size == 10)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_variable_that_a_step_sets_holds_until_it_resets_it(*, cancelled: bool) -> None:
+    """As the span of a trace does: in the step, in its calls, and where the step is closed."""
+    name: ContextVar[str] = ContextVar("name", default="")
+    seen, waiting = list[str](), asyncio.Event()
+
+    async def call() -> None:
+        seen.append(name.get())
+        waiting.set()
+        if cancelled:
+            await asyncio.sleep(60)
+
+    def step() -> Effects[None]:
+        token = name.set("span")
+        try:
+            yield from either(lambda: None, call)
+        finally:
+            seen.append(name.get())
+            name.reset(token)  # raises in another context than that of the set
+            seen.append("reset")
+
+    task = asyncio.create_task(arun(step(), off_loop=True))
+    await waiting.wait()
+    if cancelled:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        await task
+    assert seen == ["span", "span", "reset"]
