@@ -294,7 +294,8 @@ def _typed(value: Any) -> tuple[str, bytes]:
     return kind, data
 
 
-_COLUMNS = tuple(_checkpoint[name] for name in ("namespace", "number", "id", "parent", "run", "body"))
+COLUMN_NAMES = ("namespace", "number", "id", "parent", "run", "body")
+_COLUMNS = tuple(_checkpoint[name] for name in COLUMN_NAMES)
 _OURS = sa.and_(_checkpoint.thread == sa.bindparam("thread"), _checkpoint.namespace == sa.bindparam("namespace"))
 _BY_ID = sa.select(*_COLUMNS).where(_OURS, _checkpoint.id == sa.bindparam("id"))
 _NUMBER = sa.select(_checkpoint.number).where(_OURS, _checkpoint.id == sa.bindparam("id"))

@@ -5,6 +5,7 @@ The caller passes its serializer to each call, because LangGraph copies savers a
 
 import random
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
@@ -24,16 +25,18 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ..db.database import Database
-from ..db.thread_row import Thread, check_lease
+from ..db.thread_row import Thread, check_lease, note
+from ..errors import CheckpointError
 from ..messages.decode import ValueDecoder
 from ..messages.encode import ValueEncoder
 from ..messages.group_commit import GroupCommit
 from ..messages.message_store import MessageStore
 from ..messages.write_cache import GenerationKey, WriteCache
 from ..telemetry import database_call
-from . import checkpoint_rows, delta_history, pending_writes
+from . import checkpoint_rows, delta_history, pending_writes, state_at_once
 from .checkpoint_rows import CheckpointRow, Place
 from .pending_writes import Write
+from .state_at_once import StateRows
 from .write_guards import ErasureGuard, refuse_fork, run_of
 
 _FIRST_PAGE, _LARGEST_PAGE = 16, 128
@@ -66,10 +69,29 @@ class CheckpointStore:
             thread = self.store.find(conn, thread_id, lock=False)
             self.erasures.note_run_start(config, thread_id, None if thread is None else thread.id)
             row = None if thread is None else checkpoint_rows.find(conn, thread, namespace, wanted)
-            if thread is None or row is None:
-                return None
+            return None if thread is None or row is None else built_from(conn, thread, row)
+
+        def at_once() -> CheckpointTuple | None:
+            with self.database.single_statements() as conn:
+                found = state_at_once.read(conn, thread_id, namespace, wanted)
+                thread = None if found is None else self.store.threads.from_row(conn, found.thread)
+                self.erasures.note_run_start(config, thread_id, None if thread is None else thread.id)
+                if found is None or thread is None or found.checkpoint is None:
+                    return None
+                row = CheckpointRow.decode(thread, found.checkpoint)
+                if wanted is None:
+                    note(thread.known.newest, namespace, row.id)
+                built = built_from(conn, thread, row, found)
+                self.group_commit.remembered.keep(thread)
+                return built
+
+        def built_from(
+            conn: sa.Connection, thread: Thread, row: CheckpointRow, found: StateRows | None = None
+        ) -> CheckpointTuple:
             decoder = ValueDecoder(conn, thread, self.store, serde, hashes={}, hash_bytes=self.cache.hash_bytes)
-            [built] = _build(decoder, [row])
+            decoder.stored = {} if found is None else found.messages
+            writes = None if found is None else pending_writes.from_rows(thread, namespace, found.writes)
+            [built] = _build(decoder, [row], writes)
             for channel, encoded in row.values.items():
                 if runs := decoder.runs(encoded, thread.codec.describe(row.row)):
                     messages = built.checkpoint["channel_values"][channel]
@@ -77,6 +99,9 @@ class CheckpointStore:
                     self.cache.remember_read(thread_id, thread.generation_key, messages, runs, hashes)
             return built
 
+        if self.database.can_read_at_once:
+            with suppress(CheckpointError):  # `work` reads the rows again, and raises its error
+                return at_once()
         return self.database.run_read(work)
 
     @database_call("checkpoint.put")
@@ -151,8 +176,8 @@ class CheckpointStore:
             pending_writes.put(conn, thread, (namespace, checkpoint_id), task_id, new)
             return thread.generation_key
 
-        if planned:
-            self._commit(encoder, run, work)
+        if planned:  # in a run, the checkpoint after a task mostly follows what the task wrote
+            self._commit(encoder, run, work, waits=run is not None)
 
     @database_call("checkpoint.delta_history")
     def delta_history(
@@ -196,13 +221,15 @@ class CheckpointStore:
                 if page:
                     yield page
 
-    def _commit(self, encoder: ValueEncoder, run: object | None, work: Callable[..., GenerationKey]) -> None:
+    def _commit(
+        self, encoder: ValueEncoder, run: object | None, work: Callable[..., GenerationKey], *, waits: bool = False
+    ) -> None:
         """Call `work` in a transaction that other writers can share; after the commit, remember what was written.
 
         The messages of the put are cached for the next put. `ErasureGuard` remembers the key of the thread's row, to
         refuse later writes of the same run if the thread is erased meanwhile.
         """
-        key = self.group_commit.run(encoder.thread_id, work)
+        key = self.group_commit.run(encoder.thread_id, work, waits=waits)
         encoder.remember_committed(key)
         self.erasures.note_run_write(run, encoder.thread_id, key[0])
 
@@ -285,9 +312,17 @@ def _known_places(places: list[Place]) -> _FindPlaces:
     return lambda _conn, _thread: places
 
 
-def _build(decoder: ValueDecoder, rows: Sequence[CheckpointRow]) -> list[CheckpointTuple]:
-    """Return checkpoints with their pending writes, in LangGraph's form."""
-    writes = checkpoint_rows.written(decoder.conn, decoder.thread, rows)
+def _build(
+    decoder: ValueDecoder, rows: Sequence[CheckpointRow], known: Mapping[str, Sequence[Write]] | None = None
+) -> list[CheckpointTuple]:
+    """Return checkpoints with their pending writes, in LangGraph's form.
+
+    `known` holds the pending writes by checkpoint id, if they were read already.
+    """
+    if known is None:
+        writes = checkpoint_rows.written(decoder.conn, decoder.thread, rows)
+    else:
+        writes = {row.key: known.get(row.id, ()) for row in rows}
     describe = decoder.thread.codec.describe
     for row in rows:
         decoder.expect(describe(row.row), row.values.values())

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import ormsgpack
@@ -58,13 +59,17 @@ def put(conn: sa.Connection, thread: Thread, place: tuple[str, str], task: str, 
 
 def of(conn: sa.Connection, thread: Thread, namespace: str, ids: Iterable[str]) -> dict[str, list[Write]]:
     """Return by checkpoint id the writes at these checkpoints, in the order in which LangGraph applies them."""
-    wanted = list(ids)
+    where = {"thread": thread.id, "namespace": namespace}
+    rows = (conn.execute(_chosen(size), {**where, **group}).all() for size, group in in_groups(list(ids)))
+    return from_rows(thread, namespace, chain.from_iterable(rows))
+
+
+def from_rows(thread: Thread, namespace: str, rows: Iterable[Sequence[Any]]) -> dict[str, list[Write]]:
+    """Return by checkpoint id the writes in rows of (checkpoint id, task id, body), in the order of `of`."""
     found: dict[str, list[Write]] = {}
-    for size, group in in_groups(wanted):
-        where = {"thread": thread.id, "namespace": namespace, **group}
-        for checkpoint_id, task, body in conn.execute(_chosen(size), where):
-            held = _writes(thread, row_name(namespace, checkpoint_id, task), task, bytes(body))
-            found.setdefault(checkpoint_id, []).extend(held)
+    for checkpoint_id, task, body in rows:
+        held = _writes(thread, row_name(namespace, checkpoint_id, task), task, bytes(body))
+        found.setdefault(checkpoint_id, []).extend(held)
     for writes in found.values():
         writes.sort(key=_order)
     return found

@@ -163,6 +163,11 @@ class Database:
             self._check_schema(conn)
             yield conn
 
+    @property
+    def can_read_at_once(self) -> bool:
+        """Whether `single_statements` may be used now to read all rows of a checkpoint, with PostgreSQL's joins."""
+        return self.is_postgresql and self._checked
+
     @contextmanager
     def single_statements(self) -> Generator[sa.Connection]:
         """Open a connection on which each statement is a transaction of its own: a round trip for each, no more.

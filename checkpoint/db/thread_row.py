@@ -241,8 +241,8 @@ def _store_salt(conn: sa.Connection, thread: int, body: bytes) -> None:
     conn.execute(sa.update(tables.thread).where(tables.thread.c.id == thread).values(salt=body))
 
 
-_COLUMNS = tuple(tables.thread.c[one.name] for one in fields(Thread) if one.name in tables.thread.c)
-_FOUND = sa.select(*_COLUMNS, tables.thread.c.salt).where(tables.thread.c.thread_id == sa.bindparam("name"))
+COLUMNS = tuple(tables.thread.c[one.name] for one in fields(Thread) if one.name in tables.thread.c)
+_FOUND = sa.select(*COLUMNS, tables.thread.c.salt).where(tables.thread.c.thread_id == sa.bindparam("name"))
 _LOCKED = _FOUND.with_for_update()
 _SAVE = (
     sa.update(tables.thread)

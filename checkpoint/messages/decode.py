@@ -108,6 +108,8 @@ class ValueDecoder:
     hashes: dict[int, int] | None = None
     """The result of `hash_bytes` for each message that is read, by number; None if hashes are not needed."""
     hash_bytes: Callable[[bytes], int] = bytes_hash
+    stored: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
+    """Bodies of message rows that were read already, by sequence number."""
     expected: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     _longest: dict[int, list[BaseMessage]] = field(default_factory=dict[int, list[BaseMessage]])
 
@@ -122,7 +124,13 @@ class ValueDecoder:
         self.blobs.update(blobs.get(self.conn, self.thread, numbers - self.blobs.keys()))
         runs = [self._runs(leaf, row) for row, leaf in self.expected if leaf[0] in _LISTS | _SINGLE]
         read = self.store.get_many(
-            self.conn, self.thread, runs, self.messages, self.hashes, hash_bytes=self.hash_bytes
+            self.conn,
+            self.thread,
+            runs,
+            self.messages,
+            self.hashes,
+            hash_bytes=self.hash_bytes,
+            stored=self.stored,
         )
         self.messages.update(read)
         self.expected.clear()

@@ -1,6 +1,7 @@
 """Group commit: waiting writers share one transaction, because a commit costs the same for one write as for many."""
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextvars import copy_context
@@ -21,6 +22,7 @@ from .message_store import MessageStore
 T = TypeVar("T")
 Work = Callable[[sa.Connection, Thread], T]
 _MAX_JOBS = 16
+_LONGEST_WAIT_S = 0.02
 
 
 class _Job(Generic[T]):
@@ -30,11 +32,12 @@ class _Job(Generic[T]):
     this job has failed, or this job becomes the leader: the job that writes the next transaction.
     """
 
-    __slots__ = ("alone", "context", "error", "leads", "left", "result", "thread_id", "turn", "work")
+    __slots__ = ("alone", "context", "error", "leads", "left", "result", "thread_id", "turn", "waits", "work")
 
-    def __init__(self, thread_id: str, work: Work[T]) -> None:
+    def __init__(self, thread_id: str, work: Work[T], *, waits: bool = False) -> None:
         self.thread_id = thread_id
         self.work = work
+        self.waits = waits
         # the caller's lease is in a context variable, and another OS thread can run the job
         self.context = copy_context()
         self.alone = self.leads = self.left = False
@@ -49,15 +52,18 @@ class _Queue:
 
     def __init__(self) -> None:
         self._jobs: deque[_Job[Any]] = deque()
+        self.has_jobs = threading.Event()
 
     def add(self, job: _Job[Any]) -> None:
         self._jobs.append(job)
+        self.has_jobs.set()
 
     def take(self) -> list[_Job[Any]]:
         """Remove and return the first jobs, 16 at most, up to but not including a job that must be written alone."""
         taken: list[_Job[Any]] = []
         while self._jobs and len(taken) < _MAX_JOBS and not self._jobs[0].alone:
             taken.append(self._jobs.popleft())
+        self.has_jobs.clear()
         return taken
 
     def give_back(self, jobs: list[_Job[Any]], *, alone: bool = True) -> None:
@@ -84,6 +90,8 @@ class _Queue:
         if not self._jobs:
             return False
         job = self._jobs.popleft()
+        if not self._jobs:
+            self.has_jobs.clear()
         job.leads = True
         job.turn.release()
         return True
@@ -105,18 +113,24 @@ class GroupCommit:
         self._lock = threading.Lock()
         self.remembered = RememberedThreads()
         """Rows of threads that PostgreSQL can compare with, so that one statement writes a group of jobs."""
+        self._statement_s = 0.0
+        """About how long such a statement takes, in seconds."""
         # one entry per pool: a forked child process has its own pool, and so does not wait for jobs of its parent
         self._queues: WeakKeyDictionary[Pool, dict[str, _Queue]] = WeakKeyDictionary()
 
-    def run(self, thread_id: str, work: Work[T]) -> T:
+    def run(self, thread_id: str, work: Work[T], *, waits: bool = False) -> T:
         """Call `work` with the locked row of a conversation; the row is created if needed and saved afterwards.
+
+        `waits` says that another write to the conversation probably follows at once: if one statement can write both,
+        `work` waits for the other write, but not longer than such a statement takes.
 
         Two calls of `work` must have the same effect as one, because a connection may be lost after the commit.
         """
-        return self._database.retry(partial(self._queue_up, "" if self._one_queue else thread_id, thread_id, work))
+        name = "" if self._one_queue else thread_id
+        return self._database.retry(partial(self._queue_up, name, thread_id, work, waits=waits))
 
-    def _queue_up(self, name: str, thread_id: str, work: Work[T]) -> T:
-        job = _Job(thread_id, work)
+    def _queue_up(self, name: str, thread_id: str, work: Work[T], *, waits: bool) -> T:
+        job = _Job(thread_id, work, waits=waits)
         with self._lock:
             queues = self._queues.setdefault(self._database.engine.pool, {})
             job.leads = name not in queues
@@ -150,14 +164,19 @@ class GroupCommit:
         others: list[_Job[Any]] = []
         try:
             self._do(recorder, job, threads, {})
+            if job.waits:
+                queue.has_jobs.wait(self._statement_s)
             with self._lock:
                 others = queue.take()
             for one in others:
                 self._do(recorder, one, threads, {})
             thread.updated_at = self._store.threads.now()
             query, values = statement(recorder.changes, before, thread)
+            begun_s = time.perf_counter()
             with self._database.single_statements() as conn:
                 written = conn.execute(query, values).scalar_one()
+            taken_s = min(time.perf_counter() - begun_s, _LONGEST_WAIT_S)
+            self._statement_s = (self._statement_s + taken_s) / 2
         except Exception:  # noqa: BLE001 - `_lead` does the same work again, and raises its error
             written = False
         except BaseException:

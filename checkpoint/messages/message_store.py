@@ -128,34 +128,37 @@ class MessageStore:
         hashes: dict[int, int] | None = None,
         *,
         hash_bytes: Callable[[bytes], int] = bytes_hash,
+        stored: Mapping[int, bytes] | None = None,
     ) -> dict[int, BaseMessage]:
         """Return by number each message whose sequence number is in any of the runs, once.
 
-        Messages in `known` are not read again. For each message that is read, `hashes` receives the result of
-        `hash_bytes` for its bytes.
+        Messages in `known`, and rows whose bodies are in `stored`, are not read again. For each message that is
+        read, `hashes` receives the result of `hash_bytes` for its bytes.
         """
         wanted = covering(many)
         found = dict(known or {})
         missing = covering([runs_of(seq for seq in expand(wanted) if seq not in found)]) if found else wanted
-        for seq, body, message in self.each(conn, thread, missing):
+        for seq, body, message in self.each(conn, thread, missing, stored):
             found[seq] = message
             if hashes is not None:
                 hashes[seq] = hash_bytes(body)
         return found
 
-    def each(self, conn: sa.Connection, thread: Thread, runs: Runs) -> Iterator[tuple[int, bytes, BaseMessage]]:
+    def each(
+        self, conn: sa.Connection, thread: Thread, runs: Runs, stored: Mapping[int, bytes] | None = None
+    ) -> Iterator[tuple[int, bytes, BaseMessage]]:
         """Yield (sequence number, body, message) of each message in sorted runs, not always in order.
 
-        Only a block of messages is in memory at a time. Raise `RowError`, naming the row, if a row is missing or
-        damaged.
+        Rows whose bodies are in `stored`, by sequence number, are not read again. Only a block of messages is in
+        memory at a time. Raise `RowError`, naming the row, if a row is missing or damaged.
         """
         found = 0
-        for seq, body in self._bodies(conn, thread, runs):
+        for seq, body in self._bodies(conn, thread, runs, stored or {}):
             found += 1
             message = loads_plain(body)
             yield seq, body, loads(body, row=_row(thread, seq)) if message is None else message
         if found < count(runs):
-            there = {seq for seq, _ in self._bodies(conn, thread, runs)}
+            there = {seq for seq, _ in self._bodies(conn, thread, runs, {})}
             missing = next(seq for seq in expand(runs) if seq not in there)
             raise RowError(f"{_row(thread, missing)} is missing")
 
@@ -172,7 +175,7 @@ class MessageStore:
         seqs = sorted(conn.execute(sa.union_all(*both)).scalars(), reverse=True)
         if thread.codec.hashes_are_plain or len(start) == HASH_PREFIX_BYTES:
             return seqs
-        bodies = dict(self._bodies(conn, thread, covering(((seq, 1),) for seq in seqs)))
+        bodies = dict(self._bodies(conn, thread, covering(((seq, 1),) for seq in seqs), {}))
         return [seq for seq in seqs if content_hash(bodies[seq]).startswith(start)]
 
     def _known(self, conn: sa.Connection, thread: Thread, hashes: Sequence[bytes]) -> dict[bytes, int]:
@@ -239,8 +242,14 @@ class MessageStore:
         thread.nameless -= len(replaced)
         return replaced
 
-    def _bodies(self, conn: sa.Connection, thread: Thread, runs: Runs) -> Iterator[tuple[int, bytes]]:
+    def _bodies(
+        self, conn: sa.Connection, thread: Thread, runs: Runs, stored: Mapping[int, bytes]
+    ) -> Iterator[tuple[int, bytes]]:
         """Yield (sequence number, body) of each existing message in sorted runs."""
+        if stored:
+            read = [(seq, stored[seq]) for seq in expand(runs) if seq in stored]
+            yield from _decoded(thread, read)
+            runs = runs_of(seq for seq in expand(runs) if seq not in stored)
         edge = message_blocks.first_single(thread)
         old = tuple((start, min(length, edge - start)) for start, length in runs if start < edge)
         found: set[int] = set()

@@ -288,8 +288,8 @@ def test_ctrl_c_just_as_the_turn_has_come_passes_it_on(
             self._turn.acquire()
             raise KeyboardInterrupt
 
-    def begin(job: Any, thread_id: str, work: Work) -> None:
-        begun(job, thread_id, work)
+    def begin(job: Any, thread_id: str, work: Work, **options: Any) -> None:
+        begun(job, thread_id, work, **options)
         if work is broken:
             job.turn = Struck(job.turn)
 
