@@ -37,17 +37,19 @@ def read(conn: sa.Connection, thread_id: str, namespace: str, checkpoint_id: str
     Return None if the thread does not exist; `checkpoint` is None if the thread has no such checkpoint.
     """
     where = {"name": thread_id, "namespace": namespace, "id": checkpoint_id}
-    found = conn.execute(_rows(newest=not checkpoint_id), where).one_or_none()
+    found = conn.execute(_rows(newest=not checkpoint_id), where).mappings().one_or_none()
     if found is None:
         return None
-    row = found._mapping  # noqa: SLF001 - the public attribute of this name
-    checkpoint = {name: row[f"checkpoint_{name}"] for name in checkpoint_rows.COLUMN_NAMES}
-    tasks = zip(row["tasks"] or (), row["writes"] or (), strict=True)
+    row: dict[str, Any] = {**found}
+    checkpoint: dict[str, Any] = {name: row[f"checkpoint_{name}"] for name in checkpoint_rows.COLUMN_NAMES}
+    # without any row, an aggregate is NULL
+    tasks, written, seqs, bodies = (row[name] or [] for name in ("tasks", "writes", "seqs", "bodies"))
+    writes: list[tuple[str, str, bytes]] = [(row["checkpoint_id"], *one) for one in zip(tasks, written, strict=True)]
     return StateRows(
         tuple(row[name] for name in THREAD_COLUMNS),
         None if checkpoint["id"] is None else checkpoint,
-        [(checkpoint["id"], task, body) for task, body in tasks],
-        dict(zip(row["seqs"] or (), row["bodies"] or (), strict=True)),
+        writes,
+        dict(zip(seqs, bodies, strict=True)),
     )
 
 

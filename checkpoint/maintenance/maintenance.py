@@ -80,10 +80,10 @@ class ThreadMaintenance:
 
     def stats(self, thread_id: str | None) -> list[ThreadStats]:
         """Return the statistics of one thread, or of all threads."""
-        names = self.threads() if thread_id is None else [thread_id]
-        read = partial(stats.stats, store=self.store)
-        found = [self.database.run_read(partial(read, thread_id=name)) for name in names]
-        return [one for one in found if one is not None]
+        if thread_id is None:
+            return self.database.run_read(stats.stats_of_all)
+        found = self.database.run_read(partial(stats.stats, store=self.store, thread_id=thread_id))
+        return [] if found is None else [found]
 
     def threads(self) -> list[str]:
         """Return the ids of all threads, in the order in which they were created."""

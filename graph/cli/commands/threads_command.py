@@ -92,7 +92,10 @@ def stats(
     db: Db,
     as_json: AsJson = False,
 ) -> None:
-    """Show the bytes a thread takes, by kind, and the size of its messages if each checkpoint had its own copies."""
+    """Show the bytes a thread takes, by kind, and the size of its messages if each checkpoint had its own copies.
+
+    That size is shown only for a thread that you name.
+    """
     with open_existing(db, *([thread] if thread is not None else [])) as saver:
         rows = [{**asdict(found), "total_bytes": found.total_bytes} for found in saver.stats(thread)]
     if as_json:
@@ -102,7 +105,8 @@ def stats(
     table = table_of(left=("thread",), right=(*(f"{kind}s" for kind in kinds[:-1]), "total", "not shared"))
     for row in rows:
         sizes = [decimal(row[f"{kind}_bytes"]) for kind in kinds]
-        table.add_row(*cells(row["thread_id"], *sizes, decimal(row["unshared_message_bytes"])))
+        unshared = row["unshared_message_bytes"]
+        table.add_row(*cells(row["thread_id"], *sizes, "" if unshared is None else decimal(unshared)))
     print_table(table, "There are no threads.")
 
 

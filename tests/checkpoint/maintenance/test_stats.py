@@ -1,0 +1,32 @@
+from dataclasses import replace
+from uuid import uuid4
+
+from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from tests.checkpoint.contract.steps import Steps
+from tests.checkpoint.listening import statements
+from tests.checkpoint.samples import begin, talk
+
+
+def test_statistics_of_all_threads_are_one_statement(own_url: str) -> None:
+    """They are those of each thread but for one number; the threads come in the order in which they were made."""
+    with SQLAlchemySaver.from_url(own_url) as saver:
+        saver.setup()
+        names = [f"thread-{uuid4()}" for _ in range(3)]
+        for name, count in zip(names, (3, 400, 1), strict=True):
+            config = Steps(saver, name).put({"messages": talk(count), "text": "x" * 999})
+            saver.put_writes(config, [("text", "y" * 99)], "task")
+        begin(CompactionRecords(saver.database), names[2])
+        one_by_one = [one for name in names for one in saver.stats(name)]
+        with statements(saver.database) as texts:
+            found = saver.stats()
+        assert found == [replace(one, unshared_message_bytes=None) for one in one_by_one]
+        assert sum(text.startswith("SELECT") for text in texts) == 1
+        large = one_by_one[1]
+        assert (large.messages, large.checkpoints, large.writes, large.compactions) == (400, 1, 1, 0)
+        assert large.unshared_message_bytes is not None
+        assert large.unshared_message_bytes > large.message_bytes > 400
+        assert (one_by_one[2].snapshots, one_by_one[2].compactions) == (1, 1)
+        with statements(saver.database) as texts:
+            assert saver.threads() == names
+        assert sum(text.startswith("SELECT") for text in texts) == 1
+        assert saver.stats("missing") == []
