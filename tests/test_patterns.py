@@ -5,6 +5,7 @@ import gc
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from langgraph_compaction import checkpoint, graph, nodes
 from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, MATCHED_CHARS, SEARCHED_CHARS, Anchored, Pattern
 from langgraph_compaction.graph.lab.evaluation.survival import holds
 from langgraph_compaction.nodes.config.summary_format import FORMATS
+from langgraph_compaction.nodes.digest.cue_words import SPACED, UNSPACED, Cues
+from langgraph_compaction.nodes.digest.languages import cue
 from langgraph_compaction.nodes.selection.compaction_marker import remove_marker
 from langgraph_compaction.nodes.selection.strategies.adaptive import task_type
 from langgraph_compaction.nodes.text.quoting import between_tags
@@ -38,6 +41,9 @@ GIVEN_AS_ARGUMENT = {
 }
 
 MAKERS: dict[str, Callable[[], Any]] = {
+    "nodes/digest/languages.py": lambda: [
+        cue(language, kind.name) for language in (*SPACED, *UNSPACED) for kind in fields(Cues)
+    ],
     "nodes/text/quoting.py": lambda: between_tags("<a.b*>x</a.b*>", "a.b*"),
     "nodes/config/summary_format.py": lambda: [one.read(one.written("&lt;")) for one in FORMATS.values()],
     "nodes/selection/compaction_marker.py": lambda: remove_marker(AIMessage("[[a*]]"), "[[a*]]"),

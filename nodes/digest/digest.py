@@ -13,6 +13,7 @@ from ..text.quoting import clip
 from .entry import SECTIONS, Entry, Section, pack, record_bytes, record_limit, unpack
 from .facts import facts
 from .render import render_entries
+from .revisions import apply_revisions
 from .rules_and_requests import earlier_lines, goal, requests, rules, statements
 from .step_extraction import errors, steps
 
@@ -140,7 +141,7 @@ def _entries(
     first_is_gone = bool(text or earlier["Earlier"])
     aim = earlier["Goal"] if first_is_gone else goal(old, start, earlier["Goal"])
     told = {entry.at for entry in aim}
-    return [
+    found = [
         *aim,
         *rules(old, start, earlier["Rules"]),
         *earlier_lines(text, start, earlier["Earlier"]),
@@ -150,6 +151,7 @@ def _entries(
         *errors(old, start, failed),
         *statements(old, start, earlier["Said"]),
     ]
+    return apply_revisions(found, old, start)
 
 
 def _clipped(entry: Entry, budget: int, counter: TokenCounter) -> Entry:

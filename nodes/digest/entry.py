@@ -28,6 +28,10 @@ _ROW_NUMBERS = 6
 list row, key, and worth in thousandths. The entry's text follows them."""
 
 
+REVISES = "changes an earlier wish"
+"""The key of a rule that revises an earlier one which could not be found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One item of a digest: a line of a section, or a pair `key value` in the section of the facts.
@@ -48,7 +52,8 @@ class Entry:
     row: str = ""
     """Indexes of the list elements on the entry's path, joined by dots."""
     key: str = ""
-    """Of a fact: the keys from the innermost list (or the outermost object) to its value, joined by dots."""
+    """Of a fact: the keys from the innermost list (or the outermost object) to its value, joined by dots. Of a rule
+    that revises another: the earlier form, or `REVISES`."""
 
 
 def record_limit(budget: int) -> int:

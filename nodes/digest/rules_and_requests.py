@@ -1,4 +1,4 @@
-"""Extract what users asked for: the goal, the rules they set (English and Chinese), and unanswered requests."""
+"""Extract what users asked for: the goal, the rules they set, and unanswered requests."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,7 @@ from ..conversation.transcript import Transcript
 from ..text.identifiers import identifiers
 from ..text.quoting import one_line, without_quotations
 from .entry import Entry
+from .languages import guesses_rules, has_cue, is_foreign, without_cues
 
 STRONG, FIRM, MILD, PLAIN = 3, 2, 1, 0
 """How strictly a sentence sets a rule: `STRONG` is a duty or a ban, `FIRM` a limit or a preference, `MILD` a wish or
@@ -24,7 +25,7 @@ _STATEMENT_WORDS = 4
 """Smallest number of words of a statement; two Chinese characters count as one word."""
 
 _WRAPPED = Pattern(r"(?<=[a-z,])[ \t]*+\n[ \t]*+(?=[a-z])")
-_BREAK = Pattern(r"(?<=[.!?])[\"')\]]*+\s++(?=\S)|(?<=[。！？；])|;\s++|\n++|(?<=\s)[-*•]\s++")
+_BREAK = Pattern(r"(?<=[.!?])[\"')\]]*+\s++(?=\S)|(?<=[。！？；।؟۔])|;\s++|\n++|(?<=\s)[-*•]\s++")
 """Pattern for the end of a sentence. No alternative starts with white space, because a long run of white space would
 be scanned again from each of its characters. The caller strips white space around a sentence."""
 _BULLET = Anchored(r"\s*+(?:(?:[-*•]|\d{1,2}[.)])\s++|\d{1,2}、\s*+)")
@@ -83,12 +84,18 @@ _MILD = Pattern(
     IGNORE_CASE,
 )
 
+_KINDS = ((STRONG, "duty"), (FIRM, "limit"), (MILD, "wish"))
+"""The kinds of cue words by strength, for languages other than English and Chinese."""
+
 _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
 """Maximum number of characters of a goal, a request, a rule, and a line of an earlier summary."""
 
 _GOAL_WORTH, _REQUEST_WORTH = 2.0, 0.9
 _RULE_WORTH = {STRONG: 2.4, FIRM: 2.1, MILD: 0.15}
 _STATEMENT_WORTH = 0.06
+_FOREIGN_WORDS, _FOREIGN_WORTH = 2, 1.0
+"""Smallest number of words, and worth, of a statement in a language other than English and Chinese. An unrecognized
+rule is likelier there, and the worth lets it stay in the digest."""
 _QUESTION_FACTOR = 0.8
 """Factor for the worth of a rule that is phrased as a question."""
 _FULL_SENTENCES, _EDGE = 8, 2
@@ -115,7 +122,7 @@ def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) 
         [
             *earlier,
             *(
-                Entry("Rules", start + index, _rule_worth(sentence, strength) * share, one_line(sentence, _RULE))
+                Entry("Rules", start + index, rule_worth(sentence, strength) * share, one_line(sentence, _RULE))
                 for index, sentence, strength, share in _sentences(old)
                 if strength
             ),
@@ -123,8 +130,9 @@ def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) 
     )
 
 
-def _rule_worth(sentence: str, strength: int) -> float:
-    return _RULE_WORTH[strength] * (_QUESTION_FACTOR if is_question(sentence) else 1)
+def rule_worth(sentence: str, strength: int) -> float:
+    """Return the worth of a sentence that sets a rule of this strength."""
+    return _RULE_WORTH.get(strength, _STATEMENT_WORTH) * (_QUESTION_FACTOR if is_question(sentence) else 1)
 
 
 def statements(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
@@ -136,12 +144,24 @@ def statements(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] =
         [
             *earlier,
             *(
-                Entry("Said", start + index, _STATEMENT_WORTH * share, one_line(sentence, _RULE))
+                Entry("Said", start + index, statement_worth(sentence) * share, one_line(sentence, _RULE))
                 for index, sentence, strength, share in _sentences(old)
-                if not strength and is_statement(sentence) and not identifiers(sentence)
+                if strength <= MILD and _is_worth_a_line(sentence, strength)
             ),
         ]
     )
+
+
+def _is_worth_a_line(sentence: str, strength: int) -> bool:
+    """Whether a sentence that may be a rule, but was not recognized as one, is kept as a statement."""
+    if guesses_rules(sentence):
+        return not is_question(sentence) and is_statement(sentence, _FOREIGN_WORDS)
+    return not strength and is_statement(sentence) and not identifiers(sentence)
+
+
+def statement_worth(sentence: str) -> float:
+    """Return the worth of a statement: more in languages whose rules are recognized less reliably."""
+    return _FOREIGN_WORTH if guesses_rules(sentence) else _STATEMENT_WORTH
 
 
 def _sentences(old: Sequence[AnyMessage]) -> Iterator[tuple[int, str, int, float]]:
@@ -207,21 +227,24 @@ def sentences_of(text: str) -> list[tuple[str, int]]:
     """Return every sentence of a user's own text, verbatim, each with its strength as a rule."""
     own = _WRAPPED.sub(" ", without_quotations(text))
     sentences = (_BULLET.remove_prefix(sentence.strip()).strip() for sentence in _BREAK.split(own))
-    return [(kept, _strength(kept)) for sentence in sentences if (kept := sentence[:_SENTENCE_CHARS])]
+    return [(kept, strength_of(kept)) for sentence in sentences if (kept := sentence[:_SENTENCE_CHARS])]
 
 
-def is_statement(sentence: str) -> bool:
-    """Whether a sentence is a statement of at least four words, and not a question."""
-    words = len(sentence.split()) + sum(character >= "一" for character in sentence) // 2
-    return words >= _STATEMENT_WORDS and not is_question(sentence)
+def is_statement(sentence: str, words: int = _STATEMENT_WORDS) -> bool:
+    """Whether a sentence is a statement of at least so many words, and not a question."""
+    count = len(sentence.split()) + sum(character >= "ぁ" for character in sentence) // 2
+    return count >= words and not is_question(sentence)
 
 
 def is_question(sentence: str) -> bool:
     """Whether a sentence is a question."""
-    return sentence.rstrip("\"'”’)").endswith(("?", "？"))
+    return sentence.rstrip("\"'”’)").endswith(("?", "？", "؟"))
 
 
-def _strength(sentence: str) -> int:
-    claim = _NOT_A_RULE.sub(" ", sentence)
+def strength_of(sentence: str) -> int:
+    """Return how strictly a sentence sets a rule, in any of twenty languages."""
+    claim = "" if is_foreign(sentence) else _NOT_A_RULE.sub(" ", sentence)
     strength = next((s for s, cue in ((STRONG, _STRONG), (FIRM, _FIRM), (MILD, _MILD)) if cue.search(claim)), 0)
+    claim = without_cues(sentence, "no_rule")
+    strength = max(strength, next((s for s, kind in _KINDS if has_cue(claim, kind)), 0))
     return max(0, strength - 1) if is_question(sentence) else strength

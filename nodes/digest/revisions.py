@@ -1,0 +1,306 @@
+"""Find which earlier words of a user a later sentence revises or revokes, so that only what holds is shown alone."""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from unicodedata import normalize
+
+from langchain_core.messages import AnyMessage
+
+from langgraph_compaction.checkpoint.patterns import Pattern
+
+from ..conversation.message_marks import is_real_user
+from ..text.identifiers import identifiers
+from ..text.quoting import ELLIPSIS, one_line
+from .entry import REVISES, Entry
+from .languages import has_cue, languages_of, without_cues, words_of_cues
+from .rules_and_requests import FIRM, PLAIN, is_question, rule_worth, sentences_of, strength_of
+
+_SHOWN, _WAS = 320, 120
+"""Maximum number of characters of a revision, and of the earlier form that is shown with it."""
+
+_WORTH = 2.5
+"""Worth of a revision. It is higher than that of any rule, so that a rule is never shown without its revision."""
+
+_ALIKE, _SAME = 0.33, 0.6
+"""Smallest share of the shorter sentence's terms that two sentences must have in common if the later one has a word
+that often changes a rule, and if it has no such word but other numbers."""
+
+_RARE, _RARE_SHARE = 3, 12
+"""A term is rare if it occurs in at most `_RARE` sentences, or in at most one of `_RARE_SHARE` sentences. A revision
+shares a rare term with what it revises."""
+
+_SYMBOLS, _MOST_SYMBOLS = frozenset("{}[]()=<>_`\\|/*+"), 3
+"""Characters of code, and how many of them a revision may have at most."""
+
+_TIED = 0.99
+"""An earlier sentence is revised together with the most similar one if it is at least this share as similar."""
+
+_MOST_RULES, _MOST_STATEMENTS, _MOST_JUDGED = 300, 100, 400
+"""Maximum number of earlier rules and statements that a sentence is compared with, and of sentences that are compared
+in one digest: these limits bound the time."""
+
+_USER, _QUOTED = "user", f'"{ELLIPSIS} '
+_SHOWS_USER = frozenset({"Goal", "Rules", "Open", "Said", "Facts"})
+"""Sections whose entries may show a user's sentence."""
+
+_SHORTEST, _LONG = 3, 8
+_STEM, _LONG_STEM = 4, 5
+"""Words of at least `_SHORTEST` characters are compared by their first `_STEM` characters, and words of at least
+`_LONG` characters by their first `_LONG_STEM`, so that most endings do not matter."""
+_WORDS = Pattern(r"[^\W_][\w\u0900-\u0dff]*")
+_NUMBER = Pattern(r"\d{1,20}|[一二三四五六七八九十百千万两]{1,6}(?=[元块点个天晚人次页年万円])")
+_UNSPACED = Pattern(r"[ぁ-ヺー㐀-鿿가-힣\u0e00-\u0e7f]")
+_PIECES = Pattern(r"(?=([ァ-ヺー㐀-鿿]{2}|[가-힣]{2}|[\u0e00-\u0e7f]{4}))")
+_FUNCTION_CHARACTERS = frozenset(
+    "我你您他她它们的了是在给请不要会就都也还把被和与或及这那个之前以后说过可能行好再别吧吗呢啊有没上下来去每又"
+)
+
+
+def _folded(word: str) -> str:
+    """Return a word without accents."""
+    if word[:1] >= "\u0530":
+        return word  # only Latin, Greek and Cyrillic letters have accents that are often left out
+    return "".join(character for character in normalize("NFD", word) if not "\u0300" <= character <= "\u036f")
+
+
+_FREQUENT = """
+    don isn doesn always never must shall only keep keeps under above over below up instead switch stop please yes
+    every each immer nie nur sie siempre nunca solo toujours jamais всегда никогда alle
+    the and for with you your our are was were has have had that this what when where which who not but all any can
+    will would should could may about from into than then there them they she his her its out over said told tell
+    want need like just very more most only also again before after later earlier thought think know way
+    der die das und ein eine einen einer den dem des mit für auf von vor aus bei ich mir mich sie ihr wir uns ist
+    sind war hat habe haben wird werden wenn was wie als auch noch schon gesagt
+    los las una unos que con por para del sus mis les nos está están ser fue hay como pero más dije
+    les des une est que qui pour avec dans sur par pas plus mon mes vous nous ils elle cela été ont sont dit
+    uma dos das com por para que não seu sua meu minha foi são está mais
+    gli che con per del della delle nel una uno non sono stato mio mia più
+    het een van voor met niet dat die mijn zijn wordt nog
+    się nie jest jak dla czy żeby przez mnie moje
+    что это как для при над под или был была было меня мне мой моя вам вас вы ваш они она его так если уже только
+    там тут где кто чтобы говорил сказал просил
+"""
+_IGNORED = frozenset(map(_folded, _FREQUENT.split()))
+"""Frequent words that say nothing about the subject of a sentence."""
+
+_KINDS = {
+    word: kind
+    for kind, words in {
+        "<language>": """
+        english german french spanish italian portuguese dutch polish russian chinese japanese korean arabic hindi
+        turkish swedish ukrainian vietnamese indonesian englisch deutsch französisch spanisch russisch chinesisch
+        inglés alemán francés español italiano portugués chino ruso japonés anglais allemand français espagnol italien
+        chinois russe japonais английски немецки французски  английский немецкий французский
+        испанский русский китайский 英语 英文 法语 法文 德语 中文 日语 俄语 西班牙语 英語
+        フランス語 ドイツ語 日本語 中国語
+        """,
+        "<call>": "call calls calling phone phones telephone ring rings anrufen rufen rufe ruf anzurufen anruf"
+        " telefon appel appeler appelez llame llames llamen llamar llama llamada",
+        "<mail>": "email emails e-mail e-mails mail mails mailing inbox",
+        "<length>": "inch inches centimeter centimeters centimetre centimetres metric imperial feet meters metres",
+    }.items()
+    for word in map(_folded, words.split())
+}
+"""Words of the same kind: a rule about one of them may be revised by a sentence about another."""
+_UNSPACED_KINDS = tuple(word for word in _KINDS if _UNSPACED.search(word))
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """A sentence of a user, or the sentence that an entry of an earlier digest shows."""
+
+    at: int
+    text: str
+    strength: int
+    worth: float
+
+
+def apply_revisions(entries: Sequence[Entry], old: Sequence[AnyMessage], start: int) -> list[Entry]:
+    """Return the entries with each revision in the place of what it revises.
+
+    `old` are the messages that the entries were extracted from, `start` is the position of the first one. The earlier
+    form remains only as the `key` of its revision, and is removed from all other entries.
+    """
+    earlier = [spoken for entry in entries if entry.at < start for spoken in _of_entry(entry)]
+    conversation = _Conversation(earlier)
+    for index, message in enumerate(old):
+        if is_real_user(message):
+            conversation.read(sentences_of(message.text), start + index)
+    if not conversation.revisions:
+        return list(entries)
+    kept = [left for entry in entries if (left := _without(entry, conversation.stale))]
+    rules = [entry for entry in kept if entry.section == "Rules"]
+    others = [entry for entry in kept if entry.section != "Rules"]
+    return [*others, *sorted([*rules, *conversation.revisions], key=lambda entry: entry.at)]
+
+
+def _of_entry(entry: Entry) -> Iterator[_Spoken]:
+    """Yield the sentences of a user that an entry of an earlier digest shows."""
+    if entry.section in ("Rules", "Said"):
+        strength = strength_of(entry.value) if entry.section == "Rules" else PLAIN
+        yield _Spoken(entry.at, entry.value, max(strength, FIRM if entry.key else strength), entry.worth)
+    elif entry.section == "Goal" or (entry.section == "Open" and not entry.path):
+        for sentence, strength in sentences_of(entry.value):
+            yield _Spoken(entry.at, sentence, strength, rule_worth(sentence, strength))
+    elif entry.section == "Facts" and entry.path == _USER:
+        yield _Spoken(entry.at, entry.value.strip(_QUOTED), strength_of(entry.value), entry.worth)
+
+
+class _Conversation:
+    """What users said so far, and which of it no longer holds."""
+
+    def __init__(self, earlier: Sequence[_Spoken]) -> None:
+        self.revisions: list[Entry] = []
+        self.stale: list[tuple[int, str]] = []
+        """Position and text of each sentence that a revision replaces or contains."""
+        self._rules = deque[_Spoken](maxlen=_MOST_RULES)
+        self._statements = deque[_Spoken](maxlen=_MOST_STATEMENTS)
+        self._judged = 0
+        for spoken in earlier:
+            self._add(spoken)
+
+    def read(self, sentences: Sequence[tuple[str, int]], at: int) -> None:
+        """Find the revisions in the sentences of one message, then remember the sentences."""
+        fresh = [_Spoken(at, text, strength, rule_worth(text, strength)) for text, strength in sentences]
+        for place, spoken in enumerate(fresh):
+            kind = _kind(spoken)
+            if kind and self._judged < _MOST_JUDGED and (self._rules or self._statements):
+                self._judged += 1
+                self._revise(fresh, place, kind)
+        for spoken in fresh:
+            self._add(spoken)
+
+    def _add(self, spoken: _Spoken) -> None:
+        if not is_question(spoken.text):
+            (self._rules if spoken.strength else self._statements).append(spoken)
+
+    def _revise(self, fresh: Sequence[_Spoken], place: int, kind: str) -> None:
+        """Note the revision in the sentence at `place`, alone or together with a sentence beside it."""
+        parts, targets = self._matched(fresh, place, kind)
+        if not targets and not (kind == "revoking" and fresh[place].strength and self._has_firm_rule()):
+            return
+        text = one_line(_joined(parts), _SHOWN)
+        was = one_line(targets[0].text, _WAS) if targets else REVISES
+        worth = max(rule_worth(text, FIRM), *(one.worth for one in [*parts, *targets]))
+        gone = {(one.at, one.text) for one in targets}
+        self.revisions = [one for one in self.revisions if (one.at, one.value) not in gone]
+        self.revisions.append(Entry("Rules", fresh[place].at, worth if targets else _WORTH, text, key=was))
+        self.stale += [(one.at, one.text) for one in [*targets, *parts]]
+        self._rules = deque((one for one in self._rules if (one.at, one.text) not in gone), _MOST_RULES)
+        self._statements = deque(
+            (one for one in self._statements if (one.at, one.text) not in gone), _MOST_STATEMENTS
+        )
+        self._add(_Spoken(fresh[place].at, text, FIRM, worth))
+
+    def _has_firm_rule(self) -> bool:
+        return any(rule.strength >= FIRM for rule in self._rules)
+
+    def _matched(self, fresh: Sequence[_Spoken], place: int, kind: str) -> tuple[list[_Spoken], list[_Spoken]]:
+        """Return the sentences that make up a revision, and the earlier sentences that it revises."""
+        own, after = fresh[place], [one for one in fresh[place + 1 : place + 2] if not is_question(one.text)]
+        targets = self._targets(own.text, kind)
+        if targets:
+            says_no_more = not _terms(own.text) - _terms(targets[0].text)
+            return [own, *(after if says_no_more else ())], targets
+        before = [one for one in fresh[max(0, place - 1) : place] if not is_question(one.text)]
+        for parts in ([own, *after], [*before, own]):
+            if kind == "revoking" and len(parts) > 1 and (targets := self._targets(_joined(parts), kind)):
+                return parts, targets
+        return [own], []
+
+    def _targets(self, text: str, kind: str) -> list[_Spoken]:
+        """Return the earlier sentences that a revision is about, the newest of the most similar ones first."""
+        terms, pool = _terms(text), [*self._statements, *self._rules]
+        each = [_terms(spoken.text) for spoken in pool]
+        frequency = Counter(term for found in each for term in found)
+        rare = max(_RARE, len(pool) // _RARE_SHARE)
+        scored: list[tuple[float, int, _Spoken]] = []
+        for spoken, known in zip(pool, each, strict=True):
+            shared = terms & known
+            if any(frequency[term] <= rare for term in shared) and self._may_revise(
+                text, spoken, len(shared) / min(len(terms), len(known)), kind
+            ):
+                scored.append((sum(1 / frequency[term] for term in shared), spoken.at, spoken))
+        best = max((score for score, _, _ in scored), default=0.0)
+        chosen = [one for one in scored if one[0] >= _TIED * best]
+        return [spoken for _, _, spoken in sorted(chosen, key=lambda one: -one[1])]
+
+    def _may_revise(self, text: str, spoken: _Spoken, alike: float, kind: str) -> bool:
+        if kind == "revoking":
+            return bool(spoken.strength) or alike >= _ALIKE
+        if kind == "changing":
+            return spoken.strength >= FIRM and alike >= _ALIKE
+        ours, theirs = set(_NUMBER.findall(text)), set(_NUMBER.findall(spoken.text))
+        return spoken.strength >= FIRM and alike >= _SAME and bool(ours and theirs) and not ours & theirs
+
+
+def _joined(parts: Sequence[_Spoken]) -> str:
+    """Return sentences as one text, with a space between them unless the script has none."""
+    text = ""
+    for one in parts:
+        text += f" {one.text}" if text[-1:].isascii() and text else one.text
+    return text
+
+
+def _kind(spoken: _Spoken) -> str:
+    """Return how a sentence may revise others: `revoking`, `changing` or `numbers`; empty if it cannot."""
+    if (
+        spoken.text.partition(":")[0].isdigit()
+        or is_question(spoken.text)
+        or sum(character in _SYMBOLS for character in spoken.text) > _MOST_SYMBOLS
+    ):
+        return ""
+    if has_cue(spoken.text, "revoking"):
+        return "revoking"
+    if has_cue(spoken.text, "adding"):
+        return ""
+    if has_cue(spoken.text, "changing"):
+        return "changing"
+    return "numbers" if spoken.strength >= FIRM and _NUMBER.search(spoken.text) else ""
+
+
+def _without(entry: Entry, stale: Sequence[tuple[int, str]]) -> Entry | None:
+    """Return an entry without the sentences of its message that no longer hold; `None` if nothing is left."""
+    if entry.section not in _SHOWS_USER or (entry.section in ("Open", "Facts") and entry.path not in ("", _USER)):
+        return entry
+    value = entry.value
+    for at, text in stale:
+        if at == entry.at:
+            line = one_line(text, _SHOWN)
+            if value.strip(_QUOTED) in line or (entry.section == "Facts" and _names_no_more(value, line)):
+                return None
+            value = value.replace(line, ELLIPSIS)
+    return replace(entry, value=value) if value != entry.value else entry
+
+
+def _names_no_more(quotation: str, line: str) -> bool:
+    """Whether a quotation has no identifier that is not in the line."""
+    return set(identifiers(quotation)) <= set(identifiers(line))
+
+
+@lru_cache(maxsize=2_048)
+def _terms(text: str) -> frozenset[str]:
+    """Return the terms that say what a sentence is about: stems, kinds, pairs of Chinese or Japanese characters."""
+    found, ignored = set[str](), set(_IGNORED)
+    for language in languages_of(text):
+        ignored |= words_of_cues(language, "revoking", "changing", "duty")
+    for word in map(_folded, _WORDS.findall(text.casefold())):
+        if word in _KINDS:
+            found.add(_KINDS[word])
+        elif (len(word) >= _SHORTEST or word.isdigit()) and word not in ignored and not _UNSPACED.search(word):
+            found.add(_stem(word))
+    plain = without_cues(text, "revoking", "changing", "duty") if _UNSPACED.search(text) else ""
+    for name in _UNSPACED_KINDS:
+        if name in plain:
+            found.add(_KINDS[name])
+            plain = plain.replace(name, " ")
+    for piece in _PIECES.findall(plain):
+        if not _FUNCTION_CHARACTERS.intersection(piece):
+            found.add(piece)
+    return frozenset(found)
+
+
+def _stem(word: str) -> str:
+    return word[: _LONG_STEM if len(word) >= _LONG else _STEM]

@@ -1,0 +1,56 @@
+"""Rules in twenty languages: they are recognized, and survive eight compactions."""
+
+import pytest
+
+from langgraph_compaction.graph.lab.evaluation.dialogues import after_compactions, kept, listed_rules
+from langgraph_compaction.graph.lab.evaluation.rules_by_language import REMARKS, RULES
+from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.digest.languages import languages_of
+from langgraph_compaction.nodes.digest.rules_and_requests import FIRM, strength_of
+
+FAITHFUL = CompactionSettings(preset="faithful")
+
+
+@pytest.mark.parametrize("language", sorted(RULES.keys() - {"en", "zh"}))
+def test_rules_are_recognized(language: str) -> None:
+    """A ban, an order, a duty, a restriction, an aversion and a limit are rules; remarks are none."""
+    assert [rule for rule in RULES[language] if strength_of(rule) < FIRM] == []
+    assert [remark for remark in REMARKS[language] if strength_of(remark) >= FIRM] == []
+
+
+@pytest.mark.parametrize("language", ["ja", "ko", "ru", "de", "es", "fr", "pt", "it", "ar", "pl"])
+def test_rules_survive_eight_compactions(language: str) -> None:
+    """Each of six rules still stands, and nothing else is listed as a rule."""
+    rules = RULES[language]
+    said = dict(enumerate([*rules[:3], REMARKS[language][0], *rules[3:], REMARKS[language][1]]))
+    context = after_compactions(said, FAITHFUL, compactions=8, seed=1)
+    assert kept(context, rules) == len(rules)
+    assert [line for line in listed_rules(context) if not any(rule in line for rule in rules)] == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "language"),
+    [
+        ("Please answer in English.", "en"),
+        ("Never book seats at the back.", "en"),
+        ("Nunca reserves asientos de ventanilla.", "es"),
+        ("Bitte nur mit dem Zug.", "de"),
+        ("N'écrivez jamais à mon bureau.", "fr"),
+        ("金曜日までにお願いします。", "ja"),
+        ("周五之前不要寄出。", "zh"),
+        ("Никогда не звоните.", "ru"),
+    ],
+)
+def test_the_language_is_guessed(sentence: str, language: str) -> None:
+    """A few frequent words, or the script, tell the language."""
+    assert language in languages_of(sentence)
+    assert ("en" in languages_of(sentence)) == (language == "en")
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["Ich weiß die Nummer nicht mehr.", "Я не помню номер.", "No recuerdo el número.", "番号が分かりません。"],
+)
+def test_ignorance_sets_no_rule(sentence: str) -> None:
+    """A negation alone demands nothing."""
+    assert strength_of(sentence) < FIRM
