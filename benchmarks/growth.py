@@ -18,8 +18,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint.compaction.search import scan
-from langgraph_compaction.graph.visible_text import in_line, json_line
+from langgraph_compaction.checkpoint.compaction.recall_search import scan
+from langgraph_compaction.graph.control_characters import in_line, json_line
 from langgraph_compaction.nodes import ContextExhaustedError, compact_messages
 from langgraph_compaction.nodes.config.summary_format import FORMATS
 from langgraph_compaction.nodes.conversation.clipping import clip_at_sentence_end, clip_result

@@ -8,10 +8,10 @@ import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
 from .checkpoints.write_guards import ErasureGuard, current_run
-from .compaction import archive, ledger, original_conversation, search, snapshots, summary_cache
+from .compaction import archive, ledger, original_conversation, recall_search, snapshots, summary_cache
 from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
 from .compaction.ledger import Opening
-from .compaction.search import SearchHit
+from .compaction.recall_search import SearchHit
 from .db.database import Database, reads, writes
 from .db.run_leases import StoredRunLeases
 from .db.thread_row import Thread, check_lease
@@ -153,10 +153,10 @@ class CompactionRecords:
         time. The search reads every archived message within these limits, so its duration grows with the archive.
         """
         thread = self.store.find(conn, thread_id, lock=False)
-        scope = search.Scope(compaction_id, since, until)
+        scope = recall_search.Scope(compaction_id, since, until)
         if thread is None:
             return []
-        return search.search_archive(conn, self.store, thread, query, limit=limit, scope=scope)
+        return recall_search.search_archive(conn, self.store, thread, query, limit=limit, scope=scope)
 
     @reads
     def by_handle(
@@ -170,7 +170,7 @@ class CompactionRecords:
         thread = self.store.find(conn, thread_id, lock=False)
         if thread is None:
             return []
-        return search.find_by_handle(conn, self.store, thread, handle, compactions=compactions)
+        return recall_search.find_by_handle(conn, self.store, thread, handle, compactions=compactions)
 
     def recall(self, thread_id: str, handle: str) -> BaseMessage | None:
         """Return the archived message of a thread with this handle (12 to 32 hex characters), or None."""

@@ -8,7 +8,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langgraph_compaction.checkpoint import CompactionRecords
-from langgraph_compaction.checkpoint.compaction.search import SearchHit
+from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, querying, run

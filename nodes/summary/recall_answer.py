@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from langchain_core.messages import BaseMessage
 
-from langgraph_compaction.checkpoint.compaction.search import SearchHit, singular, words
+from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit, singular, words
 
 from ..conversation.tokens import TokenCounter, texts_of
 

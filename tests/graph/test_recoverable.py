@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
-from langgraph_compaction.checkpoint.compaction.search import SearchHit
+from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )

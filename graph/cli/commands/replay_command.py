@@ -17,11 +17,11 @@ from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 
 from ...chat_model import environment_model
+from ...control_characters import json_line
 from ...lab.recordings import Recording, read_recordings
 from ...lab.replay.recorded_run import Options, Player, limit_of
 from ...lab.replay.replay_report import Report
 from ...lab.replay.user_parts import UserParts, load_user_parts
-from ...visible_text import json_line
 from ..command_settings import Config, command_settings, preset_named
 from ..output.preset_comparison import comparison
 from ..output.printing import Output, complain, print_text, words

@@ -13,9 +13,9 @@ from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, tot
 from langgraph_compaction.nodes.runtime.undo_request import tell_ledger, undone
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
 
+from ...control_characters import in_line
 from ...offline_edit import at_rest, newest, rewrite
 from ...undo import OverLimitError
-from ...visible_text import in_line
 from ..open_database import open_existing
 from ..output.printing import Output, print_lines
 from .threads_command import AsJson, Db, Thread

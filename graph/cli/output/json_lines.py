@@ -4,7 +4,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from ...visible_text import json_line
+from ...control_characters import json_line
 from ...window_usage import WindowUsage
 from ..conversation import Status
 from .printing import print_text

@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...control_characters import in_line
 from ...lab.replay.replay_report import Report
-from ...visible_text import in_line
 from .replay_page import UNASKED
 from .size_chart import SHARED, Line, lines
 

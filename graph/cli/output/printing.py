@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.text import Text
 from typer.core import TyperGroup
 
-from ...visible_text import in_line, json_line, visible
+from ...control_characters import in_line, json_line, visible
 
 
 class Output(Console):

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 
+from ...control_characters import in_line
 from ...lab.replay.replay_report import Report
-from ...visible_text import in_line
 from .printing import words
 
 WIDE = 90

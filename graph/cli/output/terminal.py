@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from ...visible_text import visible
+from ...control_characters import visible
 from ...window_usage import WindowUsage
 from ..conversation import Status
 from .printing import Output, cells, words

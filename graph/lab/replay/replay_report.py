@@ -7,7 +7,7 @@ from typing import Any
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.nodes.summary.fallback_chain import COMMITTED
 
-from ...visible_text import json_line
+from ...control_characters import json_line
 
 _CONVERSATION = (
     "file",

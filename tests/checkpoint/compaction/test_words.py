@@ -1,6 +1,6 @@
 import pytest
 
-from langgraph_compaction.checkpoint.compaction.search import folded, words
+from langgraph_compaction.checkpoint.compaction.recall_search import folded, words
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.cli.output.printing import Output, run
-from langgraph_compaction.graph.visible_text import in_line, json_line, visible
+from langgraph_compaction.graph.control_characters import in_line, json_line, visible
 from langgraph_compaction.nodes.testing import ScriptedModel
 from tests.graph.cli.replaying import READ, rounds, written
 

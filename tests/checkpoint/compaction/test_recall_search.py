@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database, Keyring, SQLAlchemySaver
-from langgraph_compaction.checkpoint.compaction import search
+from langgraph_compaction.checkpoint.compaction import recall_search
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
-from langgraph_compaction.checkpoint.compaction.search import WordMatcher, ranked
+from langgraph_compaction.checkpoint.compaction.recall_search import WordMatcher, ranked
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
 )
@@ -265,7 +265,7 @@ def test_a_search_does_not_read_what_it_is_not_asked_for(
     """A query without a word reads no message, one compaction's search only what that archived."""
     first, _ = archive(records, thread_id, SAID[:4]), archive(records, thread_id, SAID[4:], now=9.0)
     read: list[str | None] = []
-    monkeypatch.setattr(search, "text_of", lambda message: read.append(message.id) or message.text)
+    monkeypatch.setattr(recall_search, "text_of", lambda message: read.append(message.id) or message.text)
     assert found(records, thread_id, "?!") == []
     assert read == []
     assert found(records, thread_id, "nowhere", compaction_id=first) == []
@@ -276,7 +276,7 @@ def test_what_is_kept_of_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     """A search of a long archive keeps the words of so many tokens only, and counts the same."""
     texts = [" ".join(f"w{number + 7 * text}" for number in range(9)) for text in range(9)]
     whole = [WordMatcher(["w9", "w30"]).match(text) for text in texts]
-    monkeypatch.setattr(search, "_REMEMBERED_TOKENS", 4)
+    monkeypatch.setattr(recall_search, "_REMEMBERED_TOKENS", 4)
     finding = WordMatcher(["w9", "w30"])
     assert [finding.match(text) for text in texts] == whole
     assert len(finding._known) <= 4
