@@ -6,11 +6,12 @@ from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
-from langgraph.types import StateSnapshot
+from langgraph.types import Overwrite, StateSnapshot
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
 from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.compaction_request import REQUEST
+from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, run
 
@@ -112,11 +113,25 @@ def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, new
     `new` thread, the node that ends a run, because an update attributed to the input loses private channels.
     """
     last = next((source for source, target in graph.builder.edges if target == END), None) if new else None
+    update = yield from _with_own_marks(graph, config, update)
     node = AS_NODE if AS_NODE in graph.builder.nodes else last
     yield from either(
         lambda: graph.update_state(config, update, as_node=node),
         lambda: graph.aupdate_state(config, update, as_node=node),
     )
+
+
+def _with_own_marks(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Effects[dict[str, Any]]:
+    """Return an update with the list of the messages that the nodes have marked, if it changes such messages."""
+    change = update.get("messages")
+    if isinstance(change, Overwrite):
+        own = marked_by_us(change.value)
+    elif changed := marked_by_us(change or ()):
+        state = yield from state_of(graph, config)
+        own = [*((state.values.get("compaction") or {}).get("own_marks") or ()), *changed]
+    else:
+        return update
+    return {**update, "compaction": {**(update.get("compaction") or {}), "own_marks": own}}
 
 
 def compacted(graph: Graph, config: RunnableConfig, focus: str | None, *, full: bool) -> Effects[dict[str, Any]]:

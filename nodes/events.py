@@ -9,6 +9,7 @@ PreCompactEvent     when a trigger fires, also if the attempt is then skipped
 CompactionMetaEvent at each phase of an attempt, if `emit_compaction_meta_events` is set; `summary_done` only
                     when the gate has accepted the summary, `rollback` once for each failed attempt
 KeyInformationEvent when a provider of key information failed or timed out, and its text is left out
+MarksRemovedEvent   when a client sent messages with marks that only a compaction writes
 ContextEvent        at a commit (COMPACTION_PERFORMED), and when messages were replaced, also by a rollback
                     that restores them (CONVERSATION_REPLACED)
 CompactContextEvent at a commit
@@ -150,6 +151,13 @@ class KeyInformationEvent:
     """`timeout`, or the class name of the exception."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MarksRemovedEvent:
+    """Messages came with marks that only a compaction writes, and lost them; they are ordinary messages now."""
+
+    message_ids: tuple[str, ...]
+
+
 Event = (
     PreCompactEvent
     | CompactionMetaEvent
@@ -158,6 +166,7 @@ Event = (
     | CompactContextEvent
     | ContextWarningEvent
     | KeyInformationEvent
+    | MarksRemovedEvent
 )
 
 

@@ -176,6 +176,9 @@ class CompactionChannel(TypedDict, total=False):
     held: bool
     """Whether automatic compactions are held off in the soft zone after an undo, until `release` or a request to
     compact."""
+    own_marks: list[str]
+    """Fingerprints of the messages of this state whose marks the nodes have written. Other messages with such marks
+    come from a client, and lose them."""
     head: str | None
     """Id of the last committed compaction of this state."""
 

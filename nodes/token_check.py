@@ -23,6 +23,7 @@ from .runtime.ephemeral_removal import expire
 from .runtime.finish_attempt import failure, finish_attempt
 from .runtime.ledger_io import REFUSAL, abandon, note, store
 from .runtime.node_context import NodeContext, Update
+from .runtime.own_marks import without_foreign_marks
 from .runtime.trigger_and_warning import check, check_askable
 from .runtime.undo_request import is_undo, reject_request, undo_or_release
 from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, merge, replace
@@ -43,6 +44,7 @@ def token_check(context: NodeContext) -> Effects[Update]:
     asked = context.request
     if fault := fault_of(asked, cast("dict[str, Any]", context.compaction)):
         return reject_request(context, fault)
+    context = yield from without_foreign_marks(context)
     if asked is None:
         return (yield from _decided(context, None))
     context, request = _adopted(context, asked)

@@ -1,13 +1,17 @@
 """Read the mark of a message: whether a person wrote it, whether it is a summary, or pinned."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
+
 from ..config.summary_format import read_back
+
+M = TypeVar("M", bound=BaseMessage)
 
 MARK = "compaction"
 """Key of `additional_kwargs` under which this package stores its mark: a mapping that describes the message."""
@@ -19,6 +23,33 @@ def marks(message: BaseMessage) -> Mapping[str, Any]:
     """Return the message's mark, `additional_kwargs["compaction"]`; an empty mapping if it has none."""
     found = message.additional_kwargs.get(MARK)
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+
+_OF_APPLICATIONS = frozenset({"is_meta", "pinned", "unpinned", "ephemeral", "kind"})
+_OURS = frozenset(
+    {"handle", "compaction", "clipped", "refused", "command", "record", "facts", "front", "pins", "summary"}
+)
+_SOURCE = "lc_source"
+
+
+def is_marked_by_us(message: BaseMessage) -> bool:
+    """Whether a message has a mark that only a compaction writes: of a summary, a clipped or a refused message."""
+    mark = marks(message)
+    return not _OURS.isdisjoint(mark) or mark.get("kind") == SUMMARY_KIND or _SOURCE in message.additional_kwargs
+
+
+def marked_by_us(messages: Iterable[BaseMessage]) -> list[str]:
+    """Return the fingerprints of the messages that have marks which only a compaction writes."""
+    return [fingerprint(message) for message in messages if is_marked_by_us(message)]
+
+
+def without_our_marks(message: M) -> M:
+    """Return the message without the marks that only a compaction writes; those of applications stay."""
+    mark = {key: value for key, value in marks(message).items() if key in _OF_APPLICATIONS}
+    if mark.get("kind") == SUMMARY_KIND:
+        del mark["kind"]
+    kept = {key: value for key, value in message.additional_kwargs.items() if key not in (MARK, _SOURCE)}
+    return message.model_copy(update={"additional_kwargs": {**kept, **({MARK: mark} if mark else {})}})
 
 
 def is_summary(message: BaseMessage) -> bool:

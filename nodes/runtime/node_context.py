@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMe
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import Runtime, get_runtime
-from langgraph.types import StreamWriter
+from langgraph.types import Overwrite, StreamWriter
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
@@ -20,6 +20,7 @@ from langgraph_compaction.checkpoint.telemetry import annotate, span
 
 from ..compaction_request import REQUEST, Memory
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
+from ..conversation.message_marks import marked_by_us
 from ..conversation.request import Meter, placeholder_results
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
@@ -334,10 +335,27 @@ def executed(name: str, body: Body, context: NodeContext) -> Effects[Update]:
     with span(f"compaction.{name}", {"gen_ai.conversation.id": context.thread_id} if context.thread_id else None):
         if context.must_settle:
             yield from blocking(context.dependencies.settle)
-        update = yield from body(context)
+        update = _with_own_marks(context, (yield from body(context)))
         check_step(name, update)
         annotate({"compaction.next_step": (update.get("compaction") or {}).get("step")})
         return update
+
+
+def _with_own_marks(context: NodeContext, update: Update) -> Update:
+    """Return a node's update with the list of the messages that the nodes have marked, if it changes messages."""
+    change = update.get("messages")
+    if change is None or context.thread_id is None:
+        return update
+    if isinstance(change, Overwrite):
+        after: list[AnyMessage] = change.value
+    else:
+        new, held = {one.id: one for one in change}, {one.id for one in context.messages}
+        after = [new.get(one.id, one) for one in context.messages]
+        after += [one for one in change if one.id not in held]
+    own = marked_by_us(after)
+    if own == context.compaction.get("own_marks"):
+        return update
+    return {**update, "compaction": {**(update.get("compaction") or {}), "own_marks": own}}
 
 
 class CompactionNode(RunnableLambda[Any, Any]):

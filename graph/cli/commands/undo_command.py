@@ -9,6 +9,7 @@ from langgraph.checkpoint.base import ChannelVersions, empty_checkpoint
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.nodes import CompactionError
+from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.runtime.undo_request import tell_ledger, undone
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
@@ -51,7 +52,9 @@ def undo(
                 f"the messages would hold about {tokens:,} tokens and the limit was {limit:,}: the next turn would "
                 "compact again at once. --force undoes it all the same"
             )
-        changed = {"messages": replace(before.messages).value, "compaction": {**channel, **undone(before)}}
+        own = marked_by_us(before.messages)
+        after = {**channel, **undone(before), "own_marks": own}
+        changed = {"messages": replace(before.messages).value, "compaction": after}
         rewrite(saver, found, changed)
         tell_ledger(records, thread, values, before, counter=counter, now=time())
     told = {
@@ -104,7 +107,8 @@ def branch(
 
 
 def _begin(saver: SQLAlchemySaver, thread: str, values: dict[str, Any]) -> None:
-    channels = {**values, "compaction": {"v": STATE_VERSION, "step": "end", "route": "end"}}
+    own = marked_by_us(values["messages"])
+    channels = {**values, "compaction": {"v": STATE_VERSION, "step": "end", "route": "end", "own_marks": own}}
     versions: ChannelVersions = {channel: saver.get_next_version(None, None) for channel in channels}
     checkpoint = empty_checkpoint()
     checkpoint["channel_values"], checkpoint["channel_versions"] = channels, versions.copy()
