@@ -1,7 +1,7 @@
 """Find which earlier words of a user a later sentence revises or revokes, so that only what holds is shown alone."""
 
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from unicodedata import normalize
@@ -153,8 +153,8 @@ class _Conversation:
 
     def __init__(self, earlier: Sequence[_Spoken]) -> None:
         self.revisions: list[Entry] = []
-        self.stale: list[tuple[int, str]] = []
-        """Position and text of each sentence that a revision replaces or contains."""
+        self.stale = defaultdict[int, list[str]](list)
+        """For each message's position, the sentences of it that a revision replaces or contains."""
         self._rules = deque[_Spoken](maxlen=_MOST_RULES)
         self._statements = deque[_Spoken](maxlen=_MOST_STATEMENTS)
         self._judged = 0
@@ -187,7 +187,8 @@ class _Conversation:
         gone = {(one.at, one.text) for one in targets}
         self.revisions = [one for one in self.revisions if (one.at, one.value) not in gone]
         self.revisions.append(Entry("Rules", fresh[place].at, worth if targets else _WORTH, text, key=was))
-        self.stale += [(one.at, one.text) for one in [*targets, *parts]]
+        for one in [*targets, *parts]:
+            self.stale[one.at].append(one.text)
         self._rules = deque((one for one in self._rules if (one.at, one.text) not in gone), _MOST_RULES)
         self._statements = deque(
             (one for one in self._statements if (one.at, one.text) not in gone), _MOST_STATEMENTS
@@ -261,17 +262,16 @@ def _kind(spoken: _Spoken) -> str:
     return "numbers" if spoken.strength >= FIRM and _NUMBER.search(spoken.text) else ""
 
 
-def _without(entry: Entry, stale: Sequence[tuple[int, str]]) -> Entry | None:
+def _without(entry: Entry, stale: Mapping[int, Sequence[str]]) -> Entry | None:
     """Return an entry without the sentences of its message that no longer hold; `None` if nothing is left."""
     if entry.section not in _SHOWS_USER or (entry.section in ("Open", "Facts") and entry.path not in ("", _USER)):
         return entry
     value = entry.value
-    for at, text in stale:
-        if at == entry.at:
-            line = one_line(text, _SHOWN)
-            if value.strip(_QUOTED) in line or (entry.section == "Facts" and _names_no_more(value, line)):
-                return None
-            value = value.replace(line, ELLIPSIS)
+    for text in stale.get(entry.at, ()):
+        line = one_line(text, _SHOWN)
+        if value.strip(_QUOTED) in line or (entry.section == "Facts" and _names_no_more(value, line)):
+            return None
+        value = value.replace(line, ELLIPSIS)
     return replace(entry, value=value) if value != entry.value else entry
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from langchain_core.messages import AnyMessage
 
@@ -241,6 +242,7 @@ def is_question(sentence: str) -> bool:
     return sentence.rstrip("\"'”’)").endswith(("?", "？", "؟"))
 
 
+@lru_cache(maxsize=4_096)
 def strength_of(sentence: str) -> int:
     """Return how strictly a sentence sets a rule, in any of twenty languages."""
     claim = "" if is_foreign(sentence) else _NOT_A_RULE.sub(" ", sentence)

@@ -127,8 +127,9 @@ REFUSALS: dict[str, tuple[str, Callable[[], Exception]]] = {
 class Trap:
     """Harms a connection once, `at` so many of the things that an engine does from now on.
 
-    These are its statements, commits among them; or the answers to its commits, when the server has carried
-    one out; or the connections it takes from its pool, or makes (there is none yet to harm).
+    These are its statements, commits among them; or the answers to its commits and to its writes outside of a
+    transaction, when the server has carried one out; or the connections it takes from its pool, or makes (there is
+    none yet to harm).
     """
 
     def __init__(self, at: int, harm: Harm, of: Thing = "statements") -> None:
@@ -155,6 +156,10 @@ class Trap:
         def statement(cursor: Any, *_: Any) -> None:
             self.step(cursor.connection, "statements")
 
+        def answer(_: sa.Connection, cursor: Any, *__: Any) -> None:
+            if cursor.connection.autocommit is True:  # psycopg's attribute; with MariaDB nothing is written so
+                self.step(cursor.connection, "answers")
+
         def checkout(connection: Any, *_: Any) -> None:
             self.step(connection, "checkouts")
 
@@ -162,7 +167,7 @@ class Trap:
             self.step(None, "connects")
 
         listeners = [(name, statement) for name in ("do_execute", "do_execute_no_params", "do_executemany")]
-        listeners += [("checkout", checkout), ("do_connect", connect)]
+        listeners += [("checkout", checkout), ("do_connect", connect), ("after_cursor_execute", answer)]
         for name, listener in listeners:
             event.listen(engine, name, listener)
         engine.dialect.do_commit = do_commit  # type: ignore[method-assign] # of this engine alone

@@ -4,13 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
-from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.errors import RowError
 from langgraph_compaction.graph.inspector.thread_data import read
 
@@ -93,19 +91,14 @@ RECORDS: dict[str, Callable[[CompactionRecords, str], Any]] = {
 @pytest.mark.parametrize("walk", RECORDS)
 def test_a_circle_of_compactions_is_named(saver: SQLAlchemySaver, walk: str) -> None:
     """Ledger rows that are each other's parents are damaged: no order of compactions is made up from them."""
-    records, names = CompactionRecords(saver.database), list[str]()
-    for number in range(2):
-        key = AttemptKey("talk", "", f"base {number}", 0, 0)
+    records = CompactionRecords(saver.database)
+    keys = [AttemptKey("talk", "", f"base {number}", 0, 0) for number in range(2)]
+    names = [key.compaction_id for key in keys]
+    for key, parent in zip(
+        keys, names[::-1], strict=True
+    ):  # each row is bound to its parent, so it is written with it
         opening: Any = {"checkpoint_id": None, "epoch": 0, "trigger": "", "strategy": "", "counter": ""}
-        records.begin(key, [HumanMessage("x", id="1")], now=0, parent_id=None, tokens_before=1, **opening)
+        records.begin(key, [HumanMessage("x", id="1")], now=0, parent_id=parent, tokens_before=1, **opening)
         records.commit(key, Outcome(verdict="committed", now=0), archived=[])
-        names.append(key.compaction_id)
-    column = tables.ledger.c.compaction_id
-    for name, parent in (names, names[::-1]):
-        saver.database.run_write(
-            lambda conn, name=name, parent=parent: conn.execute(
-                sa.update(tables.ledger).where(column == name).values(parent_id=parent)
-            )
-        )
     with pytest.raises(RowError, match=r"ledger row [0-9a-f]{16} of thread 'talk' .*leads back to it"):
         RECORDS[walk](records, names[0])

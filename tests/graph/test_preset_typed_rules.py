@@ -115,8 +115,8 @@ EXAMPLE: list[AnyMessage] = [
 ANSWER = AIMessage(filler(146, "recent-answer"), id="recent-answer")
 WINDOW = 42_550
 TARGET = 0.2
-"""Less than by default: the system messages take more than half of the window, and with 0.2 the trigger is still 80 % of
-the window, as in the document."""
+"""Less than by default: the system messages take more than half of the window, and with 0.2 the trigger is still
+80 % of the window, as in the document."""
 
 
 @pytest.mark.requirement("S1.42", "S1.6", "S1.25")
@@ -180,7 +180,8 @@ async def test_the_conversation_is_replaced_and_never_appended_to(go: Drive) -> 
     graph = typed(
         ScriptedModel(replies=[ANSWER]),
         ScriptedModel(replies=[f"<summary>{LONG_SUMMARY}</summary>"]),
-        context_window=WINDOW, target_ratio=TARGET,
+        context_window=WINDOW,
+        target_ratio=TARGET,
     )
     await go.invoke(graph, {"messages": TOO_MUCH})
     assert tokens(TOO_MUCH[1:]) > 14_000

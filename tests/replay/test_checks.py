@@ -14,7 +14,7 @@ from tests.replay.plays import TAU_BENCH, Case, limit, play, recordings
 from tests.replay.watcher import COMMITTED, State
 from tests.replay.wire import Wire
 
-CASE = Case(TAU_BENCH, 0, 25, "-failing")
+CASE = Case(TAU_BENCH, 2, 25, "-failing")
 """A conversation with commits, rollbacks and a system message."""
 
 SUMMARY = {"compaction": {"kind": "compaction_summary", "is_meta": True}}
@@ -58,6 +58,7 @@ def _at(step: str, then: Callable[[State], State], *, once: bool = True) -> Call
         committed = closed and channel["last"]["verdict"] in COMMITTED
         now = {
             "draft": open_draft[0] and not was,
+            "open draft": open_draft[0],
             "commit": committed,
             "rollback": closed and not committed,
             "answer": isinstance(state["messages"][-1], AIMessage) and len(state["messages"]) > 4,
@@ -106,7 +107,10 @@ TAMPERINGS: dict[str, tuple[Callable[[State], State], str]] = {
         "stood in the last 12 rounds",
     ),
     "an empty archive": (_at("commit", lambda s: _told(s, id="nowhere")), "without being archived"),
-    "a ceiling not held": (_at("draft", lambda s: _drafted(s, ceiling=1)), "over the ceiling"),
+    "a ceiling not held": (
+        _at("open draft", lambda s: _drafted(s, ceiling=1), once=False),
+        "over the ceiling",
+    ),
     "no snapshot": (_at("draft", lambda s: _without(s, 1)), "snapshot is another conversation"),
     "a rollback to something else": (_at("rollback", lambda s: _without(s, 1)), "rollback is not the snapshot"),
     "an epoch too many": (

@@ -261,8 +261,8 @@ async def test_a_stalled_async_call_is_cancelled() -> None:
     assert ended == ["ended", "ended"]
 
 
-async def test_nothing_of_the_turns_context_is_inherited() -> None:
-    """Neither LangChain's run, with thread id and checkpointer, nor any other context variable."""
+async def test_the_turns_run_is_not_inherited_and_its_context_variables_are() -> None:
+    """Not LangChain's run, with thread id and checkpointer; other context variables, such as a trace's span, are."""
     MARK.set("the turn's")
     token = var_child_runnable_config.set({"configurable": {"thread_id": "t"}})
 
@@ -274,7 +274,7 @@ async def test_nothing_of_the_turns_context_is_inherited() -> None:
 
     try:
         assert look() == ("the turn's", {"configurable": {"thread_id": "t"}})
-        assert bounded(look, 10) == ("unset", None)
-        assert await abounded(alook, 10) == ("unset", None)
+        assert bounded(look, 10) == ("the turn's", None)
+        assert await abounded(alook, 10) == ("the turn's", None)
     finally:
         var_child_runnable_config.reset(token)
