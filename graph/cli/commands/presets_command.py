@@ -18,6 +18,7 @@ from langgraph_compaction.nodes.config.settings import GROUPS, CompactionSetting
 from langgraph_compaction.nodes.config.triggers import (
     Command,
     Count,
+    Hook,
     Marker,
     RemainingRatio,
     ReserveTokens,
@@ -43,6 +44,14 @@ ABOUT: Mapping[Preset, str] = {
     "faithful": "keeps what later turns need: facts, rules, requests, and as many newest messages as are worth it",
 }
 """A description of each preset."""
+
+WHEN: Mapping[Hook, str] = {
+    "pre_input": "at the input",
+    "pre_model": "before calls",
+    "post_model": "after answers",
+    "on_overflow": "at overflow",
+}
+"""For each hook, when the triggers are checked."""
 
 _WIDTH = 100
 
@@ -134,32 +143,53 @@ def _fields(settings: CompactionSettings, *, changed: bool) -> list[str]:
 
 
 def as_yaml(settings: CompactionSettings, names: Sequence[str]) -> str:
-    """Return settings as YAML that `load_settings` reads, each below a comment that explains it."""
-    plain = settings.model_dump(mode="json")
-    parts = [f"{KEY}:"]
+    """Return settings as YAML that `load_settings` reads, each below a comment that explains it.
+
+    The first lines are a comment that describes the preset.
+    """
+    values = settings.model_dump(mode="json")
+    parts = [*_comment(in_sentences(settings)), f"{KEY}:"]
     for heading, group in GROUPS.items():
-        entries = [_entry(name, plain[name]) for name in names if name in group.model_fields]
+        entries = [_entry(name, values[name]) for name in names if name in group.model_fields]
         parts += [textwrap.indent("\n".join([f"# == {heading} ==\n", *entries]), "  ")] if entries else []
     return "\n".join(parts)
 
 
 def _entry(name: str, value: Any) -> str:
-    meaning = " ".join((CompactionSettings.model_fields[name].description or "").split())
-    comment = textwrap.wrap(meaning, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+    comment = _comment(" ".join((CompactionSettings.model_fields[name].description or "").split()))
     flow = None if isinstance(value, (dict, list)) else False
     dumped = yaml.safe_dump({name: value}, allow_unicode=True, sort_keys=False, default_flow_style=flow, width=_WIDTH)
     return "\n".join([*comment, dumped])
 
 
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+
+
+def in_sentences(settings: CompactionSettings) -> str:
+    """Describe settings: what they are for, what starts a compaction and when that is checked, and the strategies."""
+    return (
+        f"{settings.preset}: {_about(settings)}. A compaction starts at: {'; '.join(triggers_of(settings))}. This is "
+        f"checked {', '.join(WHEN[hook] for hook in settings.hooks)}. What leaves is chosen by: "
+        f"{', '.join(map(plain, settings.strategies))}. A summary is written: {plain(settings.summary_mode)}."
+    )
+
+
+def plain(name: str) -> str:
+    """Return the name of a strategy, a unit or another value in plain words."""
+    return name.replace("_", " ")
+
+
 def table(presets: Iterable[CompactionSettings]) -> Table:
-    """Return a table of the presets' triggers, hooks, strategies and summary modes, which fits 80 columns."""
+    """Return a table of what starts, chooses and summarizes in each preset, in plain words and 80 columns."""
     found = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, show_lines=True)
     found.add_column("preset", min_width=max(map(len, PRESETS)))
-    found.add_column("triggers", width=16)
-    for heading in ("hooks", "strategies", "summary"):
+    found.add_column("starts at", width=16)
+    for heading in ("checked", "chosen by", "summary"):
         found.add_column(heading, no_wrap=True)
     for one in presets:
-        lines = (triggers_of(one), one.hooks, one.strategies, [one.summary_mode])
+        when = [WHEN[hook] for hook in one.hooks]
+        lines = (triggers_of(one), when, map(plain, one.strategies), [plain(one.summary_mode)])
         cells = (Text("\n".join(cell)) for cell in lines)
         found.add_row(Text.assemble((one.preset, "bold"), ("\n" + _about(one), "dim")), *cells)
     return found
@@ -183,14 +213,15 @@ def in_words(trigger: Trigger) -> str:
     """Return one trigger in a few words."""
     match trigger:
         case UsedRatio():
-            return f"used {trigger.operator} {trigger.ratio:.0%}"
+            return f"{'over ' if trigger.operator == '>' else ''}{trigger.ratio:.0%} used"
         case RemainingRatio():
-            return f"left {trigger.operator} {trigger.ratio:.0%}"
+            return f"{'under ' if trigger.operator == '<' else ''}{trigger.ratio:.0%} left"
         case ReserveTokens():
-            return f"used {trigger.operator} all but {trigger.tokens:,}"
+            return f"{'under ' if trigger.operator == '>' else ''}{trigger.tokens:,} tokens left"
         case Count():
-            return f"{trigger.unit} {trigger.operator} {trigger.limit:,}" + (", in full" if trigger.full else "")
+            counted = f"{'over ' if trigger.operator == '>' else ''}{trigger.limit:,} {plain(trigger.unit)}"
+            return counted + (", summarizes all" if trigger.full else "")
         case Marker() | Command():
-            return trigger.text
+            return f"the {'model writes' if trigger.kind == 'marker' else 'user enters'} {trigger.text}"
         case _:
-            return f"own: {trigger.name}"
+            return f"own trigger {trigger.name}"

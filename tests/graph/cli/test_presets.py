@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from langgraph_compaction.graph.cli.commands.presets_command import ABOUT, in_words, triggers_of
+from langgraph_compaction.graph.cli.commands.presets_command import (
+    ABOUT,
+    WHEN,
+    in_sentences,
+    in_words,
+    plain,
+    triggers_of,
+)
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.nodes.config.loading import load_settings
 from langgraph_compaction.nodes.config.presets import PRESETS, Preset
@@ -38,8 +45,13 @@ def test_a_preset_as_yaml_is_read_back_as_it_is(preset: Preset, flags: list[str]
 def test_every_setting_is_printed_below_what_it_means() -> None:
     """The preset first; each with its description as a comment, whole, and its value."""
     lines = presets("progressive").stdout.splitlines()
-    assert lines[0] == "context_compaction:"
-    named = [line.split(":")[0].strip() for line in lines[1:] if line.startswith("  ") and line[2].isalpha()]
+    begin = lines.index("context_compaction:")
+    described = " ".join(line.removeprefix("# ") for line in lines[:begin])
+    assert described == in_sentences(CompactionSettings(preset="progressive"))
+    for words_of_the_user in ("200 model calls", "before calls", "sliding window", "last resort", "enters /compact"):
+        assert words_of_the_user in described
+    assert "_" not in described
+    named = [line.split(":")[0].strip() for line in lines[begin:] if line.startswith("  ") and line[2].isalpha()]
     assert named == ["preset", *(name for name in CompactionSettings.model_fields if name != "preset")]
     words = " ".join(word for line in lines for word in line.split() if word != "#")
     for field in CompactionSettings.model_fields.values():
@@ -74,14 +86,16 @@ def test_json_is_a_line_a_preset() -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_the_table_tells_what_each_preset_does(width: int) -> None:
-    """Names, triggers, hooks, strategies and summary mode, none cut and none wider than the terminal."""
+    """Name, triggers, when they are checked, strategies and summary in plain words; none cut, none too wide."""
     result = presets(width=width)
     assert result.exit_code == 0
     assert max(map(len, result.stdout.splitlines())) <= width
     words = result.stdout.split()
     for preset in PRESETS:
         settings = CompactionSettings(preset=preset)
-        assert {preset, *settings.hooks, *settings.strategies, settings.summary_mode} <= set(words)
+        shown = [*(WHEN[hook] for hook in settings.hooks), *map(plain, (*settings.strategies, settings.summary_mode))]
+        assert {preset, *(word for one in shown for word in one.split())} <= set(words)
+        assert not {name for name in (*settings.hooks, *settings.strategies) if "_" in name} & {*words} - {preset}
         assert {word for trigger in triggers_of(settings) for word in trigger.split()} <= set(words)
         known = settings.context_window or settings.fallback_window
         assert known is None or f"{known:,}" in words
@@ -91,20 +105,20 @@ def test_the_table_tells_what_each_preset_does(width: int) -> None:
 @pytest.mark.parametrize(
     ("trigger", "said"),
     [
-        (UsedRatio(ratio=0.8), "used >= 80%"),
-        (UsedRatio(ratio=0.9, operator=">"), "used > 90%"),
-        (RemainingRatio(), "left < 25%"),
-        (ReserveTokens(), "used > all but 16,384"),
-        (Count(unit="events", limit=700, operator=">"), "events > 700"),
-        (Count(unit="turns", limit=1_000, full=True), "turns >= 1,000, in full"),
-        (Own(name="mine"), "own: mine"),
+        (UsedRatio(ratio=0.8), "80% used"),
+        (UsedRatio(ratio=0.9, operator=">"), "over 90% used"),
+        (RemainingRatio(), "under 25% left"),
+        (ReserveTokens(), "under 16,384 tokens left"),
+        (Count(unit="events", limit=700, operator=">"), "over 700 events"),
+        (Count(unit="turns", limit=1_000, full=True), "1,000 turns, summarizes all"),
+        (Own(name="mine"), "own trigger mine"),
     ],
 )
 def test_a_trigger_is_told_with_its_comparison(trigger: Trigger, said: str) -> None:
     """In the order in which settings ask them: tokens first; none where they are not enabled."""
     assert in_words(trigger) == said
     settings = CompactionSettings(triggers=(trigger,), trigger_ratio=0.7)
-    assert triggers_of(settings) == ["used >= 70%", said]
+    assert triggers_of(settings) == ["70% used", said]
     assert triggers_of(settings.model_copy(update={"enabled": False})) == []
 
 

@@ -6,9 +6,11 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.graph.lab.replay.openai_json import to_openai
+from langgraph_compaction.nodes.config.settings import CompactionSettings
 from langgraph_compaction.nodes.conversation.request import MALFORMED, NO_RESULT, render
 from langgraph_compaction.nodes.conversation.transcript import calls_of
 from langgraph_compaction.nodes.summary.summary_message import summary_message
+from tests.fakes import claude, gpt
 from tests.histories import IMAGE, asks, histories, meta, numbered, result, user
 from tests.invariants import check_request
 from tests.recount import second_opinion, unpaired
@@ -127,6 +129,15 @@ def test_adjacent_user_messages_become_one_where_the_provider_wants_it() -> None
     assert sent[0].content == [{"type": "text", "text": messages[0].text}, text, IMAGE]
     assert sent[2] is messages[5]
     assert len(render(messages)) == 5
+
+
+def test_what_providers_objects_do_with_adjacent_user_messages() -> None:
+    """Anthropic's joins them itself and OpenAI's sends both, so that `join_user_messages` is off by default."""
+    messages = [summary_message("s", "one"), user("u")]
+    for model, roles in ((claude(), ["user"]), (gpt("gpt-4o"), ["user", "user"])):
+        payload: Any = model._get_request_payload(messages)
+        assert [message["role"] for message in payload["messages"]] == roles
+    assert not CompactionSettings().join_user_messages
 
 
 @settings(max_examples=150, deadline=None)
