@@ -32,9 +32,9 @@ EXPECTED = {"no values": 1, "a few messages": 1, "messages in blocks": 2, "a lar
 
 
 @pytest.fixture
-def url(session_url: Callable[[str], str]) -> str:
+def url(cleared_url: Callable[[str], str]) -> str:
     """Return the URL of a PostgreSQL database with tables."""
-    return session_url("postgresql")
+    return cleared_url("postgresql")
 
 
 @pytest.fixture

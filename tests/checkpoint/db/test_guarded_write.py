@@ -32,9 +32,9 @@ KEYS = {"plain": None, "encrypted": Keyring({"a": bytes(32)}, current="a")}
 
 
 @pytest.fixture
-def url(session_url: Callable[[str], str]) -> str:
+def url(cleared_url: Callable[[str], str]) -> str:
     """Return the URL of a PostgreSQL database with tables."""
-    return session_url("postgresql")
+    return cleared_url("postgresql")
 
 
 @pytest.fixture
