@@ -195,9 +195,9 @@ class CompactionRecords:
         if thread is None:
             return original_conversation.join(messages, (), (), ())
         line = original_conversation.chain(ledger.parents(conn, thread), head, thread_id)
-        snapshot_runs, every = snapshots.of_thread(conn, thread), archive.of_thread(conn, thread)
-        original_conversation.check_complete(line, snapshot_runs, every, thread_id)
-        archive_runs = archive.of_thread(conn, thread, namespace)
+        snapshot_runs, entries = snapshots.of_thread(conn, thread), archive.entries(conn, thread)
+        original_conversation.check_complete(line, snapshot_runs, {one.compaction_id for one in entries}, thread_id)
+        archive_runs = {one.compaction_id: one.runs for one in entries if one.namespace == namespace}
         before = [snapshot_runs[name] for name in line if name in snapshot_runs]
         archived = [archive_runs[name] for name in line if name in archive_runs]
         refused = [runs for name, runs in archive_runs.items() if name not in snapshot_runs]

@@ -129,7 +129,7 @@ QUADRATIC = {
 
 @pytest.mark.parametrize("source", QUADRATIC.values(), ids=QUADRATIC.keys())
 def test_a_quadratic_pattern_is_refused(source: str) -> None:
-    """The bound of such a pattern grows with the length of the text."""
+    """The cost that is computed for a quadratic pattern exceeds what any pattern of the product may cost."""
     assert cost(Pattern(source)) > MOST
 
 

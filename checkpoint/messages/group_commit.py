@@ -63,7 +63,8 @@ class _Queue:
         taken: list[_Job[Any]] = []
         while self._jobs and len(taken) < _MAX_JOBS and not self._jobs[0].alone:
             taken.append(self._jobs.popleft())
-        self.has_jobs.clear()
+        if not self._jobs:
+            self.has_jobs.clear()
         return taken
 
     def give_back(self, jobs: list[_Job[Any]], *, alone: bool = True) -> None:

@@ -304,23 +304,20 @@ _WITH_HASHES = (tables.message, tables.hash_)
 """Tables with the hashes of messages: one for messages in single rows, one for messages in blocks."""
 
 
-def _in_block(new_value: NewValue) -> sa.Exists:
-    return sa.exists().where(
-        tables.hash_.c.thread == new_value(tables.message.c.thread),
-        tables.hash_.c.hash == new_value(tables.message.c.hash),
+def _with_hash(table: sa.Table, new_value: NewValue) -> sa.Select[int]:
+    """Return the query for a message of a table that has the thread and the hash of the new message."""
+    new_row = tables.message.c
+    return sa.select(table.c.seq).where(
+        table.c.thread == new_value(new_row.thread), table.c.hash == new_value(new_row.hash)
     )
+
+
+def _in_block(new_value: NewValue) -> sa.Exists:
+    return _with_hash(tables.hash_, new_value).exists()
 
 
 def _is_stored(new_value: NewValue) -> sa.Exists:
-    in_row = sa.select(tables.message.c.seq).where(
-        tables.message.c.thread == new_value(tables.message.c.thread),
-        tables.message.c.hash == new_value(tables.message.c.hash),
-    )
-    in_block = sa.select(tables.hash_.c.seq).where(
-        tables.hash_.c.thread == new_value(tables.message.c.thread),
-        tables.hash_.c.hash == new_value(tables.message.c.hash),
-    )
-    return sa.union_all(in_row, in_block).exists()
+    return sa.union_all(*(_with_hash(table, new_value) for table in _WITH_HASHES)).exists()
 
 
 _REPLACE = (

@@ -149,7 +149,7 @@ def _of_entry(entry: Entry) -> Iterator[_Spoken]:
 
 
 class _Conversation:
-    """What users said so far, and which of it no longer holds."""
+    """The sentences of users that were read so far, and those among them that a later sentence has revised."""
 
     def __init__(self, earlier: Sequence[_Spoken]) -> None:
         self.revisions: list[Entry] = []

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 _INLINE_CHARS = 20_000
-"""Number of characters in messages up to which the work of a body takes at most a few milliseconds."""
+"""Number of characters in messages up to which a body runs on the event loop: it takes a few milliseconds at most."""
 
 _MESSAGE_CHARS = 100
 """Number of characters that a message counts at least, because each message takes some work."""

@@ -209,14 +209,14 @@ CREDENTIAL: contextvars.ContextVar[str] = contextvars.ContextVar("credential", d
 
 
 class Looking(ReplyingSummarizer):
-    """A summarizer that notes the context in which it is called."""
+    """A summarizer that records the context variables and the run that each call sees."""
 
     def __init__(self) -> None:
         super().__init__(Reply(content=SUMMARY))
         self.seen: list[Any] = []
 
     def summarize(self, request: Any) -> Any:
-        """Note it."""
+        """Record them, and change a context variable."""
         config = var_child_runnable_config.get() or {}
         self.seen.append((CREDENTIAL.get(), config.get("configurable")))
         CREDENTIAL.set("changed")

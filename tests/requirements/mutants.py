@@ -59,7 +59,7 @@ WANTED = 0.95
 Place = tuple[str, int]
 """A file of the product, relative to the project's root, and the number of one of its lines."""
 Reached = Mapping[str, frozenset[Place]]
-"""The product lines that each test executes, by the test's id without parameters."""
+"""For each test, by its id without parameters, the lines of the product that it executes."""
 
 
 @dataclass(frozen=True)

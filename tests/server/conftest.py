@@ -11,23 +11,15 @@ from tests.server.dev_server import Server
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A running server."""
-    started = Server(tmp_path_factory.mktemp("server"))
-    try:
-        started.start()
-        yield started
-    finally:
-        started.stop()
+    with Server(tmp_path_factory.mktemp("server")).running() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
 def plain_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A running server with its own saver."""
-    started = Server(tmp_path_factory.mktemp("plain_server"), own_saver=False)
-    try:
-        started.start()
-        yield started
-    finally:
-        started.stop()
+    with Server(tmp_path_factory.mktemp("plain_server"), own_saver=False).running() as found:
+        yield found
 
 
 @pytest.fixture

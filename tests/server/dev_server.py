@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -71,6 +72,15 @@ class Server:
             except httpx.TransportError:
                 time.sleep(0.3)
         pytest.fail(f"the server did not start:\n{self.log[-3000:]}")
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Run the server within the `with` block."""
+        try:
+            self.start()
+            yield self
+        finally:
+            self.stop()
 
     def stop(self) -> None:
         """End it, and wait until it is gone."""

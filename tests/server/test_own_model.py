@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from langgraph_sdk import get_sync_client
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from tests.graph.cli.provider import Provider, provider
@@ -44,19 +43,8 @@ def script(started: Provider) -> Provider:
 @pytest.fixture(scope="module")
 def server(started: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A running server whose environment has a key."""
-    running = Server(tmp_path_factory.mktemp("keyed"), environment=started.env)
-    try:
-        running.start()
-        yield running
-    finally:
-        running.stop()
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[Any]:
-    """A client of the server, over HTTP."""
-    with get_sync_client(url=server.address) as opened:
-        yield opened
+    with Server(tmp_path_factory.mktemp("keyed"), environment=started.env).running() as found:
+        yield found
 
 
 def talk(tokens: int, first: str = "Begin.", rounds: int = 40) -> list[dict[str, str]]:

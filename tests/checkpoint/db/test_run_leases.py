@@ -72,7 +72,7 @@ def test_a_lease_that_nobody_refers_to_has_ended(database: Database, clock: Cloc
 
 
 def test_a_run_that_ended_while_it_waited_keeps_nothing(database: Database, clock: Clock, thread_id: str) -> None:
-    """A worker thread takes the lease although its caller was cancelled meanwhile: it gives the lease back."""
+    """If the caller is cancelled while a worker thread takes the lease, the worker gives the lease back."""
     leases, lease = StoredRunLeases(database, clock), RunLease(thread_id)
     lease.ended = True
     leases.take(lease)

@@ -86,7 +86,7 @@ def test_json_is_a_line_a_preset() -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_the_table_tells_what_each_preset_does(width: int) -> None:
-    """Name, triggers, when they are checked, strategies and summary in plain words; none cut, none too wide."""
+    """The table shows each preset's triggers, hooks, strategies and summary mode, whole and within the terminal."""
     result = presets(width=width)
     assert result.exit_code == 0
     assert max(map(len, result.stdout.splitlines())) <= width

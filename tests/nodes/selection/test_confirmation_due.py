@@ -38,7 +38,7 @@ def test_after_the_answer_a_person_is_asked_whether_also_over_the_limit(
 
 
 def test_over_the_limit_who_is_not_to_be_asked_is_compacted_at_once() -> None:
-    """Before the call and after it; nothing holds it off."""
+    """Before the call and after the answer; the breaker, an undo and an earlier no do not prevent the compaction."""
     standing = TriggerHistory(suspension_reason="failures", undone=True, declined_at=800)
     assert [decide(901, SIZES, standing, answered=answered) for answered in (False, True)] == ["compact"] * 2
 
@@ -55,7 +55,7 @@ def test_a_declined_question_is_asked_again_after_growth(size: int, decision: st
     [(900, False, "confirm"), (901, False, "choose"), (901, True, "declined"), (2_000, False, "choose")],
 )
 def test_after_a_no_the_question_comes_once_more_over_the_limit(size: int, decision: str, *, answered: bool) -> None:
-    """At the limit itself there is still the first question; after the answer nothing is to be sent yet."""
+    """At the limit exactly, the usual question is asked; over it, the choice, but only before the call."""
     standing = TriggerHistory(asks_first=True, declined_at=800, suspension_reason="failures")
     suspension_reason = TriggerHistory(asks_first=True, declined_at=800)
     assert decide(size, SIZES, standing if size > 900 else suspension_reason, answered=answered) == decision
@@ -67,5 +67,5 @@ def test_an_earlier_no_binds_only_while_people_are_asked() -> None:
 
 
 def test_a_cooldown_comes_before_the_question() -> None:
-    """Nobody is asked about what would be deferred."""
+    """While the breaker suspends compactions, a person is not asked to confirm one."""
     assert decide(800, SIZES, TriggerHistory(asks_first=True, suspension_reason="frequency")) == "deferred"
