@@ -19,7 +19,7 @@ from langgraph_compaction.graph.lab.evaluation.survival import identifiers, text
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import MESSAGE_OVERHEAD
 from langgraph_compaction.nodes.digest.digest import digest
-from langgraph_compaction.nodes.digest.value_extraction import leaves, parsed
+from langgraph_compaction.nodes.digest.value_extraction import parsed, scalars
 from langgraph_compaction.nodes.summary.summary_message import summary_message
 
 
@@ -98,5 +98,5 @@ def _pairs(old: Sequence[AnyMessage]) -> Iterator[tuple[str, str]]:
             values = [call["args"] for call in message.tool_calls]
         elif isinstance(message, ToolMessage):
             values = [parsed(message.text)]
-        for path, _, key, leaf in (leaf for value in values for leaf in leaves(value)):
+        for path, _, key, leaf in (leaf for value in values for leaf in scalars(value)):
             yield ".".join(name for name in (path, key) if name), str(leaf)

@@ -299,3 +299,13 @@ def test_nodes_have_the_names_of_their_files() -> None:
 
     for name in agent().builder.nodes:
         assert name == "tools" or (ROOT / "nodes" / f"{name}.py").exists()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.name)
+def test_a_benchmark_imports_names_that_exist(path: Path) -> None:
+    """Benchmarks run by commands of their own, so that no other test notices a name that has moved."""
+    for found in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(found, ast.ImportFrom) and (found.module or "").startswith("langgraph_compaction"):
+            module = import_module(str(found.module))
+            missing = [one.name for one in found.names if not hasattr(module, one.name)]
+            assert missing == [], f"{path.name}, line {found.lineno}"
