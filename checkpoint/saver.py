@@ -260,9 +260,9 @@ class _Saver(BaseCheckpointSaver[Any]):
 
         Erased data cannot be read through the database, but until `reclaim` runs, the bytes of erased data stay in
         free pages and in the write-ahead log. While `reclaim` runs, writers wait (on PostgreSQL readers, too), and
-        SQLite needs free disk space for a copy of the file. Raise DatabaseError if another connection reads an old
-        state for too long, on SQLite and PostgreSQL: then call `reclaim` again. A server's own logs, replicas and
-        backups are not changed.
+        SQLite needs free disk space for a copy of the file. Raise DatabaseError if another connection keeps an
+        older transaction open for too long, on SQLite and PostgreSQL (there also one that writes to another database
+        of the server): then call `reclaim` again. A server's own logs, replicas and backups are not changed.
         """
         self.database.reclaim()
 

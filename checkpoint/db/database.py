@@ -187,7 +187,7 @@ class Database:
     def reclaim(self) -> None:
         """Rewrite the tables, so that deleted rows leave neither bytes nor free space behind; see `reclaim.rewrite`.
 
-        Raise DatabaseError if another connection keeps reading an old snapshot, on SQLite and PostgreSQL.
+        Raise DatabaseError if another connection keeps an older transaction open, on SQLite and PostgreSQL.
         """
         self.finish_setup()
         with self._exclusive(WRITES), self._connect(self._autocommit) as conn, self._translated(self._driver_error):

@@ -13,11 +13,13 @@ from ..errors import DatabaseError
 from . import tables, urls
 
 _PAUSE_S = 0.05
-_OLDEST_READER = (
-    "SELECT txid_snapshot_xmax(txid_current_snapshot()), (SELECT max(age(backend_xmin)) FROM pg_stat_activity "
-    "WHERE datname = current_database() AND pid <> pg_backend_pid())"
+_OLDEST_TRANSACTIONS = (
+    "SELECT txid_snapshot_xmax(now), txid_snapshot_xmin(now), (SELECT max(age(backend_xmin)) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND pid <> pg_backend_pid()) FROM txid_current_snapshot() AS now"
 )
-"""PostgreSQL's query: the next transaction number, and how many transactions began since the oldest open snapshot."""
+"""PostgreSQL's query: the next transaction number, the number of the oldest transaction of the server that writes and
+is open, and how many transactions began since the oldest open snapshot of this database.
+"""
 
 
 def rewrite(conn: sa.Connection, place: str) -> None:
@@ -37,13 +39,17 @@ def rewrite(conn: sa.Connection, place: str) -> None:
 
 
 def _wait_for_readers(conn: sa.Connection, place: str) -> None:
-    """Wait until all earlier snapshots are closed: VACUUM copies deleted rows that an open snapshot still sees."""
+    """Wait until VACUUM can leave out the deleted rows: it copies every row that some snapshot may still see.
+
+    These snapshots are the open ones of this database, and the one of VACUUM, which begins at the oldest transaction
+    that is writing in any database of the server.
+    """
     deadline = time.monotonic() + urls.BUSY_TIMEOUT_S
     first: int | None = None
     while True:
-        following, oldest = conn.exec_driver_sql(_OLDEST_READER).one()
+        following, writing, oldest = conn.exec_driver_sql(_OLDEST_TRANSACTIONS).one()
         first = following if first is None else first
-        if oldest is None or oldest <= following - first:
+        if writing >= first and (oldest is None or oldest <= following - first):
             return
         if time.monotonic() > deadline:
             raise _still_read(place, "the tables")
@@ -52,8 +58,8 @@ def _wait_for_readers(conn: sa.Connection, place: str) -> None:
 
 def _still_read(place: str, where: str) -> DatabaseError:
     return DatabaseError(
-        f"{place}: erased data is still in {where}, because another connection reads an old state of the database; "
-        "end that read and call reclaim() again"
+        f"{place}: erased data is still in {where}, because another connection has an older transaction open; "
+        "end that transaction and call reclaim() again"
     )
 
 

@@ -18,6 +18,7 @@ from langgraph_compaction.checkpoint.db import row_codec, tables
 from langgraph_compaction.checkpoint.maintenance.thread_copies import ENCODED_COLUMNS
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.samples import COMMITTED, key_of, opening
+from tests.conftest import server_database
 
 MESSAGES = 220
 """Enough for a pack."""
@@ -190,11 +191,37 @@ def test_reclaim_says_where_a_reader_keeps_old_bytes(empty_url: str, monkeypatch
             conn.execute(sa.select(tables.thread)).all()
             CompactionRecords(database).forget("t")
             with pytest.raises(
-                DatabaseError, match=r"another connection reads an old state .* call reclaim\(\) again"
+                DatabaseError, match=r"another connection has an older transaction open; .* call reclaim\(\) again"
             ):
                 database.reclaim()
         monkeypatch.undo()
         database.reclaim()
+
+
+def test_reclaim_waits_for_a_writer_in_another_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL keeps rows that were deleted after the oldest open write of the whole server began."""
+    gone = marks("gone")
+    with (
+        server_database("postgresql") as url,
+        server_database("postgresql") as elsewhere,
+        Database.open(url) as database,
+        Database.open(elsewhere) as other,
+        server_files(database) as read,
+    ):
+        with other.engine.begin() as writing:
+            writing.execute(
+                sa.text("SELECT txid_current()")
+            ).close()  # gives this transaction a number, as a write does
+            database.setup()
+            records = CompactionRecords(database)
+            records.archive("t", "", "c", [HumanMessage(word, id=word) for word in gone], now=1.0)
+            records.forget("t")
+            monkeypatch.setattr("langgraph_compaction.checkpoint.db.urls.BUSY_TIMEOUT_S", 0.05)
+            with pytest.raises(DatabaseError, match="older transaction"):
+                database.reclaim()
+        monkeypatch.undo()
+        database.reclaim()
+        assert seen(read(), gone) == 0
 
 
 def test_space_goes_back_to_the_file_system(tmp_path: Path) -> None:
