@@ -73,7 +73,10 @@ def begun(saver: Any) -> None:
 
 
 def gone_on(saver: Any) -> tuple[list[str], list[str]]:
-    """The nodes that run when it is answered, asked anew and changed, and what was said then."""
+    """The nodes that run when it is answered, asked anew and changed, and what was said then.
+
+    The nodes are sorted by name: two of them run side by side, in either order.
+    """
     ran: list[str] = []
     continued = graph(saver, ran)
     assert continued.get_state(CONFIG).next == ("ask",)
@@ -82,7 +85,7 @@ def gone_on(saver: Any) -> tuple[list[str], list[str]]:
     continued.invoke({"messages": "third"}, CONFIG)
     continued.invoke(Command(resume="still"), CONFIG)
     assert continued.get_state(CONFIG).next == ()
-    return ran, [message.text for message in continued.get_state(CONFIG).values["messages"]]
+    return sorted(ran), [message.text for message in continued.get_state(CONFIG).values["messages"]]
 
 
 def carried(old: Any, new: Any, change: Change = lambda _place, version: version) -> None:
