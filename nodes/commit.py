@@ -137,8 +137,9 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
         "head": key,
         "last": last,
     }
-    if context.compaction.get("in_vain"):
-        compaction["in_vain"] = None
+    for key in ("in_vain", "seconds_left"):
+        if context.compaction.get(key) is not None:
+            compaction[key] = None
     earlier = cast("EmbeddedState", context.state).get("applied") or {"drop": [], "clip": {}}  # before the check
     applied = {
         "drop": [*earlier["drop"], *draft["drop"]],

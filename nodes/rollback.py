@@ -59,7 +59,10 @@ def rollback(context: NodeContext) -> Effects[Update]:
     if verdict == "recovered":
         compaction |= yield from _decided_anew(context)
     else:
+        compaction["seconds_left"] = draft.get("seconds_left")
         compaction["step"] = _next(context, compaction)
+        if compaction["step"] != "selective_compaction":
+            compaction["seconds_left"] = None  # a later compaction has its own time
     compaction["last"] = last
     return {**update, "compaction": compaction}
 

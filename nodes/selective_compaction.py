@@ -86,7 +86,7 @@ def _nothing_left(context: NodeContext) -> Update:
     """Follow the stored route, but raise if the request exceeds the limit by usage and by a full count as well."""
     refused = context.compaction.get("trigger") == "overflow"
     if not urgent(context) or (not refused and context.meter.request(context.messages) <= context.sizes.limit):
-        return {"compaction": {"step": context.compaction.get("route", "model"), "draft": None}}
+        return {"compaction": {"step": context.compaction.get("route", "model"), "draft": None, "seconds_left": None}}
     sizes = context.sizes
     if context.dependencies.fills_window:
         last, size = context.compaction.get("last") or {}, context.meter.request(context.messages)
@@ -103,7 +103,7 @@ def _nothing_left(context: NodeContext) -> Update:
 
 
 def _opened(context: NodeContext, base: str, *, level: int, name: str, trigger: str, before: int) -> Draft:
-    attempt = attempt_number(context, base, level)
+    attempt, left = attempt_number(context, base, level), context.compaction.get("seconds_left")
     return Draft(
         snapshot_id=context.key(base, level, attempt).compaction_id,
         base_fingerprint=base,
@@ -119,6 +119,7 @@ def _opened(context: NodeContext, base: str, *, level: int, name: str, trigger: 
         tokens_before=before,
         tokens_selected=before,
         opened_at=context.now(),
+        seconds_left=context.settings.summary_deadline_s if left is None else left,
         owner=context.dependencies.owner(),
         failure=[],
     )

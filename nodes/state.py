@@ -85,6 +85,8 @@ class Draft(TypedDict):
     tokens_selected: int
     """Tokens of the request with the draft applied, without the summary."""
     opened_at: float
+    seconds_left: NotRequired[float]
+    """Seconds that are left for the summarizers of this compaction, at this level and the next ones."""
     owner: str
     failure: list[str]
     """Verdict, reason, detail and kind of the failure; empty if the attempt has not failed."""
@@ -125,6 +127,8 @@ class CompactionChannel(TypedDict, total=False):
     """Index of the level in the fallback chain that the next attempt takes."""
     levels: str
     """Names of the levels in which `level` is an index; other settings can make another chain."""
+    seconds_left: float | None
+    """Seconds that are left for summarizers in a compaction whose next level follows in the same turn."""
     tried: list[list[str]]
     """The last eight pairs `[fingerprint of the messages, strategy]`; a pair is never tried again."""
     cooldown_until: float

@@ -24,7 +24,7 @@ from .runtime.ledger_io import keep_summary, known_summary, originals_of
 from .runtime.levels import draft_level
 from .runtime.node_context import NodeContext, Update
 from .runtime.sections import summarize_by_sections
-from .runtime.summarize_chunks import Work, WrittenSummary, seen_of
+from .runtime.summarize_chunks import TimeLeft, Work, WrittenSummary, seen_of
 from .state import Draft
 from .summary.fallback_chain import Level
 
@@ -40,9 +40,11 @@ def summarize(context: NodeContext) -> Effects[Update]:
     context.tell(meta_event("summary_start", size, size, counts_of(draft.get("counts")), "always_run"))
     try:
         extra = _summary_parts(context, draft)
-        written = yield from _written(context, draft, level, extra)
+        time = TimeLeft(draft.get("seconds_left", context.settings.summary_deadline_s), context.now)
+        written = yield from _written(context, draft, level, extra, time)
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
         return failed(draft, failure(error, "summarize"))
+    draft["seconds_left"] = time.left()
     draft["calls"], draft["model"] = written.calls, written.model
     draft["input_tokens"], draft["output_tokens"] = written.input_tokens, written.output_tokens
     if written.finding is not None:
@@ -96,7 +98,9 @@ def _summary_parts(context: NodeContext, draft: Draft) -> SummaryParts:
     )
 
 
-def _written(context: NodeContext, draft: Draft, level: Level, extra: SummaryParts) -> Effects[WrittenSummary]:
+def _written(
+    context: NodeContext, draft: Draft, level: Level, extra: SummaryParts, time: TimeLeft
+) -> Effects[WrittenSummary]:
     key, call = context.draft_key, context.call
     drop = _drop(context, draft)
     goal = demand(call, trigger=draft["trigger"], before=draft["tokens_before"], last=level.hides)
@@ -117,6 +121,7 @@ def _written(context: NodeContext, draft: Draft, level: Level, extra: SummaryPar
         callbacks=context.callbacks,
         sections=_sections(context, draft),
         clip=draft["clip"],
+        time=time,
     )
     if level.is_deterministic:
         return (yield from summarize_by_sections(work))

@@ -57,6 +57,8 @@ def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Up
     _refuse_bare_embedding(context)
     check_askable(context.settings, answerable=context.can_ask)
     common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(context), "overflows": 0, **FORGOTTEN}
+    if context.compaction.get("seconds_left") is not None:
+        common["seconds_left"] = None
     view = Transcript(context.messages)
     if context.compaction.get("step") == "selective_compaction" and not context.compaction.get("draft"):
         yield from abandon(context)  # a run died in `selective_compaction`, before its draft was in the state

@@ -133,6 +133,10 @@ class SummarySettings(Frozen):
     summary_timeout_s: float = Field(default=60.0, gt=0, title="Summary: timeout (seconds)")
     """Seconds after which a call of the summarizer counts as failed."""
 
+    summary_deadline_s: float = Field(default=120.0, gt=0, title="Summary: deadline of a compaction (seconds)")
+    """Seconds after which a compaction calls no summarizer any more: all calls, retries and fallbacks of a turn count
+    together. Over the limit the digest then takes the summary's place; else the turn goes on without a compaction."""
+
     summary_backoff_s: float = Field(default=0.5, ge=0, title="Summary: pause before a retry (seconds)")
     """Seconds before the first retry after a transient failure; the pause doubles each time, with jitter."""
 

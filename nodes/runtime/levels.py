@@ -35,15 +35,23 @@ def draft_level(context: NodeContext) -> Level | None:
 def untried_level(context: NodeContext, base_fingerprint: str) -> int | None:
     """Return the first level, from the stored one on, that was not yet tried on these messages.
 
-    If a failed summary changes nothing, return a level with a model, whether it was tried or not.
+    If a failed summary changes nothing, return a level with a model, whether it was tried or not. If the
+    compaction has no time left for summarizers, return a level without a model.
     """
     chain, stored = context.fallback_chain, context.compaction
     first = stored.get("level", 0) if stored.get("levels", names(context)) == names(context) else 0
     first = min(first, len(chain) - 1)
     if keeps_everything(context):
         return 0 if chain[first].is_deterministic else first
-    known = stored.get("tried") or []
-    return next((n for n in range(first, len(chain)) if tried(context, base_fingerprint, n) not in known), None)
+    known, late = stored.get("tried") or [], is_late(context)
+    following = (n for n in range(first, len(chain)) if chain[n].is_deterministic or not late)
+    return next((n for n in following if tried(context, base_fingerprint, n) not in known), None)
+
+
+def is_late(context: NodeContext) -> bool:
+    """Whether earlier levels of this compaction have used up its time for summarizers (`summary_deadline_s`)."""
+    left = context.compaction.get("seconds_left")
+    return left is not None and left <= 0
 
 
 def tried(context: NodeContext, base_fingerprint: str, level: int) -> list[str]:

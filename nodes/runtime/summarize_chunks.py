@@ -1,9 +1,11 @@
 """Summarize the removed messages in chunks, so that the summarizer reads all of them; failures become findings."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
+from time import perf_counter
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -23,7 +25,7 @@ from .engine import Call
 from .finish_attempt import failure
 from .summarizer_call import CallLimits, SummarizerCall, SummaryTimeoutError
 
-STALLED = "summary_timeout"
+STALLED, LATE = "summary_timeout", "summary_deadline"
 LEAST_PIECE = 500
 """Minimum size, in tokens, of the pieces into which a conversation is divided; for less, a call of its own is not
 worth it."""
@@ -59,6 +61,25 @@ class WrittenSummary:
         )
 
 
+class TimeLeft:
+    """The seconds that are left for the models of one compaction, as a clock measures them."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = perf_counter) -> None:
+        self._seconds, self._clock, self._began = seconds, clock, clock()
+
+    def passed(self) -> float:
+        """Return the seconds since this object was made; 0 if the clock was set back."""
+        return max(0.0, self._clock() - self._began)
+
+    def left(self) -> float:
+        """Return the seconds that are left, 0 or more."""
+        return max(0.0, self._seconds - self.passed())
+
+    def end(self) -> None:
+        """Leave no time, because what is left is too short for a call."""
+        self._seconds = 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """The task of one level: the messages to be removed, and the limits of their summary."""
@@ -79,6 +100,8 @@ class Work:
     """Indexes of the removed messages of each part that is summarized separately, in order."""
     clip: Mapping[str, AnyMessage] = field(default_factory=dict[str, AnyMessage])
     """By id, the shortened forms of messages that are kept."""
+    time: TimeLeft = field(default_factory=lambda: TimeLeft(math.inf))
+    """The time in which models may be called."""
 
     def earlier(self) -> EarlierSummary:
         """Return the text and record of the earlier summary among the messages to be removed."""
@@ -148,7 +171,8 @@ def summarize(work: Work) -> Effects[WrittenSummary]:
     """Summarize the messages to be removed, chunk by chunk; each chunk updates the summary so far.
 
     A level in pieces summarizes each piece separately, and then the pieces' summaries together. A reply that is no
-    summary is requested again, with the defect named, `summary_retries` times.
+    summary is requested again, with the defect named, `summary_retries` times. No call begins that is not expected to
+    end before the deadline.
     """
     earlier, parts = work.earlier(), work.parts()
     written = WrittenSummary(body=earlier.body, record=earlier.record)
@@ -197,14 +221,19 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
     """
     finding: Finding | None = None
     defect: str | None = None
-    left = 1 if work.level.is_deterministic else work.call.settings.summary_retries + 1
+    left, took = 1 if work.level.is_deterministic else work.call.settings.summary_retries + 1, 0.0
     while left > 0:
-        question = SummarizerCall(work.level.summarizer, replace(request, defect=defect))
-        outcome = yield from _reply(question, _patience(work, left))
-        left -= len(question.calls)
+        until = work.time.left()
+        if not work.level.is_deterministic and until <= took:
+            work.time.end()
+            return replace(so_far, finding=finding or _late(work))
+        began, question = work.time.passed(), SummarizerCall(work.level.summarizer, replace(request, defect=defect))
+        outcome = yield from _reply(question, _patience(work, left, until))
+        left, took = left - len(question.calls), work.time.passed() - began
         so_far = replace(so_far, calls=so_far.calls + len(question.calls))
         if not isinstance(outcome, Reply):
-            return replace(so_far, finding=outcome)
+            late = outcome.reason == STALLED and work.time.left() <= 0
+            return replace(so_far, finding=_late(work) if late else outcome)
         so_far, text = so_far.booked(outcome), _judged(work, request, outcome)
         if isinstance(text, str) and most is not None and (size := request.counter.text(text)) > most:
             text = Finding("rejected_inflated", "longer_than_asked", f"{size} tokens, asked for {work.budget}")
@@ -226,9 +255,15 @@ def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
     return text
 
 
-def _patience(work: Work, calls: int) -> CallLimits:
+def _late(work: Work) -> Finding:
+    seconds = work.call.settings.summary_deadline_s
+    return Finding("failed_transient", LATE, f"no summary within {seconds} s (summary_deadline_s)", "transient")
+
+
+def _patience(work: Work, calls: int, until: float) -> CallLimits:
     settings = work.call.settings
-    return CallLimits(seconds=settings.summary_timeout_s, calls=calls, pause=settings.summary_backoff_s)
+    seconds = min(settings.summary_timeout_s, until)
+    return CallLimits(seconds=seconds, calls=calls, pause=settings.summary_backoff_s)
 
 
 def _reply(question: SummarizerCall, patience: CallLimits) -> Effects[Reply | Finding]:

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from tests.fakes import ScriptedModel, StalledSummarizer
 from tests.graph.harness import (
@@ -12,10 +12,12 @@ from tests.graph.harness import (
     Clock,
     Drive,
     agent,
+    calm,
     events,
     frozen,
     full,
     ledger,
+    rounds,
     said,
     standing,
     steps,
@@ -74,6 +76,36 @@ async def test_what_needs_nobodys_answer_has_no_time_out(go: Drive) -> None:
     graph = agent(ScriptedModel(), "digest", summary_timeout_s=1e-9)
     await go.invoke(graph, full())
     assert verdicts(graph) == ["committed"]
+
+
+@pytest.mark.parametrize(("pairs", "after"), [(8, []), (10, ["degraded_deterministic"])])
+async def test_a_compaction_has_one_deadline(go: Drive, clock: Clock, pairs: int, after: list[str]) -> None:
+    """Two refused replies of 50 s fit into 120 s, a third and a fallback do not: over the limit a digest follows."""
+
+    def refused(_: list[BaseMessage]) -> str:
+        clock.time += 50
+        return ""
+
+    spare = ScriptedModel(replies=[SUMMARY])
+    summarizer = ScriptedModel(replies=[refused])
+    graph = agent(calm(), summarizer, fallback_summarizers=[spare], now=clock)
+    await go.invoke(graph, {"messages": [*rounds(pairs), HumanMessage("and now?")]})
+    assert verdicts(graph) == ["rejected_empty", *after]
+    assert (len(summarizer.received), len(spare.received)) == (2, 0)
+    assert standing(graph)["seconds_left"] is None
+
+
+async def test_the_next_compaction_has_its_own_deadline(go: Drive, clock: Clock) -> None:
+    """The time that the compaction before an answer used up is not missing in the one after it."""
+
+    def refused(_: list[BaseMessage]) -> str:
+        clock.time += 150
+        return ""
+
+    spare = ScriptedModel(replies=[SUMMARY])
+    graph = agent(ScriptedModel(), ScriptedModel(replies=[refused]), fallback_summarizers=[spare], now=clock)
+    await go.invoke(graph, full())
+    assert verdicts(graph) == ["rejected_empty", "committed"]
 
 
 async def cancelled_in_summarize(graph: Any, stalled: StalledSummarizer) -> None:
