@@ -18,7 +18,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from langgraph_compaction.checkpoint.compaction.recall_search import scan
+from langgraph_compaction.checkpoint.compaction.search_index import ThreadIndex
 from langgraph_compaction.graph.control_characters import in_line, json_line
 from langgraph_compaction.nodes import ContextExhaustedError, compact_messages
 from langgraph_compaction.nodes.config.summary_format import FORMATS
@@ -203,6 +203,13 @@ def conversation(role: str, text: str) -> list[AnyMessage]:
     return said + [m for n in range(30) for m in (HumanMessage(f"question {n}"), AIMessage(f"answer {n}"))]
 
 
+def searched(text: str, query: str) -> dict[int, float]:
+    """Index a text as the only message of an archive and search it."""
+    index = ThreadIndex()
+    index.add([(1, HumanMessage(text))])
+    return index.scores(index.terms_of(query))
+
+
 def characters(messages: list[AnyMessage]) -> int:
     """Count cheaply, so that the time is that of the compaction."""
     return sum(4 + (len(m.text) + sum(len(str(c)) for c in getattr(m, "tool_calls", ()))) // 4 for m in messages)
@@ -241,7 +248,7 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "keywords": lambda text: KEYWORDS.count(searchable_text(HumanMessage(text)), ("en", "zh")),
     "kind of task": lambda text: task_type([HumanMessage(text), AIMessage(text)]),
     "identifiers": identifiers,
-    "recall, search": lambda text: scan("order AB-12 错误", [(1, HumanMessage(f"{text} order"))]),
+    "recall, search": lambda text: searched(f"{text} order", "order AB-12 错误"),
     "recall, excerpt": lambda text: excerpt(HumanMessage(text), "order AB-12", max_tokens=300, counter=COUNTER),
     "clip of a result": lambda text: clip_result(
         ToolMessage(text, tool_call_id="c"), threshold=50, keep=20, counter=COUNTER

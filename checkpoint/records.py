@@ -12,6 +12,7 @@ from .compaction import archive, ledger, original_conversation, recall_search, s
 from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
 from .compaction.ledger import Opening
 from .compaction.recall_search import SearchHit
+from .compaction.search_index import INDEXES
 from .db.database import Database, reads, writes
 from .db.run_leases import StoredRunLeases
 from .db.thread_row import Thread, check_lease
@@ -147,14 +148,16 @@ class CompactionRecords:
         since: float | None = None,
         until: float | None = None,
     ) -> list[SearchHit]:
-        """Return the archived messages of a thread that contain words of a query, the best first.
+        """Return the archived messages of a thread that contain words of a query or stand beside them, best first.
 
         `compaction_id` restricts the search to one compaction; `since` and `until` (Unix seconds) restrict it to a
-        time. The search reads every archived message within these limits, so its duration grows with the archive.
+        time. The first search of a thread reads its whole archive into an index in memory, later ones read what was
+        archived since.
         """
         thread = self.store.find(conn, thread_id, lock=False)
         scope = recall_search.Scope(compaction_id, since, until)
-        if thread is None:
+        if thread is None:  # another process may have erased it
+            INDEXES.drop(conn.engine.pool, thread_id)
             return []
         return recall_search.search_archive(conn, self.store, thread, query, limit=limit, scope=scope)
 
@@ -267,9 +270,13 @@ class CompactionRecords:
         runs = None if thread is None else archive.of_thread(conn, thread).get(compaction_id)
         return [] if thread is None or runs is None else self.store.get(conn, thread, runs)
 
-    @writes
-    def forget(self, conn: sa.Connection, thread_id: str) -> None:
+    def forget(self, thread_id: str) -> None:
         """Erase every row of the thread: checkpoints, messages, snapshots, summaries, ledger, archive."""
+        self._forget(thread_id)
+        INDEXES.drop(self.database.engine.pool, thread_id)
+
+    @writes
+    def _forget(self, conn: sa.Connection, thread_id: str) -> None:
         thread = self.store.find(conn, thread_id)
         if thread is not None:
             retention.erase(conn, thread, self.store.threads.now())

@@ -9,6 +9,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from ..compaction.search_index import INDEXES
 from ..db.database import Database
 from ..db.thread_row import LONGEST_LEASE_S, Lease, Thread, check_lease, release_lease, take_lease
 from ..errors import LeaseError
@@ -75,7 +76,7 @@ class ThreadMaintenance:
         names = self.database.run_read(lambda conn: retention.idle(conn, until))
         erase = partial(retention.erase_idle, store=self.store, until=until)
         swept = [name for name in names if self.database.run_write(partial(erase, thread_id=name))]
-        self.cache.forget(swept)
+        self._forget_cached(swept)
         return swept
 
     def stats(self, thread_id: str | None) -> list[ThreadStats]:
@@ -117,7 +118,7 @@ class ThreadMaintenance:
         self.database.run_write(work)
 
     def _change(self, thread_id: str, change: Callable[[sa.Connection, Thread], None]) -> None:
-        """Change a thread that exists, under the lock of its row, and remove its messages from the cache."""
+        """Change a thread that exists, under the lock of its row, and remove its messages from the caches."""
 
         def work(conn: sa.Connection) -> None:
             thread = self.store.find(conn, thread_id)
@@ -126,7 +127,12 @@ class ThreadMaintenance:
                 change(conn, thread)
 
         self.database.run_write(work)
-        self.cache.forget([thread_id])
+        self._forget_cached([thread_id])
+
+    def _forget_cached(self, thread_ids: Sequence[str]) -> None:
+        self.cache.forget(thread_ids)
+        for thread_id in thread_ids:
+            INDEXES.drop(self.database.engine.pool, thread_id)
 
 
 def new_lease(ttl: float) -> Lease:

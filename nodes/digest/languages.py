@@ -1,39 +1,11 @@
 """Guess the language of a sentence, and find the cue words of rules and revisions in it."""
 
-from collections.abc import Mapping
 from functools import lru_cache
 
+from langgraph_compaction.checkpoint.compaction.common_words import COMMON_WORDS
 from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Pattern
 
 from .cue_words import SPACED, UNSPACED
-
-_COMMON: Mapping[str, frozenset[str]] = {
-    language: frozenset(words.split())
-    for language, words in {
-        "en": "the and of you your with please this that it are would should i my to for not have be"
-        " is i'm don't from in on at by an as if so we he she was were will can must only never"
-        " always do does no or but about",
-        "de": "der die das und ist ich nicht ein eine einen dem zu mit für auf sie mir mein meine"
-        " meinen meinem bitte im in von bei wenn oder keine kein nie immer nur muss alle bis"
-        " mich es ab am",
-        "es": "el la los las que de un una y es no me mi por para con se en lo su del al te nunca"
-        " siempre solo todo todos ahora desde hay soy tus",
-        "fr": "le la les des un une et est je ne pas que de du en pour avec vous mon ma mes ce il qui"
-        " au ou par jamais toujours tous toutes moi à on sont",
-        "pt": "o a os as que de um uma e é não me meu minha por para com em do da no na ao nunca"
-        " sempre só estava todos agora sou nas das",
-        "it": "il lo la gli i le che di un una e è non mi mio mia per con in del della al alla mai"
-        " sempre solo tutti nelle sono",
-        "nl": "de het een en is ik niet van voor met op je mijn dat te zijn in wordt nooit altijd"
-        " alleen alle geen aan u ben",
-        "pl": "i w na z do się nie jest że to mi mój moja moją za po od dla nigdy zawsze tylko przed wszystkie",
-        "tr": "ve bir için bu ile çok ben benim değil var mı da de ki asla her lütfen bütün önce",
-        "vi": "tôi là và của cho không một các có này trước bằng bất đừng luôn chỉ phải",
-        "id": "yang dan di ke saya untuk dengan ini itu tidak adalah semua hari jangan selalu hanya",
-        "sv": "och att det är jag en ett inte på med för av mig min den som till aldrig alltid bara alla",
-    }.items()
-}
-"""By language, frequent short words. They are counted to guess the language of a sentence in Latin letters."""
 
 _WORD = Pattern(r"[^\W\d_]+(?:['’](?:m|t)\b)?")
 _SCRIPTS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -48,7 +20,7 @@ _SCRIPTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """By range of letters, the languages that are written in it. Of several ranges in a sentence the first one counts."""
 _RANGES = tuple((Pattern(f"[{letters}]"), languages) for letters, languages in _SCRIPTS)
 
-_UNKNOWN = len(_COMMON) - 1
+_UNKNOWN = len(COMMON_WORDS) - 1
 """Number of languages in which a sentence without any frequent word may be written."""
 _FEW = 2
 """Up to this number of frequent words, a language of which a sentence has one word less is possible too."""
@@ -61,7 +33,7 @@ def languages_of(sentence: str) -> tuple[str, ...]:
         if letters.search(sentence):
             return languages
     words = {word.casefold().replace("’", "'") for word in _WORD.findall(sentence)}
-    hits = {language: len(words & common) for language, common in _COMMON.items()}
+    hits = {language: len(words & common) for language, common in COMMON_WORDS.items()}
     most = max(hits.values())
     if most and hits["en"] == most:
         return ("en",)
@@ -72,13 +44,13 @@ def languages_of(sentence: str) -> tuple[str, ...]:
 def is_foreign(sentence: str) -> bool:
     """Whether a sentence is in another language than English that is written in Latin letters."""
     found = languages_of(sentence)
-    return "en" not in found and found[0] in _COMMON and len(found) < _UNKNOWN
+    return "en" not in found and found[0] in COMMON_WORDS and len(found) < _UNKNOWN
 
 
 def guesses_rules(sentence: str) -> bool:
     """Whether a sentence is neither in English nor in Chinese, nor too short to tell."""
     found = languages_of(sentence)
-    if found[0] not in _COMMON:
+    if found[0] not in COMMON_WORDS:
         return found[0] != "zh"
     return "en" not in found and (len(found) < _UNKNOWN or any(not c.isascii() and c.isalpha() for c in sentence))
 

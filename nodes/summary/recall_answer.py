@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 from langchain_core.messages import BaseMessage
 
-from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit, singular, words
+from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
+from langgraph_compaction.checkpoint.compaction.search_terms import language_of, query_terms, terms
 
 from ..conversation.tokens import TokenCounter, texts_of
 
@@ -69,8 +70,9 @@ def excerpt(message: BaseMessage, query: str, *, max_tokens: int, counter: Token
         return text
     low, high = _PIECES
     pieces = _pieces(text, min(high, max(low, max_tokens)))
-    wanted = set(map(singular, words(query)))
-    worth = [len(wanted.intersection(map(singular, words(piece)))) for piece in pieces]
+    languages = [language_of(text)]
+    wanted = set(query_terms(query, languages))
+    worth = [len(wanted.intersection(terms(piece, languages))) for piece in pieces]
     order = sorted(range(len(pieces)), key=lambda index: (-_around(worth, index), index))
     gap, chosen, left = counter.text(f"\n{_ELLIPSIS}\n"), set[int](), max_tokens
     for index in order:

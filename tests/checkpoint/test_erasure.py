@@ -49,7 +49,7 @@ def fill(database: Database, thread_id: str, said: list[str]) -> None:
     records.begin(key, messages, now=1.0, **opening(strategy=said[-1]))
     records.record_summary(key, SummaryRecord("ab" * 16, said[-1], "m", 1, 1, 1))
     records.commit(key, replace(COMMITTED, detail=said[-1], summary=said[-1]), archived=messages[:200])
-    assert [one.message for one in records.search(thread_id, said[3])] == [messages[3]]
+    assert records.search(thread_id, said[3])[0].message == messages[3]
 
 
 def rows(database: Database) -> Iterator[tuple[str, bytes]]:

@@ -141,7 +141,8 @@ def test_the_handle_of_all_of_it_scores_nothing(archive: Archive) -> None:
 
 def test_a_headline_is_no_answer(archive: Archive) -> None:
     """A time of the archive's own is not what the tool once said."""
-    run = cut("talk", [HumanMessage("the ferry leaves"), HumanMessage("at 00:00"), asks("b", ferry="00:00")], 0.7)
+    said = [HumanMessage(text) for text in ("the ferry leaves", "one", "two", "at 00:00")]
+    run = cut("talk", [*said, asks("b", ferry="00:00")], 0.9)
     (lost,) = archive.lost(run, [], ["00:00"])
     assert archive.calls(run, lost._replace(asked=(Wanted(query="ferry leaves"),))) is None
     assert archive.calls(run, lost._replace(asked=(Wanted(query="at"),))) == 1

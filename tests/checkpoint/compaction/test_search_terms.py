@@ -1,0 +1,56 @@
+import pytest
+
+from langgraph_compaction.checkpoint.compaction.search_terms import language_of, query_terms, terms
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The Cats sat", ["the", "cat", "sat"]),
+        ("src/app.py", ["src/app.py", "src", "app", "py"]),
+        ("ABC-123", ["abc-123", "abc", "123"]),
+        ("readFile2", ["readfile2", "read", "file", "2"]),
+        ("HTTPServer", ["httpserver", "http", "server"]),
+        ("snake_case", ["snake_case", "snake", "case"]),
+        ("取消订单", ["取消", "消订", "订单"]),
+        ("单", ["单"]),
+        ("订单12号", ["订单", "12", "号"]),
+        ("Straße ＡＢＣ", ["strass", "abc"]),
+        ("don’t stop", ["don't", "don", "t", "stop"]),
+        ('"quoted" (x) OR NOT * ^ NEAR(', ["quot", "x", "or", "not", "near"]),
+        ("", []),
+        ("!!! --- ...", []),
+        ("x" * 50, ["x" * 50]),
+    ],
+)
+def test_terms_are_what_a_person_would_look_for(text: str, found: list[str]) -> None:
+    """Folded and stemmed, identifiers whole and in parts, wide characters in pairs."""
+    assert terms(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Please book the flight for my mother and me", "en"),
+        ("Bitte buche den Flug für meine Mutter und mich", "de"),
+        ("Por favor reserva el vuelo para mi madre y para mí", "es"),
+        ("Réserve le vol pour ma mère et pour moi", "fr"),
+        ('{"flight": "HAT170", "status": "available"}', "en"),
+        ("die", "en"),
+    ],
+)
+def test_the_language_of_a_text_is_told_by_its_frequent_words(text: str, language: str) -> None:
+    """English where there are too few."""
+    assert language_of(text) == language
+
+
+def test_a_query_leaves_out_frequent_words_unless_it_has_no_others() -> None:
+    """In each language of the thread; every word is stemmed in each of them."""
+    assert query_terms("What is the status of my reservations?", ["en"]) == ["status", "reserv"]
+    assert query_terms("die Buchungen und the flights", ["en", "de"]) == ["buchungen", "buchung", "flight"]
+    assert query_terms("who are you", ["en"]) == ["who", "are", "you"]
+
+
+def test_only_the_start_of_a_long_text_is_compared() -> None:
+    """Its first 20,000 tokens."""
+    assert terms("a " * 30_000) == ["a"] * 20_000
