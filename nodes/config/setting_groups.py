@@ -148,7 +148,8 @@ class FactSettings(Frozen):
     """Show the facts beside a summary written by a model too. The gate then refuses a summary without them."""
 
     facts_share: float = Field(default=0.10, ge=0, le=0.5, title="Facts: share of the room")
-    """Share of the room for facts, in addition to the usual size of a summary."""
+    """Share of the room for facts, in addition to the usual size of a summary. The user's rules beside a model's
+    summary come first and may take up to three times this share."""
 
 
 class KeyInformationSettings(Frozen):

@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage
 
 from ..conversation.tokens import TokenCounter, approximate_counter
 from ..text.quoting import clip
-from .entry import SECTIONS, Entry, Section, pack, record_bytes, record_limit, unpack
+from .entry import SECTIONS, Entry, Section, entry_bytes, pack, record_bytes, record_limit, unpack
 from .facts import facts
 from .render import render_entries
 from .revisions import apply_revisions
@@ -51,6 +51,10 @@ _FURTHER_TRIES = 40
 """Number of entries that are tried after the budget is full for the first time, because a shorter entry may still
 fit."""
 
+_BINDING = 0.5
+"""Smallest worth of a rule that comes before all facts beside a summary: a duty, a ban, a limit or a preference, but
+neither a simple request nor a sentence in the middle of a very long message."""
+
 _COST = approximate_counter()
 
 _LINE_DIVISOR = 4
@@ -78,6 +82,7 @@ def digest(
     focus: str | None = None,
     sections: Collection[Section] = SECTIONS,
     beside: Sequence[AnyMessage] = (),
+    rules_first: int = 0,
 ) -> Digest:
     """Return a digest of the messages `old` and of an earlier summary: its text has at most `budget` tokens.
 
@@ -86,15 +91,18 @@ def digest(
     `previous` is the record of an earlier digest, `previous_text` the text of a summary written by a model; the new
     digest replaces both. Entries that contain a word of `focus` are preferred. A fact that also occurs in `beside`,
     the messages that the model continues to see, gets a low worth, so that it takes no tokens from facts that would
-    otherwise be lost. The same input always gives the same digest.
+    otherwise be lost. Binding rules come before all other entries as long as they take at most `rules_first` tokens.
+    The same input always gives the same digest.
     """
     start, known = unpack(previous)
-    entries = [entry for entry in _entries(old, start, known, previous_text, beside) if entry.section in sections]
+    entries = _entries(old, start, known, text=previous_text, beside=beside, sections=sections)
     shown = [_clipped(entry, budget, counter) for entry in entries]
     count = start + len(old)
     ranked = _ranked(shown, count, budget, counter, _focus_words(focus))
+    first = _rules_first(shown, ranked, rules_first, counter) if rules_first else []
+    ranked = list(dict.fromkeys([*first, *ranked]))
     chosen = _fitting(shown, ranked, budget, counter)
-    limit = record_limit(budget)
+    limit = record_limit(budget) + sum(entry_bytes(shown[index]) for index in first)
     whole = [
         full if full is cut or record_bytes(full.value) <= limit // _LINE_DIVISOR else cut
         for full, cut in zip(entries, shown, strict=True)
@@ -121,7 +129,7 @@ def weighted_entries(old: Sequence[AnyMessage], *, previous: Mapping[str, Any] |
     total = start + len(old)
     return [
         WeightedEntry(entry.at - start, _aged(entry, total), 2 + _COST.text(f"{entry.key} {entry.value}"))
-        for entry in _entries(old, start, known, None, ())
+        for entry in _entries(old, start, known)
     ]
 
 
@@ -131,8 +139,15 @@ def _aged(entry: Entry, total: int) -> float:
 
 
 def _entries(
-    old: Sequence[AnyMessage], start: int, known: Sequence[Entry], text: str | None, beside: Sequence[AnyMessage]
+    old: Sequence[AnyMessage],
+    start: int,
+    known: Sequence[Entry],
+    *,
+    text: str | None = None,
+    beside: Sequence[AnyMessage] = (),
+    sections: Collection[Section] = SECTIONS,
 ) -> list[Entry]:
+    """Return the entries of the given sections, with each revision in the place of what it revises."""
     earlier: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in known:
         earlier[entry.section].append(entry)
@@ -145,13 +160,13 @@ def _entries(
         *aim,
         *rules(old, start, earlier["Rules"]),
         *earlier_lines(text, start, earlier["Earlier"]),
-        *facts(old, start, earlier["Facts"], beside),
+        *(facts(old, start, earlier["Facts"], beside) if "Facts" in sections else earlier["Facts"]),
         *steps(old, start, earlier["Steps"]),
         *(entry for entry in requests(old, start, asked) if entry.at not in told),
         *errors(old, start, failed),
         *statements(old, start, earlier["Said"]),
     ]
-    return apply_revisions(found, old, start)
+    return [entry for entry in apply_revisions(found, old, start) if entry.section in sections]
 
 
 def _clipped(entry: Entry, budget: int, counter: TokenCounter) -> Entry:
@@ -198,6 +213,25 @@ def _ranked(
     return [*within, *beyond]
 
 
+def _rules_first(entries: Sequence[Entry], ranked: Sequence[int], most: int, counter: TokenCounter) -> list[int]:
+    """Return the indexes of the most valuable binding rules, as many as `most` tokens hold."""
+    first, left = list[int](), most - _HEADING
+    for index in ranked:
+        if _is_binding(entries[index]) and (cost := _rule_cost(entries[index], counter)) <= left:
+            first.append(index)
+            left -= cost
+    return first
+
+
+def _is_binding(entry: Entry) -> bool:
+    return entry.section == "Rules" and entry.worth >= _BINDING
+
+
+def _rule_cost(entry: Entry, counter: TokenCounter) -> int:
+    """Return an upper bound for the tokens that the line of a rule takes."""
+    return 1 + counter.text(render_entries([entry]).partition("\n")[2])
+
+
 def _rendered(entries: Sequence[Entry], chosen: Iterable[int]) -> str:
     return render_entries([entries[index] for index in sorted(chosen)])
 
@@ -238,6 +272,7 @@ def _fitting(entries: Sequence[Entry], ranked: Sequence[int], budget: int, count
 
 
 _FACT_SECTIONS: tuple[Section, ...] = ("Rules", "Facts")
+_RULES_ONLY: tuple[Section, ...] = ("Rules",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,10 +291,32 @@ NO_FACTS = Facts()
 
 
 def facts_of(
-    old: Sequence[AnyMessage], earlier: Mapping[str, Any] | None, *, budget: int, counter: TokenCounter
+    old: Sequence[AnyMessage],
+    earlier: Mapping[str, Any] | None,
+    *,
+    budget: int,
+    counter: TokenCounter,
+    rules_first: int = 0,
 ) -> Facts:
-    """Return the most valuable rules and facts of `old` and of the record `earlier`, in at most `budget` tokens."""
-    made = digest(old, budget=budget, counter=counter, previous=earlier, sections=_FACT_SECTIONS)
+    """Return the most valuable rules and facts of `old` and of the record `earlier`, in at most `budget` tokens.
+
+    Binding rules come first, up to `rules_first` tokens.
+    """
+    made = digest(
+        old,
+        budget=budget,
+        counter=counter,
+        previous=earlier,
+        sections=_FACT_SECTIONS,
+        rules_first=rules_first,
+    )
     shown = [entry for entry in unpack(made.record)[1] if entry.value in made.text]
     needed = tuple(tuple(w for w in (e.value, e.key, e.path) if w and w in made.text) for e in shown)
     return Facts(text=made.text, record=made.record, needed=needed)
+
+
+def tokens_of_rules(old: Sequence[AnyMessage], earlier: Mapping[str, Any] | None, counter: TokenCounter) -> int:
+    """Return the tokens of the text that shows all binding rules of `old` and of the record `earlier`."""
+    start, known = unpack(earlier)
+    found = [entry for entry in _entries(old, start, known, sections=_RULES_ONLY) if _is_binding(entry)]
+    return _HEADING + sum(_rule_cost(entry, counter) for entry in found) if found else 0

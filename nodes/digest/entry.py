@@ -19,8 +19,8 @@ RECORD_BYTES_PER_TOKEN = 6
 MIN_RECORD_BYTES = 256
 """Number of bytes that a record may always take, however small the digest's budget is."""
 
-_ENVELOPE, _SMALLEST = 64, 16
-"""Number of bytes of a record without entries, and number of bytes of the smallest entry."""
+_ENVELOPE, _SMALLEST, _ROW = 64, 16, 24
+"""Number of bytes of a record without entries, of the smallest entry, and of an entry beside its texts."""
 
 _WORTH_SCALE = 1000
 _ROW_NUMBERS = 6
@@ -64,6 +64,11 @@ def record_limit(budget: int) -> int:
 def record_bytes(value: Any) -> int:
     """Return the number of bytes of a value as compact JSON in UTF-8."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def entry_bytes(entry: Entry) -> int:
+    """Return about how many bytes of a record an entry takes."""
+    return _ROW + record_bytes(entry.value) + record_bytes(entry.key)
 
 
 def pack(entries: Sequence[Entry], ranked: Iterable[int], count: int, limit: int) -> dict[str, Any]:

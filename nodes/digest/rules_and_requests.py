@@ -58,6 +58,7 @@ _FIRM = Pattern(
     r"|need(?:s)? to be|have to|allergic|vegetarian|vegan|important|remember (?:to|that)|by default|stick to"
     r"|every ?time|each time|(?:when(?:ever)?|if|before|after|once|while|until) you"
     r"|(?:every|each|all) of (?:your|the)"
+    r"|(?:express|format|give|keep|mark|name|put|quote|show|sign|spell|state|use|write) (?:all|any|each|every)"
     r"|(?:every|each|all|your|any) (?:single |future )?(?:repl(?:y|ies)|answers?|responses?|messages?|outputs?)"
     r"|no (?:need|changes?)|not (?:want|interested|willing|okay|ok|before|after|on|in)"
     r"|(?:would|I['’]d) (?:rather|prefer)|(?:don['’]t|do not|doesn['’]t) (?:want|like|use|care)|hate"
@@ -69,7 +70,7 @@ _FIRM = Pattern(
     r"|,\s{0,9}(?:not|no|never) \w|^no (?!problem|worries|thank|idea|way|one|luck)\w"
     r"|只[要用看在做需给改选接想有]|仅限?|应该|应当|需要?先|要求|限制|预算|优先|尽量|偏好|喜欢|不想|不用|最好|除了"
     r"|以内|之内|之前|以前|先.{1,12}再|每[次个条份封天]|凡是?|一旦|默认|统一|记住|保持|按照|请用|改用|以.{1,8}为[准主]"
-    r"|都[要用得须]|(?:所有|全部).{1,12}[用要须]|用.{1,10}(?:回答|回复|格式|单位)|回[答复].{0,6}[时用要里中]"
+    r"|都[要用得须]|[把将](?:所有|全部|每).{1,12}(?:成|作|为)|(?:所有|全部).{1,12}[用要须]|用.{1,10}(?:回答|回复|格式|单位)|回[答复].{0,6}[时用要里中]"
     r"|不(?:接受|吃|喝|写|发|买|选|坐|带|含|提|碰|改|动|加|删|住|开|用|超|晚|早|过[^来去])|过敏|截止|上限|下限|称呼|叫我"
     r"|今后|以后[请都要叫称用只不]|从现在起|往后|[^没]同意|保密|(?:不|别)让|得先|统统|全都|一概",
     IGNORE_CASE,

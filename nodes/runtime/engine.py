@@ -18,7 +18,7 @@ from ..conversation.redaction import Redaction
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript, message_id
 from ..conversation.window_and_reserve import Sizes
-from ..digest.digest import NO_FACTS, Facts, facts_of
+from ..digest.digest import NO_FACTS, Facts, facts_of, tokens_of_rules
 from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, broken_invariant
 from ..selection.hiding import hide_oldest
@@ -39,6 +39,8 @@ STEP = (99_999, 99_999)
 They are larger than those of any real step, so the real sentence is not longer."""
 LEAST_FACTS = 12
 """Fewest tokens of the facts beside a summary; with a smaller budget no facts are added."""
+RULES_FACTOR = 3
+"""The user's rules beside a summary may take up to this many times the share of the room that is set for facts."""
 SMALL_SUMMARY = 1_024
 DECISIVE = 0.8
 BEYOND_AIM = 5
@@ -132,6 +134,7 @@ def demand(
     key_information: Mapping[str, str] | None = None,
     answered: bool = False,
     extracted: bool = False,
+    rules: int = 0,
 ) -> Demand:
     """Return the sizes that the result of a compaction must have, which depend on the `trigger` that started it.
 
@@ -142,7 +145,8 @@ def demand(
     from the trigger. If the provider refused the request, our count was too low, so the result must be a fifth
     smaller than `before`. If the turn is already `answered`, the result may exceed the limit: at the next input the
     answered round can be summarized too. `extracted` says that the summary is made without a model: it covers dropped
-    messages only, and if the result may fill the window, half of the room is reserved for it.
+    messages only, and if the result may fill the window, half of the room is reserved for it. `rules` are the tokens
+    of the user's rules (`rules_beside`), which are reserved as well.
     """
     sizes, token_trigger = call.sizes, trigger in TOKEN_TRIGGERS
     ceiling = sizes.trigger - 1 if token_trigger and not last else sizes.limit
@@ -159,7 +163,7 @@ def demand(
         before=before,
         ceiling=ceiling,
         aim=ceiling if call.fills_window else min(sizes.aim, ceiling),
-        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else least,
+        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else least + rules,
         least=least,
         messages=max_messages,
         summarize_all=summarize_all,
@@ -187,12 +191,27 @@ def frame(call: Call, parts: SummaryParts) -> int:
     return call.meter.scaled(call.meter.counter.message(parts.message(".", ANY_ID)))
 
 
+def rules_beside(call: Call, messages: Sequence[AnyMessage]) -> int:
+    """Return the tokens to reserve for the user's rules beside a summary, at most their share of the room."""
+    if not call.settings.facts_beside_summary:
+        return 0
+    earlier = earlier_summary(messages)
+    old = [call.redacted(message) for message in messages if not is_summary(message)]
+    needed = tokens_of_rules(old, earlier.facts or earlier.record, call.meter.counter)
+    return min(call.meter.scaled(needed), _most_for_rules(call))
+
+
+def _most_for_rules(call: Call) -> int:
+    return int(call.sizes.room * call.settings.facts_share * RULES_FACTOR)
+
+
 def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Demand) -> Selection | Finding:
     """Choose messages to remove and to shorten; a `Finding` if no choice fits or nothing can be removed.
 
     If no choice makes the request smaller than the trigger, one that fits under the limit is accepted: a summary of
     everything is better than the notice of the last level. If even this is not possible and the request cannot be
-    sent as it is, tool blocks that the model has not read yet are removed too.
+    sent as it is, no tokens are reserved for the user's rules, and tool blocks that the model has not read yet are
+    removed too.
     """
     selector = call.selector(messages)
     if level.hides:
@@ -239,7 +258,8 @@ def summary_parts(
     """Return the parts of the summary's message that the summarizer does not write: pins, facts, key information.
 
     Pinned texts are those of the messages to be removed. Facts take at most `facts_share` of the room and at most
-    half of the space under the ceiling; a digest has its facts in its own text. `clip` holds the ids of the shortened
+    half of the space under the ceiling; the user's rules come first and may take `RULES_FACTOR` times that share. A
+    digest has its facts in its own text. `clip` holds the ids of the shortened
     messages, whose facts are added if the summary covers these messages (`shortened_blocks`). `tokens` is the
     size of the request without a summary.
     """
@@ -259,14 +279,16 @@ def summary_parts(
     if not call.settings.facts_beside_summary or isinstance(level.summarizer, DigestSummarizer):
         return always
     space = ceiling - tokens - frame(call, replace(always, facts=Facts(text="."))) - _least(call)
-    budget = call.meter.unscaled(min(int(call.sizes.room * call.settings.facts_share), space // 2))
-    if budget < LEAST_FACTS:
-        return always
     covered = {*drop, *shortened_blocks(messages, drop, clip)}
     old = [call.redacted(message) for message in old_part(messages, frozenset(covered))]
-    earlier = earlier_summary(leaving)
-    facts = facts_of(old, earlier.facts or earlier.record, budget=budget, counter=call.meter.counter)
-    return replace(always, facts=facts)
+    earlier, counter = earlier_summary(leaving), call.meter.counter
+    known = earlier.facts or earlier.record
+    rules = min(tokens_of_rules(old, known, counter), call.meter.unscaled(min(_most_for_rules(call), space)))
+    share = min(int(call.sizes.room * call.settings.facts_share), (space - call.meter.scaled(rules)) // 2)
+    budget = rules + call.meter.unscaled(share)
+    if budget < LEAST_FACTS:
+        return always
+    return replace(always, facts=facts_of(old, known, budget=budget, counter=counter, rules_first=rules))
 
 
 def summary_budget(

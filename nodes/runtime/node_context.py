@@ -35,7 +35,7 @@ from ..summary.key_information import check_known
 from ..transitions import check_step
 from .dependencies import NO_RECORDS, Dependencies, Model, model_name, window_of
 from .effects import Effects, arun, blocking, is_long, querying, run
-from .engine import Call, demand
+from .engine import Call, demand, rules_beside
 
 T = TypeVar("T")
 Update = dict[str, Any]
@@ -196,7 +196,12 @@ class NodeContext:
             key_information=key_information,
             answered=self.compaction.get("route") == "end",
             extracted=level.is_deterministic,
+            rules=0 if level.hides else self._rules,
         )
+
+    @cached_property
+    def _rules(self) -> int:
+        return rules_beside(self.call, self.messages)
 
     def _just_said(self) -> list[str]:
         """Return the answer's id if the turn is over: it counts as pinned, because the caller is about to read it."""

@@ -1,10 +1,17 @@
-"""Rules in twenty languages: they are recognized, and survive eight compactions."""
+"""Rules in twenty languages: they are recognized, and survive eight compactions, also with a model that loses all."""
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 
-from langgraph_compaction.graph.lab.evaluation.dialogues import after_compactions, kept, listed_rules
+from langgraph_compaction.graph.lab.evaluation.dialogues import (
+    LossySummarizer,
+    after_compactions,
+    kept,
+    listed_rules,
+)
+from langgraph_compaction.graph.lab.evaluation.policies import count
 from langgraph_compaction.graph.lab.evaluation.rules_by_language import REMARKS, RULES
-from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes import CompactionSettings, compact_messages
 from langgraph_compaction.nodes.digest.languages import languages_of
 from langgraph_compaction.nodes.digest.rules_and_requests import FIRM, strength_of
 
@@ -26,6 +33,28 @@ def test_rules_survive_eight_compactions(language: str) -> None:
     context = after_compactions(said, FAITHFUL, compactions=8, seed=1)
     assert kept(context, rules) == len(rules)
     assert [line for line in listed_rules(context) if not any(rule in line for rule in rules)] == []
+
+
+@pytest.mark.parametrize("language", ["en", "hi"])
+def test_rules_stand_beside_the_summaries_of_a_model_that_loses_them(language: str) -> None:
+    """After twelve compactions of a few hundred tokens each, all six rules still stand beside the summary."""
+    rules = RULES[language]
+    context = after_compactions(
+        dict(enumerate(rules)), CompactionSettings(), compactions=12, seed=7, summarizer=LossySummarizer()
+    )
+    assert kept(context, rules) == len(rules)
+
+
+def test_rules_give_way_where_nothing_else_fits() -> None:
+    """The tokens reserved for rules never make a compaction fail that would succeed without them."""
+    rules = " ".join(rule for language in ("en", "de", "fr") for rule in RULES[language])
+    first = [HumanMessage(rules, id="a"), AIMessage("Noted, all of it. " * 20, id="b")]
+    asked = HumanMessage("Read this list. " + " ".join(map(str, range(100, 260))), id="c")
+    cap = count([asked]) + 75
+    context = compact_messages([*first, asked], max_tokens=cap, token_counter=count, summarizer=LossySummarizer())
+    assert context[-1] == asked
+    assert kept(context, [RULES["en"][0], RULES["en"][2]]) > 0
+    assert count(context) <= cap
 
 
 @pytest.mark.parametrize(
