@@ -11,11 +11,10 @@ letters of each word.
 from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from importlib import import_module
 from threading import Lock
 from typing import Any
 from unicodedata import normalize
-
-import snowballstemmer
 
 from ..patterns import Anchored, Pattern
 from .common_words import COMMON_WORDS, MORE_ENGLISH
@@ -123,6 +122,7 @@ def _stem(word: str, language: str) -> str:
         return word
     with _stemming:  # a stemmer holds the word that it works on
         if language not in _stemmers:
-            _stemmers[language] = snowballstemmer.stemmer(_STEMMERS[language])
+            # imported here: it takes longer than all else of this package, and many processes never search
+            _stemmers[language] = import_module("snowballstemmer").stemmer(_STEMMERS[language])
         stem: str = _stemmers[language].stemWord(word)
     return stem
