@@ -1,30 +1,39 @@
-"""Agents and graphs that compact their conversation, and `CompactionThread`, which shows and undoes compactions."""
+"""Agents and graphs that compact their conversation, and `CompactionThread`, which shows and undoes compactions.
 
-from langgraph_compaction.nodes import (
-    CompactionError,
-    CompactionResult,
-    CompactionSettings,
-    CompactionState,
-    ContextExhaustedError,
-    EmbeddingError,
-    InvalidMessagesError,
-    MessageRefusedError,
-    Redaction,
-    RequestError,
-    SettingsError,
-    ThreadBusyError,
-    UnknownWindowError,
-    acompact_messages,
-    compact_messages,
-    compaction_count,
-    load_settings,
-)
-from langgraph_compaction.nodes.summary.key_information import GitDiff, Memories, Tasks
+Each name below is imported on first use: a module of this package that needs no graph, such as the command line's
+`--help`, does not wait for LangGraph.
+"""
 
-from .builder import create_compacting_agent, create_compaction_graph
-from .embedding import as_node
-from .thread import CompactionThread
-from .undo import OverLimitError
+from typing import TYPE_CHECKING
+
+from langgraph_compaction.checkpoint.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from langgraph_compaction.nodes import (
+        CompactionError,
+        CompactionResult,
+        CompactionSettings,
+        CompactionState,
+        ContextExhaustedError,
+        EmbeddingError,
+        InvalidMessagesError,
+        MessageRefusedError,
+        Redaction,
+        RequestError,
+        SettingsError,
+        ThreadBusyError,
+        UnknownWindowError,
+        acompact_messages,
+        compact_messages,
+        compaction_count,
+        load_settings,
+    )
+    from langgraph_compaction.nodes.summary.key_information import GitDiff, Memories, Tasks
+
+    from .builder import create_compacting_agent, create_compaction_graph
+    from .embedding import as_node
+    from .thread import CompactionThread
+    from .undo import OverLimitError
 
 __all__ = [
     "CompactionError",
@@ -53,3 +62,18 @@ __all__ = [
     "create_compaction_graph",
     "load_settings",
 ]
+
+_SHARED = dict.fromkeys(__all__, "langgraph_compaction.nodes")
+_KEY_INFORMATION = dict.fromkeys(
+    ("GitDiff", "Memories", "Tasks"), "langgraph_compaction.nodes.summary.key_information"
+)
+_OWN = {
+    "CompactionThread": ".thread",
+    "OverLimitError": ".undo",
+    "as_node": ".embedding",
+    "create_compacting_agent": ".builder",
+    "create_compaction_graph": ".builder",
+}
+
+if not TYPE_CHECKING:  # type checkers would otherwise accept any name
+    __getattr__, __dir__ = lazy_names(__name__, _SHARED | _KEY_INFORMATION | _OWN)

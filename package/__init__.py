@@ -3,9 +3,10 @@
 Each name below is imported on first use, so that importing the package itself is fast and opens no file.
 """
 
-from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from langgraph_compaction.checkpoint.lazy_names import lazy_names
 
 __version__ = version("langgraph-compaction")
 
@@ -41,23 +42,12 @@ __all__ = [
     "load_settings",
 ]
 
-_CHECKPOINT = {"AsyncSQLAlchemySaver", "CompactionRecords", "SQLAlchemySaver"}
-
-
-def _module_of(name: str) -> str:
-    if name == "CompactionMiddleware":
-        return f"{__name__}.graph.middleware"
-    return f"{__name__}.checkpoint" if name in _CHECKPOINT else f"{__name__}.graph"
-
+_CHECKPOINT = dict.fromkeys(
+    ("AsyncSQLAlchemySaver", "CompactionRecords", "SQLAlchemySaver"), "langgraph_compaction.checkpoint"
+)
+_GRAPH = dict.fromkeys(set(__all__) - {"__version__", *_CHECKPOINT}, "langgraph_compaction.graph")
 
 if not TYPE_CHECKING:  # type checkers would otherwise accept any name
-
-    def __getattr__(name: str) -> Any:
-        """Return the object with a public name, from its module; raise AttributeError for any other name."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_module_of(name)), name)
-
-    def __dir__() -> list[str]:
-        """Return the public names, so that completion shows them."""
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_names(
+        __name__, _GRAPH | _CHECKPOINT | {"CompactionMiddleware": "langgraph_compaction.graph.middleware"}
+    )

@@ -39,6 +39,7 @@ VOCABULARY = {"compaction_request", "errors", "events", "state", "transitions"}
 """Files at the top of `nodes` that hold no node, but what nodes and rooms share."""
 
 ROOMS = (
+    "checkpoint.lazy_names",
     "checkpoint.patterns",
     "checkpoint.errors",
     "checkpoint.telemetry",
