@@ -1,15 +1,19 @@
 """Settings of a command, from its options, the environment and a file."""
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.loading import load_settings
 from langgraph_compaction.nodes.config.presets import PRESETS, Preset
+
+from ..window_text import part_of, share, tokens_or_share
 
 Config = Annotated[
     Path | None,
@@ -18,6 +22,59 @@ Config = Annotated[
         "names. Variables LANGGRAPH_COMPACTION_<SETTING> override the file, and other options override both."
     ),
 ]
+
+
+def _checked_window(value: str | None) -> str | None:
+    with usage_errors():
+        if value is not None:
+            tokens_or_share(value)
+    return value
+
+
+Window = Annotated[
+    str | None,
+    typer.Option(
+        callback=_checked_window,
+        metavar="TOKENS|SHARE",
+        help="The model's context window in tokens, or a share of the one in its profile: 32000, 25% or 0.25.",
+    ),
+]
+
+
+def window_tokens(window: str | None, *, known: int | None) -> int | None:
+    """Return the value of `--window` in tokens; `known` is the window of the model's profile, where there is one.
+
+    Raise a usage error for a share of a window that is not known.
+    """
+    if window is None:
+        return None
+    if known is None and isinstance(tokens_or_share(window), float):
+        raise typer.BadParameter(
+            f"{window} is a share, and the model's own window is not known: give a number of tokens",
+            param_hint="--window",
+        )
+    return part_of(window, known or 0)
+
+
+def checked_shares(value: str) -> str:
+    """Check the value of an option of shares, separated by commas."""
+    shares_of(value)
+    return value
+
+
+def shares_of(value: str) -> list[float]:
+    """Return shares, separated by commas, as numbers above 0 and up to 1; raise a usage error for anything else."""
+    with usage_errors():
+        return [share(one.strip()) for one in value.split(",")]
+
+
+@contextmanager
+def usage_errors() -> Generator[None]:
+    """Turn a `SettingsError` into a usage error, with which a command exits with 2."""
+    try:
+        yield
+    except SettingsError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def preset_named(name: str) -> Preset:

@@ -97,6 +97,10 @@ class Conversation:
         """The thread's config, with the callback by which Ctrl-C stops a run."""
         return {"configurable": {"thread_id": self.thread}, "callbacks": [self.stop]}
 
+    @property
+    def _thread(self) -> CompactionThread:
+        return CompactionThread(self.graph, self.config)
+
     def say(self, text: str) -> Iterator[Happening]:
         """Run a turn with a new user message."""
         return self._run({"messages": [("user", text)]})
@@ -158,8 +162,27 @@ class Conversation:
 
     def compact(self, focus: str | None) -> Iterator[Happening]:
         """Compact the thread now, and yield the outcome: verdict, reason and tokens."""
-        compaction = CompactionThread(self.graph, self.config).compact(focus=focus)["compaction"]
+        compaction = self._thread.compact(focus=focus)["compaction"]
         yield "event", {"event": "compact_now", **(compaction.get("last") or {})}
+
+    def undo(self) -> str:
+        """Undo the last compaction; return a sentence that says what came back."""
+        undone = self._thread.undo()
+        return f"Undone: {', '.join(undone.compactions)}. {undone.messages} messages are in view."
+
+    def release(self) -> str:
+        """Allow automatic compactions again; return a sentence that says so."""
+        self._thread.release()
+        return "The conversation is compacted by itself again."
+
+    def recall(self, words: str) -> str:
+        """Return archived messages that match these words, as text."""
+        return self._thread.recall(words)
+
+    def pin(self, text: str) -> str:
+        """Pin a text; return a sentence that says so."""
+        self._thread.pin(text=text)
+        return f"Pinned: {text}"
 
     def status(self) -> Status:
         """Return the status of the thread."""
@@ -168,7 +191,7 @@ class Conversation:
         return Status(
             thread=self.thread,
             messages=len(values.get("messages") or []),
-            said=len(CompactionThread(self.graph, self.config).transcript()),
+            said=len(self._thread.transcript()),
             epoch=compaction.get("epoch", 0),
             last=(compaction.get("last") or {}).get("verdict", "none"),
             rows=records_of(self.graph).history(self.thread)[-LAST_ROWS:],

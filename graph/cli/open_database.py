@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import typer
 
-from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
+from langgraph_compaction.checkpoint import CheckpointError, DatabaseError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import is_memory, place, sync_url
 from langgraph_compaction.nodes import CompactionError, SettingsError
 
@@ -17,12 +17,17 @@ from .output.printing import complain
 
 @contextmanager
 def report_errors() -> Generator[None]:
-    """Print an error of this package as one red line, and exit with 1."""
+    """Print an error of this package as one red line, and exit with `exit_code`."""
     try:
         yield
     except (CompactionError, CheckpointError) as error:
         complain(str(error))
-        raise typer.Exit(1) from error
+        raise typer.Exit(exit_code(error)) from error
+
+
+def exit_code(error: CompactionError | CheckpointError) -> int:
+    """Return 2, as for a usage error, if what was typed or set cannot be used, else 1."""
+    return 2 if isinstance(error, SettingsError) else 1
 
 
 @contextmanager
@@ -52,8 +57,11 @@ def open_existing(db: str, *threads: str) -> Generator[SQLAlchemySaver]:
 
 
 def _check_exists(db: str) -> None:
-    """Raise SettingsError if the file of a database is missing or holds no tables of this package."""
-    url = sync_url(db)
+    """Raise SettingsError if the URL is malformed, or its file is missing or holds no tables of this package."""
+    try:
+        url = sync_url(db)
+    except DatabaseError as error:
+        raise SettingsError(str(error)) from error
     if is_memory(url):
         raise SettingsError(
             "a database in memory ends with its process; name one that stays: --db sqlite:///agent.db"

@@ -270,7 +270,7 @@ def window_of(settings: CompactionSettings, model: Model | None) -> int:
     """
     if settings.context_window is not None:
         return settings.context_window
-    window = _told_window(model) or settings.fallback_window
+    window = told_window(model) or settings.fallback_window
     if not window:
         raise UnknownWindowError(
             f"no context window is known for {model_name(model) or 'a graph without a model'}: "
@@ -279,7 +279,7 @@ def window_of(settings: CompactionSettings, model: Model | None) -> int:
     return int(window)
 
 
-def _told_window(model: Model | None) -> int | None:
+def told_window(model: Model | None) -> int | None:
     """Return the `max_input_tokens` of the model's profile; `None` if the profile does not say."""
     profile = getattr(core(model), "profile", None) if model is not None else None
     return profile.get("max_input_tokens") if profile else None
@@ -302,7 +302,7 @@ def answer_tokens(model: Model | None, window: int) -> int | None:
     if model is None:
         return None
     limits = [limit for known, limit in INPUT_LIMITS.items() if model_name(model).startswith(known)]
-    if window in limits and window == _told_window(model):
+    if window in limits and window == told_window(model):
         return 0
     inner = core(model)
     value = getattr(inner, "max_tokens", None) or getattr(inner, "max_output_tokens", None)  # the latter is Google's

@@ -6,22 +6,24 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
+from langchain_core.language_models import BaseChatModel
 
 from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import place
 from langgraph_compaction.nodes import CompactionError, CompactionSettings, UnknownWindowError
 from langgraph_compaction.nodes.providers.error_kind import classify
 from langgraph_compaction.nodes.providers.provider_error import status_of, text_of
-from langgraph_compaction.nodes.runtime.dependencies import model_name
+from langgraph_compaction.nodes.runtime.dependencies import model_name, told_window
 
 from ...builder import Graph, create_compacting_agent
 from ...chat_model import agent_model, has_key
 from ...lab.demo.library_tools import library_tools
-from ..command_settings import Config, command_settings, known_preset
+from ..command_settings import Config, Window, command_settings, known_preset, window_tokens
 from ..conversation import Conversation, Happening
-from ..open_database import open_or_temporary
+from ..open_database import exit_code, open_or_temporary
 from ..output.json_lines import JsonLines
 from ..output.terminal import Terminal
+from .threads_command import DB_VARIABLE
 
 Screen = Terminal | JsonLines
 
@@ -31,7 +33,19 @@ ECHO: Mapping[str, Any] = {"dialogue_rounds_keep_min": 2, "dialogue_beyond_keep"
 A compaction keeps the newest two rounds. A round is a user message with all that follows it.
 """
 
-HELP = "/compact FOCUS (or nothing), /status, /quit; an empty line tries a failed turn again."
+COMMANDS: Mapping[str, str] = {
+    "/compact [FOCUS]": "compact the conversation now; FOCUS is what the summary should keep above all",
+    "/undo": "take the last compaction back; no other starts by itself until /release",
+    "/release": "allow automatic compactions again",
+    "/recall WORDS": "find messages that compactions took out of view",
+    "/pin TEXT": "keep TEXT word for word through every compaction",
+    "/status": "show how full the window is, and the last compactions",
+    "/help": "show these commands",
+    "/quit": "end the chat; Ctrl-D does the same",
+}
+"""The commands of the chat, and what each does."""
+
+SHORT_HELP = "/help lists the commands; an empty line tries a failed turn again."
 
 
 _MAX_CHARS = 200
@@ -49,9 +63,7 @@ def chat(
     thread: Annotated[
         str, typer.Option(help="The conversation's name; with --db it can be continued later.")
     ] = "chat",
-    window: Annotated[
-        int | None, typer.Option(min=1, help="Tokens the model accepts, if its profile does not say.")
-    ] = None,
+    window: Window = None,
     tools: Annotated[
         bool, typer.Option("--tools", help="Give the agent tools that read Python's standard library.")
     ] = False,
@@ -66,7 +78,10 @@ def chat(
         ),
     ] = None,
     db: Annotated[
-        str | None, typer.Option(help="URL of a database to keep the conversation in; by default nothing is kept.")
+        str | None,
+        typer.Option(
+            envvar=DB_VARIABLE, help="URL of a database to keep the conversation in; by default nothing is kept."
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Read plain lines and write JSON lines, for programs.")
@@ -74,42 +89,44 @@ def chat(
 ) -> None:
     """Talk to an agent in the terminal, and watch its window.
 
-    With OPENAI_API_KEY the model is real (OPENAI_MODEL, OPENAI_BASE_URL), else a scripted echo. Inside the chat:
-    /compact FOCUS, /status, /quit. Options override variables LANGGRAPH_COMPACTION_<SETTING>, which override the file
+    With OPENAI_API_KEY the model is real (OPENAI_MODEL, OPENAI_BASE_URL), else a scripted echo. Inside the
+    chat /help lists the commands. Options override variables LANGGRAPH_COMPACTION_<SETTING>, which override the file
     of --config, which overrides the preset.
     """
     screen: Screen = JsonLines() if as_json else Terminal()
     try:
         with open_or_temporary(db) as saver:
-            settings = command_settings(config, preset=preset, context_window=window, require_confirmation=confirm)
-            graph = _graph(screen, saver, settings, tools=tools)
+            model, known = agent_model()
+            tokens = window_tokens(window, known=known or told_window(model))
+            settings = command_settings(config, preset=preset, context_window=tokens, require_confirmation=confirm)
+            open_settings = {} if settings.context_window else {"context_window": known}
+            graph = _graph(screen, model, saver, settings.model_copy(update=open_settings), tools=tools)
             with contextlib.suppress(EOFError, KeyboardInterrupt):  # the person ends the chat
                 _talk(screen, Conversation(graph, thread))
             kept_in = place(saver.database.engine.url) if db and saver.database.durable else None
             screen.note(f"Bye. The conversation is kept as {thread} in {kept_in}." if kept_in else "Bye.")
     except UnknownWindowError as error:
         screen.error(f"{error}; here: --window TOKENS")
-        raise typer.Exit(1) from error
+        raise typer.Exit(exit_code(error)) from error
     except (CompactionError, CheckpointError) as error:
         screen.error(str(error))
-        raise typer.Exit(1) from error
+        raise typer.Exit(exit_code(error)) from error
 
 
-def _graph(screen: Screen, saver: SQLAlchemySaver, settings: CompactionSettings, *, tools: bool) -> Graph:
+def _graph(
+    screen: Screen, model: BaseChatModel, saver: SQLAlchemySaver, settings: CompactionSettings, *, tools: bool
+) -> Graph:
     """Build the agent, and print which model it uses."""
-    (model, known), real = agent_model(), has_key()
-    if real:
-        screen.note(f"You talk to {model_name(model)} at {os.environ.get('OPENAI_BASE_URL', 'OpenAI')}. {HELP}")
+    if real := has_key():
+        screen.note(f"You talk to {model_name(model)} at {os.environ.get('OPENAI_BASE_URL', 'OpenAI')}. {SHORT_HELP}")
     else:
         screen.note("This model is scripted: it only repeats what you say. With OPENAI_API_KEY set it is a real one.")
-        screen.note(HELP)
-    open_settings = {} if settings.context_window else {"context_window": known}
-    if not real:
-        open_settings |= {name: value for name, value in ECHO.items() if name not in settings.model_fields_set}
+        screen.note(SHORT_HELP)
+    echo = {} if real else {name: value for name, value in ECHO.items() if name not in settings.model_fields_set}
     return create_compacting_agent(
         model,
         library_tools() if tools else (),
-        settings=settings.model_copy(update=open_settings),
+        settings=settings.model_copy(update=echo),
         checkpointer=saver,
     )
 
@@ -125,16 +142,36 @@ def _talk(screen: Screen, conversation: Conversation) -> None:
         command, _, rest = line.partition(" ")
         if command == "/quit":
             return
-        if command == "/status":
-            screen.status(conversation.status())
-        elif command == "/compact":
-            _turn(screen, conversation, conversation.compact(rest.strip() or None))
-        elif command.startswith("/"):
-            screen.note(f"There is no {command}: {HELP}")
+        if command.startswith("/"):
+            _obey(screen, conversation, command, rest.strip())
         elif line:
             _turn(screen, conversation, conversation.say(line))
         elif conversation.unfinished:
             _turn(screen, conversation, conversation.go_on())
+
+
+def _obey(screen: Screen, conversation: Conversation, command: str, rest: str) -> None:
+    """Run a command of the chat; print the error of a command that cannot be run, so that the chat goes on."""
+    try:
+        if command == "/compact":
+            _turn(screen, conversation, conversation.compact(rest or None))
+        elif command == "/status":
+            screen.status(conversation.status())
+        elif command == "/help":
+            screen.note("\n".join(f"{form:<17} {about}" for form, about in COMMANDS.items()))
+        elif command == "/undo":
+            screen.note(conversation.undo())
+            screen.gauge(conversation.usage)
+        elif command == "/release":
+            screen.note(conversation.release())
+        elif command == "/recall":
+            screen.note(conversation.recall(rest))
+        elif command == "/pin":
+            screen.note(conversation.pin(rest))
+        else:
+            screen.note(f"There is no {command}: {SHORT_HELP}")
+    except (CompactionError, CheckpointError) as error:
+        screen.error(str(error))
 
 
 def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happening]) -> None:

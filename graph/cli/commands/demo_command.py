@@ -21,7 +21,7 @@ from langgraph_compaction.nodes.summary.summarizers import summarizer_of
 from ...chat_model import environment_model
 from ...lab.demo.investigation import Investigation, problems
 from ...lab.demo.scripted_reader import QUESTIONS
-from ..open_database import open_or_temporary
+from ..open_database import exit_code, open_or_temporary
 from ..output.printing import Output, complain, print_lines, words
 from ..output.size_chart import chart
 from ..output.terminal import described
@@ -53,7 +53,7 @@ def demo(
             figures = {**work.figures(), "seconds": round(perf_counter() - started, 1)}
     except (CompactionError, CheckpointError) as error:
         complain(str(error))
-        raise typer.Exit(1) from error
+        raise typer.Exit(exit_code(error)) from error
     failed = problems(figures)
     console.print(_page(work, figures, width=console.width), *(Text(problem, "red") for problem in failed), sep="\n")
     if as_json:

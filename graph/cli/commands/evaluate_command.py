@@ -31,6 +31,7 @@ from ...lab.recordings import Recording, read_recordings
 from ...lab.replay.online_runs import run_of, through_the_graph
 from ...lab.replay.user_parts import UserParts, load_user_parts
 from ...offline_edit import newest
+from ..command_settings import checked_shares, shares_of
 from ..open_database import open_existing, report_errors
 from ..output.online_table import print_online
 from ..output.printing import Output, print_lines
@@ -47,18 +48,7 @@ _NEEDED = ("recall", "bound", "calls")
 _HEADINGS = ("cap", "policy", "recall", "bound", "95 %", "calls", "rules", "precise", "used", "recov-\nerable")
 
 
-def _shares(value: str) -> str:
-    for share in value.split(","):
-        try:
-            number = float(share)
-        except ValueError:
-            number = 0.0
-        if not 0 < number <= 1:
-            raise typer.BadParameter(f"{share.strip()!r} is no share; give numbers above 0 and up to 1: 0.1,0.25,0.5")
-    return value
-
-
-def _chart(value: Path | None) -> Path | None:
+def _picture(value: Path | None) -> Path | None:
     if value is not None and value.suffix not in SUFFIXES:
         raise typer.BadParameter(f"{value} is none of {', '.join(SUFFIXES)}")
     return value
@@ -73,25 +63,25 @@ def evaluate(
         str, typer.Option(help=f"Presets, and strategies of --use, separated by commas: {', '.join(PRESETS)}.")
     ] = "faithful,selective",
     budget: Annotated[
-        str, typer.Option(callback=_shares, help="Caps, as shares of the tokens before the cut.")
+        str, typer.Option(callback=checked_shares, help="Caps, as shares of the tokens before the cut.")
     ] = "0.1,0.25,0.5",
     cut_at: Annotated[
-        str, typer.Option("--cut", callback=_shares, help="Where to cut a run, as shares of its messages.")
+        str, typer.Option("--cut", callback=checked_shares, help="Where to cut a run, as shares of its messages.")
     ] = "0.5",
     online: Annotated[
         bool, typer.Option("--online", help="Play whole runs, turn by turn, and measure availability and cost.")
     ] = False,
     window: Annotated[
-        str, typer.Option(callback=_shares, help="With --online: windows, as shares of a run's own tokens.")
+        str, typer.Option(callback=checked_shares, help="With --online: windows, as shares of a run's own tokens.")
     ] = "0.5",
     use: Annotated[
         str | None, typer.Option(help="A Python file with your own strategies in a dict STRATEGIES.")
     ] = None,
     db: Annotated[str | None, typer.Option(help="URL of a checkpoint database to read threads from.")] = None,
     thread: Annotated[list[str] | None, typer.Option(help="A thread of --db; may be repeated.")] = None,
-    chart: Annotated[
+    out: Annotated[
         Path | None,
-        typer.Option(callback=_chart, help="Draw the figures into an .svg, .png or .html file."),
+        typer.Option(callback=_picture, help="Draw the figures into an .svg, .png or .html file."),
     ] = None,
     as_json: Annotated[
         bool,
@@ -113,20 +103,16 @@ def evaluate(
         if not recordings:
             raise SettingsError("name files of conversations, or threads of a database: --db URL --thread ID")
         if online:
-            rows = _online(recordings, chosen, own, _numbers(window))
+            rows = _online(recordings, chosen, own, shares_of(window))
         else:
-            rows = _measured(_tasks(recordings, _numbers(cut_at)), chosen, own, _numbers(budget))
+            rows = _measured(_tasks(recordings, shares_of(cut_at)), chosen, own, shares_of(budget))
         if as_json:
             print_lines({**row, "note": SAID} for row in rows)
         else:
             (print_online if online else _print)(rows)
-        if chart is not None:
+        if out is not None:
             draw = write_courses if online else write_chart
-            draw(rows, chart, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
-
-
-def _numbers(shares: str) -> list[float]:
-    return [float(share) for share in shares.split(",")]
+            draw(rows, out, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
 
 
 def _chosen(names: Sequence[str], own: UserParts) -> dict[str, CompactionSettings]:

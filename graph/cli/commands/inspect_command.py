@@ -28,9 +28,7 @@ def inspect(
     thread: Thread,
     *,
     db: Db,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="OUT", help="Where to write the page; by default THREAD.html.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write; by default THREAD.html.")] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Follow the thread in a browser on this machine instead.")
     ] = False,
@@ -47,7 +45,7 @@ def inspect(
         elif serve:
             _serve(saver, thread, port)
         else:
-            _write(_report(saver, thread), html or Path(file_name(thread)))
+            _write(_report(saver, thread), out or Path(file_name(thread)))
 
 
 def file_name(thread: str) -> str:
@@ -77,7 +75,7 @@ def _write(report: Report, out: Path) -> None:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SettingsError(
-            f"the page cannot be written to {out}: {error.strerror}; name another place by --html"
+            f"the page cannot be written to {out}: {error.strerror}; name another place by --out"
         ) from error
     counts = f"{len(report['requests'])} requests, {len(report['attempts'])} compactions"
     told = f"{out}: {counts}, {decimal(out.stat().st_size)}"

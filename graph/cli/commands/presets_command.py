@@ -26,10 +26,11 @@ from langgraph_compaction.nodes.config.triggers import (
     UsedRatio,
 )
 from langgraph_compaction.nodes.errors import UnknownWindowError
+from langgraph_compaction.nodes.runtime.dependencies import told_window
 
 from ...chat_model import named_model
 from ...preset_sizes import PresetSizes, preset_sizes
-from ..command_settings import preset_named
+from ..command_settings import Window, preset_named, window_tokens
 from ..output.printing import Output, print_text
 
 ABOUT: Mapping[Preset, str] = {
@@ -65,9 +66,7 @@ def presets(
     model: Annotated[
         str | None, typer.Option(help="Print the sizes that each preset has with this model, which is not called.")
     ] = None,
-    window: Annotated[
-        int | None, typer.Option(min=1, help="Context window in tokens, for a model whose profile has none.")
-    ] = None,
+    window: Window = None,
     max_tokens: Annotated[
         int | None, typer.Option(min=1, help="Most tokens of the model's answer, as given to the model.")
     ] = None,
@@ -102,13 +101,14 @@ _NO_KEY = "none"
 
 
 def _sizes(
-    name: str | None, presets: Sequence[Preset], *, window: int | None, max_tokens: int | None
+    name: str | None, presets: Sequence[Preset], *, window: str | None, max_tokens: int | None
 ) -> list[PresetSizes]:
     """Return the sizes of presets with a model; raise a usage error if the model or its window is not known."""
     options = {} if max_tokens is None else {"max_tokens": max_tokens}
     try:
         model = None if name is None else named_model(name, api_key=_NO_KEY, **options)
-        return preset_sizes(model, presets, window=window, max_tokens=None if model else max_tokens)
+        tokens = window_tokens(window, known=told_window(model))
+        return preset_sizes(model, presets, window=tokens, max_tokens=None if model else max_tokens)
     except UnknownWindowError as error:
         raise typer.BadParameter(
             f"no context window is known for {name or 'no model'}: check the model's name, or give --window TOKENS"

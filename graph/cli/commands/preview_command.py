@@ -18,7 +18,7 @@ from langgraph_compaction.nodes.summary.summarizers import DigestSummarizer
 
 from ...offline_edit import newest
 from ...preview import Preview, call_on, previewed
-from ..command_settings import Config, command_settings, known_preset
+from ..command_settings import Config, Window, command_settings, known_preset, window_tokens
 from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
 from .show_command import line_of, plain
@@ -32,7 +32,7 @@ def preview(
     preset: Annotated[
         str | None, typer.Option(callback=known_preset, help="The preset to compact with; `presets` lists them.")
     ] = None,
-    window: Annotated[int | None, typer.Option(min=1, help="Tokens that the model accepts.")] = None,
+    window: Window = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -61,8 +61,8 @@ def preview(
             console.print(line_of(message, whole=False), soft_wrap=True)
 
 
-def _settings(preset: str | None, window: int | None, config: Path | None) -> CompactionSettings:
-    settings = command_settings(config, preset=preset, context_window=window)
+def _settings(preset: str | None, window: str | None, config: Path | None) -> CompactionSettings:
+    settings = command_settings(config, preset=preset, context_window=window_tokens(window, known=None))
     if settings.context_window is None and settings.fallback_window is None:
         raise typer.BadParameter(
             "no window is known here: say how many tokens the model accepts", param_hint="--window"

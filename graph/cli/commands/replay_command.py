@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from langgraph_compaction.checkpoint import CheckpointError, Database
 from langgraph_compaction.checkpoint.db.urls import place
-from langgraph_compaction.nodes import CompactionError, CompactionSettings, SettingsError
+from langgraph_compaction.nodes import CompactionError, CompactionSettings
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 
@@ -22,7 +22,8 @@ from ...lab.recordings import Recording, read_recordings
 from ...lab.replay.recorded_run import Options, Player, limit_of
 from ...lab.replay.replay_report import Report
 from ...lab.replay.user_parts import UserParts, load_user_parts
-from ..command_settings import Config, command_settings, preset_named
+from ..command_settings import Config, command_settings, preset_named, usage_errors
+from ..open_database import exit_code
 from ..output.preset_comparison import comparison
 from ..output.printing import Output, complain, print_text, words
 from ..output.replay_page import page
@@ -31,10 +32,8 @@ Write = Callable[[dict[str, Any]], None]
 
 
 def _window(value: str) -> str:
-    try:
+    with usage_errors():
         limit_of(value, fixed=0, rest=0)
-    except SettingsError as error:
-        raise typer.BadParameter(str(error)) from None
     return value
 
 
@@ -124,7 +123,7 @@ def replay(
                 _draw(console, out, title=file.name)
     except (CompactionError, CheckpointError) as error:
         complain(str(error))
-        raise typer.Exit(1) from error
+        raise typer.Exit(exit_code(error)) from error
     if not flawless:
         raise typer.Exit(1)
 

@@ -9,7 +9,7 @@ import typer
 from langchain_core.messages import AnyMessage, BaseMessage
 from rich.text import Text
 
-from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
+from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.messages.message_codec import (
     handle,
@@ -18,10 +18,10 @@ from langgraph_compaction.nodes.conversation.tokens import texts_of
 
 from ...history import parted
 from ...offline_edit import newest
+from ..find_compaction import Named, find_compaction
 from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
 from .threads_command import AsJson, Db, Thread, format_time
-from .undo_command import Named
 
 _SHOWN = 200
 """Maximum number of characters of a message that a list shows."""
@@ -38,8 +38,8 @@ def show(
     """Show one compaction: its figures, its summary, and the messages that left or were shortened."""
     with open_existing(db, thread) as saver:
         records = CompactionRecords(saver.database)
-        row = _row(records, thread, compaction)
-        taken = records.taken_by(thread, compaction)
+        row = find_compaction(records, thread, compaction)
+        taken = records.taken_by(thread, row.compaction_id)
     left, clipped = parted(row, cast("list[AnyMessage]", taken))
     if as_json:
         print_lines([{**asdict(row), "left": plain(left), "clipped": plain(clipped)}])
@@ -56,15 +56,6 @@ def show(
             console.print(line_of(message, whole=whole), soft_wrap=True)
 
 
-def _row(records: CompactionRecords, thread: str, compaction: str) -> LedgerRow:
-    for row in records.history(thread):
-        if row.compaction_id == compaction:
-            return row
-    raise UnknownAttemptError(
-        f"the ledger of thread {thread!r} has no compaction {compaction!r}: `history {thread} --json` lists them"
-    )
-
-
 def _headline(row: LedgerRow) -> Text:
     after = "" if row.tokens_after is None else f" -> {row.tokens_after:,}"
     calls = f", {row.summary_calls} calls of the summarizer" if row.summary_calls else ""
@@ -79,11 +70,12 @@ def diff(thread: Thread, compaction: Named, *, db: Db, as_json: AsJson = False) 
     """Compare the conversation a compaction began with and the one in view now, line by line."""
     with open_existing(db, thread) as saver:
         records = CompactionRecords(saver.database)
-        before = records.began_with(thread, compaction)
+        found = find_compaction(records, thread, compaction).compaction_id
+        before = records.began_with(thread, found)
         now = newest(saver, thread).checkpoint["channel_values"]["messages"]
-    lines = list(difflib.unified_diff(_lines(before), _lines(now), f"before {compaction}", "now", lineterm=""))
+    lines = list(difflib.unified_diff(_lines(before), _lines(now), f"before {found}", "now", lineterm=""))
     if as_json:
-        print_lines([{"thread_id": thread, "compaction_id": compaction, "lines": lines}])
+        print_lines([{"thread_id": thread, "compaction_id": found, "lines": lines}])
         return
     console = Output()
     for line in lines:

@@ -16,13 +16,15 @@ from rich.table import Table
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import tables
 
+from ..find_compaction import SHORT_ID
 from ..open_database import open_existing
 from ..output.printing import Output, cells, print_lines
 
-Db = Annotated[str, typer.Option("--db", help="URL of the database, such as sqlite:///agent.db.")]
+DB_VARIABLE = "LANGGRAPH_COMPACTION_DATABASE_URL"
+Db = Annotated[str, typer.Option("--db", envvar=DB_VARIABLE, help="URL of the database, such as sqlite:///agent.db.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="A thread's id.")]
-_WHOLE = {"checkpoint", "begun", "last written"}
+_WHOLE = {"#", "id", "checkpoint", "begun", "last written"}
 """Headings of the table columns whose texts are never wrapped onto several lines."""
 
 
@@ -73,13 +75,12 @@ def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
     if as_json:
         print_lines(map(asdict, rows))
         return
-    table = table_of(left=("begun", "trigger", "strategy", "verdict"), right=("before", "after"))
-    for row in rows:
+    table = table_of(left=("#", "id", "begun", "trigger", "strategy", "verdict"), right=("before", "after"))
+    for number, row in enumerate(rows, 1):
         verdict = f"{row.verdict or 'open'} {row.reason}".strip()
         table.add_row(
-            *cells(
-                format_time(row.started_at), row.trigger, row.strategy, verdict, row.tokens_before, row.tokens_after
-            )
+            *cells(number, row.compaction_id[:SHORT_ID], format_time(row.started_at)),
+            *cells(row.trigger, row.strategy, verdict, row.tokens_before, row.tokens_after),
         )
     print_table(table, "It was never compacted.")
 

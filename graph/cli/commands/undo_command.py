@@ -17,17 +17,20 @@ from langgraph_compaction.nodes.state import STATE_VERSION, replace
 from ...control_characters import in_line
 from ...offline_edit import at_rest, newest, rewrite
 from ...undo import OverLimitError
+from ..find_compaction import Named, find_compaction
 from ..open_database import open_existing
 from ..output.printing import Output, print_lines
 from .threads_command import AsJson, Db, Thread
-
-Named = Annotated[str, typer.Argument(metavar="COMPACTION", help="A compaction's id, as `history --json` shows it.")]
 
 
 def undo(
     thread: Thread,
     compaction: Annotated[
-        str | None, typer.Argument(metavar="[COMPACTION]", help="Its id; by default the last one.")
+        str | None,
+        typer.Argument(
+            metavar="[COMPACTION]",
+            help="Its number in `history`, or its id or the beginning of its id; by default the last one in force.",
+        ),
     ] = None,
     *,
     db: Db,
@@ -43,7 +46,8 @@ def undo(
         values = found.checkpoint["channel_values"]
         channel: dict[str, Any] = values["compaction"]
         records = CompactionRecords(saver.database)
-        before = records.before(thread, values["messages"], head=channel.get("head"), compaction_id=compaction)
+        named = None if compaction in (None, "last") else find_compaction(records, thread, compaction).compaction_id
+        before = records.before(thread, values["messages"], head=channel.get("head"), compaction_id=named)
         last: dict[str, Any] = channel.get("last") or {}
         counter = tiktoken_counter()
         tokens, limit = total(counter, before.messages), last.get("limit")
@@ -97,11 +101,13 @@ def branch(
         if new in saver.threads():
             raise CompactionError(f"there is a thread {new!r} already: give another one by --as")
         values = newest(saver, thread).checkpoint["channel_values"]
-        messages = CompactionRecords(saver.database).began_with(thread, compaction)
+        records = CompactionRecords(saver.database)
+        found = find_compaction(records, thread, compaction).compaction_id
+        messages = records.began_with(thread, found)
         _begin(saver, new, {"messages": messages, "memory": values.get("memory") or {}})
     _tell(
         {"thread_id": new, "from": thread, "messages": len(messages)},
-        f"thread {new} stands where compaction {compaction} of {thread} began: {len(messages)} messages.",
+        f"thread {new} stands where compaction {found} of {thread} began: {len(messages)} messages.",
         as_json=as_json,
     )
 

@@ -60,7 +60,7 @@ def _figure(title: str) -> "Figure":
         from matplotlib.figure import Figure  # noqa: PLC0415 - only a chart needs it
     except ImportError as error:
         raise SettingsError(
-            "a chart needs matplotlib: pip install 'langgraph-compaction[lab]', or leave out --chart"
+            "a chart needs matplotlib: pip install 'langgraph-compaction[lab]', or leave out --out"
         ) from error
     figure = Figure(figsize=(11, 5), layout="constrained")
     figure.suptitle(title)

@@ -14,12 +14,13 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.prebuilt import ToolNode
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
-from langgraph_compaction.nodes import CompactionSettings, SettingsError
+from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
 from langgraph_compaction.nodes.conversation.transcript import calls_of
 
 from ...builder import Graph, create_compacting_agent
+from ...window_text import part_of, tokens_or_share
 from ...window_usage import window_usage
 from ..recordings import Recording
 from .needed_values import Needed
@@ -54,15 +55,8 @@ class Options:
 
 def limit_of(window: str, *, fixed: int, rest: int) -> int:
     """Return the limit in tokens that `window` means; raise `SettingsError` if `window` is malformed."""
-    number = window.removesuffix("%")
-    try:
-        value = float(number) if window.endswith("%") else int(number)
-    except ValueError:
-        value = 0
-    if not value > 0 or not math.isfinite(value):
-        raise SettingsError(f"{window!r} is neither a number of tokens nor a share: 32000 or 25%")
-    # floating point must not round 55 up to 56
-    return fixed + math.ceil(rest * value / 100 - 1e-9) if window.endswith("%") else int(value)
+    is_share = isinstance(tokens_or_share(window), float)
+    return part_of(window, rest) + (fixed if is_share else 0)
 
 
 @dataclass

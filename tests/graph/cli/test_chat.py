@@ -87,6 +87,30 @@ def test_compact_works_at_any_size() -> None:
     assert "a summary of what came before" in of_kind(said, "answer")[-1]["text"]
 
 
+def test_the_thread_is_searched_pinned_and_restored_from_the_chat() -> None:
+    """`/recall` finds what `/compact` took out of view, `/undo` brings it back, and `/pin` keeps a text."""
+    told = [f"Order {n}. {STORY}" for n in range(4)]
+    said = heard(*told, "/compact", "/recall Order 0", "/undo", "/release", "/pin Ship to Oslo only.", "/status")
+    notes = [each["text"] for each in of_kind(said, "note")]
+    assert any("Order 0." in text for text in notes)
+    assert any(text.startswith("Undone: ") and "8 messages are in view" in text for text in notes)
+    assert {"The conversation is compacted by itself again.", "Pinned: Ship to Oslo only."} <= set(notes)
+    assert of_kind(said, "status")[0]["messages"] == 9
+
+
+def test_a_command_that_cannot_be_run_is_an_error_and_the_chat_goes_on() -> None:
+    """There is nothing to undo and nothing to search for; the next message is answered."""
+    said = heard("/undo", "/recall", "Hello.")
+    assert len(of_kind(said, "error")) == 2
+    assert len(of_kind(said, "answer")) == 1
+
+
+def test_help_lists_every_command() -> None:
+    """Each that the chat knows, in a line of its own."""
+    listed = [line.split()[0] for line in of_kind(heard("/help"), "note")[2]["text"].splitlines()]
+    assert listed == ["/compact", "/undo", "/release", "/recall", "/pin", "/status", "/help", "/quit"]
+
+
 def test_compact_with_nothing_to_do_says_so() -> None:
     """On a thread that is empty or all new, `/compact` is no failure."""
     assert talk("/compact", "Hello.", "/compact").output.count("nothing to compact") == 2

@@ -97,9 +97,9 @@ def test_every_preset_can_be_talked_with(preset: str) -> None:
     ("args", "variables", "code", "told"),
     [
         (["--preset", "recent_round"], {}, 2, "did you mean recent_rounds?"),
-        (["--config", "none.yaml"], {}, 1, "none.yaml: cannot be read"),
-        ([], {"PRESET": "recent_round"}, 1, "LANGGRAPH_COMPACTION_PRESET"),
-        ([], {"TRIGGER_RATION": "0.6"}, 1, "did you mean LANGGRAPH_COMPACTION_TRIGGER_RATIO?"),
+        (["--config", "none.yaml"], {}, 2, "none.yaml: cannot be read"),
+        ([], {"PRESET": "recent_round"}, 2, "LANGGRAPH_COMPACTION_PRESET"),
+        ([], {"TRIGGER_RATION": "0.6"}, 2, "did you mean LANGGRAPH_COMPACTION_TRIGGER_RATIO?"),
     ],
 )
 def test_a_wrong_setting_is_named_by_its_source(

@@ -154,10 +154,10 @@ def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suff
     """Retention against budget, or the course of the runs."""
     pytest.importorskip("matplotlib")
     path = tmp_path / f"chart{suffix}"
-    assert evaluate(recorded, "--preset", "faithful", "--budget", "0.3,0.6", "--chart", path).exit_code == 0
+    assert evaluate(recorded, "--preset", "faithful", "--budget", "0.3,0.6", "--out", path).exit_code == 0
     drawn = path.read_bytes()
     assert drawn.startswith({".svg": b"<?xml", ".png": b"\x89PNG", ".html": b"<!doctype html>"}[suffix])
-    assert evaluate(recorded, "--online", "--preset", "faithful", "--chart", path).exit_code == 0
+    assert evaluate(recorded, "--online", "--preset", "faithful", "--out", path).exit_code == 0
     course = path.read_bytes()
     assert course[:5] == drawn[:5]
     assert course != drawn
@@ -182,9 +182,9 @@ def test_what_cannot_be_measured_is_told_in_a_line(recorded: Path, args: tuple[s
     ("args", "said"),
     [
         (("--budget", "0.25,2"), "is no share"),
-        (("--cut", "half"), "is no share"),
-        (("--online", "--window", "50%"), "is no share"),
-        (("--chart", "a.pdf"), "is none of"),
+        (("--cut", "half"), "is neither a number of tokens nor a share"),
+        (("--online", "--window", "150%"), "is no share"),
+        (("--out", "a.pdf"), "is none of"),
     ],
 )
 def test_a_wrong_option_is_a_usage_error(recorded: Path, args: tuple[str, ...], said: str) -> None:

@@ -59,7 +59,7 @@ class Hostile:
         away = ["--db", f"sqlite:///{self.folder}/no{EVIL.replace('/', '')}.db"]
         return {
             "threads": [db, away],
-            "inspect": [[THREAD, *db, "--html", str(self.folder / "page\x1b[31m.html")], [f"no {EVIL}", *db]],
+            "inspect": [[THREAD, *db, "--out", str(self.folder / "page\x1b[31m.html")], [f"no {EVIL}", *db]],
             "history": [[THREAD, *db], [f"no {EVIL}", *db]],
             "show": [[*named, *db], [*named, "--whole", *db], [THREAD, EVIL, *db]],
             "diff": [[*named, *db], [THREAD, EVIL, *db]],

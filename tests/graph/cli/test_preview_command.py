@@ -120,11 +120,12 @@ def test_what_would_be_shortened_is_shown(graph: Any, db: str, config: str) -> N
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
+        ((THREAD, "--window", "25%"), 2, "25% is a share, and the model's own window is not known"),
         ((THREAD,), 2, "no window is known here"),
         ((THREAD, "--preset", "nonsense"), 2, "there is no preset 'nonsense'"),
-        ((THREAD, "--window", "60", "--preset", "selective"), 1, "no room for a conversation"),
-        ((THREAD, "--config", "missing.yaml"), 1, "missing.yaml"),
-        (("nobody", "--window", "4000"), 1, "there is no thread 'nobody'"),
+        ((THREAD, "--window", "60", "--preset", "selective"), 2, "no room for a conversation"),
+        ((THREAD, "--config", "missing.yaml"), 2, "missing.yaml"),
+        (("nobody", "--window", "4000"), 2, "there is no thread 'nobody'"),
     ],
 )
 @pytest.mark.usefixtures("graph")

@@ -66,9 +66,9 @@ def test_a_database_that_cannot_be_opened_is_told_in_one_line(recorded: Path, tm
 
 
 def test_a_model_needs_a_key(recorded: Path) -> None:
-    """Without one the command ends with 1 and names the variable and the way out."""
+    """Without one the command ends with 2 and names the variable and the way out."""
     result = run(recorded, "--summarizer", "model", env={"OPENAI_API_KEY": None})
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "OPENAI_API_KEY" in one_line(result)
     assert "--summarizer digest" in one_line(result)
 

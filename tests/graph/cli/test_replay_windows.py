@@ -38,7 +38,7 @@ def test_what_is_no_window_is_a_usage_error(recorded: Path, window: str) -> None
     """The command ends with 2 and says what a window is."""
     result = run(recorded, f"--window={window}", width=200)
     assert result.exit_code == 2
-    assert f"{window!r} is neither a number of tokens nor a share: 32000 or 25%" in result.stderr
+    assert f"{window!r} is neither a number of tokens nor a share: write 32000, 25% or 0.25" in result.stderr
     assert result.stdout == ""
 
 

@@ -228,7 +228,7 @@ def test_what_to_prune_must_be_said(kept: str, args: tuple[str, ...], told: str)
     "command", ["threads", "checkpoints talk", "history talk", "stats", "stats talk", "prune talk"]
 )
 def test_looking_never_makes_a_database(tmp_path: Path, command: str) -> None:
-    """No such file, a file of something else, no tables of ours, memory: one line, exit code 1, nothing changed."""
+    """No such file, a file of something else, no tables of ours, memory: one line, exit code 2, nothing changed."""
     (tmp_path / "text.db").write_text("no database at all " * 100)
     with closing(sqlite3.connect(tmp_path / "other.db")) as conn:
         conn.execute("CREATE TABLE checkpoints (thread_id TEXT)")
@@ -249,18 +249,18 @@ def test_a_server_without_the_tables_is_told(kind: str) -> None:
     """They are not made by looking."""
     with server_database(kind) as url:
         for _ in range(2):
-            assert "the tables are missing" in _one_line("threads", "--db", url)
+            assert "the tables are missing" in _one_line("threads", "--db", url, expect=1)
 
 
 @pytest.mark.parametrize("command", ["checkpoints", "history", "stats", "prune"])
 def test_an_unknown_thread_is_told(kept: str, command: str) -> None:
-    """The command ends with 1 and names the thread and the database."""
+    """The command ends with 2 and names the thread and the database."""
     line = _one_line(command, "tlak", "--db", kept)
     assert line.startswith("there is no thread 'tlak' in sqlite:///")
 
 
-def _one_line(*args: str) -> str:
+def _one_line(*args: str, expect: int = 2) -> str:
     result = run(*args)
-    assert (result.exit_code, type(result.exception), result.stdout) == (1, SystemExit, "")
+    assert (result.exit_code, type(result.exception), result.stdout) == (expect, SystemExit, "")
     (line,) = result.stderr.splitlines()
     return line

@@ -1,5 +1,6 @@
 from pathlib import Path
 from typing import Annotated, Any
+from unittest.mock import Mock
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -8,8 +9,9 @@ from typer.testing import CliRunner
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionState, CompactionThread, as_node, create_compaction_graph
+from langgraph_compaction.graph.cli.find_compaction import find_compaction
 from langgraph_compaction.graph.cli.main import app
-from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.graph.cli.commanding import call, lines
 from tests.graph.harness import CONFIG, THREAD, WORDS, agent, frozen, full, said, standing, values, verdicts
@@ -57,8 +59,12 @@ def test_over_the_limit_it_wants_to_be_forced(graph: Any, db: str) -> None:
 
 def test_what_cannot_be_undone_says_so(graph: Any, db: str) -> None:
     """A compaction the state does not rest on, a thread that is not there, a turn that is not over."""
-    assert "does not rest on" in call("undo", THREAD, "0" * 16, "--db", db, expect=1).stderr
-    assert "there is no thread 'nobody'" in call("undo", "nobody", "--db", db, expect=1).stderr
+    assert "`history" in call("undo", THREAD, "0" * 16, "--db", db, expect=2).stderr
+    call("undo", THREAD, "1", "--db", db, "--force")
+    call("release", THREAD, "--db", db)
+    graph.invoke(said("more " * 300), CONFIG)
+    assert "does not rest on" in call("undo", THREAD, "1", "--db", db, "--force", expect=1).stderr
+    assert "there is no thread 'nobody'" in call("undo", "nobody", "--db", db, expect=2).stderr
     graph.update_state(CONFIG, {"compaction": {"step": "model"}}, as_node="token_check")
     assert "resume it first" in call("undo", THREAD, "--db", db, "--force", expect=1).stderr
 
@@ -100,7 +106,39 @@ def test_a_compaction_is_shown(graph: Any, db: str) -> None:
     (plain,) = lines("show", THREAD, row.compaction_id, "--db", db)
     assert [message["id"] for message in plain["left"]] == list(row.dropped)
     assert all(len(message["handle"]) >= 12 for message in plain["left"])
-    assert "lists them" in call("show", THREAD, "0" * 16, "--db", db, expect=1).stderr
+    assert "lists them" in call("show", THREAD, "0" * 16, "--db", db, expect=2).stderr
+
+
+def test_a_compaction_is_named_in_short(graph: Any, db: str) -> None:
+    """By its number in the list of them, as `last`, or by the beginning of its id, whichever the command."""
+    for _ in range(2):
+        graph.invoke(said("more " * 300), CONFIG)
+    first, last = (row.compaction_id for row in CompactionThread(graph, CONFIG).history())
+    listed = call("history", THREAD, "--db", db).stdout.splitlines()
+    assert [line.split()[:2] for line in listed[-2:]] == [["1", first[:8]], ["2", last[:8]]]
+    for name, meant in (("1", first), (first[:8], first), ("2", last), ("last", last)):
+        (shown,) = lines("show", THREAD, name, "--db", db)
+        assert shown["compaction_id"] == meant
+        assert lines("diff", THREAD, name, "--db", db)[0]["compaction_id"] == meant
+    assert lines("branch", THREAD, "1", "--db", db)[0]["from"] == THREAD
+    assert lines("undo", THREAD, "1", "--db", db, "--force")[0]["undone"] == [first, last]
+
+
+def test_the_beginning_of_several_ids_names_none() -> None:
+    """The error asks for more of the id."""
+    rows = [Mock(compaction_id=f"abcd{n}") for n in range(2)]
+    records: Any = Mock(history=lambda _thread: rows)
+    assert find_compaction(records, "t", "abcd1") is rows[1]
+    with pytest.raises(SettingsError, match="ids of 2 compactions of thread 't' begin with 'abcd'"):
+        find_compaction(records, "t", "abcd")
+
+
+def test_the_database_may_be_named_by_the_environment(graph: Any, db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option overrides it."""
+    assert standing(graph)["epoch"] == 1
+    monkeypatch.setenv("LANGGRAPH_COMPACTION_DATABASE_URL", db)
+    assert [row["thread_id"] for row in lines("threads")] == [THREAD]
+    assert "there is no file" in call("threads", "--db", "sqlite:///elsewhere.db", expect=2).stderr
 
 
 def test_a_diff_shows_what_went_and_what_came(graph: Any, db: str) -> None:

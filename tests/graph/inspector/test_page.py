@@ -66,7 +66,7 @@ def test_the_command_writes_a_page_beside(every: Told, tmp_path: Path, monkeypat
     assert done.exit_code == 0, done.output
     assert "4 requests, 5 compactions" in done.stdout
     assert (tmp_path / f"{THREAD}.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url, "--html", "other.html"]).exit_code == 0
+    assert CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url, "--out", "other.html"]).exit_code == 0
     assert (tmp_path / "other.html").exists()
     shown = CliRunner().invoke(app, ["inspect", THREAD, "--db", every.url, "--json"]).stdout
     assert [one["kind"] for one in json.loads(shown)["attempts"]].count("undone") == 2
@@ -76,9 +76,9 @@ def test_what_cannot_be_done_is_told(told: Told, tmp_path: Path) -> None:
     """A thread that is not there, a place that cannot be written to."""
     runner = CliRunner()
     assert "there is no thread" in runner.invoke(app, ["inspect", "nobody", "--db", told.url]).stderr
-    away = runner.invoke(app, ["inspect", THREAD, "--db", told.url, "--html", str(tmp_path / "no" / "where.html")])
-    assert away.exit_code == 1
-    assert "name another place by --html" in away.stderr
+    away = runner.invoke(app, ["inspect", THREAD, "--db", told.url, "--out", str(tmp_path / "no" / "where.html")])
+    assert away.exit_code == 2
+    assert "name another place by --out" in away.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,40 @@
+"""Finds the compaction that a command names: by its number in `history`, as `last`, or by the beginning of its id."""
+
+from typing import Annotated
+
+import typer
+
+from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.nodes import SettingsError
+
+Named = Annotated[
+    str,
+    typer.Argument(
+        metavar="COMPACTION", help="Its number in `history`, `last`, or its id or the beginning of its id."
+    ),
+]
+
+SHORT_ID = 8
+"""Number of characters of an id that `history` shows."""
+
+
+def find_compaction(records: CompactionRecords, thread: str, name: str) -> LedgerRow:
+    """Return the row of the ledger that `name` means.
+
+    `name` is "last" (the newest), a number as `history` shows it (1 is the oldest), or the beginning of an id. Raise
+    SettingsError if there is no such compaction, or if ids of several begin so.
+    """
+    rows = records.history(thread)
+    if name == "last" and rows:
+        return rows[-1]
+    if name.isascii() and name.isdigit() and 0 < int(name) <= len(rows):
+        return rows[int(name) - 1]
+    found = [row for row in rows if name and row.compaction_id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise SettingsError(
+            f"the ids of {len(found)} compactions of thread {thread!r} begin with {name!r}: give more of the id"
+        )
+    raise SettingsError(f"the ledger of thread {thread!r} has no compaction {name!r}: `history {thread}` lists them")
