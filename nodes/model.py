@@ -82,12 +82,18 @@ def _check_limit(context: NodeContext) -> None:
 
 
 def _own(context: NodeContext, answer: Any) -> AIMessage:
-    """Return the answer as a whole message with a new id: LangGraph replaces an older message with the same id."""
+    """Return the answer as a whole message with a new id, and with an id for every call.
+
+    LangGraph replaces an older message with the same id, and runs no tool for a call without an id.
+    """
     if isinstance(answer, AIMessageChunk):
         answer = message_chunk_to_message(answer)
     known = {message.id for message in context.messages}
     if answer.id is None or answer.id in known:
         answer = answer.model_copy(update={"id": f"lc_run--{uuid4()}"})
+    if not all(call["id"] for call in answer.tool_calls):
+        named = [{**call, "id": call["id"] or f"call_{uuid4().hex}"} for call in answer.tool_calls]
+        answer = answer.model_copy(update={"tool_calls": named})
     return cast("AIMessage", answer)
 
 

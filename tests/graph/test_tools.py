@@ -11,6 +11,7 @@ from langgraph.types import Command, interrupt
 from langgraph_compaction.graph import ContextExhaustedError
 from tests.fakes import ScriptedModel, calls, usage
 from tests.graph.harness import CONFIG, Drive, agent, filler, ledger, rounds, said, standing, steps, values, verdicts
+from tests.graph.middleware import agents
 
 
 @tool
@@ -56,6 +57,12 @@ def working(*replies: Any, **options: Any) -> tuple[Any, ScriptedModel]:
     """An agent with tools, and its model."""
     model = ScriptedModel(replies=list(replies))
     return agent(model, tools=TOOLS, **options), model
+
+
+def in_langchain(*replies: Any) -> tuple[Any, ScriptedModel]:
+    """LangChain's agent with the middleware and the same tools, and its model."""
+    model = ScriptedModel(replies=list(replies))
+    return agents.agent(model, tools=[read]), model
 
 
 def results(messages: Sequence[BaseMessage]) -> list[str]:
@@ -209,6 +216,19 @@ async def test_a_model_that_repeats_the_id_of_its_call_still_runs_the_tool(go: D
     graph, model = working(first, calls(("read", {"words": 2})).model_copy(update={"id": "same"}), "done")
     await go.invoke(graph, said("go"))
     assert results(model.received[2]) == ["read0", "read0 read1"]
+
+
+@pytest.mark.parametrize("build", [working, in_langchain], ids=["ours", "create_agent"])
+async def test_calls_without_ids_run(go: Drive, build: Any) -> None:
+    """Each call is given an id of its own, and its result is found by it."""
+    unnamed = [{"name": "read", "args": {"words": words}, "id": None} for words in (1, 2)]
+    graph, model = build(AIMessage("", tool_calls=unnamed), "done")
+    state = await go.invoke(graph, said("go"))
+    asked = [call["id"] for call in state["messages"][1].tool_calls]
+    assert results(model.received[1]) == ["read0", "read0 read1"]
+    assert [message.tool_call_id for message in state["messages"][2:4]] == asked
+    assert len({*asked}) == 2
+    assert all(asked)
 
 
 def malformed(**more: Any) -> AIMessage:
