@@ -218,13 +218,15 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
 
     def _model_call(self, request: Request, caller: Caller) -> Effects[ExtendedModelResponse[Any]]:
         _refuse_second_summarizer(request.state)
-        dependencies, given = self._dependencies_of_call(request), request.state["messages"]
-        context = context_of_hook(request.state, request.runtime, replaced(dependencies, model=caller))
+        dependencies, state = self._dependencies_of_call(request), {**request.state, "messages": caller.given}
+        context = context_of_hook(state, request.runtime, replaced(dependencies, model=caller))
         view = context.state["messages"]
         context = yield from run_nodes(context, "token_check", among=NODES)
         response = _response(context, caller, view)
         self._remember(response, dependencies)
-        command: Command[Any] = Command(update=model_call_update(context, given, view, response.result))
+        command: Command[Any] = Command(
+            update=model_call_update(context, request.state["messages"], caller.given, view)
+        )
         return ExtendedModelResponse(model_response=response, command=command)
 
     def _request_alone(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:

@@ -21,6 +21,8 @@ class Caller(Runnable[Any, Any]):
         self.bound = request.model
         """The chat model itself, from which name, window and output limit are read, as from any LangChain binding."""
         self.request, self.handler = request, handler
+        self.given = with_ids(request.state["messages"], derived=True)
+        """The messages of the state, each with an id."""
         self.response = Response(result=[])
 
     def invoke(self, input: Sequence[AnyMessage], config: RunnableConfig | None = None, **_: Any) -> AIMessage:  # noqa: A002, ARG002 - as `Runnable` has it
@@ -36,28 +38,36 @@ class Caller(Runnable[Any, Any]):
     def _answer(self) -> AIMessage:
         """Return the answer; its id is removed if a message of the state has the same id, which would be replaced."""
         answer = next(message for message in reversed(self.response.result) if isinstance(message, AIMessage))
-        taken = any(message.id == answer.id for message in self.request.state["messages"])
+        taken = any(message.id == answer.id for message in self.given)
         return answer.model_copy(update={"id": None}) if taken else answer
 
     def _sent(self, rendered: Sequence[AnyMessage]) -> Request:
         messages = rendered[1:] if self.request.system_message else rendered  # the handler adds the system message
-        return self.request.override(messages=as_shown(messages, self.request))
+        return self.request.override(messages=self._as_shown(messages))
+
+    def _as_shown(self, rendered: Sequence[AnyMessage]) -> list[AnyMessage]:
+        named = {id(had): has for had, has in zip(self.request.state["messages"], self.given, strict=True)}
+        shown = with_ids([named.get(id(message), message) for message in self.request.messages], derived=True)
+        return as_shown(rendered, self.given, shown)
 
 
-def as_shown(rendered: Sequence[AnyMessage], request: Request) -> list[AnyMessage]:
+def as_shown(
+    rendered: Sequence[AnyMessage], given: Sequence[AnyMessage], others: Sequence[AnyMessage]
+) -> list[AnyMessage]:
     """Return the messages to send: the compacted ones, with what other middleware edited, omitted or added.
 
-    A message that the compaction or the rendering changed is sent as they changed it.
+    `given` are the messages of the state, `others` what other middleware made of them. A message that the compaction
+    or the rendering changed is sent as they changed it.
     """
-    known = {message.id: message for message in request.state["messages"]}
-    shown = {message.id: message for message in request.messages}
+    known = {message.id: message for message in given}
+    shown = {message.id: message for message in others}
     kept = [
         shown.get(message.id, message) if message is known.get(message.id) else message
         for message in rendered
         if message.id in shown or message.id not in known
     ]
-    first = next((n for n, message in enumerate(request.messages) if message.id in known), 0)
-    return [*_added(request.messages[:first], known), *kept, *_added(request.messages[first:], known)]
+    first = next((n for n, message in enumerate(others) if message.id in known), 0)
+    return [*_added(others[:first], known), *kept, *_added(others[first:], known)]
 
 
 def _added(messages: Sequence[AnyMessage], known: dict[str | None, AnyMessage]) -> list[AnyMessage]:

@@ -4,7 +4,8 @@ The agent's model node writes the answer to `messages` itself. A second write to
 makes LangGraph split the node's entry in `stream_mode="updates"`, so the changes wait in `compaction`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -12,19 +13,23 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 from langgraph_compaction.nodes.compaction_request import REQUEST
 from langgraph_compaction.nodes.inline.runner import CHANNELS
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, either
 from langgraph_compaction.nodes.runtime.node_context import NodeContext, Update
-from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, CompactionState, replace
+from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, CompactionState, replace, with_ids
 
 KEY = "pending"
 """The key in the channel `compaction` under which the changes wait."""
 
 
-def pending(given: Sequence[AnyMessage], view: Sequence[AnyMessage]) -> dict[str, Any]:
-    """Return the changes that turn the state's messages into `view`; every message must have a unique id."""
+def pending(given: Sequence[AnyMessage], view: Sequence[AnyMessage], state: Sequence[Any] = ()) -> dict[str, Any]:
+    """Return the changes that turn the messages `given` into `view`; every message must have a unique id.
+
+    `state` is the list as the state has it, where messages may lack ids; a reducer may give them one later.
+    """
     held, order = {message.id: message for message in given}, [message.id for message in view]
     placed = set(order)
     return {
@@ -32,20 +37,25 @@ def pending(given: Sequence[AnyMessage], view: Sequence[AnyMessage]) -> dict[str
         "drop": [message.id for message in given if message.id not in placed],
         "clip": {m.id: m for m in view if m.id in held and m != held[m.id]},
         "new": {m.id: m for m in view if m.id not in held},
+        "unnamed": {
+            m.id: _content(m) for m, had in zip(given, state, strict=False) if getattr(had, "id", None) != m.id
+        },
     }
 
 
 def in_view(messages: Sequence[AnyMessage], compaction: Mapping[str, Any]) -> list[AnyMessage]:
-    """Return the state's messages with the pending changes applied; an equal list if no changes are pending.
+    """Return the state's messages with the pending changes applied, each with an id; the same ids at every call.
 
     Messages that arrived after the changes were made keep their place: at the end, or after the same neighbor.
     Messages that were removed after the changes were made stay removed. Applying the changes twice has no further
     effect.
     """
-    change = compaction.get(KEY)
+    change, messages = compaction.get(KEY), with_ids(messages, derived=True)
     if not change:
-        return list(messages)
-    held, placed, gone = {message.id: message for message in messages}, set(change["order"]), set(change["drop"])
+        return messages
+    placed, gone = set(change["order"]), set(change["drop"])
+    messages = _named_as_before(messages, change["unnamed"], placed | gone)
+    held = {message.id: message for message in messages}
     known = max((n for n, message in enumerate(messages) if message.id in placed or message.id in gone), default=-1)
     found, neighbor = {**change["new"], **held, **_only(change["clip"], held)}, None
     between: dict[str | None, list[AnyMessage]] = {}
@@ -58,6 +68,27 @@ def in_view(messages: Sequence[AnyMessage], compaction: Mapping[str, Any]) -> li
     for name in change["order"]:
         view += [*([found[name]] if name in found else []), *between.get(name, ())]
     return [*view, *messages[known + 1 :]]
+
+
+def _content(message: AnyMessage) -> str:
+    return fingerprint(message.model_copy(update={"id": None}))
+
+
+def _named_as_before(
+    messages: Sequence[AnyMessage], unnamed: Mapping[str, str], known: Collection[str | None]
+) -> list[AnyMessage]:
+    """Return the messages with the ids that the changes use for those which had none when the changes were made."""
+    lost = dict.fromkeys(unnamed)
+    for message in messages:
+        lost.pop(message.id or "", None)
+    names: dict[str, deque[str]] = {}
+    for name in lost:
+        names.setdefault(unnamed[name], deque()).append(name)
+    found = list(messages)
+    for n, message in enumerate(messages if names else ()):
+        if message.id not in known and (same := names.get(_content(message))):
+            found[n] = message.model_copy(update={"id": same.popleft()})
+    return found
 
 
 def _only(clipped: Mapping[str, AnyMessage], held: Mapping[str | None, AnyMessage]) -> dict[str, AnyMessage]:
@@ -97,7 +128,7 @@ def update_of_hook(context: NodeContext, given: Sequence[Any]) -> Update:
     `given` are the messages of the state.
     """
     update, left = _channels_update(context), list(context.state["messages"])
-    if left != list(given):
+    if left != with_ids(given, derived=True):
         update["messages"] = replace(left)
     if context.compaction.get(KEY):
         update["compaction"] = {**context.compaction, KEY: None}
@@ -123,21 +154,18 @@ def keep_from_streaming(update: Update) -> Effects[None]:
 
 
 def model_call_update(
-    context: NodeContext, given: Sequence[Any], view: Sequence[Any], beside: Sequence[Any]
+    context: NodeContext, state: Sequence[Any], given: Sequence[AnyMessage], view: Sequence[AnyMessage]
 ) -> Update:
     """Return a model call's update without `messages`, into which the agent's own model node writes the answer.
 
-    `given` are the messages of the state, `view` those that the nodes began with. A replaced list is stored as
-    pending changes. If messages of the state lack unique ids, changes could not be stored by id; then the list is
-    written at once, followed by the messages of the response, `beside`.
+    `given` are the messages of `state` with ids, `view` those that the nodes began with. A replaced list is stored as
+    pending changes.
     """
     update, left = _channels_update(context), list(context.state["messages"])
     kept = left[:-1] if answer_of(context, view) else left
     if kept == list(view):
         return update
-    if len({message.id for message in given} - {None}) < len(given):
-        return {**update, "messages": replace([*kept, *beside]), "compaction": {**context.compaction, KEY: None}}
-    return {**update, "compaction": {**context.compaction, KEY: pending(given, kept)}}
+    return {**update, "compaction": {**context.compaction, KEY: pending(given, kept, state)}}
 
 
 def _channels_update(context: NodeContext) -> Update:

@@ -1,8 +1,9 @@
 """The state of a thread: `messages` and two small channels, `compaction` and `memory`."""
 
 from collections.abc import Collection, Sequence
+from itertools import count
 from typing import Annotated, Any, Literal, NotRequired, cast, get_args
-from uuid import uuid4
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.messages import (
     AnyMessage,
@@ -258,21 +259,27 @@ def replace(messages: Sequence[Any]) -> Overwrite:
     return Overwrite(list(messages))
 
 
-def with_ids(messages: Sequence[Any]) -> list[AnyMessage]:
+def with_ids(messages: Sequence[Any], *, derived: bool = False) -> list[AnyMessage]:
     """Return whole messages, each with a unique id; the given objects are not changed.
 
     Dictionaries and chunks that another writer stored become messages. A missing id, or the id of an
-    earlier message, is replaced by a fresh id.
+    earlier message, is replaced by a fresh id; with `derived` by one that is derived from the id of the message
+    before it, so that a message which the state keeps without an id has the same id whenever the state is read.
     """
-    taken: set[str] = set()
-    found: list[AnyMessage] = []
-    for given in messages:
-        message = _whole(given)
+    whole = [_whole(given) for given in messages]
+    known, taken = {message.id for message in whole}, set[str]()
+    for n, message in enumerate(whole):
         if not message.id or message.id in taken:
-            message = message.model_copy(update={"id": str(uuid4())})
-        taken.add(cast("str", message.id))
-        found.append(message)
-    return found
+            name = _derived_id(whole[n - 1].id if n else None, known) if derived else str(uuid4())
+            whole[n] = message.model_copy(update={"id": name})
+        taken.add(cast("str", whole[n].id))
+    return whole
+
+
+def _derived_id(before: str | None, known: set[str | None]) -> str:
+    name = next(name for number in count(1) if (name := str(uuid5(NAMESPACE_OID, f"{before}/{number}"))) not in known)
+    known.add(name)
+    return name
 
 
 def _whole(given: Any) -> AnyMessage:

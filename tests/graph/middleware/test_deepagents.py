@@ -8,13 +8,15 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionSettings, SettingsError
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, SettingsError
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts
 from tests.graph.harness import CONFIG, SUMMARY, WORDS, Drive, filler, said, standing, values, verdicts
+from tests.invariants import check_request, is_summary
 
 PLACE = "SummarizationMiddleware"
+DONE = ["done: study the matter a", "done: study the matter b"]
 ROOM = 6_000
 """Tokens for the conversation: deepagents' own prompt and tools come on top."""
 
@@ -90,6 +92,31 @@ def worker_answer(messages: list[Any]) -> AIMessage:
     seen = max((int(m.text[4]) for m in messages if m.type == "tool" and m.text.startswith("seen")), default=0)
     assert done <= seen or not seen
     return calls(("look", {"n": seen + 1}), start=10 + seen) if seen < 8 else AIMessage("worker done")
+
+
+async def test_the_parent_compacts_when_two_workers_return(go: Drive) -> None:
+    """Its next request is whole, each update is one dictionary, and messages that the state keeps without ids do."""
+    worker = ScriptedModel(replies=[lambda asked: f"done: {asked[-1].text} {filler(1_300)}"], profile_window=ROOM)
+    main = ScriptedModel(replies=[*["ok"] * 4, delegated("a", "b"), "main done", "and more"], profile_window=ROOM)
+    graph = deep_agent(main, worker)
+    for n in range(4):
+        await go.invoke(graph, {"messages": [("user", f"note {n}: {filler(400, f'n{n}-')}")]})
+    held = [message.text for message in values(graph)["messages"]]
+    asked = {"messages": [("user", "now delegate")]}
+    updates = [each for chunk in await go.stream(graph, asked, stream_mode="updates") for each in chunk.items()]
+    assert all(update is None or isinstance(update, dict) for _, update in updates)
+    spoken = sorted(update["messages"][-1].text for node, update in updates if node in {"model", "tools"})
+    assert [text.partition(" w0")[0] for text in spoken] == ["", *DONE, "main done"]
+    assert verdicts(graph) == ["committed"]
+    check_request(main.received[-1])  # type: ignore[arg-type] # any messages
+    shown = [message for message in main.received[-1] if message.type != "system"]
+    assert sum(map(is_summary, shown)) == 1
+    assert [message.type for message in shown[-3:]] == ["ai", "tool", "tool"]
+    assert "now delegate" in [message.text for message in shown]
+    assert [m.text for m in values(graph)["messages"]] == [*(message.text for message in shown), "main done"]
+    assert [message.text for message in await CompactionThread(graph, CONFIG).atranscript()][: len(held)] == held
+    again = await go.invoke(graph, asked)
+    assert again["messages"][-1].text == "and more"
 
 
 async def test_a_workers_first_view_is_its_task(go: Drive) -> None:

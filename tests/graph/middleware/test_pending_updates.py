@@ -245,15 +245,16 @@ async def test_what_another_writer_removes_stays_removed(go: Drive) -> None:
     assert "question" in kept
 
 
-async def test_messages_without_ids_are_written_at_once(go: Drive) -> None:
-    """Nothing can be said by ids of a list that has none: the list is right at once, in two updates."""
+async def test_messages_without_ids_are_found_again(go: Drive) -> None:
+    """Of a list that had none when it was compacted, and whose messages the state's reducer named afterwards."""
 
     class Bare(AgentMiddleware[Any, Any]):
         def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:  # noqa: ARG002 - as the base class has it
             return {"messages": Overwrite([m.model_copy(update={"id": None}) for m in state["messages"]])}
 
     graph = agent(ScriptedModel(replies=[CALM]), others=[Bare()])
-    await go.invoke(graph, full())
+    updates = await go.stream(graph, full(), stream_mode="updates")
+    assert last_texts(updates)[0] == "done"
     kept = values(graph)["messages"]
     assert sum(map(is_summary, kept)) == 1
     assert [m.text for m in kept[-2:]] == ["and now?", "done"]
