@@ -9,7 +9,7 @@ from typing import Any
 from deepagents import create_deep_agent
 from deepagents.backends import StateBackend
 from deepagents.middleware.summarization import create_summarization_middleware
-from fault_systems import SYSTEM_PROMPT, TRIGGER, Setup, System, state_of
+from fault_systems import OURS, SYSTEM_PROMPT, TRIGGER, Setup, System, state_of
 from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.messages.utils import count_tokens_approximately
@@ -18,6 +18,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import create_react_agent
 from langgraph.prebuilt.chat_agent_executor import AgentState
 from langmem.short_term import RunningSummary, SummarizationNode
+
+from langgraph_compaction.graph.middleware import CompactionMiddleware
 
 SUMMARY_SHARE = 0.05
 """Share of the window for the summary, for systems that need one given; it equals our default."""
@@ -65,6 +67,23 @@ def _deepagents(setup: Setup) -> Any:
     )
 
 
+def _ours_in_deepagents(setup: Setup) -> Any:
+    """Build the same agent with our middleware, by its defaults, in the place of its own."""
+    middleware = CompactionMiddleware(
+        summarizer=setup.summarizer,
+        token_counter=count_tokens_approximately,
+        now=setup.clock,
+        name="SummarizationMiddleware",
+    )
+    return create_deep_agent(
+        setup.model,
+        list(setup.tools),
+        system_prompt=SYSTEM_PROMPT,
+        middleware=[middleware],
+        checkpointer=InMemorySaver(),
+    )
+
+
 def _langmem(setup: Setup) -> Any:
     """Build the agent of its guide: a `SummarizationNode` before the model; the state keeps all messages."""
     size = int(SUMMARY_SHARE * setup.window)
@@ -94,4 +113,5 @@ PEERS = (
     System("langchain, tuned", _langchain_tuned, state_of),
     System("deepagents", _deepagents, state_of),
     System("langmem", _langmem, state_of, {"window is not known": "it is always told one"}),
+    System("ours in deepagents", _ours_in_deepagents, OURS.recall, OURS.not_asked),
 )

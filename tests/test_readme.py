@@ -186,11 +186,13 @@ def test_parts_of_ones_own_are_short() -> None:
 
 def test_the_figures_are_those_that_were_measured() -> None:
     """Every row of a measured table, from the benchmark's own results."""
-    for row in (*survival_rows(), *online_rows(), *constraint_rows(), *fault_rows(), *saver_rows(SHORT)):
+    for row in (*survival_rows(), *online_rows(), *constraint_rows(), *fault_rows(COMPARED), *saver_rows(SHORT)):
         assert row in README.splitlines(), row
     assert all(words in README for words in survival_words())
     for row in (*saver_rows(WHOLE), *missed_rows()):
         assert row in PAGES["checkpointer.md"].splitlines(), row
+    for row in fault_rows(IN_PLACE):
+        assert row in PAGES["deepagents.md"].splitlines(), row
 
 
 SIZED = {
@@ -280,12 +282,18 @@ def lines_of(name: str) -> list[dict[str, Any]]:
     return [json.loads(one) for one in text.splitlines()]
 
 
-def fault_rows() -> Iterator[str]:
+COMPARED = ("langchain", "langchain, tuned", "deepagents", "langmem", "ours")
+"""Systems of the README's table of faults."""
+IN_PLACE = ("deepagents", "ours in deepagents")
+"""Those of the guide to deepagents."""
+
+
+def fault_rows(systems: Iterable[str]) -> Iterator[str]:
     """Sums over all scenarios, a column a system."""
     rows = results("faults")["rows"]
     sums = [
         {name: sum(row[name] for row in rows if row["system"] == system) for name in rows[0] if name not in WORDS}
-        for system in ("langchain", "langchain, tuned", "deepagents", "langmem", "ours")
+        for system in systems
     ]
     yield line("planted facts in the last request", [percent(one["needles"], one["needles_of"]) for one in sums])
     yield line(

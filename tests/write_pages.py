@@ -16,7 +16,9 @@ from typing import Any
 
 from tests.test_readme import (
     BLOCK,
+    COMPARED,
     GUIDES,
+    IN_PLACE,
     ROOT,
     RUN_ELSEWHERE,
     SHORT,
@@ -56,8 +58,9 @@ def with_table(text: str, rows: Iterable[str]) -> str:
 def main() -> None:
     """Write all pages."""
     tables = {
-        "README.md": [survival_rows(), fault_rows(), saver_rows(SHORT)],
+        "README.md": [survival_rows(), fault_rows(COMPARED), saver_rows(SHORT)],
         "checkpointer.md": [saver_rows(WHOLE), missed_rows()],
+        "deepagents.md": [fault_rows(IN_PLACE)],
         "presets.md": [size_rows()],
     }
     for path in (ROOT / "README.md", *GUIDES):

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from deepagents import create_deep_agent
+from deepagents import HarnessProfile, create_deep_agent, register_harness_profile
+from deepagents.middleware.summarization import SummarizationMiddleware
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -145,6 +146,24 @@ async def test_in_place_of_its_summarizer(go: Drive) -> None:
         shown = [message for message in main.received[-1] if message.type != "system"]
         assert [message.text for message in shown] == [message.text for message in values(graph)["messages"][:-1]]
     assert verdicts(graph).count("committed") >= 2
+
+
+@pytest.mark.parametrize(
+    ("excluded", "name", "nodes"),
+    [
+        ("SummarizationMiddleware", PLACE, []),
+        ("SummarizationMiddleware", None, ["CompactionMiddleware.before_agent", "CompactionMiddleware.after_agent"]),
+        (SummarizationMiddleware, None, ["CompactionMiddleware.before_agent", "CompactionMiddleware.after_agent"]),
+        (SummarizationMiddleware, PLACE, [f"{PLACE}.before_agent", f"{PLACE}.after_agent"]),
+    ],
+)
+def test_what_a_profile_excludes(excluded: Any, name: str | None, nodes: list[str]) -> None:
+    """By its name both summarizers, by its class deepagents' own alone, as the guide says."""
+    known = f"{excluded} {name}".replace(":", "")
+    register_harness_profile(f"scriptedmodel:{known}", HarnessProfile(excluded_middleware=frozenset({excluded})))
+    graph = create_deep_agent(ScriptedModel(name_=known, profile_window=ROOM), middleware=[compaction(ROOM, name)])
+    assert [node for node in graph.builder.nodes if node.startswith(("Compaction", "Summarization"))] == nodes
+    assert "_summarization_event" not in graph.builder.channels
 
 
 async def talk(go: Drive, graph: Any) -> None:
