@@ -1,18 +1,19 @@
-"""What the compaction's nodes cost a turn that compacts nothing: wall time beside a bare graph, interleaved.
+"""What the compaction's nodes cost a turn that compacts nothing: CPU time beside other graphs, interleaved.
 
     python benchmarks/turn_cost.py
 
-Threads are seeded to so many turns, then further turns run in turn on a bare `StateGraph(model)` and on the
-compacting agent, whose window is far away. Best of the rounds; a ratio, because machines differ. Writes
-benchmarks/results/turn_cost.json.
+Threads are seeded to so many turns, then further turns run in turn on a bare `StateGraph(model)`, on LangChain's
+`create_agent` without and with its SummarizationMiddleware, and on the compacting agent, whose window is far away.
+Lower quartile of the rounds; ratios, because machines differ. Writes benchmarks/results/turn_cost.json.
 """
 
 import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
@@ -22,8 +23,10 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 
-TURNS = (10, 100, 500)
-ROUNDS = 15
+TURNS = (10, 100, 500, 1_000)
+ROUNDS = 24
+FAR = 10_000_000
+"""Tokens of a window, or of a trigger, that no turn reaches."""
 SENTENCE = "The quick brown fox jumps over the lazy dog and writes its report about ticket number {}. "
 RESULTS = Path(__file__).parent / "results" / "turn_cost.json"
 
@@ -58,9 +61,15 @@ def bare() -> Any:
     return graph.compile(checkpointer=InMemorySaver())
 
 
+def langchain(*, summarizing: bool) -> Any:
+    """Return LangChain's agent, with its SummarizationMiddleware if `summarizing`."""
+    middleware = [SummarizationMiddleware(model=Instant(), trigger=("tokens", FAR))] if summarizing else []
+    return create_agent(Instant(), middleware=middleware, checkpointer=InMemorySaver())
+
+
 def compacting() -> Any:
     """Return our agent, with a window that is never reached."""
-    settings = CompactionSettings(context_window=10_000_000)
+    settings = CompactionSettings(context_window=FAR)
     return create_compacting_agent(Instant(), settings=settings, summarizer="digest", checkpointer=InMemorySaver())
 
 
@@ -73,34 +82,41 @@ def conversation(turns: int) -> list[AnyMessage]:
 
 
 def milliseconds(graph: Any, config: dict[str, Any]) -> float:
-    """Return the milliseconds that one turn takes."""
-    start = time.perf_counter()
+    """Return the milliseconds of CPU that one turn takes."""
+    start = time.process_time()
     graph.invoke({"messages": [("user", "and the next one, please")]}, config)
-    return (time.perf_counter() - start) * 1_000
+    return (time.process_time() - start) * 1_000
 
 
 def measure(turns: int) -> dict[str, float]:
-    """Measure both graphs on threads of this length, and return the best of the rounds."""
-    graphs: Sequence[tuple[str, Any]] = (("bare", bare()), ("compacting", compacting()))
+    """Measure the graphs on threads of this length."""
+    graphs = {
+        "bare": bare(),
+        "create_agent": langchain(summarizing=False),
+        "summarization": langchain(summarizing=True),
+        "compacting": compacting(),
+    }
     config = {"configurable": {"thread_id": "bench"}}
-    best = {name: float("inf") for name, _ in graphs}
-    for _, graph in graphs:
+    taken: dict[str, list[float]] = {name: [] for name in graphs}
+    for graph in graphs.values():
         graph.update_state(config, {"messages": conversation(turns)})
         graph.invoke({"messages": [("user", "warm up")]}, config)
     for _ in range(ROUNDS):
-        for name, graph in graphs:
-            best[name] = min(best[name], milliseconds(graph, config))
-    row = {"turns": turns, **{f"{name}_ms": round(value, 2) for name, value in best.items()}}
-    row["ratio"] = round(best["compacting"] / best["bare"], 2)
-    return row
+        for name, graph in graphs.items():
+            taken[name].append(milliseconds(graph, config))
+    usual = {name: sorted(times)[ROUNDS // 4] for name, times in taken.items()}
+    row = {"turns": turns, **{f"{name}_ms": round(value, 2) for name, value in usual.items()}}
+    others = {f"beside_{name}": round(usual["compacting"] / value, 2) for name, value in usual.items()}
+    del others["beside_compacting"]
+    return {**row, **others}
 
 
 def main() -> None:
     """Measure, print, write."""
     rows = [measure(turns) for turns in TURNS]
-    print("turns    bare ms    compacting ms    ratio")
+    print("  ".join(rows[0]))
     for row in rows:
-        print(f"{row['turns']:5}  {row['bare_ms']:9}  {row['compacting_ms']:15}  {row['ratio']:7}")
+        print("  ".join(f"{value:{len(name)}}" for name, value in row.items()))
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

@@ -152,7 +152,6 @@ def _measured(context: NodeContext, answer: AIMessage) -> dict[str, Any]:
     reported = answer.usage_metadata
     if not reported or not reported["input_tokens"]:
         return {"usage": None}
-    counted = context.meter.overhead + sum(map(context.counter.message, render(context.messages)))
     thought = (reported.get("output_token_details") or {}).get("reasoning") or 0
     added = reported["output_tokens"] - thought if render([answer]) else 0  # reasoning alone is not resent
     usage = Usage(
@@ -162,9 +161,10 @@ def _measured(context: NodeContext, answer: AIMessage) -> dict[str, Any]:
         model=context.model_name,
         epoch=context.epoch,
         fixed=context.meter.overhead,
+        counted=context.counted,
     )
     known = context.compaction.get("calibration") or {}
-    scale = calibration_factor(reported["input_tokens"], counted)
+    scale = calibration_factor(reported["input_tokens"], context.counted["tokens"])
     calibration = {**known, context.model_name: round(scale, 4)}
     anchor = usage if context.dependencies.is_anchored(context.settings) else None
     return {"usage": anchor, "calibration": calibration, **_judged(context, reported["input_tokens"])}

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from itertools import count
-from typing import Annotated, Any, Literal, NotRequired, cast, get_args
+from typing import Annotated, Any, Literal, NotRequired, TypeGuard, cast, get_args
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.messages import (
@@ -46,6 +46,17 @@ STEPS = frozenset[str](get_args(Step))
 _OVERWRITE = "__overwrite__"  # LangGraph's name
 
 
+class Counted(TypedDict):
+    """Our own count of a request whose usage was reported, from which the count of a later request continues."""
+
+    counter: str
+    """Name of the counter."""
+    tokens: int
+    """Tokens of the request, without the correction by reported usage."""
+    characters: int
+    """Length of its messages; if another writer has changed it, all is counted again."""
+
+
 class Usage(TypedDict):
     """The usage that the provider reported for the last answer: the size of the conversation up to it.
 
@@ -60,6 +71,7 @@ class Usage(TypedDict):
     epoch: int
     fixed: int
     """Tokens of system prompt and tool schemas at that call; if they have changed, the usage no longer holds."""
+    counted: NotRequired[Counted]
 
 
 class Draft(TypedDict):
@@ -265,7 +277,10 @@ def with_ids(messages: Sequence[Any], *, derived: bool = False) -> list[AnyMessa
     Dictionaries and chunks that another writer stored become messages. A missing id, or the id of an
     earlier message, is replaced by a fresh id; with `derived` by one that is derived from the id of the message
     before it, so that a message which the state keeps without an id has the same id whenever the state is read.
+    A list that needs none of this is returned itself.
     """
+    if isinstance(messages, list) and _are_whole(messages):
+        return messages
     whole = [_whole(given) for given in messages]
     known, taken = {message.id for message in whole}, set[str]()
     for n, message in enumerate(whole):
@@ -280,6 +295,16 @@ def _derived_id(before: str | None, known: set[str | None]) -> str:
     name = next(name for number in count(1) if (name := str(uuid5(NAMESPACE_OID, f"{before}/{number}"))) not in known)
     known.add(name)
     return name
+
+
+def _are_whole(messages: list[Any]) -> TypeGuard[list[AnyMessage]]:
+    """Whether all are whole messages with unique ids; the few distinct types are checked instead of each message."""
+    if not all(
+        issubclass(kind, BaseMessage) and not issubclass(kind, BaseMessageChunk) for kind in {*map(type, messages)}
+    ):
+        return False
+    ids = {message.id for message in messages}
+    return len(ids) == len(messages) and ids.isdisjoint(("", None))
 
 
 def _whole(given: Any) -> AnyMessage:

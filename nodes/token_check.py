@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import takewhile
+from operator import is_not
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
@@ -133,7 +134,8 @@ def _route(context: NodeContext, view: Transcript, wish: dict[str, Any] | None) 
 def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
     """Return the node's update; if another writer stored messages without ids, it replaces them by ones with ids."""
     update: Update = {"compaction": compaction, "applied": None}
-    if any(given is not kept for given, kept in zip(context.state["messages"], context.messages, strict=True)):
+    given = context.state["messages"]
+    if given is not context.messages and any(map(is_not, given, context.messages)):
         update["messages"] = replace(context.messages)
     if first := _first_pinned(context):
         update["memory"] = first

@@ -1,6 +1,7 @@
 """`CompactionSettings`: every setting a user may change, validated as a whole; and the overrides of one run."""
 
 import json
+from functools import cached_property
 from typing import Any, Self
 
 from pydantic import BaseModel, Field, create_model, model_validator
@@ -51,7 +52,7 @@ class CompactionSettings(  # pydantic orders fields from the last base to the fi
             )
         return self
 
-    @property
+    @cached_property
     def token_triggers(self) -> tuple[TokenTrigger, ...]:
         """Return the triggers that compare tokens, `trigger_ratio` first."""
         first = () if self.trigger_ratio is None else (UsedRatio(ratio=self.trigger_ratio),)

@@ -38,9 +38,15 @@ def is_marked_by_us(message: BaseMessage) -> bool:
     return not _OURS.isdisjoint(mark) or mark.get("kind") == SUMMARY_KIND or _SOURCE in message.additional_kwargs
 
 
+def with_our_marks(messages: Iterable[M]) -> list[M]:
+    """Return the messages that have marks which only a compaction writes."""
+    marked = [one for one in messages if MARK in (given := one.additional_kwargs) or _SOURCE in given]
+    return [one for one in marked if is_marked_by_us(one)]
+
+
 def marked_by_us(messages: Iterable[BaseMessage]) -> list[str]:
     """Return the fingerprints of the messages that have marks which only a compaction writes."""
-    return [fingerprint(message) for message in messages if is_marked_by_us(message)]
+    return [fingerprint(message) for message in with_our_marks(messages)]
 
 
 def without_our_marks(message: M) -> M:

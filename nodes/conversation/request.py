@@ -15,9 +15,9 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, InvalidToolCall, ToolCall, ToolMessage
 
 from ..text.quoting import ELLIPSIS, one_line, quoted
-from .message_marks import marks
+from .message_marks import MARK, marks
 from .tokens import CALL_BLOCKS, TokenCounter, arguments_json, total
-from .transcript import ToolBlock, Transcript, all_calls, calls_of
+from .transcript import ToolBlock, Transcript, all_calls, calls_of, is_assistant
 
 Call = ToolCall | InvalidToolCall
 
@@ -67,7 +67,8 @@ def render(messages: Sequence[AnyMessage], *, join_user_messages: bool = False) 
     not changed, messages that need no repair are returned as the same objects, and the same conversation always gives
     the same request.
     """
-    sent = with_unique_call_ids([message for part in parts(Transcript(messages)) for message in part])
+    view = Transcript(messages)
+    sent = with_unique_call_ids([sent for index in range(len(messages)) for sent in _part(view, index)])
     return _joined(sent) if join_user_messages else sent
 
 
@@ -78,14 +79,15 @@ def parts(view: Transcript) -> list[list[AnyMessage]]:
     that is left out, the list is empty. The list of a message or block does not depend on other messages: to remove
     the message from the conversation removes exactly this list from the request.
     """
-    return [_part(view, index, message) for index, message in enumerate(view.messages)]
+    return [list(_part(view, index)) for index in range(len(view.messages))]
 
 
-def _part(view: Transcript, index: int, message: AnyMessage) -> list[AnyMessage]:
+def _part(view: Transcript, index: int) -> Sequence[AnyMessage]:
     if (block := view.block_of.get(index)) is not None:
-        return _block(view.messages, block) if index == block.start else []
+        return _block(view.messages, block) if index == block.start else ()
+    message = view.messages[index]
     sent = None if isinstance(message, ToolMessage) else sendable(message)
-    return [] if sent is None else [sent]
+    return () if sent is None else (sent,)
 
 
 def _block(messages: Sequence[AnyMessage], block: ToolBlock) -> list[AnyMessage]:
@@ -137,7 +139,7 @@ def sendable(message: AnyMessage) -> AnyMessage | None:
     The result does not depend on other messages. Left out are assistant messages without text and calls, assistant
     messages with reasoning only, and user messages that are commands to this package.
     """
-    if not isinstance(message, AIMessage | HumanMessage | ToolMessage):
+    if _needs_no_repair(message) or not isinstance(message, AIMessage | HumanMessage | ToolMessage):
         return message
     if marks(message).get("command"):
         return None
@@ -149,6 +151,16 @@ def sendable(message: AnyMessage) -> AnyMessage | None:
     if isinstance(message, HumanMessage):
         said = said or BLANK
     return message if said == message.content else message.model_copy(update={"content": said})
+
+
+def _needs_no_repair(message: AnyMessage) -> bool:
+    """Whether `sendable` certainly returns the message itself: most messages have a plain text and no mark."""
+    content, given = message.content, message.additional_kwargs
+    if not isinstance(content, str) or content.isspace() or MARK in given:
+        return False
+    if not is_assistant(message):
+        return bool(content)
+    return not message.invalid_tool_calls and bool(message.tool_calls or (content and _RAW_CALLS not in given))
 
 
 def _well_formed(call: InvalidToolCall) -> ToolCall:
@@ -182,11 +194,14 @@ def with_unique_call_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     answered: deque[str] = deque()
     sent: list[AnyMessage] = []
     for message in messages:
-        if isinstance(message, ToolMessage) and answered:
+        if answered and isinstance(message, ToolMessage):
             sent.append(_with_call_id(message, answered.popleft()))
-            continue
-        answered = deque(ids.give(call_id) for call_id, _ in calls_of(message))
-        sent.append(_with_call_ids(message, answered) if isinstance(message, AIMessage) else message)
+        elif calls := calls_of(message):
+            answered = deque(ids.give(call_id) for call_id, _ in calls)
+            sent.append(_with_call_ids(cast("AIMessage", message), answered))
+        else:
+            answered.clear()
+            sent.append(message)
     return sent
 
 

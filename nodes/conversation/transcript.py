@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, cast
+from functools import cache, cached_property
+from typing import Literal, TypeGuard, cast
 
 from langchain_core.messages import (
     AIMessage,
@@ -22,14 +22,27 @@ from .message_marks import is_real_user, marks
 CallState = Literal["answered", "open", "interrupted", "answered_late"]
 
 
+def is_assistant(message: BaseMessage) -> TypeGuard[AIMessage]:
+    """Whether this is an assistant message; for the abstract classes of messages faster than `isinstance`."""
+    return _is_assistant(type(message))
+
+
+@cache
+def _is_assistant(kind: type) -> bool:
+    return issubclass(kind, AIMessage)
+
+
 def all_calls(message: BaseMessage) -> tuple[ToolCall | InvalidToolCall, ...]:
     """Return every tool call of an assistant message, malformed calls last: providers want a result for each."""
-    return (*message.tool_calls, *message.invalid_tool_calls) if isinstance(message, AIMessage) else ()
+    if not is_assistant(message):
+        return ()
+    return (*message.tool_calls, *message.invalid_tool_calls)
 
 
 def calls_of(message: BaseMessage) -> tuple[tuple[str | None, str], ...]:
     """Return `(id, name)` of every tool call of an assistant message, malformed calls last."""
-    return tuple((call.get("id"), call.get("name") or "") for call in all_calls(message))
+    calls = all_calls(message)
+    return tuple([(call.get("id"), call.get("name") or "") for call in calls]) if calls else ()
 
 
 def message_id(message: BaseMessage) -> str:
@@ -87,7 +100,7 @@ class Transcript:
                 # backwards: if two calls of a message have the same id, the first result then goes to the first call
                 for position in range(len(calls) - 1, -1, -1):
                     waiting[calls[position][0]].append((results, position))
-            elif isinstance(message, ToolMessage) and (open_calls := waiting.get(message.tool_call_id)):
+            elif waiting and isinstance(message, ToolMessage) and (open_calls := waiting.get(message.tool_call_id)):
                 answered, position = open_calls.pop()
                 answered[position] = index
         return tuple(ToolBlock(start, tuple(results)) for start, results in found)
@@ -119,10 +132,9 @@ class Transcript:
     @cached_property
     def pending_user(self) -> int | None:
         """Index of the newest message by a person if no full answer (`is_answer`) follows it; else `None`."""
-        if not self.round_starts:
-            return None
-        newest = self.round_starts[-1]
-        return None if self.last_answer > newest else newest
+        backwards = range(len(self.messages) - 1, -1, -1)
+        newest = next((index for index in backwards if is_real_user(self.messages[index])), None)
+        return None if newest is None or self.last_answer > newest else newest
 
     @cached_property
     def last_answer(self) -> int:
@@ -166,7 +178,11 @@ class Transcript:
     @property
     def has_open_call(self) -> bool:
         """Whether the last tool block has an open call, so that compaction must wait for the result."""
-        return bool(self.blocks) and self.is_open(self.blocks[-1])
+        start = len(self.messages) - 1
+        while start > 0 and isinstance(self.messages[start], ToolMessage):
+            start -= 1
+        newest = Transcript(self.messages[max(start, 0) :])  # an open call has nothing but results behind it
+        return any(map(newest.is_open, newest.blocks))
 
     def is_open(self, block: ToolBlock) -> bool:
         """Whether at least one call of this block is open: its tool may still be running."""

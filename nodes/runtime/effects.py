@@ -7,13 +7,16 @@ exception of a call is raised inside the body, which handles the exception. Betw
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Generic, Protocol, TypeVar
 
 from langgraph_compaction.checkpoint import Database
+
+from ..conversation.transcript import is_assistant
 
 T = TypeVar("T")
 
@@ -62,13 +65,21 @@ def either(call: Callable[[], T], acall: Callable[[], Awaitable[T]]) -> Effects[
 
 def is_long(messages: Iterable[Any]) -> bool:
     """Whether a body that reads these messages should run off the event loop."""
-    left = _INLINE_CHARS
+    return any(length > _INLINE_CHARS for length in accumulate(_lengths(messages)))
+
+
+def characters(messages: Iterable[Any]) -> int:
+    """Return about how many characters the messages have; the same messages always give the same number."""
+    return sum(_lengths(messages))
+
+
+def _lengths(messages: Iterable[Any]) -> Iterator[int]:
     for message in messages:
-        left -= _MESSAGE_CHARS + _characters(getattr(message, "content", ""))
-        left -= sum(_characters(call["args"]) for call in getattr(message, "tool_calls", ()))
-        if left < 0:
-            return True
-    return False
+        content = getattr(message, "content", "")
+        length = _MESSAGE_CHARS + (len(content) if isinstance(content, str) else _characters(content))
+        if is_assistant(message) and message.tool_calls:
+            length += sum(_characters(call["args"]) for call in message.tool_calls)
+        yield length
 
 
 def _characters(value: Any) -> int:

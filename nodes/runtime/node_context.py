@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Overwrite, StreamWriter
@@ -21,7 +21,7 @@ from langgraph_compaction.checkpoint.telemetry import annotate, span
 from ..compaction_request import REQUEST, Memory
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
 from ..conversation.message_marks import marked_by_us
-from ..conversation.request import Meter, placeholder_results
+from ..conversation.request import Meter, placeholder_results, render
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
 from ..conversation.window_and_reserve import Sizes
@@ -29,12 +29,12 @@ from ..events import CompactionMetaEvent, emit
 from ..selection.selector import Demand
 from ..selection.strategies.registry import check_named
 from ..selection.trigger_evaluation import check_own_triggers
-from ..state import CompactionChannel, CompactionState, Draft, Route, merge, with_ids
+from ..state import CompactionChannel, CompactionState, Counted, Draft, Route, Usage, merge, with_ids
 from ..summary.fallback_chain import FallbackChain, Level
 from ..summary.key_information import check_known
 from ..transitions import check_step
 from .dependencies import NO_RECORDS, Dependencies, Model, model_name, window_of
-from .effects import Effects, arun, blocking, is_long, querying, run
+from .effects import Effects, arun, blocking, characters, is_long, querying, run
 from .engine import Call, demand, rules_beside
 
 T = TypeVar("T")
@@ -138,10 +138,10 @@ class NodeContext:
             return self._origin.model
         return self.dependencies.model_for(self.state, self.runtime)
 
-    @property
+    @cached_property
     def model_name(self) -> str:
         """The name of the model of this call."""
-        return model_name(self.model)
+        return model_name(self.model) if self._origin is None else self._origin.model_name
 
     @property
     def must_settle(self) -> bool:
@@ -149,25 +149,35 @@ class NodeContext:
         self.dependencies.counter_for(self.model, self.settings)
         return bool(self.dependencies.due)
 
-    @property
+    @cached_property
     def counter(self) -> TokenCounter:
         """The token counter of the model of this call."""
-        return self.dependencies.counter_for(self.model, self.settings)
+        origin = self._origin
+        return self.dependencies.counter_for(self.model, self.settings) if origin is None else origin.counter
 
     @cached_property
     def meter(self) -> Meter:
         """The meter that measures requests: our count times the factor learned from reported usage."""
         scale = (self.compaction.get("calibration") or {}).get(self.model_name, 1.0)
-        return Meter(self.counter, self.dependencies.overhead(self.counter), scale)
+        overhead = self.dependencies.overhead(self.counter) if self._origin is None else self._origin.meter.overhead
+        return Meter(self.counter, overhead, scale)
 
     @cached_property
     def sizes(self) -> Sizes:
         """Window, limit, trigger and aim of the model's call, in tokens."""
-        system = [message for message in self.messages if isinstance(message, SystemMessage)]
-        fixed = self.meter.scaled(self.meter.overhead + total(self.counter, system))
+        fixed = self.meter.scaled(self.meter.overhead + self._system_tokens)
         window = window_of(self.settings, self.model)
-        learned = (self.compaction.get("learned") or {}).get(self.model_name, window)
-        return self.dependencies.sizes_for(self.model, self.settings, window=min(window, learned), fixed=fixed)
+        window = min(window, (self.compaction.get("learned") or {}).get(self.model_name, window))
+        if (origin := self._origin) and (origin.sizes.window, origin.sizes.fixed) == (window, fixed):
+            return origin.sizes
+        return self.dependencies.sizes_for(self.model, self.settings, window=window, fixed=fixed)
+
+    @cached_property
+    def _system_tokens(self) -> int:
+        if (origin := self._origin) and origin.messages is self.messages:
+            return origin._system_tokens  # noqa: SLF001 - another context
+        kinds = {kind for kind in {*map(type, self.messages)} if issubclass(kind, SystemMessage)}
+        return total(self.counter, [one for one in self.messages if type(one) in kinds] if kinds else [])
 
     @cached_property
     def call(self) -> Call:
@@ -227,9 +237,30 @@ class NodeContext:
 
         If that usage no longer holds, for example because the model is another one, all messages are counted.
         """
-        return self._anchored() or self.meter.request(self.messages)
+        if (anchor := self._anchor) is None:
+            return self.meter.request(self.messages)
+        usage, index = anchor
+        return usage["tokens"] + self.meter.scaled(self._since(index))
 
-    def _anchored(self) -> int | None:
+    @cached_property
+    def counted(self) -> Counted:
+        """Our own count of the next request: continued from the last answer whose usage still holds, where it can be.
+
+        All is counted if messages before that answer have changed, or if a later result belongs to an earlier call.
+        """
+        held, index = (None, 0) if self._anchor is None else (self._anchor[0].get("counted"), self._anchor[1])
+        since, earlier, name = self.messages[index:], characters(self.messages[:index]), self.counter.name
+        length = earlier + characters(since)
+        if held and (held["counter"], held["characters"]) == (name, earlier) and not Transcript(since).orphans:
+            return Counted(
+                counter=name, tokens=held["tokens"] + total(self.counter, render(since)), characters=length
+            )
+        tokens = self.meter.overhead + total(self.counter, render(self.messages))
+        return Counted(counter=name, tokens=tokens, characters=length)
+
+    @cached_property
+    def _anchor(self) -> tuple[Usage, int] | None:
+        """The reported usage and the index of its answer; `None` if no usage holds for this conversation."""
         usage = self.compaction.get("usage")
         if usage is None or usage["model"] != self.model_name or usage["epoch"] != self.epoch:
             return None
@@ -237,9 +268,8 @@ class NodeContext:
             return None
         for index in range(len(self.messages) - 1, -1, -1):
             if self.messages[index].id == usage["message_id"]:
-                if fingerprint(self.messages[index]) != usage["fingerprint"]:
-                    return None
-                return usage["tokens"] + self.meter.scaled(self._since(index))
+                same = fingerprint(self.messages[index]) == usage["fingerprint"]
+                return (usage, index) if same else None
         return None
 
     def _since(self, index: int) -> int:
@@ -363,19 +393,28 @@ def _with_own_marks(context: NodeContext, update: Update) -> Update:
     return {**update, "compaction": {**(update.get("compaction") or {}), "own_marks": own}}
 
 
-class CompactionNode(RunnableLambda[Any, Any]):
-    """A node of a graph: one body for `invoke` and `ainvoke`, and the dependencies of this body."""
+class CompactionNode(Runnable[Any, Any]):
+    """A node of a graph: one body for `invoke` and `ainvoke`, and the dependencies of this body.
+
+    LangGraph traces each node by itself, so this class adds no run of its own to a trace.
+    """
 
     def __init__(self, name: str, body: Body, dependencies: Dependencies) -> None:
-        def call(state: CompactionState, config: RunnableConfig) -> Update:
-            return run(executed(name, body, NodeContext(state, config, get_runtime(), dependencies)))
-
-        async def acall(state: CompactionState, config: RunnableConfig) -> Update:
-            step = executed(name, body, NodeContext(state, config, get_runtime(), dependencies))
-            return await arun(step, off_loop=is_long(state["messages"]))
-
-        super().__init__(call, afunc=acall, name=name)
+        self.name = name
         self.dependencies = dependencies
+        self._body = body
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
+        """Run the node synchronously."""
+        return run(self._executed(input, config))
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
+        """Run the node asynchronously; if the messages are long, its body runs in a worker thread."""
+        return await arun(self._executed(input, config), off_loop=is_long(input["messages"]))
+
+    def _executed(self, state: CompactionState, config: RunnableConfig | None) -> Effects[Update]:
+        context = NodeContext(state, config or ensure_config(), get_runtime(), self.dependencies)
+        return executed(cast("str", self.name), self._body, context)
 
     def dependencies_with(self, _checkpointer: Any) -> Dependencies:
         """Return the dependencies; the builder has already chosen their database by the graph's checkpointer."""

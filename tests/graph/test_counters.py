@@ -4,15 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.nodes.config.settings import CompactionOverrides
+from langgraph_compaction.nodes.conversation.request import render
+from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.errors import TokenCounterError
 from tests.fakes import ScriptedModel, usage
-from tests.graph.harness import CONFIG, Drive, agent, full, ledger, said, standing, verdicts
+from tests.graph.harness import CONFIG, Drive, agent, full, ledger, rounds, said, standing, values, verdicts
+from tests.histories import asks, result
 
 
 def counting(named: str, reported: int, **options: Any) -> Any:
@@ -104,3 +107,30 @@ async def test_a_counter_that_fails_during_a_compaction_is_named(go: Drive) -> N
     failing = False
     await go.invoke(graph, {"messages": []})
     assert "committed" in verdicts(graph)
+
+
+BETWEEN: dict[str, Callable[[], list[AnyMessage]]] = {
+    "nothing": list,
+    "an interrupted call": lambda: [asks("a")],
+    "an answered call": lambda: [asks("a"), result("a")],
+    "a late result": lambda: [result("late")],
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("edited", [False, True])
+async def test_our_count_continues_from_the_last_usage(go: Drive, between: str, *, edited: bool) -> None:
+    """It equals the count of the whole request, also after an edit, and after the result of an earlier call."""
+    counted: list[str] = []
+    counter = TextCounter("spy", lambda text: len(text.split()))
+    counter.message = lambda message: counted.append(message.text) or len(message.text.split())  # type: ignore[method-assign] # a spy
+    graph = agent(ScriptedModel(replies=[usage(AIMessage("fine"), 90) for _ in range(3)]), token_counter=counter)
+    before = [*rounds(3, 9), asks("late"), *rounds(1, 9, "then")]
+    await go.invoke(graph, {"messages": before})
+    if edited:
+        graph.update_state(CONFIG, {"messages": [HumanMessage("something else, and shorter", id="r-user-1")]})
+    counted.clear()
+    await go.invoke(graph, {"messages": [*BETWEEN[between](), HumanMessage("and now?")]})
+    sent = render(values(graph)["messages"][:-1])
+    assert standing(graph)["usage"]["counted"]["tokens"] == sum(len(message.text.split()) for message in sent)
+    assert (before[0].text in counted) == (edited or between == "a late result")

@@ -13,10 +13,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.nodes import ContextExhaustedError, compact_messages
 from langgraph_compaction.nodes.conversation.request import render
-from tests.fakes import ScriptedModel
+from tests.fakes import ScriptedModel, usage
 
 FEW, TIMES, MOST = 100, 4, 6.0
 """Messages of the small conversation, how many times more the large one has, and the most by which work may grow."""
+
+LINES_A_MESSAGE = 50
+"""The most lines of this package that a turn may run for each message before it, if it compacts nothing."""
 
 
 def asks(number: int, count: int = 1) -> AIMessage:
@@ -141,3 +144,27 @@ def test_a_turn_that_compacts_takes_work_that_follows_the_number_of_messages() -
         return lambda: agent.invoke(given, {"configurable": {"thread_id": "t"}})
 
     assert growth(work) < MOST
+
+
+def test_a_turn_that_compacts_nothing_reads_each_earlier_message_a_few_times() -> None:
+    """Its request is rendered, and its length compared; no message before the last answer is counted again."""
+    counted: list[AnyMessage] = []
+
+    def spy(messages: list[AnyMessage]) -> int:
+        counted.extend(messages)
+        return characters(messages)
+
+    def plain(count: int) -> int:
+        model = ScriptedModel(replies=[usage(AIMessage("ok"), 50) for _ in range(3)])
+        settings = CompactionSettings(context_window=1_000_000)
+        agent = create_compacting_agent(model, settings=settings, checkpointer=InMemorySaver(), token_counter=spy)
+        config: Any = {"configurable": {"thread_id": "t"}}
+        for given in (rules(count), [HumanMessage("more")]):
+            agent.invoke({"messages": given}, config)
+        counted.clear()
+        return lines(lambda: agent.invoke({"messages": [HumanMessage("and now?")]}, config))
+
+    plain(2)
+    few = plain(FEW)
+    assert (plain(FEW * TIMES) - few) / (FEW * (TIMES - 1)) < LINES_A_MESSAGE
+    assert len(counted) < FEW

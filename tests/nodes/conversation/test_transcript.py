@@ -32,6 +32,7 @@ BROKEN = AIMessage(
         pytest.param([asks("a", "b"), result("a"), result("b")], [(0, (1, 2))], id="parallel calls"),
         pytest.param([asks("a", "b"), result("b"), result("a")], [(0, (2, 1))], id="results in another order"),
         pytest.param([asks("a", "a"), result("a"), result("a")], [(0, (1, 2))], id="one id twice in a message"),
+        pytest.param([asks("a", "b", "c"), result("a"), result("b")], [(0, (1, 2, None))], id="one result of three"),
         pytest.param([asks("a", "a"), result("a")], [(0, (1, None))], id="one id twice, one result"),
         pytest.param([asks("a"), result("a"), asks("a"), result("a")], [(0, (1,)), (2, (3,))], id="reused id"),
         pytest.param([asks("a"), user("u"), asks("a"), result("a")], [(0, (None,)), (2, (3,))], id="reused, late"),
@@ -50,8 +51,10 @@ BROKEN = AIMessage(
 def test_blocks_are_found_by_position(
     messages: list[AnyMessage], blocks: list[tuple[int, tuple[int | None]]]
 ) -> None:
-    """A result answers the latest call before it that still waits for its id."""
-    assert pairs(view(*messages)) == blocks
+    """A result answers the latest call before it that still waits for its id; the newest messages tell open calls."""
+    transcript = view(*messages)
+    assert pairs(transcript) == blocks
+    assert transcript.has_open_call == any(map(transcript.is_open, transcript.blocks[-1:]))
 
 
 @pytest.mark.requirement("B5")
