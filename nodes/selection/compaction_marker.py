@@ -31,10 +31,10 @@ def remove_marker(answer: AIMessage, marker: str) -> AIMessage | None:
 
 
 def _pattern(marker: str) -> Pattern:
-    """Return a pattern for the marker and, in group `kept`, text to skip: code, quoted lines, quoted markers."""
+    """Return a pattern for the marker, also as a tag, and, in group `kept`, text to skip: code and quotations."""
     words = escape(marker)
     return Pattern(
-        rf"(?P<kept>`[^`\n]*+`|^[ \t]*+>[^\n]*+|[\"'“‘«]{words}[\"'”’»])|{words}",
+        rf"(?P<kept>`[^`\n]*+`|^[ \t]*+>[^\n]*+|[\"'“‘«]{words}[\"'”’»])|<{words}>|{words}",
         MULTILINE,
     )
 

@@ -1,6 +1,7 @@
 """Conversations of real size, and what a provider's own chat model is sent instead of the call over the network."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_compaction.graph import CompactionSettings, create_compacting_agent
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, tiktoken_counter
 from tests.fakes import claude, gpt
+from tests.graph.harness import CONFIG
 
 Replies = Callable[[], Any]
 REAL = pytest.mark.parametrize("real", [lambda: gpt("gpt-4o"), claude], ids=["gpt-4o", "claude"])
@@ -23,14 +25,16 @@ QUESTION = HumanMessage("When does the ferry leave?", id="question")
 class Sent(list[list[BaseMessage]]):
     """The requests that a chat model was sent, oldest first; `replies` are its answers, the last one repeated.
 
-    Requests for a summary are kept apart in `summaries` and answered with `summary`, if it is given.
+    Requests for a summary are kept apart in `summaries` and answered with `summary`, if it is given: a reply, or a
+    list of replies, of which the last one is repeated.
     """
 
     def __init__(self, replies: Sequence[Any], summary: Any = None) -> None:
         super().__init__()
         self.replies: Iterator[Any] = iter(replies)
         self.last: Any = "Noted."
-        self.summary = summary
+        self.summary = summary.pop(0) if isinstance(summary, list) else summary
+        self.next_summaries: list[Any] = summary if isinstance(summary, list) else []
         self.summaries: list[list[BaseMessage]] = []
         self.tools: list[list[str]] = []
         """The names of the tools of each request, as OpenAI is sent them."""
@@ -39,7 +43,10 @@ class Sent(list[list[BaseMessage]]):
         """Stand in for `_generate` of a chat model."""
         if self.summary is not None and "<conversation>" in messages[-1].text:
             self.summaries.append(list(messages))
-            return result_of(self.summary)
+            written = self.summary
+            if self.next_summaries:
+                self.summary = self.next_summaries.pop(0)
+            return result_of(written)
         self.append(list(messages))
         self.tools.append([tool["function"]["name"] for tool in options.get("tools", ()) if "function" in tool])
         self.last = next(self.replies, self.last)
@@ -54,9 +61,20 @@ def result_of(reply: Any) -> ChatResult:
     return ChatResult(generations=[ChatGeneration(message=message)])
 
 
+def answer_with(patch: pytest.MonkeyPatch, model: Any, *replies: Any, summary: Any = None) -> Sent:
+    """Let a chat model answer with these replies instead of calling its provider."""
+    sent = Sent(replies, summary)
+    patch.setattr(type(model), "_generate", lambda _, messages, *a, **k: sent.answer(messages, *a, **k))
+    return sent
+
+
 def agent_of(model: Any, preset: str, tools: Sequence[Any] = (), summarizer: Any = "digest", **given: Any) -> Any:
-    """Build an agent with a preset's own settings; what is no setting is an argument of the builder."""
-    settings = {name: given.pop(name) for name in list(given) if name in CompactionSettings.model_fields}
+    """Build an agent with a preset's own settings; what is no setting is an argument of the builder.
+
+    `key_information` is the builder's argument, the sources themselves.
+    """
+    names = CompactionSettings.model_fields.keys() - {"key_information"}
+    settings = {name: given.pop(name) for name in list(given) if name in names}
     given.setdefault("checkpointer", InMemorySaver())
     return create_compacting_agent(
         model,
@@ -65,6 +83,34 @@ def agent_of(model: Any, preset: str, tools: Sequence[Any] = (), summarizer: Any
         summarizer=summarizer,
         **given,
     )
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happened to an agent once, for several tests to look at."""
+
+    agent: Any
+    sent: Sent
+    chunks: list[Any]
+    """What the runs streamed: updates and events."""
+    begun: list[AnyMessage]
+    """The messages of the first input."""
+
+    @property
+    def request(self) -> list[BaseMessage]:
+        """The first request that the model was sent after the compaction."""
+        return self.sent[0]
+
+
+def story(
+    model: Any, preset: str, *inputs: Any, replies: Sequence[Any] = (), summary: Any = None, **given: Any
+) -> Story:
+    """Lead an agent whose own model writes its summaries through these inputs, one after the other."""
+    with pytest.MonkeyPatch.context() as patch:
+        sent = answer_with(patch, model, *replies, summary=summary)
+        agent = agent_of(model, preset, **{"summarizer": None, **given})
+        chunks = [c for one in inputs for c in agent.stream(one, CONFIG, stream_mode=["updates", "custom"])]
+    return Story(agent, sent, chunks, inputs[0]["messages"])
 
 
 @cache

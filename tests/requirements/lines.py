@@ -33,6 +33,11 @@ class Test:
     path: str
     name: str
 
+    @property
+    def at_real_sizes(self) -> bool:
+        """Whether it runs with a provider's chat model and its window; `tests/acceptance/conftest.py` checks that."""
+        return self.path.startswith("tests/acceptance/")
+
 
 def names() -> list[str]:
     """Every line's name, in order."""

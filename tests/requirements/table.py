@@ -1,5 +1,9 @@
 """Writes docs/requirements.md: for each line what it asks for, and the tests that hold it."""
 
+from collections.abc import Iterable
+
+from rich.console import Console
+
 from tests.requirements.lines import COUNTS, ROOT, Line, Test, lines, tests
 
 PAGE = ROOT / "docs" / "requirements.md"
@@ -18,15 +22,21 @@ HEAD = """\
 Every numbered line of the five systems that this package unites: what the line asks for, and the tests that are
 marked with it. `python -m tests.requirements.table` writes this page. `make mutants SEED=n` breaks functions that
 these tests enter, one change at a time, and counts how often the tests fail that execute the changed line.
+
+The column *real sizes* says whether a test of `tests/acceptance` is marked with the line: there the chat models are
+those of OpenAI and Anthropic with their own windows, 128,000 and 200,000 tokens (80,000 where the document's own
+settings say so), and the settings are the preset's defaults; only the call over the network is replaced.
+
+{counted}
 """
 
 
 def page() -> str:
     """The whole page."""
     known, marked = lines(), tests()
-    parts = [HEAD]
+    parts = [HEAD.format(counted=counted())]
     for document, title in DOCUMENTS.items():
-        parts.append(f"## {document}: {title}\n\n| line | what it asks for | tests |\n|---|---|---|")
+        parts.append(f"## {document}: {title}\n\n| line | what it asks for | real sizes | tests |\n|---|---|---|---|")
         parts[-1] += "".join(
             "\n" + _row(known[name], marked.get(name, []))
             for number in range(1, COUNTS[document] + 1)
@@ -35,11 +45,30 @@ def page() -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
+def counted() -> str:
+    """Return how many lines a test at real sizes guards, of those that ask for something to be built."""
+    marked = tests()
+    asked = [name for name, line in lines().items() if not line.informative]
+    held = [name for name in asked if at_real_sizes(marked.get(name, []))]
+    of_each = ", ".join(f"{document} {_of(document, held)} of {_of(document, asked)}" for document in DOCUMENTS)
+    return f"A test at real sizes guards {len(held)} of {len(asked)} lines: {of_each}."
+
+
+def at_real_sizes(held_by: Iterable[Test]) -> bool:
+    """Whether one of these tests runs at real sizes."""
+    return any(test.at_real_sizes for test in held_by)
+
+
+def _of(document: str, names: list[str]) -> int:
+    return sum(name.startswith(f"{document}.") for name in names)
+
+
 def _row(line: Line, held_by: list[Test]) -> str:
     held = "; ".join(f"[{test.name}](../{test.path})" for test in held_by)
     if line.informative:
         held = f"informative: {line.informative}" + (f"; {held}" if held else "")
-    return f"| {line.name} | {_cell(line.what)} | {held} |"
+    real = "yes" if at_real_sizes(held_by) else "" if line.informative else "no"
+    return f"| {line.name} | {_cell(line.what)} | {real} | {held} |"
 
 
 def _cell(text: str) -> str:
@@ -49,3 +78,4 @@ def _cell(text: str) -> str:
 if __name__ == "__main__":
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(page(), encoding="utf-8")
+    Console(highlight=False, soft_wrap=True).print(counted())

@@ -4,22 +4,26 @@ from collections.abc import Iterator, Sequence
 
 from langchain_core.messages import AIMessage
 
-from ...conversation.message_marks import is_summary
+from ...conversation.message_marks import is_summary, marks
 from ..selector import Choice, Demand, Selector
 
 
 def sliding_window(selector: Selector, demand: Demand) -> Iterator[Choice]:  # noqa: ARG001 - a strategy's form
     """Keep the newest `sliding_window_size` messages; yield nothing for a conversation of at most twice that size.
 
-    The unanswered user message stays and is not counted. The window therefore ends with an answer; one of an odd size
-    also begins with an answer, so that the roles alternate from the summary on.
+    The unanswered user message stays and is not counted, nor are commands to this package, which the model is not
+    sent. The window therefore ends with an answer; one of an odd size also begins with an answer, so that the roles
+    alternate from the summary on.
     A tool block at the edge of the window stays whole.
     """
-    history = [index for index in selector.non_system if index != selector.view.pending_user]
-    size = selector.settings.sliding_window_size
-    if len(history) > 2 * size:
+    messages, size = selector.view.messages, selector.settings.sliding_window_size
+    commands = frozenset(index for index in selector.non_system if marks(messages[index]).get("command"))
+    waiting = {selector.view.pending_user} | (commands & {len(messages) - 1})
+    history = [index for index in selector.non_system if index not in waiting]
+    counted = [index for index in history if index not in commands]
+    if len(counted) > 2 * size:
         quota = selector.settings.sliding_window_quota
-        newest = _by_author(selector, history, size) if quota else frozenset(history[-size:])
+        newest = _by_author(selector, counted, size) if quota else frozenset(counted[-size:])
         yield Choice(drop=frozenset(history) - newest, summarize=True)
 
 
