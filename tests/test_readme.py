@@ -26,8 +26,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDES = sorted((ROOT / "docs").glob("*.md"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *GUIDES)}
-RUN_ELSEWHERE = {"migrate.md"}
-"""By `test_docs.py`, with a model that stands in for those of the guide."""
+RUN_ELSEWHERE = {"fastapi.md", "migrate.md"}
+"""By `test_fastapi.py` and `test_docs.py`, with what stands in for the models of these guides."""
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 RESULTS = ROOT / "benchmarks" / "results"
 
