@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         CompactionSettings,
         CompactionState,
         ContextExhaustedError,
-        EmbeddingError,
         InvalidMessagesError,
         MessageRefusedError,
         Redaction,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         acompact_messages,
         compact_messages,
         compaction_count,
+        is_summary,
         load_settings,
     )
     from langgraph_compaction.nodes.summary.key_information import GitDiff, Memories, Tasks
@@ -42,7 +42,6 @@ __all__ = [
     "CompactionState",
     "CompactionThread",
     "ContextExhaustedError",
-    "EmbeddingError",
     "GitDiff",
     "InvalidMessagesError",
     "Memories",
@@ -60,6 +59,7 @@ __all__ = [
     "compaction_count",
     "create_compacting_agent",
     "create_compaction_graph",
+    "is_summary",
     "load_settings",
 ]
 

@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
 from langgraph_compaction.checkpoint.messages.allowed_types import classes_in
 from langgraph_compaction.nodes import CompactionSettings, CompactionState, Redaction, SettingsError, Summarizer
-from langgraph_compaction.nodes.config.settings import CompactionOverrides
+from langgraph_compaction.nodes.config.settings import CompactionOverrides, settings_of
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.inline.runner import NODES
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, ModelSource, counter_of, window_of
@@ -91,7 +91,7 @@ def create_compacting_agent(
     with neither a checkpointer nor `confirmation_unavailable`.
     """
     source = _source_of(model)
-    chosen = settings or CompactionSettings()
+    chosen = settings_of(settings)
     records = records_for(database, checkpointer)
     own = [recall_tool(records, counter_of(token_counter) or tiktoken_counter())] if chosen.recall else []
     tool_node = _tool_node(tools, own)
@@ -145,7 +145,7 @@ def create_compaction_graph(
     must give `context_window`. The other arguments are those of `create_compacting_agent`.
     """
     dependencies = build_dependencies(
-        settings,
+        settings_of(settings),
         records_for(database, checkpointer),
         system_prompt=system_prompt,
         tools=tools,

@@ -32,6 +32,11 @@ def _beside(checkpointer: Any) -> str:
     """Return the database for the records beside another package's checkpointer if `database` is not given."""
     if checkpointer in (None, False, True) or isinstance(checkpointer, InMemorySaver):
         return "memory"
+    if isinstance(checkpointer, str):
+        raise SettingsError(
+            "checkpointer is a text: give checkpointer=SQLAlchemySaver(url), or AsyncSQLAlchemySaver(url), from "
+            "langgraph_compaction.checkpoint"
+        )
     raise SettingsError(
         f"{type(checkpointer).__name__} keeps threads for good, but snapshots and archive would end with "
         'this process: give database="sqlite:///compaction.db" (or a PostgreSQL or MariaDB URL), or say '

@@ -13,7 +13,7 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Any, NamedTuple, Self, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.runnables.config import CONFIG_KEYS, var_child_runnable_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.graph.state import CompiledStateGraph
 
@@ -118,7 +118,7 @@ def _lease_for(graph: AnyGraph, config: RunnableConfig | None, context: Any) -> 
     """Return the lease that a call must take; None if it needs none, or if the calling code already holds it."""
     if not isinstance(graph, ExclusiveGraph):
         return None
-    given: dict[str, Any] = {**(graph.config or {}).get("configurable", {}), **(config or {}).get("configurable", {})}
+    given = configurable_of(graph.config) | configurable_of(config)
     saver = given.get(CONFIG_KEY_CHECKPOINTER) or graph.checkpointer
     if given.get("thread_id") is None or _TASK in given or isinstance(saver, bool) or saver is None:
         return None
@@ -134,6 +134,13 @@ def _lease_for(graph: AnyGraph, config: RunnableConfig | None, context: Any) -> 
     stored = records.database.durable
     leases = records.run_leases if stored else memory_leases(getattr(saver, "database", saver))
     return _Wanted(RunLease(thread), leases, wait_s)
+
+
+def configurable_of(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a config's "configurable" part, to which LangGraph adds the keys beside it that it does not know."""
+    given = config or {}
+    beside = {key: value for key, value in given.items() if key not in CONFIG_KEYS and value is not None}
+    return {**(given.get("configurable") or {}), **beside}
 
 
 def _own_wait(context: Any) -> float | None:

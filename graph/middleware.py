@@ -32,7 +32,7 @@ from langgraph_compaction.nodes.compaction_request import (
     RequestChannel,
     fault_of,
 )
-from langgraph_compaction.nodes.config.settings import effective
+from langgraph_compaction.nodes.config.settings import effective, settings_of
 from langgraph_compaction.nodes.conversation.transcript import Transcript
 from langgraph_compaction.nodes.errors import RequestError
 from langgraph_compaction.nodes.inline.runner import COMPACTION_NODES, NODES, run_nodes
@@ -135,7 +135,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         super().__init__()
         self._name = name or type(self).__name__
         known = named_model(model) if isinstance(model, str) else model
-        chosen = settings or CompactionSettings()
+        chosen = settings_of(settings)
         if summary_prompt is not None:
             raise SettingsError(
                 "summary_prompt= is not used: give summarizer= a compiled graph, or an object with name, "
@@ -335,8 +335,8 @@ def _saver() -> Any:
 def _response(context: NodeContext, caller: Caller, given: Sequence[Any]) -> Response:
     """Return the handler's response with the stored answer; if no model was called, a message that says why."""
     if answer := answer_of(context, given):
-        return with_answer(caller.response, answer)
+        # a message that is too long is answered without a call of the model
+        return with_answer(caller.response, answer) if caller.response.result else Response(result=[answer])
     last: Mapping[str, Any] = context.compaction.get("last") or {}
-    refused = last.get("verdict") == "refused"
-    told = context.messages[-1].text if refused else f"[compaction: {last.get('verdict', 'noop')}]"
+    told = f"[compaction: {last.get('verdict', 'noop')}]"
     return Response(result=[AIMessage(told, id=f"lc_run--{uuid4()}")])

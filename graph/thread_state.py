@@ -9,7 +9,7 @@ from langgraph.graph import END
 from langgraph.types import Overwrite, StateSnapshot
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
-from langgraph_compaction.nodes import CompactionError
+from langgraph_compaction.nodes import CompactionError, SettingsError
 from langgraph_compaction.nodes.compaction_request import REQUEST
 from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
@@ -17,7 +17,7 @@ from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, 
 
 from .build_dependencies import dependencies_of
 from .builder import Graph
-from .exclusive_runs import aturn, turn
+from .exclusive_runs import aturn, configurable_of, turn
 from .pending_updates import KEY, in_view
 
 T = TypeVar("T")
@@ -41,8 +41,10 @@ def records_of(graph: Graph) -> CompactionRecords:
 
 
 def thread_of(config: RunnableConfig) -> str:
-    """Return the id of the thread that a config names."""
-    return str(config.get("configurable", {})["thread_id"])
+    """Return the id of the thread that a config names; raise `SettingsError` if it names none."""
+    if (thread := configurable_of(config).get("thread_id")) is None:
+        raise SettingsError('the config names no thread: give {"configurable": {"thread_id": "..."}}')
+    return str(thread)
 
 
 def run_sync(graph: Graph, twin: str, step: Effects[T]) -> T:

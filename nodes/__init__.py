@@ -2,12 +2,12 @@
 
 from .config.loading import load_settings
 from .config.settings import CompactionSettings
+from .conversation.message_marks import is_summary
 from .conversation.redaction import Redaction
 from .conversation.request import render
 from .errors import (
     CompactionError,
     ContextExhaustedError,
-    EmbeddingError,
     InvalidMessagesError,
     MessageRefusedError,
     RequestError,
@@ -31,7 +31,6 @@ __all__ = [
     "CompactionState",
     "ContextExhaustedError",
     "Demand",
-    "EmbeddingError",
     "InvalidMessagesError",
     "KeyContext",
     "MessageRefusedError",
@@ -48,6 +47,7 @@ __all__ = [
     "acompact_messages",
     "compact_messages",
     "compaction_count",
+    "is_summary",
     "load_settings",
     "render",
     "should_compact",

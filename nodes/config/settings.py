@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, create_model, model_validator
 
+from ..errors import SettingsError
 from .base_model import Frozen
 from .presets import defaults_of
 from .setting_groups import (
@@ -93,6 +94,17 @@ CompactionOverrides: type[BaseModel] = _create(
     __doc__="Settings changed for one run (the graph's context schema). A field that is `None` changes nothing.",
     **{name: _optional(name) for name in CompactionSettings.model_fields},
 )
+
+
+def settings_of(given: CompactionSettings | None) -> CompactionSettings:
+    """Return the settings that an application gave, or the default ones; raise `SettingsError` for anything else."""
+    if given is None:
+        return CompactionSettings()
+    if not isinstance(given, CompactionSettings):  # pyright: ignore[reportUnnecessaryIsInstance] # callers err
+        raise SettingsError(
+            f"settings is a {type(given).__name__}: give settings=CompactionSettings(...), or load_settings(...)"
+        )
+    return given
 
 
 def effective(settings: CompactionSettings, overrides: BaseModel | dict[str, Any] | None) -> CompactionSettings:

@@ -4,11 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
-from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk
+from langchain_core.messages import (
+    AnyMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    MessageLikeRepresentation,
+    convert_to_messages,
+)
 from langgraph.runtime import Runtime
 
 from ..config.presets import Preset
-from ..config.settings import CompactionSettings, effective
+from ..config.settings import CompactionSettings, effective, settings_of
 from ..conversation.message_marks import earlier_summary, is_summary
 from ..conversation.request import Meter
 from ..conversation.transcript import Transcript
@@ -47,7 +53,7 @@ class CompactionResult:
 
 @overload
 def compact_messages(
-    messages: Sequence[AnyMessage],
+    messages: Sequence[MessageLikeRepresentation],
     *,
     max_tokens: int,
     preset: Preset | None = ...,
@@ -60,7 +66,7 @@ def compact_messages(
 ) -> list[AnyMessage]: ...
 @overload
 def compact_messages(
-    messages: Sequence[AnyMessage],
+    messages: Sequence[MessageLikeRepresentation],
     *,
     max_tokens: int,
     preset: Preset | None = ...,
@@ -72,7 +78,7 @@ def compact_messages(
     return_result: Literal[True],
 ) -> CompactionResult: ...
 def compact_messages(
-    messages: Sequence[AnyMessage],
+    messages: Sequence[MessageLikeRepresentation],
     *,
     max_tokens: int,
     preset: Preset | None = None,
@@ -88,8 +94,10 @@ def compact_messages(
     With `force=False` the triggers of the settings decide, as in a graph whose window is `max_tokens`: the list is
     compacted if `should_compact` says so, to a size below the trigger, and is otherwise returned unchanged.
 
-    The given messages are not changed; a message without an id gets an id in the result. System messages count and
-    are kept. `strategies` are functions of the application, by the names that the settings use.
+    `messages` are those that `trim_messages` takes: messages, dicts with role and content, (role, content) tuples, or
+    texts; the result holds messages. The given messages are not changed; a message without an id gets an id in the
+    result. System messages count and are kept. `strategies` are functions of the application, by the names that the
+    settings use.
 
     Raises `InvalidMessagesError` for items that are no messages or repeat an id, `SettingsError` if the system
     messages alone fill `max_tokens`, and `ContextExhaustedError` if the messages that must be kept do not fit.
@@ -110,7 +118,7 @@ def compact_messages(
 
 
 async def acompact_messages(
-    messages: Sequence[AnyMessage],
+    messages: Sequence[MessageLikeRepresentation],
     *,
     max_tokens: int,
     preset: Preset | None = None,
@@ -139,7 +147,7 @@ async def acompact_messages(
 
 
 def _compact(
-    messages: Sequence[AnyMessage],
+    messages: Sequence[MessageLikeRepresentation],
     *,
     max_tokens: int,
     preset: Preset | None,
@@ -174,7 +182,7 @@ def _compact(
 
 
 def should_compact(
-    messages: Sequence[AnyMessage],
+    messages: Sequence[MessageLikeRepresentation],
     *,
     max_tokens: int,
     preset: Preset | None = None,
@@ -232,7 +240,7 @@ def _chosen(settings: CompactionSettings | None, preset: Preset | None, max_toke
     """Return the settings for a plain list: no answer follows the list, so no room is reserved for an answer."""
     if max_tokens < 1:
         raise SettingsError(f"max_tokens={max_tokens} leaves no room: give the tokens that the result may hold")
-    settings = settings or CompactionSettings()
+    settings = settings_of(settings)
     changed = {
         "preset": preset,
         "context_window": max_tokens,
@@ -259,12 +267,29 @@ def _result(
     )
 
 
-def _checked(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def _checked(messages: Sequence[MessageLikeRepresentation]) -> list[AnyMessage]:
     seen: set[str] = set()
-    for position, message in enumerate(messages):
-        if not isinstance(message, BaseMessage) or isinstance(message, BaseMessageChunk):  # pyright: ignore[reportUnnecessaryIsInstance] # callers err
-            raise InvalidMessagesError(f"item {position} is a {type(message).__name__}, not a whole message")
+    if isinstance(messages, str):
+        raise InvalidMessagesError("messages is a text: give a list of messages, as `trim_messages` takes it")
+    whole: list[BaseMessage] = []
+    for position, item in enumerate(messages):
+        message = _message(item, position)
         if message.id and message.id in seen:
             raise InvalidMessagesError(f"message {position} has the id {message.id!r} of an earlier message")
         seen.add(message.id or "")
-    return with_ids(messages)
+        whole.append(message)
+    return with_ids(whole)
+
+
+def _message(item: Any, position: int) -> BaseMessage:
+    """Return the message that an item of a list stands for: itself, or that of a dict, a tuple or a text."""
+    if isinstance(item, BaseMessageChunk):
+        raise InvalidMessagesError(f"item {position} is a {type(item).__name__}, not a whole message")
+    try:
+        [message] = convert_to_messages([item])
+    except (ValueError, NotImplementedError, KeyError, TypeError) as error:
+        raise InvalidMessagesError(
+            f"item {position} is a {type(item).__name__} that is no message: give a message, a dict with role and "
+            "content, a (role, content) tuple, or a text"
+        ) from error
+    return message

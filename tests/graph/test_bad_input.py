@@ -8,6 +8,7 @@ from langgraph_compaction.checkpoint import DatabaseError
 from langgraph_compaction.graph import (
     CompactionError,
     CompactionSettings,
+    CompactionThread,
     SettingsError,
     UnknownWindowError,
     create_compacting_agent,
@@ -65,6 +66,16 @@ BUILDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a summarizer that is none": (lambda: built(settings=KNOWN, summarizer=42), SettingsError, "42"),
     "an unknown summarizer": (lambda: built(settings=KNOWN, summarizer="magic"), SettingsError, "digest"),
     "a counter that is none": (lambda: built(settings=KNOWN, token_counter=42), SettingsError, "trim_messages"),
+    "settings that are a dict": (
+        lambda: built(settings={"context_window": 1_000}),
+        SettingsError,
+        r"give settings=CompactionSettings\(",
+    ),
+    "a checkpointer that is a URL": (
+        lambda: built(settings=KNOWN, checkpointer="postgresql://user:secret@host/x"),
+        SettingsError,
+        r"give checkpointer=SQLAlchemySaver\(url\)",
+    ),
     "a model that is none": (lambda: built(42, settings=KNOWN), SettingsError, "chat model"),
     "no model": (lambda: create_compacting_agent(None, settings=KNOWN), SettingsError, "chat model"),
     "a name of no model": (lambda: built("gpt", settings=KNOWN), SettingsError, "names no chat model"),
@@ -92,6 +103,13 @@ def test_what_cannot_work_is_refused_when_the_graph_is_built(case: str) -> None:
         build()
     assert "secret" not in str(caught.value)
     assert issubclass(kind, CompactionError | DatabaseError)
+
+
+def test_a_config_without_a_thread_is_named() -> None:
+    """What every operation on a thread needs, in the form in which LangGraph wants it."""
+    with pytest.raises(SettingsError, match=r'give \{"configurable": \{"thread_id"'):
+        CompactionThread(agent(), {}).history()
+    assert CompactionThread(agent(), {"thread_id": "beside"}).history() == []  # type: ignore[typeddict-unknown-key] # LangGraph takes it
 
 
 def test_the_window_comes_from_the_model_where_it_says_so() -> None:

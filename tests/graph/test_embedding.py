@@ -9,13 +9,13 @@ from langgraph.types import Command, Overwrite
 from langgraph_compaction.graph import (
     CompactionSettings,
     CompactionState,
-    EmbeddingError,
     MessageRefusedError,
     as_node,
     create_compaction_graph,
 )
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import render
+from langgraph_compaction.nodes.errors import EmbeddingError
 from tests.fakes import ScriptedModel, StreamingModel, texts
 from tests.graph.harness import (
     CONFIG,

@@ -21,7 +21,7 @@ from langgraph_compaction.graph import CompactionSettings, CompactionThread, Thr
 from langgraph_compaction.graph import exclusive_runs as module
 from langgraph_compaction.graph.middleware import CompactionMiddleware, one_run_at_a_time
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, Drive, said
+from tests.graph.harness import CONFIG, THREAD, Drive, said
 
 WINDOW = CompactionSettings(context_window=128_000)
 NO_WAIT = {"turn_wait_s": 0.0}
@@ -87,6 +87,28 @@ async def test_a_second_run_waits_for_the_first(build: Any, go: Drive, waiting: 
         "second",
         "re: second",
     ]
+
+
+def test_a_thread_named_beside_configurable_is_the_same_thread() -> None:
+    """LangGraph adds keys of a config that it does not know to "configurable"."""
+    errors: list[ThreadBusyError] = []
+
+    def reply(_: list[Any]) -> AIMessage:
+        try:
+            asyncio.run(graph.ainvoke(said("second"), {"thread_id": THREAD}, context=NO_WAIT))
+        except ThreadBusyError as error:
+            errors.append(error)
+        return AIMessage("ok")
+
+    def apart(messages: list[Any]) -> AIMessage:
+        found: list[AIMessage] = []
+        beside(lambda: found.append(reply(messages)), lambda: None).join()
+        return found[0]
+
+    graph = ours(ScriptedModel(replies=[apart, "ok"]))
+    graph.invoke(said("first"), {"thread_id": THREAD})
+    assert len(errors) == 1
+    assert inputs(graph) == ["first"]
 
 
 def test_without_turns_the_input_is_lost() -> None:

@@ -14,6 +14,7 @@ from langgraph_compaction.nodes import (
     acompact_messages,
     compact_messages,
     render,
+    should_compact,
 )
 from tests.histories import asks, numbered, pinned, result, text_rounds, tool_blocks, user
 from tests.invariants import check_request, is_summary, pairs
@@ -124,8 +125,10 @@ def test_the_summary_stands_where_the_first_dropped_message_stood() -> None:
 
 
 INVALID: list[tuple[Any, str]] = [
-    ([{"role": "user", "content": "u"}], "item 0 is a dict"),
-    ([user("u"), ("human", "v")], "item 1 is a tuple"),
+    ([{"role": "user"}], "item 0 is a dict that is no message: give a message, a dict with role and content"),
+    ([user("u"), ("human", "v", "w")], "item 1 is a tuple"),
+    ([user("u"), 5], "item 1 is a int"),
+    ("a text", "give a list of messages"),
     ([user("u"), AIMessageChunk(content="half")], "item 1 is a AIMessageChunk"),
     ([user("u", id="x"), user("v", id="x")], "message 1 has the id 'x'"),
 ]
@@ -136,6 +139,20 @@ def test_what_is_no_conversation_is_refused(messages: Any, words: str) -> None:
     """At once, whatever its size, and the error says which item it is."""
     with pytest.raises(InvalidMessagesError, match=words):
         compact_messages(messages, max_tokens=10**6)
+
+
+def test_it_takes_what_trim_messages_takes() -> None:
+    """Dicts, tuples and texts stand for messages, among which those that are messages stay the same objects."""
+    given = [{"role": "user", "content": "u"}, ("ai", "v"), "w", (last := user("x", id="last"))]
+    found = compact_messages(given, max_tokens=100)
+    assert [(message.type, message.text) for message in found] == [
+        ("human", "u"),
+        ("ai", "v"),
+        ("human", "w"),
+        ("human", "x"),
+    ]
+    assert found[-1] is last
+    assert should_compact(given, max_tokens=8)
 
 
 def test_missing_ids_are_no_repeated_ids() -> None:
