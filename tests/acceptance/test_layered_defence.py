@@ -17,12 +17,13 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionSettings
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
-from tests.acceptance.talks import QUESTION, REAL, Replies, Sent, agent_of, ids
+from tests.acceptance.talks import QUESTION, REAL, Replies, Sent, Story, agent_of, ids, story
 from tests.fakes import calls, claude, gpt
 from tests.graph.harness import CONFIG, frozen, ledger, steps, values
 
@@ -207,6 +208,74 @@ def test_the_new_conversation_is_in_the_database(tmp_path: Path, answered: Answe
     with SQLAlchemySaver.from_url(url) as saver:
         agent = agent_of(model, "layered_defence", summarizer=None, checkpointer=saver)
         cleared(agent, QUESTION.text, "At nine.", "Thank you.", "At nine.")
+
+
+@pytest.fixture(scope="module")
+def emptied() -> Story:
+    """Lead gpt-4o over nine tenths of its window once."""
+    given = {"messages": [RULES, *history(117_000), QUESTION]}
+    return story(
+        gpt("gpt-4o"), "layered_defence", given, {"messages": "And back?"}, replies=["At nine."], summary=TOLD
+    )
+
+
+@pytest.mark.requirement("S3.25", "S3.2", "S3.3")
+def test_the_agents_own_model_is_asked_for_the_goal_and_the_key_steps(emptied: Story) -> None:
+    """In one call, without the system messages."""
+    (asked,) = emptied.sent.summaries
+    assert "Keep the goal at the core: what the user wants in the end, and the task at hand." in asked[0].text
+    assert "Record the key steps: what of importance was done, and what was decided." in asked[0].text
+    assert RULES.text not in asked[1].text
+    assert [row.strategy for row in ledger(emptied.agent)] == ["layered_defence+model"]
+
+
+@pytest.mark.requirement("S3.4", "S3.5")
+def test_detail_is_to_be_left_out_and_the_next_message_follows_on(emptied: Story) -> None:
+    """So the prompt says, and so it is: the next input is answered on the summary."""
+    prompt = emptied.sent.summaries[0][0].text
+    for phrase in ("blocks of code, long outputs, the same call", "the next message must follow on the record"):
+        assert phrase in prompt
+    assert [message.text for message in emptied.sent[-1][2:]] == [QUESTION.text, "At nine.", "And back?"]
+    assert emptied.sent[-1][1].text.startswith(CLEARED)
+
+
+@pytest.mark.requirement("S3.8")
+def test_what_is_not_over_two_hundred_thousand_characters_is_shown_whole(answered: Answered) -> None:
+    """701 messages of 150,000 characters, which fire by their number."""
+    model = gpt("gpt-4o")
+    sent = answered(model, "At nine.", summary=TOLD)
+    agent = agent_of(model, "layered_defence", summarizer=None)
+    talk = history(55_000, 701)
+    agent.invoke({"messages": [*talk, QUESTION]}, CONFIG)
+    (asked,) = sent.summaries
+    assert 150_000 < len(asked[-1].text) < 200_000
+    assert all(message.text in asked[-1].text for message in talk)
+    assert (ledger(agent)[0].trigger, (ledger(agent)[0].seen or {})["cut"]) == ("events", {})
+
+
+@pytest.mark.requirement("S3.1")
+def test_an_agent_of_its_own_writes_a_short_summary_of_hundreds_of_thousands_of_characters(
+    answered: Answered,
+) -> None:
+    """A compiled graph, which is asked once and sees nothing else of the agent."""
+    model, shown = gpt("gpt-4o"), list[dict[str, Any]]()
+
+    def write(state: MessagesState) -> dict[str, Any]:
+        shown.append(dict(state))
+        return {"messages": AIMessage(TOLD)}
+
+    writer = StateGraph(MessagesState).add_node("write", write).add_edge(START, "write").add_edge("write", END)
+    sent = answered(model, "At nine.")
+    agent = agent_of(model, "layered_defence", summarizer=writer.compile())
+    talk = history(117_000)
+    assert sum(len(message.text) for message in talk) > 340_000
+    agent.invoke({"messages": [*talk, QUESTION]}, CONFIG)
+    (asked,) = shown
+    assert list(asked) == ["messages"]
+    assert len(asked["messages"]) == 2
+    assert len(sent) == 1
+    assert len(sent[0][0].text) < 250
+    cleared(agent, QUESTION.text, "At nine.")
 
 
 @pytest.mark.requirement("S3.24", "S3.26")

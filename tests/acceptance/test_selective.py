@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph_compaction.graph import CompactionSettings, CompactionThread
+from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import arguments_json
@@ -31,9 +31,10 @@ from tests.acceptance.talks import (
     counter,
     ids,
     said,
+    story,
     words,
 )
-from tests.fakes import calls, gpt, usage
+from tests.fakes import calls, claude, gpt, usage
 from tests.graph.harness import CONFIG, Clock, events, frozen, ledger, standing, steps, values
 
 Answered = Callable[..., Sent]
@@ -153,11 +154,11 @@ def test_a_failed_summary_of_a_shortened_result_ends_with_the_digest(answered: A
     assert not any(map(is_summary, sent[-1]))
 
 
-def clipped(answered: Answered, result: int, arguments: int) -> tuple[Any, Any]:
+def clipped(answered: Answered, result: int, arguments: int, **given: Any) -> tuple[Any, Any]:
     """Return a kept call and its result after a compaction, which had so many tokens."""
     model = gpt("gpt-4o")
     answered(model)
-    agent = agent_of(model, "selective")
+    agent = agent_of(model, "selective", **given)
     size = counter().text(arguments_json({"n": 99, "text": words(100)})) - 100
     kept = block(99, "write", words(result), text=words(arguments - size))
     agent.invoke({"messages": [*said(60, 45), *kept, AIMessage("Done.", id="done"), QUESTION]}, CONFIG)
@@ -321,9 +322,12 @@ def test_a_run_switches_the_phases_on_for_who_streams_and_for_the_log(
     assert "summary_done" in " ".join(record.getMessage() for record in caplog.records)
 
 
-@pytest.mark.requirement("S0.47", "S0.48")
-def test_after_repeated_failures_attempts_are_skipped_for_eight_seconds(answered: Answered) -> None:
-    """The summarizer is not asked meanwhile; afterwards it is."""
+@pytest.mark.requirement("S0.46", "S0.47", "S0.48")
+def test_after_repeated_failures_attempts_are_skipped_for_eight_seconds(
+    answered: Answered, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The summarizer is not asked meanwhile; afterwards it is. The log has the document's words for each step."""
+    caplog.set_level(logging.INFO, "langgraph_compaction")
     model, clock = gpt("gpt-4o"), Clock()
     sent = answered(model, "At nine.", summary="")
     agent = agent_of(
@@ -345,6 +349,9 @@ def test_after_repeated_failures_attempts_are_skipped_for_eight_seconds(answered
     agent.invoke({"messages": "And then?"}, CONFIG)
     assert ledger(agent)[-1].verdict == "committed"
     assert len(sent.summaries) == asked + 1
+    logged = [record.getMessage() for record in caplog.records]
+    for phrase in ("(开始选择性压缩)", "(执行 LLM Summary)", "(压缩失败，已回滚)", "cool-down"):
+        assert any(phrase in line for line in logged), phrase
 
 
 @pytest.mark.requirement("S0.29", "S0.30", "S0.32")
@@ -360,6 +367,145 @@ def test_the_phases_are_told_where_they_are_switched_on(answered: Answered) -> N
         assert [event["phase"] for event in told] == (phases if switched else [])
         if switched:
             assert (told[1]["tool_blocks_kept"], told[1]["tool_blocks_dropped"]) == (5, 25)
+
+
+@pytest.mark.requirement("S0.7")
+def test_a_call_of_two_tools_and_both_results_are_one_block(answered: Answered) -> None:
+    """Of twelve such blocks five stay with both results, in whatever order these stand."""
+    model = gpt("gpt-4o")
+    sent = answered(model)
+    agent = agent_of(model, "selective")
+    given: list[AnyMessage] = [TASK]
+    for n in range(12):
+        asks, first = block(2 * n, "read", SENTENCE * 222)
+        also, second = block(2 * n + 1, "list", SENTENCE * 222)
+        both = [*asks.tool_calls, *also.tool_calls]  # type: ignore[union-attr] # messages of the model
+        given += [asks.model_copy(update={"tool_calls": both}), second, first]
+    agent.invoke({"messages": [*given, READ, QUESTION]}, CONFIG)
+    (request,) = sent
+    assert ids(request, "asks-") == [f"asks-{n}" for n in range(14, 24, 2)]
+    assert ids(request, "gets-") == [f"gets-{n}" for n in range(14, 24)]
+
+
+@pytest.mark.requirement("S0.4", "S0.25", "S0.35")
+def test_first_is_chosen_then_summarized_and_at_last_committed() -> None:
+    """The builder's setting tells the phases; only a summary that passed is followed by a commit."""
+    for summary, ends in ((SUMMARY, "commit"), ("", "rollback")):
+        told = story(
+            gpt("gpt-4o"),
+            "selective",
+            {"messages": LOGS},
+            summary=summary,
+            emit_compaction_meta_events=True,
+            hooks=("pre_model",),
+            summary_backoff_s=0,
+        )
+        assert steps(told.chunks) == ["token_check", "selective_compaction", "summarize", ends, "model"]
+        phases = [event["phase"] for event in events(told.chunks, "CompactionMetaEvent")]
+        assert phases[:3] == ["selective_start", "selective_done", "summary_start"]
+        assert phases[3:] == (["summary_done"] if summary else ["rollback"])
+        assert any(map(is_summary, told.request)) == bool(summary)
+
+
+@pytest.mark.requirement("S0.20", "S0.21")
+def test_a_choice_that_raises_is_rolled_back_to_what_was_stored_before_it(answered: Answered) -> None:
+    """The attempt's snapshot is the whole conversation, and the state is the same to the byte."""
+    model = gpt("gpt-4o")
+    sent = answered(model, "At nine.")
+
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    settings: dict[str, Any] = {"settings": CompactionSettings(strategies=("broken",), hooks=("pre_model",))}
+    agent: Any = create_compacting_agent(
+        model, strategies={"broken": broken}, checkpointer=InMemorySaver(), **settings
+    )
+    agent.invoke({"messages": LOGS}, CONFIG)
+    (row,) = ledger(agent)
+    assert (row.verdict, row.reason) == ("failed_permanent", "selective:ZeroDivisionError")
+    assert frozen(CompactionThread(agent, CONFIG).show(row.compaction_id).began_with) == frozen(LOGS)
+    assert frozen(values(agent)["messages"][:-1]) == frozen(LOGS)
+    assert ids(sent[0]) == ids(LOGS)
+
+
+@pytest.mark.requirement("S0.49")
+def test_a_model_that_is_named_writes_in_the_place_of_the_agents_own(answered: Answered) -> None:
+    """The agent answers, the other one summarizes."""
+    model, other = gpt("gpt-4o"), claude()
+    own, named = answered(model, summary=SUMMARY), answered(other, summary=SUMMARY)
+    agent = agent_of(model, "selective", summarizer=other)
+    agent.invoke({"messages": LOGS}, CONFIG)
+    assert (len(own), len(own.summaries), len(named), len(named.summaries)) == (1, 0, 0, 1)
+    assert ledger(agent)[0].strategy == "selective+model"
+
+
+@pytest.mark.requirement("S0.52")
+def test_an_unknown_exception_is_followed_by_two_more_calls(answered: Answered) -> None:
+    """The third one's summary is committed."""
+    model = gpt("gpt-4o")
+    sent = answered(model, summary=[RuntimeError("odd"), RuntimeError("odd"), SUMMARY])
+    agent = agent_of(model, "selective", summarizer=None, summary_backoff_s=0)
+    agent.invoke({"messages": LOGS}, CONFIG)
+    assert [(row.verdict, row.summary_calls) for row in ledger(agent)] == [("committed", 3)]
+    assert len(sent.summaries) == 3
+
+
+@pytest.mark.requirement("S0.50", "S0.23")
+@pytest.mark.parametrize("over", [False, True])
+def test_an_empty_reply_may_change_nothing_below_the_limit(answered: Answered, over: bool) -> None:
+    """It is rolled back and starts the cool-down; over the limit the digest follows."""
+    model, clock = gpt("gpt-4o"), Clock()
+    sent = answered(model, "At nine.", summary="")
+    given = {"on_summary_failure": "nothing", "summary_backoff_s": 0, "now": clock}
+    agent = agent_of(model, "selective", summarizer=None, **given)
+    more = [HumanMessage(words(6_000), id="more"), AIMessage("Noted.")] if over else []
+    agent.invoke({"messages": [*more, *LOGS]}, CONFIG)
+    assert ledger(agent)[0].verdict == "rejected_empty"
+    assert ledger(agent)[-1].verdict == ("degraded_deterministic" if over else "rejected_empty")
+    assert (ids(sent[0]) == ids(LOGS)) == (not over)
+    assert standing(agent)["cooldown_until"] == (0 if over else clock.time + 8)
+
+
+SETTINGS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"tool_blocks_keep_recent": 3}, ["asks-27", "asks-28", "asks-29"]),
+    ({"summary_mode": "if_needed"}, [f"asks-{n}" for n in range(25, 30)]),
+]
+"""A setting of another value, and the calls that stay."""
+
+
+@pytest.mark.requirement("S0.39", "S0.44")
+@pytest.mark.parametrize(("given", "kept"), SETTINGS)
+def test_how_many_blocks_stay_and_whether_a_summary_follows_are_settings(given: Any, kept: list[str]) -> None:
+    """Five and always, where nothing is set."""
+    told = story(gpt("gpt-4o"), "selective", {"messages": LOGS}, summary=SUMMARY, **given)
+    assert ids(told.request, "asks-") == kept
+    assert any(map(is_summary, told.request)) == ("summary_mode" not in given)
+
+
+@pytest.mark.requirement("S0.40", "S0.41", "S0.42")
+def test_thresholds_and_what_is_kept_of_a_field_are_settings(answered: Answered) -> None:
+    """One token more than the preset's thresholds, which are higher here; and 50 tokens instead of 200."""
+    call, result = clipped(answered, 601, 501, tool_result_threshold=601, tool_call_threshold=501)
+    assert result.text == words(601)
+    assert "[TRUNCATED" not in str(call.tool_calls)
+    call, result = clipped(answered, 601, 501, preview_tokens=50)
+    assert result.text == f"{words(50)}\n[TRUNCATED original~601 tokens]"
+    assert call.tool_calls[0]["args"]["text"].startswith(f"{words(50)}\n[TRUNCATED")
+
+
+@pytest.mark.requirement("S0.17", "S0.43")
+def test_a_meta_message_begins_no_round_of_the_three_that_stay(answered: Answered) -> None:
+    """However many there are: the number of rounds is a setting, and five messages of each type stay before them."""
+    model = gpt("gpt-4o")
+    sent = answered(model)
+    agent = agent_of(model, "selective", dialogue_rounds_keep_min=3)
+    marked = {"compaction": {"is_meta": True}}
+    aside = [HumanMessage(f"It is {n}.", id=f"aside-{n}", additional_kwargs=marked) for n in range(4)]
+    talk = said(40, 75)
+    agent.invoke({"messages": [*talk[:-2], *aside, *talk[-2:], QUESTION]}, CONFIG)
+    (request,) = sent
+    assert ids(request, "note-") == [f"note-{n}" for n in range(33, 40)]
+    assert ids(request, "read-") == [f"read-{n}" for n in range(33, 40)]
 
 
 @pytest.mark.requirement("S0.8", "S0.9", "S0.18")
