@@ -15,6 +15,7 @@ from .runtime.engine import (
     applied_to,
     counts_of,
     demand,
+    fitted_summary,
     shortened_blocks,
     summary_budget,
     summary_parts,
@@ -49,7 +50,8 @@ def summarize(context: NodeContext) -> Effects[Update]:
     draft["input_tokens"], draft["output_tokens"] = written.input_tokens, written.output_tokens
     if written.finding is not None:
         return failed(draft, written.finding)
-    summary = extra.message(written.body, context.draft_key.compaction_id, written.record)
+    body = written.body if level.is_deterministic else _fitted(context, draft, written.body, extra)
+    summary = extra.message(body, context.draft_key.compaction_id, written.record)
     draft["summary"], draft["seen"] = summary, _seen(written, draft)
     draft["needed"] = [] if level.hides else [list(words) for words in extra.facts.needed]
     return {"compaction": {"step": "commit", "draft": draft}}
@@ -80,9 +82,16 @@ def is_paid(context: NodeContext) -> Effects[bool]:
         return False
     if draft["failure"] or known is None:
         return False
-    summary = _summary_parts(context, draft).message(known.body, context.draft_key.compaction_id)
+    parts = _summary_parts(context, draft)
+    summary = parts.message(_fitted(context, draft, known.body, parts), context.draft_key.compaction_id)
     after = applied_to(context.messages, drop=draft["drop"], clip=draft["clip"], summary=summary)
     return context.meter.request(after) <= draft.get("ceiling", context.sizes.limit)
+
+
+def _fitted(context: NodeContext, draft: Draft, body: str, extra: SummaryParts) -> str:
+    """Return a model's summary, cut at the end of a sentence if it is a little too long for the space it has."""
+    ceiling = draft.get("ceiling", context.sizes.limit)
+    return fitted_summary(context.call, body, tokens=draft["tokens_selected"], ceiling=ceiling, extra=extra)
 
 
 def _summary_parts(context: NodeContext, draft: Draft) -> SummaryParts:

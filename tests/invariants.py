@@ -38,8 +38,8 @@ def check_transition(
 ) -> None:
     """Assert that `after` may follow `before`: nothing lost that is protected, nothing broken, nothing foreign.
 
-    `count` gives the tokens of a list; where anything changed there must be fewer, and at most `ceiling`. An input
-    that the model has read may leave where `input_may_leave` says so.
+    `count` gives the tokens of a list; where anything changed there must be fewer, and at most `ceiling`. Where
+    `input_may_leave` says so, an unanswered input may leave if the model has read it, and else may be shortened.
     """
     ids = [message.id for message in after]
     assert None not in ids, "a message has no id"
@@ -52,7 +52,7 @@ def check_transition(
     _check_new(before, after, origin)
     _check_protected(before, kept, pins, input_may_leave=input_may_leave)
     _check_blocks(before, after)
-    _check_changed(before, kept)
+    _check_changed(before, kept, shortened=unanswered(before) if input_may_leave else None)
     if count is not None:
         assert count(after) < count(before), "there are not fewer tokens"
         assert ceiling is None or count(after) <= ceiling, f"{count(after)} tokens, at most {ceiling}"
@@ -72,10 +72,12 @@ def _check_protected(
 ) -> None:
     protected = [i for i, m in enumerate(before) if isinstance(m, SystemMessage) or is_pinned(m, pins)]
     newest = unanswered(before)
-    if newest is not None and not (input_may_leave and any(isinstance(m, AIMessage) for m in before[newest:])):
+    if newest is not None and not input_may_leave:
         protected.append(newest)
     for index in protected:
         assert kept.get(index) == before[index], f"{before[index].id} was protected and is gone or changed"
+    if newest is not None and not any(isinstance(m, AIMessage) for m in before[newest:]):
+        assert newest in kept, "an input that the model has not read is gone"
 
 
 def _check_blocks(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> None:
@@ -85,12 +87,13 @@ def _check_blocks(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> 
     assert {after[i].id for i in orphans_left} <= {before[i].id for i in orphans}, "a result lost its call"
 
 
-def _check_changed(before: Sequence[AnyMessage], kept: dict[int, AnyMessage]) -> None:
-    """Only the arguments and results of tool blocks may be shortened; calls keep ids and names."""
+def _check_changed(before: Sequence[AnyMessage], kept: dict[int, AnyMessage], *, shortened: int | None) -> None:
+    """Only tool blocks, and the input `shortened`, may be shortened; calls keep ids and names."""
     in_blocks = {i for start, results in pairs(before)[0] for i in (start, *results)}
     for index, message in kept.items():
         if message != before[index]:
-            assert index in in_blocks, f"{message.id} was changed and belongs to no tool block"
+            clipped = index == shortened and _mark(message, "clipped")
+            assert index in in_blocks or clipped, f"{message.id} was changed and belongs to no tool block"
             assert _call_names(message) == _call_names(before[index]), f"{message.id} makes other calls"
             assert _tool_call_id(message) == _tool_call_id(before[index]), f"{message.id} answers another call"
 

@@ -209,9 +209,9 @@ class RequestSettings(Frozen):
     """How inputs that are too long, ephemeral results and adjacent user messages are treated, and how a run waits."""
 
     long_input: Literal["keep", "summarize"] = Field(default="keep", title="Request: long input")
-    """What to do with an input that the model has already read and still works on, when it no longer fits beside
-    the messages that must stay: `keep` it and end with an error that names the sizes, or `summarize` it as older
-    messages are, keeping its rules and its request."""
+    """What to do with an unanswered input that no longer fits beside the messages that must stay: `keep` it and end
+    with an error that names the sizes; or `summarize` it, as older messages are, if the model has read it, and else
+    shorten it to its beginning and end, with the rules and identifiers between them."""
 
     on_refusal: Literal["message", "raise"] = Field(default="message", title="Request: input over the limit")
     """What to do with a new input that is larger than the limit: replace it by a one-line `message`, or `raise` an

@@ -75,12 +75,17 @@ def clip_result(
     return with_recall_handle(clipped) if recall else clipped
 
 
-def with_clipped_text(message: ToolMessage, text: str, counter: TokenCounter, *, recall: bool = False) -> ToolMessage:
-    """Return the result with `text` in place of its content, followed by the marker lines of a clipped text."""
+def with_clipped_text(message: M, text: str, counter: TokenCounter, *, recall: bool = False) -> M:
+    """Return the message with `text` in place of its text, followed by the marker lines of a clipped text.
+
+    The media blocks of a result are removed, those of other messages stay.
+    """
     whole = "\n".join(texts_of(message))
     earlier = _at_end(_MARKER, whole)
     original = int(earlier[1]) if earlier else counter.text(whole)
-    clipped = _shortened(message, {"content": f"{text}\n[TRUNCATED original~{original} tokens]"})
+    short = f"{text}\n[TRUNCATED original~{original} tokens]"
+    content = short if isinstance(message, ToolMessage) else _with_text(message.content, short)
+    clipped = _shortened(message, {"content": content})
     return with_recall_handle(clipped) if recall else clipped
 
 

@@ -12,6 +12,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from ..compaction_request import WISHES
 from ..config.settings import CompactionSettings
 from ..config.summary_format import DEFAULT_FORMAT, FormatChoice
+from ..conversation.clipping import clip_at_sentence_end
 from ..conversation.message_marks import earlier_summary, is_summary
 from ..conversation.pin_tags import pinned_texts
 from ..conversation.redaction import Redaction
@@ -37,8 +38,14 @@ a line of facts."""
 STEP = (99_999, 99_999)
 """Numbers of calls and results from which the tokens of the sentence about a removed step are computed in advance.
 They are larger than those of any real step, so the real sentence is not longer."""
+MODEL_SUMMARY = 160
+"""Tokens that a selection reserves for a model's summary in a large room: models seldom write shorter ones."""
 LEAST_FACTS = 12
 """Fewest tokens of the facts beside a summary; with a smaller budget no facts are added."""
+SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
+MOST_CUT, JOINTS = 0.25, 3
+"""Largest share of a summary that is cut off where the summary exceeds its space, and number of tokens that texts
+may take in addition where they are joined."""
 RULES_FACTOR = 3
 """The user's rules beside a summary may take up to this many times the share of the room that is set for facts."""
 SMALL_SUMMARY = 1_024
@@ -159,11 +166,12 @@ def demand(
     around = SummaryParts(pins=tuple(pins), key_information=told, format_choice=format_choice, handles=named)
     least = frame(call, around) + _least(call)
     spacious = call.fills_window and extracted and not last
+    usual = 0 if extracted or last else call.meter.scaled(min(MODEL_SUMMARY, sizes.room // 20)) - _least(call)
     return Demand(
         before=before,
         ceiling=ceiling,
         aim=ceiling if call.fills_window else min(sizes.aim, ceiling),
-        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else least + rules,
+        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else least + rules + max(0, usual),
         least=least,
         messages=max_messages,
         summarize_all=summarize_all,
@@ -289,6 +297,20 @@ def summary_parts(
     if budget < LEAST_FACTS:
         return always
     return replace(always, facts=facts_of(old, known, budget=budget, counter=counter, rules_first=rules))
+
+
+def fitted_summary(call: Call, body: str, *, tokens: int, ceiling: int, extra: SummaryParts = NO_PARTS) -> str:
+    """Return a summary that exceeds the space under the ceiling a little, cut at the end of a sentence.
+
+    A summary that has no end of a sentence there, or of which more than `MOST_CUT` would be lost, is returned as it
+    is, for the gate to refuse. The other arguments are those of `summary_budget`.
+    """
+    space = call.meter.unscaled(ceiling - tokens - frame(call, extra)) - JOINTS
+    if call.meter.counter.text(body) <= space or space <= 0:
+        return body
+    cut = clip_at_sentence_end(body, counter=call.meter.counter, tokens=space)
+    ends = cut.endswith(SENTENCE_ENDS) or body[len(cut) : len(cut) + 1] == "\n"
+    return cut if ends and len(cut) >= len(body) * (1 - MOST_CUT) else body
 
 
 def summary_budget(

@@ -1,9 +1,25 @@
-"""Make room for a step of the model that alone is larger than the limit: shorten its texts, then drop it whole."""
+"""Make room for a step or an input that leaves no room for anything else.
+
+A step of the model is shortened, then dropped whole; an input that the model has not read is shortened.
+"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from .selector import Choice, Demand, Selection, Selector
+from langchain_core.messages import AnyMessage, HumanMessage
+
+from ..conversation.clipping import with_clipped_text
+from ..conversation.tokens import texts_of
+from ..digest.digest import digest
+from ..digest.entry import Section
+from ..text.quoting import ELLIPSIS
+from .selector import MIN_PREVIEW, Choice, Demand, Selection, Selector
 from .strategy_chain import fitting
+
+_MARKER = 24
+"""Number of tokens of a shortened input's marker lines and of the signs between its parts."""
+
+_EXTRACTED: tuple[Section, ...] = ("Rules", "Facts")
 
 
 def forced(selector: Selector, demand: Demand) -> Selection | None:
@@ -11,7 +27,42 @@ def forced(selector: Selector, demand: Demand) -> Selection | None:
 
     `None` if `Demand.must_fit` is false or if nothing fits.
     """
-    return fitting(selector, demand, _last_resorts(selector, demand)) if demand.must_fit else None
+    return fitting(selector, demand, _all_resorts(selector, demand)) if demand.must_fit else None
+
+
+def _all_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:
+    """Yield the last resorts, then the same with a shortened input, then without a summary if none is required."""
+    found = list(_last_resorts(selector, demand))
+    yield from found
+    shorter = [short for choice in found if (short := _with_shortened_input(selector, demand, choice))]
+    yield from shorter
+    yield from (replace(choice, summarize=False, summary=0) for choice in [*found, *shorter])
+
+
+def _with_shortened_input(selector: Selector, demand: Demand, choice: Choice) -> Choice | None:
+    """Return the choice with the unread input shortened; half of the free tokens are left for the summary."""
+    clip = dict(choice.clip)
+    for index in selector.shortened_input:
+        message = selector.view.messages[index]
+        size = selector.meter.counter.message(message)
+        rest = selector.tokens(choice.drop, choice.clip) - selector.meter.scaled(size)
+        free = selector.meter.unscaled(demand.ceiling - (choice.summary or 0) - rest) - _MARKER
+        if (keep := max(free // 2, MIN_PREVIEW)) < size:
+            clip[index] = _shortened(selector, message, keep)
+    return replace(choice, clip=clip) if len(clip) > len(choice.clip) else None
+
+
+def _shortened(selector: Selector, message: AnyMessage, tokens: int) -> AnyMessage:
+    """Return an input with the beginning and the end of its text, and the rules and facts of what is between."""
+    counter, text = selector.meter.counter, "\n".join(texts_of(message))
+    head = counter.head(text, max(1, tokens // 4))
+    tail = text[max(len(head), len(text) - len(head)) :]
+    ends = f"{head}\n{ELLIPSIS}\n{tail}"
+    left = tokens - counter.text(ends)
+    between = HumanMessage(text[len(head) : len(text) - len(tail)])
+    made = digest([between], budget=left, counter=counter, sections=_EXTRACTED, beside=[HumanMessage(ends)])
+    short = f"{ends}\n{made.text}" if made.text else ends
+    return with_clipped_text(message, short, counter, recall=selector.settings.recall)
 
 
 def _last_resorts(selector: Selector, demand: Demand) -> Iterator[Choice]:

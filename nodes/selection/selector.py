@@ -215,6 +215,14 @@ class Selector:
         return frozenset({pending} if is_read else ()) - self.pinned
 
     @cached_property
+    def shortened_input(self) -> frozenset[int]:
+        """Index of the unanswered user message if it may be shortened: unread, not pinned, `long_input` allows it."""
+        pending = self.view.pending_user
+        if self.settings.long_input == "keep" or pending is None or self.yielding_input:
+            return frozenset()
+        return frozenset({pending}) - self.pinned
+
+    @cached_property
     def steps(self) -> frozenset[int]:
         """Indexes of tool blocks that are dropped only if the request cannot be sent otherwise (`takes_steps`).
 

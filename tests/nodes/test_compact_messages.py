@@ -182,6 +182,33 @@ def test_what_must_stay_and_does_not_fit_is_an_error() -> None:
         compact_messages([pinned(LONG), AIMessage("a"), user("u")], max_tokens=100)
 
 
+def test_an_unread_result_over_the_size_is_no_error() -> None:
+    """Where no summary fits beside it, older messages leave without one, and the result is shortened."""
+    rows = ", ".join(f"flight HAT{n} on 2024-05-{n % 28 + 1:02}" for n in range(100, 116))
+    asked = user("Which of my flights can be moved to the next Sunday?")
+    greeting = [user("Hello there."), AIMessage("Hello! How can I help?")]
+    chat = [*greeting, asked, asks("a", number="EHGLP3"), result("a", rows)]
+    found = compacted(chat, count(chat) // 4).new_messages
+    assert found[0].text == asked.text
+    assert found[-1].text.startswith("flight HAT100")
+
+
+def test_a_long_input_that_the_model_has_not_read_is_shortened() -> None:
+    """Its beginning and end stay, with rules and identifiers from between, as an agent that acts in text needs."""
+    lines = [f"line {n}: nothing of note is here at all" for n in range(60)]
+    lines[30] = "You must never touch the file vendor/parser_v2.py in this repository."
+    task = [user("Fix the failing test of the parser."), AIMessage("I open the file.")]
+    seen = user("\n".join(lines))
+    found = compacted([*task, seen], 240, preset="faithful").new_messages
+    text = found[-1].text
+    assert text.startswith("line 0:")
+    assert "line 59: nothing" in text
+    assert lines[30] in text
+    assert "[TRUNCATED original~" in text
+    with pytest.raises(ContextExhaustedError):
+        compact_messages([*task, seen], max_tokens=240)
+
+
 def test_the_counter_is_that_of_trim_messages() -> None:
     """The same function serves both, and judges the result."""
     messages = numbered(text_rounds(30, say=LONG))

@@ -1,3 +1,4 @@
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,6 +53,29 @@ def test_a_fact_that_the_summarizer_was_shown_survives(compact: Compact) -> None
     shown = [message.id for request in summarizer.requests for message in request.messages]
     left = {message.id for message in found.new_messages}
     assert shown == [message.id for message in messages if message.id not in left]
+
+
+class TalkativeSummarizer(NeedleSummarizer):
+    """Writes one sentence more than it is asked for."""
+
+    def summarize(self, request: SummaryRequest) -> Reply:
+        """Answer with sentences, each of other words."""
+        self.requests.append(request)
+        draw, text = random.Random(1), ""  # noqa: S311 - no secret; the seed repeats the summary
+        while request.counter.text(text) <= request.max_tokens:
+            words = ("".join(draw.choices("aeioubdklmnrst", k=6)) for _ in range(6))
+            text += f"The user asked for {' '.join(words)}. "
+        return Reply(content=f"<summary>{text.strip()}</summary>")
+
+
+def test_a_summary_a_little_too_long_is_cut_at_a_sentence() -> None:
+    """A few tokens over the space are no reason to throw a good summary away."""
+    messages = numbered(text_rounds(30, say=LONG))
+    found = compacted(messages, 1_200, summarizer=TalkativeSummarizer(()))
+    assert found.verdict == "committed"
+    assert found.summary is not None
+    assert found.summary.startswith("The user asked for")
+    assert found.summary.endswith(".")
 
 
 @pytest.mark.requirement("B33")
