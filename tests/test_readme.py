@@ -32,7 +32,7 @@ BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 RESULTS = ROOT / "benchmarks" / "results"
 
 SHORT = ("SqliteSaver", "SQLAlchemySaver, SQLite", "PostgresSaver", "SQLAlchemySaver, PostgreSQL")
-"""Savers of the README's table."""
+"""Savers of the table on the page of benchmarks."""
 WHOLE = (
     "SqliteSaver",
     "SqliteSaver, DeltaChannel(50)",
@@ -187,8 +187,9 @@ def test_parts_of_ones_own_are_short() -> None:
 def test_the_figures_are_those_that_were_measured() -> None:
     """Every row of a measured table, from the benchmark's own results."""
     for row in (*survival_rows(), *online_rows(), *constraint_rows(), *fault_rows(COMPARED), *saver_rows(SHORT)):
-        assert row in README.splitlines(), row
-    assert all(words in README for words in survival_words())
+        assert row in PAGES["benchmarks.md"].splitlines(), row
+    assert all(words in PAGES["benchmarks.md"] for words in survival_words())
+    assert list(summary_rows()) == README.partition("|---|--:|--:|\n")[2].partition("\n\n")[0].splitlines()
     for row in (*saver_rows(WHOLE), *missed_rows()):
         assert row in PAGES["checkpointer.md"].splitlines(), row
     for row in fault_rows(IN_PLACE):
@@ -246,6 +247,35 @@ def survival_rows() -> Iterator[str]:
         yield line(shown, [*cells, " / ".join(f"{row['tokens_over_cap']:.2f}" for row in pair)])
 
 
+def summary_rows() -> Iterator[str]:
+    """The README's three rows: what survives, what is left when things fail, and the size on disk."""
+    rows = [row for row in results("retention")["rows"] if row["data"] == "tau-bench-airline"]
+    bound = {row["policy"]: f"{100 * row['bound']:.0f} %" for row in rows if row["budget"] == 0.25}
+    peers = [
+        f"{bound[f'{name}: newest sentences, 50% kept']} ({shown})"
+        for name, shown in (("langmem", "langmem"), ("langchain", "LangChain"), ("deepagents", "deepagents"))
+    ]
+    yield line(
+        "identifiers that later calls need, left after a compaction to a quarter of the tokens",
+        [f"{bound['faithful']} (`faithful`)", ", ".join(peers)],
+    )
+    shares = {}
+    for system in COMPARED:
+        found = [row for row in results("faults")["rows"] if row["system"] == system]
+        shares[system] = percent(sum(row["needles"] for row in found), sum(row["needles_of"] for row in found))
+    ours = shares.pop("ours")
+    low, *_, high = sorted(shares.values(), key=lambda share: float(share.split()[0]))
+    yield line(
+        "planted facts in the last request, over 39 scenarios of failure", [ours, f"{low.split()[0]} to {high}"]
+    )
+    sizes = next(saver_rows(SHORT[:2]))
+    theirs, own = sizes.split(" | ")[1:]
+    yield line(
+        "SQLite file after 300 turns of an agent",
+        [f"{float(own.rstrip(' |')):.0f} MB", f"{theirs} MB (`SqliteSaver`)"],
+    )
+
+
 def survival_words() -> Iterator[str]:
     """What the text says of the preset's interval, and of what came back."""
     [row] = [row for row in lines_of("evaluate") if (row["policy"], row["budget"]) == ("faithful", 0.25)]
@@ -283,7 +313,7 @@ def lines_of(name: str) -> list[dict[str, Any]]:
 
 
 COMPARED = ("langchain", "langchain, tuned", "deepagents", "langmem", "ours")
-"""Systems of the README's table of faults."""
+"""Systems of the table of faults on the page of benchmarks."""
 IN_PLACE = ("deepagents", "ours in deepagents")
 """Those of the guide to deepagents."""
 

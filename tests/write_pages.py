@@ -58,7 +58,7 @@ def with_table(text: str, rows: Iterable[str]) -> str:
 def main() -> None:
     """Write all pages."""
     tables = {
-        "README.md": [survival_rows(), fault_rows(COMPARED), saver_rows(SHORT)],
+        "benchmarks.md": [survival_rows(), fault_rows(COMPARED), saver_rows(SHORT)],
         "checkpointer.md": [saver_rows(WHOLE), missed_rows()],
         "deepagents.md": [fault_rows(IN_PLACE)],
         "presets.md": [size_rows()],
