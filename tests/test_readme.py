@@ -55,6 +55,15 @@ def tracer_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "set_tracer_provider", provided)
 
 
+def test_the_lowest_versions_are_those_of_the_project() -> None:
+    """Each version that the README names as the lowest is the bound in pyproject.toml."""
+    named = re.search(r"The lowest versions are (.*?);", README)
+    assert named
+    project = (ROOT / "pyproject.toml").read_text()
+    for package, version in re.findall(r"([\w-]+) (\d[\d.]*)", named[1]):
+        assert f'"{package}>={version}"' in project
+
+
 @pytest.mark.parametrize("page", sorted(PAGES.keys() - RUN_ELSEWHERE))
 def test_every_python_block_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

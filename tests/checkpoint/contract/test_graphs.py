@@ -54,6 +54,8 @@ def told(saver: Saver, thread_id: str, story: Story, durability: str) -> list[An
     """
     run = Run(saver, {"configurable": {"thread_id": thread_id}}, durability)
     graph = story(run)
+    if isinstance(saver, InMemorySaver):
+        sort_writes(saver)
     history = list(graph.get_state_history(run.config))
     numbers = {id_of(each.config): number for number, each in enumerate(reversed(history))}
     stored = sorted(
@@ -75,6 +77,17 @@ def told(saver: Saver, thread_id: str, story: Story, durability: str) -> list[An
         *(state(graph.get_state(each.config, subgraphs=True), numbers) for each in history),
         *stored,
     ]
+
+
+def sort_writes(saver: InMemorySaver) -> None:
+    """Sort the pending writes of each checkpoint by path, task and index: the order in which LangGraph applies them.
+
+    Since langgraph-checkpoint 4.3 the saver in memory returns them so, as ours does with every version.
+    """
+    for stored in saver.writes.values():
+        in_order = sorted(stored.items(), key=lambda item: (item[1][3], *item[0]))
+        stored.clear()
+        stored.update(in_order)
 
 
 @cache

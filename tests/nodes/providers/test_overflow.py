@@ -12,7 +12,7 @@ from langchain_openai import ChatOpenAI
 from langgraph_compaction.nodes.providers.error_kind import classify
 from langgraph_compaction.nodes.providers.overflow import is_context_overflow, overflow_sizes
 from langgraph_compaction.nodes.providers.overflow_texts import WORDINGS
-from langgraph_compaction.nodes.providers.provider_error import text_of
+from langgraph_compaction.nodes.providers.provider_error import exceptions_named, text_of
 
 ANSWERS = json.loads(Path(__file__).with_name("provider_answers.json").read_text())
 OVERFLOWS, OTHERS = ANSWERS["overflow"], ANSWERS["other"]
@@ -120,19 +120,30 @@ def test_every_wording_is_spoken_by_a_server(wording: Any) -> None:
     assert any(wording.pattern.search(text_of(sdk_error(answer))) for answer in OVERFLOWS)
 
 
+OF_A_STATUS = [
+    ("ModelRateLimitError", "transient"),
+    ("ModelTimeoutError", "transient"),
+    ("ModelConnectionError", "transient"),
+    ("ModelAPIError", "transient"),
+    ("ModelAuthenticationError", "auth"),
+    ("ModelPermissionDeniedError", "auth"),
+    ("ModelNotFoundError", "permanent"),
+    ("ModelInvalidRequestError", "overflow"),
+]
+"""Classes that langchain-core has since 1.6, and what an error of each is whose text is that of an overflow."""
+
+
+def test_the_classes_of_langchain_core_are_found() -> None:
+    """All of them or, before langchain-core 1.6, none."""
+    assert len(exceptions_named(*dict(OF_A_STATUS))) == (len(OF_A_STATUS) if hasattr(core, "ModelError") else 0)
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
         (core.ContextOverflowError("too much"), "overflow"),
-        (core.ModelRateLimitError("prompt is too long"), "transient"),
-        (core.ModelTimeoutError("prompt is too long"), "transient"),
-        (core.ModelConnectionError("prompt is too long"), "transient"),
-        (core.ModelAPIError("prompt is too long"), "transient"),
-        (core.ModelAuthenticationError("prompt is too long"), "auth"),
-        (core.ModelPermissionDeniedError("prompt is too long"), "auth"),
-        (core.ModelNotFoundError("prompt is too long"), "permanent"),
-        (core.ModelInvalidRequestError("prompt is too long"), "overflow"),
-        (core.ModelInvalidRequestError("unknown field"), "permanent"),
+        *((error("prompt is too long"), kind) for name, kind in OF_A_STATUS for error in exceptions_named(name)),
+        *((error("unknown field"), "permanent") for error in exceptions_named("ModelInvalidRequestError")),
         (TimeoutError(), "transient"),
         (ConnectionResetError(), "transient"),
         (httpx2.ConnectError("refused"), "transient"),
