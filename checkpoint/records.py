@@ -1,14 +1,14 @@
 """Everything that the compaction graph stores: snapshots, paid summaries, the ledger and the archive."""
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Unpack
 
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
 from .checkpoints.write_guards import ErasureGuard, current_run
-from .compaction import archive, ledger, original_conversation, recall_search, snapshots, summary_cache
+from .compaction import archive, ledger, original_conversation, prepared, recall_search, snapshots, summary_cache
 from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
 from .compaction.ledger import Opening
 from .compaction.recall_search import SearchHit
@@ -77,11 +77,68 @@ class CompactionRecords:
         return None if thread is None else summary_cache.read(conn, thread, key, input_digest)
 
     @writes
-    def commit(
-        self, conn: sa.Connection, key: AttemptKey, outcome: Outcome, *, archived: Sequence[BaseMessage]
-    ) -> None:
-        """Archive the messages that the compaction removes and write its verdict, both or neither."""
+    def claim_preparation(
+        self,
+        conn: sa.Connection,
+        key: AttemptKey,
+        body: Mapping[str, Any],
+        *,
+        now: float,
+        until: float,
+        unused: int,
+        **opening: Unpack[Opening],
+    ) -> prepared.Refusal | None:
+        """Begin to prepare a summary until a time, or return why that may not begin; see `prepared.claim`."""
         thread = self._lock(conn, key.thread_id)
+        return prepared.claim(conn, thread, key, opening, body, now=now, until=until, unused=unused)
+
+    @reads
+    def preparation(self, conn: sa.Connection, thread_id: str, namespace: str) -> prepared.Preparation | None:
+        """Return the summary that is prepared for a thread, or None."""
+        thread = self.store.find(conn, thread_id, lock=False)
+        return None if thread is None else prepared.read(conn, thread, namespace)
+
+    @writes
+    def finish_preparation(
+        self, conn: sa.Connection, key: AttemptKey, outcome: Outcome, body: Mapping[str, Any]
+    ) -> None:
+        """Write how a preparation ended; without effect if it was given up meanwhile."""
+        prepared.finish(conn, self._lock(conn, key.thread_id), key, outcome, body)
+
+    @writes
+    def settle_preparation(
+        self,
+        conn: sa.Connection,
+        thread_id: str,
+        namespace: str,
+        compaction_id: str,
+        *,
+        verdict: str,
+        reason: str,
+        now: float,
+    ) -> None:
+        """Remove a preparation that is not used, and write the reason into the ledger."""
+        thread = self._lock(conn, thread_id)
+        prepared.settle(conn, thread, namespace, compaction_id, verdict=verdict, reason=reason, now=now)
+
+    @writes
+    def commit(
+        self,
+        conn: sa.Connection,
+        key: AttemptKey,
+        outcome: Outcome,
+        *,
+        archived: Sequence[BaseMessage],
+        used: str | None = None,
+    ) -> None:
+        """Archive the messages that the compaction removes and write its verdict, both or neither.
+
+        `used` is the id of the preparation whose summary the compaction uses, or None.
+        """
+        thread = self._lock(conn, key.thread_id)
+        if used is not None:
+            verdict, reason = prepared.PREPARED, prepared.SWAPPED
+            prepared.settle(conn, thread, key.namespace, used, verdict=verdict, reason=reason, now=outcome.now)
         runs = self.store.put(conn, thread, archived)
         archive.write(conn, thread, key.namespace, key.compaction_id, runs, now=outcome.now)
         ledger.close(conn, thread, key, outcome)

@@ -55,7 +55,8 @@ def commit(context: NodeContext) -> Effects[Update]:
     size, verdict = context.meter.request(after), verdict_of(context.fallback_chain, draft["level"])
     outcome = outcome_of(context, draft, verdict, tokens_after=size)
     try:
-        yield from ledger_io.commit(context, context.draft_key, outcome, _leaving(context, draft))
+        leaving = _leaving(context, draft)
+        yield from ledger_io.commit(context, context.draft_key, outcome, leaving, prepared=draft.get("prepared"))
     except Exception as error:  # noqa: BLE001 - what is not archived must not leave the view
         return failed(draft, failure(error, "archive"))
     log.info(

@@ -10,6 +10,7 @@ CompactionMetaEvent at each phase of an attempt, if `emit_compaction_meta_events
                     when the gate has accepted the summary, `rollback` once for each failed attempt
 KeyInformationEvent when a provider of key information failed or timed out, and its text is left out
 MarksRemovedEvent   when a client sent messages with marks that only a compaction writes
+PreparationEvent    when a summary is prepared ahead, and when it is used, or is not
 ContextEvent        at a commit (COMPACTION_PERFORMED), and when messages were replaced, also by a rollback
                     that restores them (CONVERSATION_REPLACED)
 CompactContextEvent at a commit
@@ -158,6 +159,25 @@ class MarksRemovedEvent:
     message_ids: tuple[str, ...]
 
 
+Preparing = Literal["preparing", "waiting", "joined", "swapped", "stale", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparationEvent:
+    """A summary is prepared ahead, or what became of it."""
+
+    state: Preparing
+    """`preparing`: it began. `waiting`: a trigger fired before it was ready, and the turn goes on without it.
+    `joined`: over the limit, the turn waited for it. `swapped`: the compaction uses it. `stale`: it was not used, for
+    this reason. `failed`: there is none, for this reason."""
+    reason: str = ""
+    seconds: float | None = None
+    """With `swapped`, the seconds that the summary took, for which the turn did not wait; with `joined`, the seconds
+    that it waited."""
+    compaction_id: str | None = None
+    """Id of the preparation's row in the ledger."""
+
+
 Event = (
     PreCompactEvent
     | CompactionMetaEvent
@@ -167,6 +187,7 @@ Event = (
     | ContextWarningEvent
     | KeyInformationEvent
     | MarksRemovedEvent
+    | PreparationEvent
 )
 
 

@@ -16,6 +16,7 @@ from .conversation.request import calibration_factor, render
 from .conversation.tokens import total
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
+from .prepare import prepare_if_due
 from .providers.overflow import is_context_overflow, overflow_sizes
 from .runtime.effects import Effects, either
 from .runtime.ledger_io import note
@@ -105,18 +106,17 @@ def _answered(context: NodeContext, given: AIMessage) -> Effects[Update]:
         return (yield from _marker_alone(context, given, compaction, marked))
     if marked:
         compaction["marked"] = marked
+    if context.compaction.get("draft"):  # another run is compacting this thread
+        compaction |= {"step": "tools"} if answer.tool_calls else {"step": "end", "route": "end"}
+        return {"messages": [answer], "compaction": compaction}
+    usage: Usage | None = compaction["usage"]
+    size = usage["tokens"] if usage else context.size + context.meter.scaled(total(context.counter, render([answer])))
     if answer.tool_calls:
         compaction["step"] = "tools"
-    elif context.compaction.get("draft"):
-        compaction |= {"step": "end", "route": "end"}  # another run is compacting this thread
     else:
-        usage: Usage | None = compaction["usage"]
-        size = (
-            usage["tokens"]
-            if usage
-            else context.size + context.meter.scaled(total(context.counter, render([answer])))
-        )
         compaction |= yield from check(context.after(compaction), size, "check", "end")
+    if compaction["step"] in ("tools", "end"):
+        yield from prepare_if_due(context.after(compaction, [*context.messages, answer]), size)
     return {"messages": [answer], "compaction": compaction}
 
 

@@ -11,16 +11,13 @@ from .runtime import ledger_io
 from .runtime.effects import Effects
 from .runtime.engine import counts_of
 from .runtime.finish_attempt import failure, finish_attempt, outcome_of
-from .runtime.levels import at_level, draft_level, keeps_everything, tried, untried_level, urgent
+from .runtime.levels import count_failure, draft_level, keeps_everything, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_and_warning import check
 from .state import Draft, replace
-from .summary.fallback_chain import after_failure
 
 NO_FAILURE = frozenset({"recovered", "stale"})
 """Verdicts that change neither the level nor the number of failures."""
-
-REMEMBERED = 8
 
 CHANGED_LEVELS = Finding("recovered", "changed_settings")
 """The end of an attempt whose run goes on with another summarizer, by its settings or its model."""
@@ -52,10 +49,12 @@ def rollback(context: NodeContext) -> Effects[Update]:
         yield from ledger_io.recover(context, draft, outcome)
     else:
         yield from ledger_io.close(context, context.draft_key, outcome)
+    if "prepared" in draft and verdict != "recovered":
+        yield from ledger_io.settle(context, draft["prepared"], verdict, reason)
     last = _finished(context, draft, found, restored=restored is not None)
     compaction: dict[str, Any] = {"draft": None}
     if verdict not in NO_FAILURE:
-        compaction |= _counted(context, draft, found)
+        compaction |= count_failure(context, draft["base_fingerprint"], draft["level"], found)
     if verdict == "recovered":
         compaction |= yield from _decided_anew(context)
     else:
@@ -101,20 +100,6 @@ def _restored(context: NodeContext, draft: Draft) -> Effects[list[AnyMessage] | 
     known = {message.id for message in original}
     arrived = [message for message in context.messages if message.id not in known]
     return [*original, *arrived]  # type: ignore[list-item] # a snapshot holds the messages it was given
-
-
-def _counted(context: NodeContext, draft: Draft, finding: Finding) -> dict[str, Any]:
-    """Return the keys for a failed attempt: the next level and, after several failures, the cool-down's end."""
-    streak = context.compaction.get("streak", 0) + 1
-    known = [*(context.compaction.get("tried") or []), tried(context, draft["base_fingerprint"], draft["level"])]
-    counted: dict[str, Any] = {
-        "streak": streak,
-        **at_level(context, after_failure(context.fallback_chain, draft["level"], finding)),
-        "tried": known[-REMEMBERED:],
-    }
-    if streak >= context.settings.breaker_cooldown_after:
-        counted["cooldown_until"] = context.now() + context.settings.breaker_cooldown_s
-    return counted
 
 
 def _decided_anew(context: NodeContext) -> Effects[dict[str, Any]]:

@@ -1,32 +1,24 @@
 """`selective_compaction`: begin the transaction and choose the messages to remove or shorten."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
 from typing import Any, get_args
+
+from langgraph_compaction.checkpoint.compaction.prepared import Preparation
 
 from .compaction_request import WISHES
 from .config.triggers import SINCE_COMPACTION, Unit
-from .conversation.transcript import message_id
 from .errors import ContextExhaustedError
 from .events import Counts, log, meta_event
 from .gate.invariants import Finding
-from .runtime.collect_key_information import (
-    Proposal,
-    bare,
-    key_information,
-    wants_key_information,
-    with_key_information,
-)
 from .runtime.effects import Effects
-from .runtime.engine import needs_summary
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
-from .runtime.ledger_io import begin, close, recallable
-from .runtime.levels import attempt_number, names, untried_level, urgent
+from .runtime.ledger_io import begin, close
+from .runtime.levels import attempt_number, untried_level, urgent
 from .runtime.node_context import NodeContext, Update
-from .selection.selector import Demand, Selection
+from .runtime.propose_draft import choose_messages, opened_draft
 from .selection.trigger_evaluation import counted
 from .state import Draft
 from .summary.fallback_chain import strategy
+from .use_prepared import find_prepared, use_prepared
 
 RESTARTING = WISHES | {"marker", *SINCE_COMPACTION}
 """Triggers after which turns and calls of the model are counted anew even if nothing could be compacted, so that they
@@ -36,50 +28,42 @@ do not fire at every turn."""
 def selective_compaction(context: NodeContext) -> Effects[Update]:
     """Write the snapshot, then a draft; `messages` is not touched.
 
-    Takes the thread's current level, or the next level whose strategy was not yet tried on these messages. Raises
+    Takes the thread's current level, or the next level whose strategy was not yet tried on these messages. A summary
+    that was prepared ahead is used; while it is being written, a request that fits is not compacted. Raises
     `ContextExhaustedError` if no level is left and the request is over the limit.
     """
     if context.compaction.get("draft") and context.draft.get("unrestored"):
         return {"compaction": {"step": "rollback"}}  # read the open draft's snapshot first
+    ahead = yield from find_prepared(context)
+    if ahead.waits:
+        return {"compaction": {"step": context.compaction.get("route", "model"), "draft": None, "seconds_left": None}}
+    update = yield from _begun(context.after(ahead.changed), ahead.preparation)
+    return {**update, "compaction": {**ahead.changed, **update["compaction"]}}
+
+
+def _begun(context: NodeContext, prepared: Preparation | None) -> Effects[Update]:
     base, trigger = context.base_fingerprint(), context.compaction.get("trigger", "precheck")
     level = untried_level(context, base)
     if level is None:
         return _nothing_left(context)
     name = strategy(context.settings, context.fallback_chain[level])
     before = context.meter.request(context.messages)
-    draft = _opened(context, base, level=level, name=name, trigger=trigger, before=before)
+    draft = opened_draft(context, base, level=level, attempt=attempt_number(context, base, level), before=before)
     log.info("Starting a selective compaction (开始选择性压缩): %s, %d tokens", name, before)
     context.tell(meta_event("selective_start", before, before, Counts(), "started"))
     try:
         key = context.key(base, level, draft["attempt"])
         yield from begin(context, key, strategy=name, trigger=trigger, tokens_before=before)
-        proposal = yield from _proposal(context, level, before)
-        chosen = proposal.chosen
-        if not isinstance(chosen, Finding):
-            chosen = replace(chosen, clip=recallable(context, chosen.clip))
-        draft["key_information"] = dict(proposal.key_information)
+        used = yield from use_prepared(context, draft, prepared)
+        found = used or (yield from choose_messages(context, draft))
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict, and the turn goes on
         return failed(draft, failure(error, "selective"))
-    if isinstance(chosen, Finding):
+    if isinstance(found, Finding):
         # in the soft zone this is no failure: at the next turn more messages may be old enough to be removed
-        return failed(draft, chosen) if urgent(context) else (yield from _noop(context, draft, chosen.reason))
+        return failed(draft, found) if urgent(context) else (yield from _noop(context, draft, found.reason))
+    chosen, update = found
     context.tell(meta_event("selective_done", before, chosen.tokens, chosen.counts, "done"))
-    return _proposed(context, draft, chosen, proposal.goal)
-
-
-def _proposal(context: NodeContext, level: int, before: int) -> Effects[Proposal]:
-    """Choose the messages to remove; collect key information only if the choice needs a summary that carries it."""
-
-    def demanded(texts: Mapping[str, str]) -> Demand:
-        return context.demand(before, context.fallback_chain[level], texts)
-
-    first = bare(context.call, context.messages, context.fallback_chain[level], demanded)
-    if not wants_key_information(context.settings, context.fallback_chain[level], first):
-        return first
-    texts = yield from key_information(context)
-    return with_key_information(
-        context.call, context.messages, context.fallback_chain[level], demanded, first=first, texts=texts
-    )
+    return update
 
 
 def _nothing_left(context: NodeContext) -> Update:
@@ -100,44 +84,6 @@ def _nothing_left(context: NodeContext) -> Update:
         "may be removed is gone. Use a model with a larger window, shorten the system prompt, remove pins, or let "
         "a long input be summarized or shortened (long_input='summarize')."
     )
-
-
-def _opened(context: NodeContext, base: str, *, level: int, name: str, trigger: str, before: int) -> Draft:
-    attempt, left = attempt_number(context, base, level), context.compaction.get("seconds_left")
-    return Draft(
-        snapshot_id=context.key(base, level, attempt).compaction_id,
-        base_fingerprint=base,
-        count=len(context.messages),
-        level=level,
-        levels=names(context),
-        attempt=attempt,
-        strategy=name,
-        trigger=trigger,
-        drop=[],
-        clip={},
-        summary=None,
-        tokens_before=before,
-        tokens_selected=before,
-        opened_at=context.now(),
-        seconds_left=context.settings.summary_deadline_s if left is None else left,
-        owner=context.dependencies.owner(),
-        failure=[],
-    )
-
-
-def _proposed(context: NodeContext, draft: Draft, chosen: Selection, goal: Demand) -> Update:
-    ids = [message_id(message) for message in context.messages]
-    draft["drop"] = [ids[index] for index in sorted(chosen.drop)]
-    draft["clip"] = {ids[index]: message for index, message in chosen.clip.items()}
-    draft["floor"], draft["ceiling"] = chosen.floor, chosen.ceiling
-    draft["sections"] = [[ids[index] for index in sorted(part)] for part in chosen.sections]
-    summary = needs_summary(context.settings, chosen, goal)
-    draft["strategy"] = strategy(
-        context.settings, context.fallback_chain[draft["level"]], chosen.name, summary=summary
-    )
-    draft["counts"] = asdict(chosen.counts)
-    draft["tokens_selected"] = chosen.tokens
-    return {"compaction": {"step": "summarize" if summary else "commit", "draft": draft}}
 
 
 def _noop(context: NodeContext, draft: Draft, reason: str) -> Effects[Update]:

@@ -110,6 +110,10 @@ class Draft(TypedDict):
     """For each fact that the summary's message shows, the words that the gate requires in the next request."""
     unrestored: NotRequired[bool]
     """Whether the rollback could not read the snapshot. The next check reads it again, whoever owns the draft."""
+    prepared: NotRequired[str]
+    """Id of the preparation whose choice and summary the draft uses."""
+    used: NotRequired[list[str]]
+    """Identifiers of the removed messages that were used after the preparation and that its summary does not name."""
     key_information: NotRequired[dict[str, str]]
     """Key information that the summary's message will carry, by name."""
     counts: NotRequired[dict[str, int]]

@@ -74,7 +74,7 @@ def is_paid(context: NodeContext) -> Effects[bool]:
     if draft_level(context) is None:
         return False
     try:
-        known = yield from _known(context, context.draft_key, _name(context, draft))
+        known = yield from _known(context, context.draft_key, summary_name(context, draft))
     except Exception:  # noqa: BLE001 - a draft whose records cannot be read is dropped
         log.exception(
             "The recorded summaries of thread %r could not be read; its open draft is dropped", context.thread_id
@@ -104,6 +104,7 @@ def _summary_parts(context: NodeContext, draft: Draft) -> SummaryParts:
         tokens=draft["tokens_selected"],
         ceiling=draft.get("ceiling", context.sizes.limit),
         key_information=draft.get("key_information"),
+        used=draft.get("used", ()),
     )
 
 
@@ -134,7 +135,7 @@ def _written(
     )
     if level.is_deterministic:
         return (yield from summarize_by_sections(work))
-    name = _name(context, draft)
+    name = summary_name(context, draft)
     if (known := (yield from _known(context, key, name))) is not None:
         log.info("The summary of attempt %s was recorded by an earlier run and is used again", key.compaction_id)
         return replace(known, seen=seen_of(work.parts()))
@@ -180,7 +181,7 @@ def _sections(context: NodeContext, draft: Draft) -> tuple[frozenset[int], ...]:
     return tuple(frozenset(place[name] for name in part if name in place) for part in draft.get("sections", ()))
 
 
-def _name(context: NodeContext, draft: Draft) -> str:
+def summary_name(context: NodeContext, draft: Draft) -> str:
     """Return the name under which the summary is recorded: a hash of all that determines it, such as the messages."""
     drop = _drop(context, draft)
     covered = drop | shortened_blocks(context.messages, drop, draft["clip"])

@@ -20,6 +20,7 @@ from .conversation.transcript import Transcript, message_id
 from .errors import EmbeddingError, MessageRefusedError
 from .events import PreCompactEvent, TriggerSource, emit, log
 from .gate.invariants import Finding
+from .prepare import prepare_if_due
 from .runtime.effects import Effects
 from .runtime.ephemeral_removal import expire
 from .runtime.finish_attempt import failure, finish_attempt
@@ -86,7 +87,10 @@ def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Up
         return _update(context, {**common, **_manual(context, request), "route": route})
     gone = (yield from expire(context)) if _may_expire(context) else {}
     common |= gone.pop("compaction", {})
-    decided = yield from _checked(context.after(common, gone["messages"].value if gone else None))
+    context_now = context.after(common, gone["messages"].value if gone else None)
+    decided = yield from _checked(context_now)
+    if context.dependencies.embedded and decided["step"] == "model":  # the parent has the model
+        yield from prepare_if_due(context_now, context_now.size)
     return {**_update(context, {**common, **decided}), **gone}
 
 

@@ -31,6 +31,7 @@ ERASURE_KNOWN_S = 86_400.0
 _MAX_RUNS = 4_096
 _RUNTIME, _TASK = "__pregel_runtime", "__pregel_task_id"  # names that LangGraph gives to keys of a config
 _erased = tables.erased.c
+_RUN: ContextVar[object | None] = ContextVar("compaction_run", default=None)
 _ALLOW_RECREATION: ContextVar[bool] = ContextVar("compaction_allow_recreation", default=False)
 
 
@@ -126,11 +127,26 @@ def run_of(config: RunnableConfig) -> object | None:
 
 
 def current_run() -> object | None:
-    """Return the object that identifies the run whose node is being executed, or None outside of runs."""
+    """Return the object that identifies the run whose node is being executed, or None outside of runs.
+
+    Within `acting_for` it is the run that is given there.
+    """
+    if (run := _RUN.get()) is not None:
+        return run
     try:
         return getattr(get_runtime(), "control", None)
     except (RuntimeError, KeyError):  # no run of a graph is under way here
         return None
+
+
+@contextmanager
+def acting_for(run: object | None) -> Generator[None]:
+    """Treat the writes in the `with` block as writes of this run, which started the work of this OS thread."""
+    before = _RUN.set(run)
+    try:
+        yield
+    finally:
+        _RUN.reset(before)
 
 
 @contextmanager

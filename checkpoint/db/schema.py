@@ -31,7 +31,8 @@ def create(conn: sa.Connection) -> None:
             insert_if_absent(conn, tables.schema, {"id": 1, "version": VERSION})
         else:
             _accept(found)
-            tables.run_lease.create(conn, checkfirst=True)  # a table that is younger than the version
+            for younger in (tables.run_lease, tables.prepared):  # than the version
+                younger.create(conn, checkfirst=True)
 
 
 def check(conn: sa.Connection) -> None:

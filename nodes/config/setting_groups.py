@@ -137,6 +137,13 @@ class SummarySettings(Frozen):
     """Seconds after which a compaction calls no summarizer any more: all calls, retries and fallbacks of a turn count
     together. Over the limit the digest then takes the summary's place; else the turn goes on without a compaction."""
 
+    summary_ahead: bool = Field(default=True, title="Summary: prepared ahead")
+    """Prepare the summary of a model in the background when the size nears a trigger by tokens, so that the turn that
+    compacts need not wait for it. Nothing is prepared with `require_confirmation`."""
+
+    summary_ahead_unused: PositiveInt = Field(default=2, title="Summary: most unused preparations (per hour)")
+    """Number of prepared summaries of a thread that may stay unused within an hour; then no other is prepared."""
+
     summary_backoff_s: float = Field(default=0.5, ge=0, title="Summary: pause before a retry (seconds)")
     """Seconds before the first retry after a transient failure; the pause doubles each time, with jitter."""
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +35,9 @@ means that age does not matter."""
 _FOCUS = 3.0
 """Factor for the worth of an entry that contains a word of `focus`, the subject on which the user asked the summary
 to concentrate."""
+
+_USED = 1_000.0
+"""Factor for the worth of an entry that contains a text which the conversation has used again."""
 
 _FOCUS_LETTERS = 4
 """Minimum length of an ASCII word of `focus` that is searched for in entries; shorter words such as `the` are in most
@@ -83,6 +86,7 @@ def digest(
     sections: Collection[Section] = SECTIONS,
     beside: Sequence[AnyMessage] = (),
     rules_first: int = 0,
+    used: Collection[str] = (),
 ) -> Digest:
     """Return a digest of the messages `old` and of an earlier summary: its text has at most `budget` tokens.
 
@@ -91,14 +95,14 @@ def digest(
     `previous` is the record of an earlier digest, `previous_text` the text of a summary written by a model; the new
     digest replaces both. Entries that contain a word of `focus` are preferred. A fact that also occurs in `beside`,
     the messages that the model continues to see, gets a low worth, so that it takes no tokens from facts that would
-    otherwise be lost. Binding rules come before all other entries as long as they take at most `rules_first` tokens.
-    The same input always gives the same digest.
+    otherwise be lost. Entries that contain one of the texts `used` come first. Before all others come binding rules,
+    as long as they take at most `rules_first` tokens. The same input always gives the same digest.
     """
     start, known = unpack(previous)
     entries = _entries(old, start, known, text=previous_text, beside=beside, sections=sections)
     shown = [_clipped(entry, budget, counter) for entry in entries]
     count = start + len(old)
-    ranked = _ranked(shown, count, budget, counter, _focus_words(focus))
+    ranked = _ranked(shown, budget, counter, _weighing(count, _focus_words(focus), used))
     first = _rules_first(shown, ranked, rules_first, counter) if rules_first else []
     ranked = list(dict.fromkeys([*first, *ranked]))
     chosen = _fitting(shown, ranked, budget, counter)
@@ -187,19 +191,25 @@ def _focus_words(focus: str | None) -> list[str]:
     return [*(word for word in words if word.isascii() and len(word) >= _FOCUS_LETTERS), *pairs]
 
 
+def _weighing(total: int, focus: Sequence[str], used: Collection[str]) -> Callable[[Entry], float]:
+    """Return the function that weighs the entries of a conversation of `total` messages."""
+
+    def weight(entry: Entry) -> float:
+        text = f"{entry.path} {entry.key} {entry.value}" if focus or used else ""
+        again = _USED if any(word in text for word in used) else 1
+        return _aged(entry, total) * again * (_FOCUS if any(word in text.lower() for word in focus) else 1)
+
+    return weight
+
+
 def _ranked(
-    entries: Sequence[Entry], total: int, budget: int, counter: TokenCounter, focus: Sequence[str]
+    entries: Sequence[Entry], budget: int, counter: TokenCounter, weight: Callable[[Entry], float]
 ) -> list[int]:
     """Return the indexes of the entries in the order in which they get tokens of the budget.
 
     The most valuable entries come first. An entry whose section has already used its share of the budget comes after
     all entries whose sections have not.
     """
-
-    def weight(entry: Entry) -> float:
-        text = f"{entry.path} {entry.key} {entry.value}".lower() if focus else ""
-        return _aged(entry, total) * (_FOCUS if any(word in text for word in focus) else 1)
-
     order = sorted(range(len(entries)), key=lambda i: (-weight(entries[i]), -entries[i].at, i))
     spent: defaultdict[str, float] = defaultdict(float)
     within, beyond = list[int](), list[int]()
@@ -297,10 +307,11 @@ def facts_of(
     budget: int,
     counter: TokenCounter,
     rules_first: int = 0,
+    used: Sequence[str] = (),
 ) -> Facts:
     """Return the most valuable rules and facts of `old` and of the record `earlier`, in at most `budget` tokens.
 
-    Binding rules come first, up to `rules_first` tokens.
+    Binding rules come first, up to `rules_first` tokens, then facts that contain one of the texts `used`.
     """
     made = digest(
         old,
@@ -309,6 +320,7 @@ def facts_of(
         previous=earlier,
         sections=_FACT_SECTIONS,
         rules_first=rules_first,
+        used=used,
     )
     shown = [entry for entry in unpack(made.record)[1] if entry.value in made.text]
     needed = tuple(tuple(w for w in (e.value, e.key, e.path) if w and w in made.text) for e in shown)

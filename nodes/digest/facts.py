@@ -98,10 +98,10 @@ def facts(
     owners = {**_owners(seen, known), **dict.fromkeys(shown, _BESIDE)}
     new = [_scored(index, occurrence, mentions, owners, known) for index, occurrence in enumerate(seen)]
     found = [*(_carried(entry, mentions, owners) for entry in earlier), *new]
-    return _mark_superseded(found, [*earlier, *_object_lookups([*every, *near])])
+    return _mark_superseded(found, [*earlier, *object_lookups([*every, *near])])
 
 
-def _object_lookups(every: Sequence[ExtractedValue]) -> list[ExtractedValue]:
+def object_lookups(every: Sequence[ExtractedValue]) -> list[ExtractedValue]:
     """Return the values of the tool results that describe one object, which their call had asked for.
 
     Such a result repeats a value of the call's arguments outside any list. Only these results may make earlier facts

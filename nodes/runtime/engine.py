@@ -24,7 +24,7 @@ from ..events import Counts
 from ..gate.invariants import Bounds, Finding, Required, broken_invariant
 from ..selection.hiding import hide_oldest
 from ..selection.oversize_step import forced
-from ..selection.selector import Demand, Selection, Selector
+from ..selection.selector import Choice, Demand, Selection, Selector
 from ..selection.strategies.registry import BUILT_IN, Strategy
 from ..selection.strategy_chain import choose
 from ..summary.chunks import old_part
@@ -76,6 +76,8 @@ class Call:
     """Whether a summary names the handles by which its messages can be recalled from the archive."""
     fills_window: bool = False
     """Whether the result may fill the window, because no answer and no further input follow it."""
+    prepared: Choice | None = None
+    """The messages to remove and to shorten, if a summary of them was prepared ahead; strategies are not asked."""
 
     def redacted(self, message: AnyMessage) -> AnyMessage:
         """Return the message, redacted for summarizer, facts and ledger."""
@@ -222,8 +224,10 @@ def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Dema
     removed too.
     """
     selector = call.selector(messages)
-    if level.hides:
-        chosen: Selection | None = hide_oldest(selector, goal)
+    if call.prepared is not None:
+        chosen: Selection | None = _prepared(selector, goal, call.prepared)
+    elif level.hides:
+        chosen = hide_oldest(selector, goal)
     else:
         wide = _widened(call, goal)
         chosen = (
@@ -237,6 +241,13 @@ def propose(call: Call, messages: Sequence[AnyMessage], level: Level, goal: Dema
     if not chosen.clip and (not chosen.drop or rewrites):
         return Finding("noop", "nothing_old")
     return chosen
+
+
+def _prepared(selector: Selector, goal: Demand, choice: Choice) -> Selection | None:
+    """Return the selection of a choice that was made earlier; `None` if it is not allowed now, or does not fit."""
+    found = selector.resolve(goal, choice)
+    fits = found.tokens + goal.summary <= goal.ceiling
+    return found if fits and found.drop == choice.drop and found.sections == choice.sections else None
 
 
 def _widened(call: Call, goal: Demand) -> Demand:
@@ -262,6 +273,7 @@ def summary_parts(
     tokens: int,
     ceiling: int,
     key_information: Mapping[str, str] | None = None,
+    used: Sequence[str] = (),
 ) -> SummaryParts:
     """Return the parts of the summary's message that the summarizer does not write: pins, facts, key information.
 
@@ -269,7 +281,7 @@ def summary_parts(
     half of the space under the ceiling; the user's rules come first and may take `RULES_FACTOR` times that share. A
     digest has its facts in its own text. `clip` holds the ids of the shortened
     messages, whose facts are added if the summary covers these messages (`shortened_blocks`). `tokens` is the
-    size of the request without a summary.
+    size of the request without a summary. Facts that contain one of the texts `used` are preferred.
     """
     leaving = [messages[index] for index in sorted(drop)]
     gone = set(call.pinned_texts(leaving))
@@ -296,7 +308,7 @@ def summary_parts(
     budget = rules + call.meter.unscaled(share)
     if budget < LEAST_FACTS:
         return always
-    return replace(always, facts=facts_of(old, known, budget=budget, counter=counter, rules_first=rules))
+    return replace(always, facts=facts_of(old, known, budget=budget, counter=counter, rules_first=rules, used=used))
 
 
 def fitted_summary(call: Call, body: str, *, tokens: int, ceiling: int, extra: SummaryParts = NO_PARTS) -> str:

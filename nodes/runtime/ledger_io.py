@@ -31,7 +31,7 @@ Attempts at a level have the number 0, so for the same messages all three get di
 
 def begin(context: NodeContext, key: AttemptKey, *, strategy: str, trigger: str, tokens_before: int) -> Effects[None]:
     """Write the snapshot and the open ledger row; close the rows that dead runs left open."""
-    opening = _opening(context, strategy, trigger, tokens_before)
+    opening = opening_of(context, strategy, trigger, tokens_before)
     messages: Sequence[BaseMessage] = [stored(context, message) for message in context.messages]
     yield from context.query(lambda: context.records.begin(key, messages, now=context.now(), **opening))
     yield from abandon(context, keep=key)
@@ -61,7 +61,7 @@ def note(
     """
     key = key or context.key(context.base_fingerprint(), context.compaction.get("level", 0), 0)
     outcome = Outcome(verdict=verdict, now=context.now(), reason=reason)
-    opening = _opening(context, strategy, trigger, size)
+    opening = opening_of(context, strategy, trigger, size)
     yield from write_ledger(context, lambda: context.records.note(key, outcome, **opening))
 
 
@@ -113,10 +113,20 @@ def keep_summary(context: NodeContext, key: AttemptKey, record: SummaryRecord) -
     yield from context.query(lambda: context.records.record_summary(key, record))
 
 
-def commit(context: NodeContext, key: AttemptKey, outcome: Outcome, archived: Sequence[AnyMessage]) -> Effects[None]:
-    """Archive removed and shortened messages and write the verdict, in one transaction, before the state changes."""
+def commit(
+    context: NodeContext,
+    key: AttemptKey,
+    outcome: Outcome,
+    archived: Sequence[AnyMessage],
+    *,
+    prepared: str | None = None,
+) -> Effects[None]:
+    """Archive removed and shortened messages and write the verdict, in one transaction, before the state changes.
+
+    `prepared` is the id of the preparation whose summary is used.
+    """
     leaving = [stored(context, message) for message in archived]
-    yield from context.query(lambda: context.records.commit(key, outcome, archived=leaving))
+    yield from context.query(lambda: context.records.commit(key, outcome, archived=leaving, used=prepared))
 
 
 def close(context: NodeContext, key: AttemptKey, outcome: Outcome) -> Effects[None]:
@@ -124,9 +134,18 @@ def close(context: NodeContext, key: AttemptKey, outcome: Outcome) -> Effects[No
     yield from write_ledger(context, lambda: context.records.close(key, outcome))
 
 
+def settle(context: NodeContext, preparation: str, verdict: str, reason: str) -> Effects[None]:
+    """Remove a preparation, and write into the ledger why it is not used."""
+    names = (context.thread_id or "", context.namespace, preparation)
+    yield from write_ledger(
+        context,
+        lambda: context.records.settle_preparation(*names, verdict=verdict, reason=reason, now=context.now()),
+    )
+
+
 def recover(context: NodeContext, draft: Draft, outcome: Outcome) -> Effects[None]:
     """Write the verdict `recovered` for an attempt whose run died, unless another branch gave it a verdict."""
-    opening = _opening(context, draft["strategy"], draft["trigger"], draft["tokens_before"])
+    opening = opening_of(context, draft["strategy"], draft["trigger"], draft["tokens_before"])
     yield from write_ledger(context, lambda: context.records.note(context.draft_key, outcome, **opening))
 
 
@@ -147,7 +166,8 @@ def originals_of(context: NodeContext, messages: Sequence[AnyMessage]) -> Effect
     return {name: cast("AnyMessage", message) for name, message in found.items() if message is not None}
 
 
-def _opening(context: NodeContext, strategy: str, trigger: str, tokens_before: int) -> Opening:
+def opening_of(context: NodeContext, strategy: str, trigger: str, tokens_before: int) -> Opening:
+    """Return the facts that the ledger holds about an attempt when it begins."""
     return Opening(
         parent_id=context.compaction.get("head"),
         checkpoint_id=context.checkpoint_id,

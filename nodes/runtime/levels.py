@@ -6,13 +6,17 @@ model of the call, so the names of the levels are stored beside each index, and 
 
 from typing import Any
 
-from ..summary.fallback_chain import Level, strategy
+from ..gate.invariants import Finding
+from ..summary.fallback_chain import Level, after_failure, strategy
 from .ledger_io import REFUSAL
 from .node_context import NodeContext
 
 TRIED_CHARACTERS = 16
 """Number of leading characters of a fingerprint that the list `tried` in the channel holds, to keep checkpoints
 small."""
+
+REMEMBERED = 8
+"""Number of attempts that the list `tried` holds."""
 
 
 def names(context: NodeContext) -> str:
@@ -63,6 +67,20 @@ def attempt_number(context: NodeContext, base_fingerprint: str, level: int) -> i
     """Return the number in the key of an attempt: 0, or a number of its own if the same attempt failed before."""
     again = tried(context, base_fingerprint, level) in (context.compaction.get("tried") or [])
     return REFUSAL + context.compaction.get("streak", 0) if again else 0
+
+
+def count_failure(context: NodeContext, base_fingerprint: str, level: int, finding: Finding) -> dict[str, Any]:
+    """Return the keys for a failed attempt: the next level and, after several failures, the cool-down's end."""
+    streak = context.compaction.get("streak", 0) + 1
+    known = [*(context.compaction.get("tried") or []), tried(context, base_fingerprint, level)]
+    counted: dict[str, Any] = {
+        "streak": streak,
+        **at_level(context, after_failure(context.fallback_chain, level, finding)),
+        "tried": known[-REMEMBERED:],
+    }
+    if streak >= context.settings.breaker_cooldown_after:
+        counted["cooldown_until"] = context.now() + context.settings.breaker_cooldown_s
+    return counted
 
 
 def keeps_everything(context: NodeContext) -> bool:

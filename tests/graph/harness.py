@@ -28,6 +28,7 @@ SMALL: dict[str, Any] = {
     "dialogue_beyond_keep": 0,
     "summary_input_tokens": 2_000,
     "summary_backoff_s": 0,
+    "summary_ahead": False,  # its own tests switch it on
 }
 
 

@@ -33,6 +33,7 @@ SETTINGS: dict[str, Any] = {
     "dialogue_rounds_keep_min": 3,
     "dialogue_beyond_keep": 1,
     "summary_input_tokens": 2_000,
+    "summary_ahead": False,  # scenarios of their own switch it on
     "facts_beside_summary": False,  # the plays are weighed to the word
 }
 CALLS = "calls.txt"

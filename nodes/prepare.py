@@ -1,0 +1,244 @@
+"""Prepare a summary in the background, before a compaction needs it.
+
+When the size of a request nears a trigger, the choice and the summary of the next compaction are made on a snapshot
+of the conversation. The messages that arrive meanwhile do not matter: they stay behind what the draft removes.
+`use_prepared.py` has the compaction make exactly this choice.
+"""
+
+import asyncio
+import math
+from collections.abc import Mapping
+from concurrent.futures import CancelledError
+from contextvars import Context
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from langgraph_compaction.checkpoint.checkpoints.write_guards import acting_for, current_run
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
+from langgraph_compaction.checkpoint.compaction.prepared import PREPARED, PREPARING, READY
+from langgraph_compaction.checkpoint.messages.message_codec import dumps, fingerprint
+
+from .conversation.tokens import total
+from .conversation.transcript import Transcript, message_id
+from .events import PreparationEvent, emit, log
+from .gate.invariants import Finding
+from .gate.reply_checks import Reply
+from .runtime.effects import Effects, either, run
+from .runtime.finish_attempt import failure, outcome_of
+from .runtime.ledger_io import opening_of
+from .runtime.levels import names, untried_level
+from .runtime.node_context import NodeContext
+from .runtime.preparations import Place, preparations_of, working_on
+from .runtime.propose_draft import choose_messages, opened_draft
+from .runtime.trigger_and_warning import breaker_history
+from .selection.breaker import suspension_reason
+from .selection.selector import Selection
+from .state import EMBEDDED, EMBEDDED_IN, CompactionState, Draft
+from .summarize import summarize, summary_name
+from .summary.fallback_chain import FallbackChain
+from .summary.summarizers import Summarizer, SummaryRequest
+
+EARLIEST = 0.6
+"""Share of the trigger below which nothing is prepared, however fast the conversation grows."""
+LEAD = (0.01, 0.25)
+"""Smallest and largest distance from the trigger, as shares of the trigger, at which a preparation begins."""
+MOST_STEPS = 8
+"""Largest number of steps of a tool loop that a preparation begins ahead of the trigger."""
+GRACE_S = 30.0
+"""Seconds beyond `summary_deadline_s` that a preparation may take before another process takes its place."""
+ATTEMPT = -1
+"""The attempt number in the key of a preparation; an attempt at a level has another."""
+
+
+def prepare_if_due(context: NodeContext, size: int) -> Effects[None]:
+    """Start to prepare a summary in the background if the next compaction is near; `size` is that of the request.
+
+    Far below the trigger this compares numbers only: it reads no database and starts no thread.
+    """
+    place = place_of(context)
+    if place is None or not _is_near(context, size):
+        return
+    preparations = preparations_of(context.records.database)
+    pace = preparations.pace(place)
+    ready = preparations.may_start(place, context.epoch)
+    if not ready or size + _lead(context, preparations.usual_s, pace) < context.sizes.trigger or not _may(context):
+        return
+    turn = current_run()
+
+    def launch(loop: asyncio.AbstractEventLoop | None) -> None:
+        ahead = _Ahead(context, loop)
+
+        def work() -> bool:
+            with acting_for(turn):
+                return run(_prepared(ahead))
+
+        preparations.start(place, work, context.epoch)
+
+    async def alaunch() -> None:
+        launch(asyncio.get_running_loop())
+
+    yield from either(lambda: launch(None), alaunch)
+    emit(context.writer, PreparationEvent(state="preparing"))
+
+
+def place_of(context: NodeContext) -> Place | None:
+    """Return the place of a preparation; `None` without a thread, because nothing is stored then."""
+    return None if context.thread_id is None else (context.thread_id, context.namespace)
+
+
+def _is_near(context: NodeContext, size: int) -> bool:
+    return context.settings.summary_ahead and EARLIEST * context.sizes.trigger <= size < context.sizes.trigger
+
+
+def _may(context: NodeContext) -> bool:
+    """Whether the next compaction will start by itself, at a trigger by tokens, with a summary of a model."""
+    settings, compaction = context.settings, context.compaction
+    asks = settings.require_confirmation or not settings.enabled or compaction.get("held") or compaction.get("draft")
+    checked = settings.token_triggers and {"pre_input", "pre_model", "post_model"} & set(settings.hooks)
+    if asks or not checked or suspension_reason(breaker_history(context), settings):
+        return False
+    level = compaction.get("level", 0) if compaction.get("levels", names(context)) == names(context) else 0
+    chain = context.fallback_chain
+    return not chain[min(level, len(chain) - 1)].is_deterministic
+
+
+def _lead(context: NodeContext, usual_s: float, pace: float | None) -> int:
+    """Return the number of tokens before the trigger at which a preparation has to begin.
+
+    After an answer this is the larger of the last two rounds, since a person takes time to write the next input. In a
+    loop of tool calls it is the growth of as many steps as the summarizer usually takes time for.
+    """
+    messages, trigger = context.messages, context.sizes.trigger
+    in_loop = isinstance(messages[-1], AIMessage) and bool(messages[-1].tool_calls)
+    ends = [index + 1 for index, one in enumerate(messages) if isinstance(one, AIMessage)]
+    starts = (ends if in_loop else [*Transcript(messages).round_starts, len(messages)])[-3:]
+    grown = [total(context.counter, messages[one:other]) for one, other in pairwise(starts)]
+    steps = math.ceil(usual_s / pace) + 1 if in_loop and pace else 1
+    least, most = (int(share * trigger) for share in LEAD)
+    return min(most, max(least, context.meter.scaled(max(grown, default=0)) * min(steps, MOST_STEPS)))
+
+
+class _Ahead(NodeContext):
+    """The context of a preparation: that of a turn's node, without its callbacks and streams."""
+
+    def __init__(self, turn: NodeContext, loop: asyncio.AbstractEventLoop | None) -> None:
+        known = turn.config.get("configurable", {})
+        kept = ("thread_id", "checkpoint_ns", EMBEDDED, EMBEDDED_IN)
+        wanted = {"trigger": "precheck", "route": "model", "focus": None, "draft": None, "seconds_left": None}
+        due = {**turn.compaction, **wanted, "summarize_all": False, "max_messages": None}
+        super().__init__(
+            cast("CompactionState", {**turn.state, "messages": turn.messages, "compaction": due}),
+            {"configurable": {name: known[name] for name in kept if name in known}},
+            Runtime(context=turn.runtime.context, store=turn.runtime.store),
+            turn.dependencies,
+            messages=turn.messages,
+            origin=turn,
+        )
+        self._chain, self._loop = turn.fallback_chain, loop
+
+    @cached_property
+    def fallback_chain(self) -> FallbackChain:
+        """The levels of the turn's call, whose models are called from this OS thread."""
+        return tuple(
+            level if level.is_deterministic else replace(level, summarizer=_OffLoop(level.summarizer, self._loop))
+            for level in self._chain
+        )
+
+
+@dataclass(frozen=True)
+class _OffLoop:
+    """A summarizer that is called synchronously; one that has no synchronous side is awaited on the run's loop."""
+
+    inner: Summarizer
+    loop: asyncio.AbstractEventLoop | None
+
+    @property
+    def name(self) -> str:
+        """The name of the summarizer."""
+        return self.inner.name
+
+    def summarize(self, request: SummaryRequest) -> Reply:
+        """Call the summarizer; raise `NotImplementedError` if it is only asynchronous and there is no loop."""
+        try:
+            return self.inner.summarize(request)
+        except NotImplementedError:
+            loop = self.loop
+            if loop is None or not loop.is_running():
+                raise
+            asked = self.inner.asummarize(request)
+            reply = Context().run(lambda: asyncio.run_coroutine_threadsafe(cast("Any", asked), loop))
+            try:
+                return cast("Reply", reply.result())
+            except CancelledError as error:
+                raise ConnectionError("the event loop ended before the summary was written") from error
+
+    async def asummarize(self, request: SummaryRequest) -> Reply:
+        """Await the summarizer."""
+        return await self.inner.asummarize(request)
+
+
+def _prepared(context: NodeContext) -> Effects[bool]:
+    """Choose the messages and have them summarized; return whether no other preparation is to be begun now."""
+    base = context.base_fingerprint()
+    level = untried_level(context, base)
+    if level is None or context.fallback_chain[level].is_deterministic:
+        return False
+    before = context.meter.request(context.messages)
+    draft = opened_draft(context, base, level=level, attempt=ATTEMPT, before=before)
+    found = yield from choose_messages(context, draft)
+    if isinstance(found, Finding) or found[1]["compaction"]["step"] != "summarize":
+        return False  # later, more messages may be old enough
+    redaction = context.dependencies.redaction
+    if draft["clip"] and redaction and redaction.store:
+        return True  # a shortened message must not be stored as it is
+    body, key = _body(context, draft, found[0]), context.key(base, level, ATTEMPT)
+    now, opening = context.now(), opening_of(context, draft["strategy"], PREPARING, before)
+    until, unused = now + context.settings.summary_deadline_s + GRACE_S, context.settings.summary_ahead_unused
+    with working_on(key.compaction_id):
+        refused = yield from context.query(
+            lambda: context.records.claim_preparation(key, body, now=now, until=until, unused=unused, **opening)
+        )
+        if refused:
+            log.debug("No summary is prepared for thread %r: %s", context.thread_id, refused)
+        else:
+            yield from _summarized(context, draft, key, body)
+    return True
+
+
+def _summarized(context: NodeContext, draft: Draft, key: AttemptKey, body: Mapping[str, Any]) -> Effects[None]:
+    """Have the chosen messages summarized, and store the result."""
+    try:
+        done: Draft = (yield from summarize(context.after({"draft": draft})))["compaction"]["draft"]
+    except Exception as error:  # noqa: BLE001 - a failure becomes a verdict
+        ended = failure(error, "prepare")
+        done = {**draft, "failure": [ended.verdict, ended.reason, ended.detail, ended.kind]}
+    verdict, reason, detail, _ = done["failure"] or [PREPARED, READY, "", ""]
+    outcome = outcome_of(context, done, verdict, reason=reason, detail=detail)
+    body = {**body, "failure": done["failure"]}
+    yield from context.query(lambda: context.records.finish_preparation(key, outcome, body))
+    log.info("Prepared a summary for thread %r: %s %s", context.thread_id, verdict, reason)
+
+
+def _body(context: NodeContext, draft: Draft, chosen: Selection) -> dict[str, Any]:
+    """Return what is stored of a choice. The summary's name also stands for the removed messages and their order."""
+    held = {message_id(message): message for message in context.messages}
+    return {
+        "epoch": context.epoch,
+        "base": draft["base_fingerprint"],
+        "level": draft["level"],
+        "levels": names(context),
+        "name": summary_name(context, draft),
+        "strategies": chosen.name,
+        "drop": draft["drop"],
+        "clip": {name: [fingerprint(held[name]), dumps(short)] for name, short in draft["clip"].items()},
+        "sections": draft.get("sections", []),
+        "floor": chosen.floor,
+        "summarize": chosen.summarize,
+        "last": message_id(context.messages[-1]),
+        "failure": [],
+    }

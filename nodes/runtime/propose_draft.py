@@ -1,0 +1,87 @@
+"""Open the draft of a compaction, and choose the messages that it removes or shortens."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+
+from ..conversation.transcript import message_id
+from ..gate.invariants import Finding
+from ..selection.selector import Choice, Demand, Selection
+from ..state import Draft
+from ..summary.fallback_chain import strategy
+from .collect_key_information import Proposal, bare, key_information, wants_key_information, with_key_information
+from .effects import Effects
+from .engine import Call, needs_summary
+from .ledger_io import recallable
+from .levels import names
+from .node_context import NodeContext, Update
+
+
+def opened_draft(context: NodeContext, base: str, *, level: int, attempt: int, before: int) -> Draft:
+    """Return the empty draft of an attempt on these messages; `before` is the size of the request in tokens."""
+    left = context.compaction.get("seconds_left")
+    return Draft(
+        snapshot_id=context.key(base, level, attempt).compaction_id,
+        base_fingerprint=base,
+        count=len(context.messages),
+        level=level,
+        levels=names(context),
+        attempt=attempt,
+        strategy=strategy(context.settings, context.fallback_chain[level]),
+        trigger=context.compaction.get("trigger", "precheck"),
+        drop=[],
+        clip={},
+        summary=None,
+        tokens_before=before,
+        tokens_selected=before,
+        opened_at=context.now(),
+        seconds_left=context.settings.summary_deadline_s if left is None else left,
+        owner=context.dependencies.owner(),
+        failure=[],
+    )
+
+
+def _proposed(context: NodeContext, draft: Draft, chosen: Selection, goal: Demand) -> Update:
+    """Return the update with the draft, completed by the choice."""
+    ids = [message_id(message) for message in context.messages]
+    draft["drop"] = [ids[index] for index in sorted(chosen.drop)]
+    draft["clip"] = {ids[index]: message for index, message in chosen.clip.items()}
+    draft["floor"], draft["ceiling"] = chosen.floor, chosen.ceiling
+    draft["sections"] = [[ids[index] for index in sorted(part)] for part in chosen.sections]
+    summary = needs_summary(context.settings, chosen, goal)
+    draft["strategy"] = strategy(
+        context.settings, context.fallback_chain[draft["level"]], chosen.name, summary=summary
+    )
+    draft["counts"] = asdict(chosen.counts)
+    draft["tokens_selected"] = chosen.tokens
+    return {"compaction": {"step": "summarize" if summary else "commit", "draft": draft}}
+
+
+def choose_messages(
+    context: NodeContext, draft: Draft, prepared: Choice | None = None
+) -> Effects[tuple[Selection, Update] | Finding]:
+    """Choose the messages to remove or shorten, and complete the draft; a `Finding` if nothing can be chosen.
+
+    With `prepared`, exactly these messages are chosen, or none.
+    """
+    call = replace(context.call, prepared=prepared)
+    proposal = yield from _proposal(context, call, draft["level"], draft["tokens_before"])
+    if isinstance(proposal.chosen, Finding):
+        return proposal.chosen
+    chosen = replace(proposal.chosen, clip=recallable(context, proposal.chosen.clip))
+    draft["key_information"] = dict(proposal.key_information)
+    return chosen, _proposed(context, draft, chosen, proposal.goal)
+
+
+def _proposal(context: NodeContext, call: Call, level: int, before: int) -> Effects[Proposal]:
+    """Choose the messages to remove; collect key information only if the choice needs a summary that carries it."""
+
+    def demanded(texts: Mapping[str, str]) -> Demand:
+        return context.demand(before, context.fallback_chain[level], texts)
+
+    first = bare(call, context.messages, context.fallback_chain[level], demanded)
+    if not wants_key_information(context.settings, context.fallback_chain[level], first):
+        return first
+    texts = yield from key_information(context)
+    return with_key_information(
+        call, context.messages, context.fallback_chain[level], demanded, first=first, texts=texts
+    )

@@ -1,0 +1,195 @@
+"""Use a summary that was prepared ahead, when a trigger fires.
+
+The compaction makes exactly the prepared choice, finds the summary as one that is already paid for, and passes the
+gate as any other. Before that, what was said since the preparation examines the summary.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from langchain_core.messages import AnyMessage
+
+from langgraph_compaction.checkpoint.compaction.ledger import ABANDONED
+from langgraph_compaction.checkpoint.compaction.prepared import STALE, Preparation
+from langgraph_compaction.checkpoint.db.owner import owner
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint, loads
+
+from .conversation.transcript import message_id
+from .digest.examination import contradiction, used_since
+from .events import PreparationEvent, emit, log
+from .gate.invariants import Finding
+from .prepare import place_of
+from .runtime.effects import Effects, either
+from .runtime.ledger_io import known_summary, settle
+from .runtime.levels import count_failure, names, urgent
+from .runtime.node_context import NEW_THREAD, NodeContext, Update
+from .runtime.preparations import Place, is_working_on
+from .runtime.propose_draft import choose_messages
+from .selection.selector import Choice, Selection
+from .state import Draft
+from .summarize import summary_name
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.2
+"""Shortest and longest pause between two looks at a preparation that a turn waits for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ahead:
+    """What the compaction of this turn finds prepared."""
+
+    preparation: Preparation | None = None
+    """A preparation that may be used."""
+    waits: bool = False
+    """Whether the turn goes on without a compaction, because the summary is not ready yet."""
+    changed: Update = field(default_factory=dict[str, Any])
+    """Keys of the channel `compaction`: a failed preparation counts as a failed attempt, and waiting takes time."""
+
+
+def find_prepared(context: NodeContext) -> Effects[Ahead]:
+    """Return what is prepared for this thread.
+
+    If the summary is not ready, the turn goes on without a compaction as long as the request fits; over the limit it
+    waits. A summary that is on its way is not asked for a second time.
+    """
+    compaction = context.compaction
+    special = compaction.get("focus") or compaction.get("summarize_all") or compaction.get("max_messages")
+    place = place_of(context)
+    if place is None or special or compaction.get("trigger") == NEW_THREAD or not context.settings.summary_ahead:
+        return Ahead()
+    found, changed = (yield from _read(context, place)), Update()
+    if found is not None and found.is_under_way and not _may_end(context, found):
+        found = yield from _read(context, place)  # it may have ended since it was read
+    if found is not None and _may_end(context, found):
+        if not urgent(context):
+            emit(context.writer, PreparationEvent(state="waiting", compaction_id=found.compaction_id))
+            return Ahead(waits=True)
+        found, changed = yield from _joined(context, place, found)
+    if found is None or not found.has_failed:
+        return Ahead(preparation=found, changed=changed)
+    yield from settle(context, found.compaction_id, found.verdict, found.reason)
+    told = PreparationEvent(state="failed", reason=found.reason, compaction_id=found.compaction_id)
+    emit(context.writer, told)
+    if found.body["levels"] == names(context):
+        changed |= count_failure(context, found.body["base"], found.body["level"], Finding(*found.body["failure"]))
+    return Ahead(changed=changed)
+
+
+def _read(context: NodeContext, place: Place) -> Effects[Preparation | None]:
+    """Return the stored preparation; `None` if it cannot be read, because a compaction can do without it."""
+    try:
+        return (yield from context.query(lambda: context.records.preparation(*place)))
+    except Exception:  # noqa: BLE001 - the compaction goes on without the preparation
+        log.exception("The prepared summary of thread %r could not be read", context.thread_id)
+        return None
+
+
+def _may_end(context: NodeContext, found: Preparation) -> bool:
+    """Whether somebody still works on the summary: this process, or another one that may run."""
+    if not found.is_under_way:
+        return False
+    return is_working_on(found.compaction_id) if found.owner == owner() else found.may_end(context.now())
+
+
+def _joined(context: NodeContext, place: Place, found: Preparation) -> Effects[tuple[Preparation | None, Update]]:
+    """Wait until the summary is there or cannot be expected any more; return it, and the time that is left."""
+    began, pause, left = time.monotonic(), _FIRST_PAUSE_S, context.settings.summary_deadline_s
+    now: Preparation | None = found
+    while now is not None and _may_end(context, now) and time.monotonic() - began < left:
+        yield from _slept(pause)
+        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+        if not is_working_on(now.compaction_id):
+            now = yield from _read(context, place)
+    waited = time.monotonic() - began
+    emit(
+        context.writer,
+        PreparationEvent(state="joined", seconds=round(waited, 3), compaction_id=found.compaction_id),
+    )
+    return now, {"seconds_left": max(0.0, left - waited)}
+
+
+def _slept(seconds: float) -> Effects[None]:
+    yield from either(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
+
+
+def use_prepared(
+    context: NodeContext, draft: Draft, found: Preparation | None
+) -> Effects[tuple[Selection, Update] | None]:
+    """Complete the draft with a prepared choice, and return what `choose_messages` returns; `None` if it is stale.
+
+    It is stale if a message that it removes was changed, if the choice is not allowed or does not fit any more, if
+    another summarizer is set, or if what was said since contradicts the summary.
+    """
+    if found is None:
+        return None
+    trial = draft.copy()
+    outcome = yield from _examined(context, trial, found)
+    if isinstance(outcome, str):
+        verdict = ABANDONED if found.is_under_way else STALE
+        yield from settle(context, found.compaction_id, verdict, outcome)
+        emit(context.writer, PreparationEvent(state="stale", reason=outcome, compaction_id=found.compaction_id))
+        log.info("The prepared summary of thread %r is not used: %s", context.thread_id, outcome)
+        return None
+    seconds = None if found.duration_s is None else round(found.duration_s, 3)
+    emit(context.writer, PreparationEvent(state="swapped", seconds=seconds, compaction_id=found.compaction_id))
+    return outcome
+
+
+def _examined(context: NodeContext, draft: Draft, found: Preparation) -> Effects[tuple[Selection, Update] | str]:
+    """Return the choice, with the completed draft, or why the preparation is stale."""
+    body, level = found.body, context.fallback_chain[draft["level"]]
+    if (body["levels"], body["level"]) != (names(context), draft["level"]) or level.is_deterministic:
+        return "changed_settings"
+    choice = _choice(context.messages, body)
+    chosen = None if choice is None else (yield from choose_messages(context, draft, choice))
+    if isinstance(chosen, Finding) or (chosen and chosen[1]["compaction"]["step"] != "summarize"):
+        return "does_not_fit"
+    if choice is None or chosen is None or summary_name(context, draft) != body["name"]:
+        return "messages_changed"
+    return (yield from _answered_for(context, draft, found, choice)) or chosen
+
+
+def _answered_for(context: NodeContext, draft: Draft, found: Preparation, choice: Choice) -> Effects[str | None]:
+    """Complete the draft if its summary stands what was said since; else return why it does not."""
+    body = found.body
+    key = context.key(draft["base_fingerprint"], draft["level"], draft["attempt"])
+    known = yield from known_summary(context, key, body["name"])
+    if known is None:
+        return "no_summary"
+    gone = [context.messages[index] for index in sorted(choice.drop)]
+    since = _since(context.messages, body, max(choice.drop))
+    if (said := contradiction(known.text, gone, since)) is not None:
+        log.info("What was said since contradicts the prepared summary of thread %r: %s", context.thread_id, said)
+        return "contradicted"
+    draft["prepared"] = found.compaction_id
+    draft["used"] = used_since(known.text, gone, since)
+    return None
+
+
+def _choice(messages: Sequence[AnyMessage], body: Mapping[str, Any]) -> Choice | None:
+    """Return a stored choice by the present positions; `None` if a message of it is gone or was changed."""
+    place = {message_id(message): index for index, message in enumerate(messages)}
+    clip: dict[int, AnyMessage] = {}
+    for name, (known, short) in body["clip"].items():
+        if name not in place or fingerprint(messages[place[name]]) != known:
+            return None
+        clip[place[name]] = cast("AnyMessage", loads(short))
+    with suppress(KeyError):
+        return Choice(
+            drop=frozenset(place[name] for name in body["drop"]),
+            clip=clip,
+            floor=body["floor"],
+            summarize=body["summarize"],
+            sections=tuple(frozenset(place[name] for name in part) for part in body["sections"]),
+            name=body["strategies"],
+        )
+    return None
+
+
+def _since(messages: Sequence[AnyMessage], body: Mapping[str, Any], last_removed: int) -> Sequence[AnyMessage]:
+    """Return the messages since the preparation; if its last message is gone, those after the removed ones."""
+    places = (index for index, message in enumerate(messages) if message_id(message) == body["last"])
+    return messages[next(places, last_removed) + 1 :]

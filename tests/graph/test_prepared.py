@@ -1,0 +1,327 @@
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.graph import CompactionThread
+from langgraph_compaction.graph.thread_state import records_of
+from langgraph_compaction.nodes import Reply, prepare, use_prepared
+from langgraph_compaction.nodes.testing import ReplyingSummarizer
+from tests.fakes import ScriptedModel, StalledSummarizer
+from tests.graph.harness import (
+    CONFIG,
+    SUMMARY,
+    THREAD,
+    Drive,
+    agent,
+    events,
+    filler,
+    ledger,
+    rounds,
+    said,
+    standing,
+    steps,
+    tool_block,
+    values,
+    verdicts,
+)
+from tests.graph.middleware.agents import agent as langchain_agent
+from tests.graph.test_embedding import World
+
+MODES = ["updates", "custom"]
+NEAR: dict[str, Any] = {"messages": [*rounds(6), HumanMessage(filler(60, "near"), id="near")]}
+"""An input after which one more round as long as the last two would reach the trigger of 800 words."""
+REPLY = Reply(content=SUMMARY)
+OVER = said(filler(90, "over"), "over")
+BEYOND = said(filler(300, "beyond"), "beyond")
+"""Inputs that reach the trigger, and the limit."""
+
+
+def told(chunks: Any) -> list[str]:
+    """What the events of a turn say of a preparation."""
+    return [event["state"] for event in events(chunks, "PreparationEvent")]
+
+
+def entries(graph: Any) -> list[tuple[str | None, str]]:
+    """Verdict and reason of each row of the ledger."""
+    return [(row.verdict, row.reason) for row in ledger(graph)]
+
+
+def at_work() -> list[threading.Thread]:
+    """The OS threads that prepare summaries."""
+    return [one for one in threading.enumerate() if one.name == "compaction-ahead"]
+
+
+async def ended() -> None:
+    """Wait until nothing is prepared any more."""
+    for worker in at_work():
+        await asyncio.to_thread(worker.join, 60)
+
+
+@pytest.fixture
+def stalled() -> Iterator[StalledSummarizer]:
+    """Return a summarizer that waits, and let it go in the end."""
+    summarizer = StalledSummarizer()
+    yield summarizer
+    summarizer.let_go.set()
+    for worker in at_work():
+        worker.join(60)
+
+
+@pytest.mark.parametrize("build", [agent, langchain_agent], ids=["graph", "middleware"])
+async def test_a_prepared_summary_is_used(go: Drive, build: Any) -> None:
+    """The turn that compacts calls no summarizer: it finds the summary, and newer messages stay behind it."""
+    summarizer = ReplyingSummarizer(REPLY)
+    graph = build(ScriptedModel(), summarizer, summary_ahead=True)
+    first = await go.stream(graph, NEAR, stream_mode=MODES)
+    await ended()
+    assert (told(first), entries(graph)) == (["preparing"], [("prepared", "ready")])
+    summarizer.reply = RuntimeError("nobody asks again")
+    second = await go.stream(graph, OVER, stream_mode=MODES)
+    assert (told(second), entries(graph)) == (["swapped"], [("prepared", "swapped"), ("committed", "")])
+    assert len(summarizer.requests) == 1
+    kept = [message.id for message in values(graph)["messages"]]
+    assert kept[0].startswith("summary-")
+    assert kept[-3] == kept[kept.index("near") + 1]
+    assert kept[-2] == "over"
+    whole = CompactionThread(graph, CONFIG).transcript()
+    assert [one.id for one in whole if one.type == "human"] == [*(f"r-user-{n}" for n in range(6)), "near", "over"]
+    assert sum(row.summary_calls or 0 for row in ledger(graph)) == 1
+
+
+@pytest.mark.parametrize("persist", ["parent", "subgraph"])
+async def test_a_node_of_a_parent_prepares_too(go: Drive, persist: str) -> None:
+    """There the check before the parent's model is the last look at the size."""
+    summarizer = ReplyingSummarizer(REPLY)
+    world = World(persist, summarizer, ScriptedModel(), summary_ahead=True)
+    await go.invoke(world.graph, NEAR)
+    await ended()
+    await go.invoke(world.graph, OVER)
+    assert [(row.verdict, row.reason) for row in world.ledger] == [("prepared", "swapped"), ("committed", "")]
+    assert len(summarizer.requests) == 1
+
+
+async def test_while_it_is_written_a_turn_that_fits_goes_on(go: Drive, stalled: StalledSummarizer) -> None:
+    """In the soft zone nobody waits, and nobody is asked twice: the summary is used once it is there."""
+    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
+    await go.invoke(graph, NEAR)
+    await asyncio.to_thread(stalled.entered.wait, 60)
+    second = await go.stream(graph, OVER, stream_mode=MODES)
+    assert "waiting" in told(second)
+    assert values(graph)["messages"][-1].text == "ok"
+    assert entries(graph) == [("prepared", "under_way")]
+    stalled.let_go.set()
+    await ended()
+    third = await go.stream(graph, said("go on"), stream_mode=MODES)
+    assert (told(third), stalled.calls) == (["swapped"], 1)
+
+
+async def test_over_the_limit_a_turn_waits_for_it(
+    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the hard zone the summary that is on its way is joined, not asked for again."""
+    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
+    await go.invoke(graph, NEAR)
+    await asyncio.to_thread(stalled.entered.wait, 60)
+    looked = use_prepared.is_working_on
+
+    def look(name: str) -> bool:
+        stalled.let_go.set()
+        return looked(name)
+
+    monkeypatch.setattr(use_prepared, "is_working_on", look)
+    second = await go.stream(graph, BEYOND, stream_mode=MODES)
+    assert (told(second)[:2], stalled.calls) == (["joined", "swapped"], 1)
+    assert verdicts(graph)[:2] == ["prepared", "committed"]
+
+
+def forget(graph: Any) -> None:
+    """Change a message that the draft removes."""
+    graph.update_state(CONFIG, {"messages": [HumanMessage(filler(50, "changed"), id="r-user-0")]}, as_node="model")
+
+
+def revoke(_: Any) -> None:
+    """Say nothing besides the input."""
+
+
+@pytest.mark.parametrize(
+    ("given", "between", "reason"),
+    [
+        (OVER, forget, "messages_changed"),
+        (said(f"Forget the metric units, from now on use inches only. {filler(90)}"), revoke, "contradicted"),
+    ],
+)
+async def test_what_no_longer_holds_is_not_used(go: Drive, given: Any, between: Any, reason: str) -> None:
+    """The turn then makes a summary of its own, and the ledger says why."""
+    rule = Reply(content="<summary>The user wants all lengths in metric units, always in centimeters.</summary>")
+    summarizer = ReplyingSummarizer(rule)
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
+    await go.invoke(graph, NEAR)
+    await ended()
+    between(graph)
+    second = await go.stream(graph, given, stream_mode=MODES)
+    assert told(second)[0] == "stale"
+    assert entries(graph)[:2] == [("stale", reason), ("committed", "")]
+    assert len(summarizer.requests) == 2
+
+
+async def test_what_is_used_since_comes_into_the_facts(go: Drive) -> None:
+    """An identifier that the user takes up again stands beside a summary that did not name it."""
+    codes = " ".join(f"Container MSKU{4000 + n} holds item KX-{n}." for n in range(40))
+    first = [HumanMessage(codes, id="codes"), AIMessage("noted", id="noted"), *rounds(5)]
+    graph = agent(
+        ScriptedModel(),
+        ReplyingSummarizer(REPLY),
+        summary_ahead=True,
+        facts_share=0.02,
+        trigger_ratio=0.9,
+    )
+    await go.invoke(graph, {"messages": [*first, HumanMessage(filler(90, "near"), id="near")]})
+    await ended()
+    await go.invoke(graph, said(f"What is in MSKU4007? {filler(110)}"))
+    assert entries(graph)[:2] == [("prepared", "swapped"), ("committed", "")]
+    facts = values(graph)["messages"][0].text.partition("<facts>")[2]
+    assert "MSKU4007" in facts
+
+
+async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> None:
+    """The next compaction takes the next level, as after an attempt of its own that failed."""
+    graph = agent(ScriptedModel(), ReplyingSummarizer(ValueError("broken")), summary_ahead=True, summary_retries=0)
+    await go.invoke(graph, NEAR)
+    await ended()
+    second = await go.stream(graph, OVER, stream_mode=MODES)
+    assert told(second)[0] == "failed"
+    assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
+
+
+async def test_far_from_the_trigger_nothing_is_done(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain turn looks at no database for it, and starts no OS thread."""
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(prepare, "preparations_of", refuse)
+    graph = agent(ScriptedModel(), summary_ahead=True)
+    chunks = await go.stream(graph, {"messages": rounds(3)[:-1]}, stream_mode=MODES)
+    assert (steps(chunks), told(chunks), ledger(graph)) == (["token_check", "model"], [], [])
+
+
+async def test_a_loop_of_tool_calls_prepares_too(go: Drive) -> None:
+    """Between a call and its result a snapshot is taken as well; the call stays behind the summary."""
+    block = tool_block(99, 90)
+    model = ScriptedModel(replies=[block[0], "done"])
+    summarizer = ReplyingSummarizer(REPLY)
+
+    def read(n: int) -> str:
+        """Read."""
+        for worker in at_work():
+            worker.join(60)
+        return filler(90, f"t{n}-")
+
+    graph = agent(model, summarizer, summary_ahead=True, tools=[read])
+    chunks = await go.stream(graph, NEAR, stream_mode=MODES)
+    assert told(chunks) == ["preparing", "swapped"]
+    assert (len(summarizer.requests), values(graph)["messages"][-1].text) == (1, "done")
+
+
+class OnlyAsynchronous(ReplyingSummarizer):
+    """A summarizer without a synchronous side."""
+
+    def summarize(self, request: Any) -> Any:
+        """Refuse."""
+        raise NotImplementedError
+
+    async def asummarize(self, request: Any) -> Any:
+        """Reply on the loop."""
+        await asyncio.sleep(0)
+        return super().summarize(request)
+
+
+async def test_an_asynchronous_client_is_awaited_on_the_loop() -> None:
+    """Its connections belong to the loop of the run."""
+    graph = agent(ScriptedModel(), OnlyAsynchronous(REPLY), summary_ahead=True)
+    await graph.ainvoke(NEAR, CONFIG)
+    await ended()
+    assert entries(graph) == [("prepared", "ready")]
+
+
+async def test_an_erased_thread_does_not_come_back(stalled: StalledSummarizer, tmp_path: Path) -> None:
+    """What is prepared when its thread is erased is not stored."""
+    with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'a.db'}") as saver:
+        graph = agent(ScriptedModel(), stalled, summary_ahead=True, checkpointer=saver)
+        await asyncio.to_thread(graph.invoke, NEAR, CONFIG)
+        await asyncio.to_thread(stalled.entered.wait, 60)
+        saver.delete_thread(THREAD)
+        stalled.let_go.set()
+        await ended()
+        assert (saver.threads(), records_of(graph).history(THREAD)) == ([], [])
+
+
+LIFE = """
+import sys, threading
+from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.nodes.testing import ReplyingSummarizer
+from tests.fakes import ScriptedModel
+from tests.graph.harness import CONFIG, agent, filler, rounds
+
+class Stalled(ReplyingSummarizer):
+    def summarize(self, request):
+        asked.set()
+        threading.Event().wait()
+
+asked = threading.Event()
+with SQLAlchemySaver.from_url(f"sqlite:///{sys.argv[1]}") as saver:
+    graph = agent(ScriptedModel(), Stalled(None), summary_ahead=True, checkpointer=saver)
+    graph.invoke({"messages": [*rounds(6), ("user", filler(60))]}, CONFIG)
+    asked.wait()
+"""
+
+
+def test_a_process_ends_without_it(tmp_path: Path) -> None:
+    """A summary that is not ready does not keep its process alive; the next process gives it up, and compacts."""
+    file = tmp_path / "a.db"
+    place = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", LIFE, str(file)], check=True, timeout=300, cwd=place)
+    with SQLAlchemySaver.from_url(f"sqlite:///{file}") as saver:
+        graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True, checkpointer=saver)
+        assert entries(graph) == [("prepared", "under_way")]
+        graph.invoke(OVER, CONFIG)
+        assert entries(graph) == [("abandoned", "no_summary"), ("committed", "")]
+
+
+async def test_a_summary_outlives_its_graph(own_url: str) -> None:
+    """It is in the database of the records: another graph finds it there, and asks nobody."""
+    broken = ReplyingSummarizer(RuntimeError("asked again"))
+    found: list[Any] = []
+    for summarizer, given in ((ReplyingSummarizer(REPLY), NEAR), (broken, OVER)):
+        with SQLAlchemySaver.from_url(own_url) as saver:
+            saver.setup()
+            graph = agent(ScriptedModel(), summarizer, summary_ahead=True, checkpointer=saver)
+            await asyncio.to_thread(graph.invoke, given, CONFIG)
+            await ended()
+            found.append(entries(graph))
+    assert found == [[("prepared", "ready")], [("prepared", "swapped"), ("committed", "")]]
+    assert broken.requests == []
+
+
+def test_a_thread_without_a_checkpointer_prepares_nothing() -> None:
+    """Nothing is stored without a thread."""
+    graph = agent(ScriptedModel(), summary_ahead=True, checkpointer=None)
+    chunks = list(graph.stream(NEAR, stream_mode=MODES))
+    assert (told(chunks), at_work()) == ([], [])
+
+
+@pytest.mark.parametrize("settings", [{"summary_ahead": False}, {"require_confirmation": True}, {"enabled": False}])
+def test_where_nothing_compacts_by_itself_nothing_is_prepared(settings: dict[str, Any]) -> None:
+    """It can be switched off, and is off where a person is asked first."""
+    graph = agent(ScriptedModel(), checkpointer=InMemorySaver(), **{"summary_ahead": True, **settings})
+    assert told(list(graph.stream(NEAR, CONFIG, stream_mode=MODES))) == []
+    assert standing(graph)["step"] == "end"
