@@ -69,7 +69,7 @@ def _ours(setup: Setup) -> Any:
         setup.model,
         setup.tools,
         system_prompt=SYSTEM_PROMPT,
-        settings=CompactionSettings(trigger_ratio=TRIGGER),
+        settings=CompactionSettings(trigger_ratio=TRIGGER, summary_ahead=False),  # its faults have a fixed order
         summarizer=setup.summarizer,
         checkpointer=InMemorySaver(),
         token_counter=count_tokens_approximately,

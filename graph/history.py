@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_compaction.checkpoint import CompactionRecords, UnknownAttemptError
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
+from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.runtime.effects import Effects, either, querying
 
@@ -128,7 +129,7 @@ def parted(row: LedgerRow, taken: Sequence[AnyMessage]) -> tuple[list[AnyMessage
 
 
 def _began(row: LedgerRow) -> bool:
-    return row.verdict not in {"refused", "declined", "deferred_cooldown"}
+    return row.trigger != PREPARING and row.verdict not in {"refused", "declined", "deferred_cooldown"}
 
 
 def erased(graph: Graph, config: RunnableConfig) -> Effects[None]:

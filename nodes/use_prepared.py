@@ -58,7 +58,8 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     compaction = context.compaction
     special = compaction.get("focus") or compaction.get("summarize_all") or compaction.get("max_messages")
     place = place_of(context)
-    if place is None or special or compaction.get("trigger") == NEW_THREAD or not context.settings.summary_ahead:
+    by_model = context.settings.summary_ahead and not context.fallback_chain[0].is_deterministic
+    if place is None or special or compaction.get("trigger") == NEW_THREAD or not by_model:
         return Ahead()
     found, changed = (yield from _read(context, place)), Update()
     if found is not None and found.is_under_way and not _may_end(context, found):

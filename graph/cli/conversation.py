@@ -25,7 +25,7 @@ Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[L
 
 LAST_ROWS = 5
 
-SHOWN = frozenset({"PreCompactEvent", "CompactionEvent", "ContextWarningEvent"})
+SHOWN = frozenset({"PreCompactEvent", "CompactionEvent", "ContextWarningEvent", "PreparationEvent"})
 """Names of the events that the chat shows.
 
 The graph sends each of them a second time under the names that other systems use; the chat ignores these repetitions.

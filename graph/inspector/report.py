@@ -69,7 +69,7 @@ class Attempt(TypedDict):
     row: dict[str, Any]
     """Columns of the attempt's ledger row. The summary is left out if a message in `after` contains it."""
     kind: str
-    """The outcome: `committed`, `failed`, `put off`, `undone`, `other branch` or `open`."""
+    """The outcome: `committed`, `failed`, `put off`, `undone`, `other branch`, `prepared` or `open`."""
     at: int
     """Number of the thread's requests that had been sent when the attempt began."""
     before: Runs
@@ -249,8 +249,8 @@ def _kind(data: ThreadData, row: LedgerRow) -> str:
     match row.verdict:
         case None:
             return "open"
-        case "undone":
-            return "undone"
+        case "undone" | "prepared" as verdict:
+            return verdict
         case verdict if verdict not in COMMITTED:
             return "put off" if verdict in PUT_OFF else "failed"
         case _ if row.compaction_id in data.in_force or not data.line:

@@ -71,8 +71,10 @@ def answer_with(patch: pytest.MonkeyPatch, model: Any, *replies: Any, summary: A
 def agent_of(model: Any, preset: str, tools: Sequence[Any] = (), summarizer: Any = "digest", **given: Any) -> Any:
     """Build an agent with a preset's own settings; what is no setting is an argument of the builder.
 
-    `key_information` is the builder's argument, the sources themselves.
+    `key_information` is the builder's argument, the sources themselves. Nothing is prepared ahead unless asked for:
+    in these talks nobody takes time to type.
     """
+    given.setdefault("summary_ahead", False)
     names = CompactionSettings.model_fields.keys() - {"key_information"}
     settings = {name: given.pop(name) for name in list(given) if name in names}
     given.setdefault("checkpointer", InMemorySaver())

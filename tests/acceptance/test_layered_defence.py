@@ -285,7 +285,7 @@ def test_in_langchains_agent_it_is_the_same(real: Replies, answered: Answered) -
     model = real()
     before = 113_000 if isinstance(model, type(gpt("gpt-4o"))) else 120_000
     sent = answered(model, calls(("read_log", {"shed": 1})), "At nine.", summary=TOLD)
-    middleware = CompactionMiddleware(settings=CompactionSettings(preset="layered_defence"))
+    middleware = CompactionMiddleware(settings=CompactionSettings(preset="layered_defence", summary_ahead=False))
     agent = create_agent(model, [read_log], middleware=[middleware], checkpointer=InMemorySaver())
     agent.invoke({"messages": [*history(before), QUESTION]}, CONFIG)
     assert [message.type for message in sent[1]] == ["human", "human", "ai", "tool"]

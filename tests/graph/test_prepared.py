@@ -131,13 +131,13 @@ async def test_over_the_limit_a_turn_waits_for_it(
     graph = agent(ScriptedModel(), stalled, summary_ahead=True)
     await go.invoke(graph, NEAR)
     await asyncio.to_thread(stalled.entered.wait, 60)
-    looked = use_prepared.is_working_on
+    waited = use_prepared._slept
 
-    def look(name: str) -> bool:
-        stalled.let_go.set()
-        return looked(name)
+    def pause(seconds: float) -> Any:
+        stalled.let_go.set()  # the turn waits
+        return waited(seconds)
 
-    monkeypatch.setattr(use_prepared, "is_working_on", look)
+    monkeypatch.setattr(use_prepared, "_slept", pause)
     second = await go.stream(graph, BEYOND, stream_mode=MODES)
     assert (told(second)[:2], stalled.calls) == (["joined", "swapped"], 1)
     assert verdicts(graph)[:2] == ["prepared", "committed"]

@@ -93,8 +93,8 @@ def described(event: dict[str, Any]) -> str:
     """Describe an event, or the figures of an attempt, in a sentence."""
     if event.get("event") == "PreCompactEvent":
         return f"{event['trigger']}: {event['current_tokens']:,} tokens, and the trigger is {event['threshold']:,}"
-    if event.get("event") == "ContextWarningEvent":
-        return str(event["message"])
+    if event.get("event") in ("ContextWarningEvent", "PreparationEvent"):
+        return str(event["message"]) if "message" in event else prepared(event)
     before, after, verdict = event.get("tokens_before", 0), event.get("tokens_after", 0), event.get("verdict", "")
     if verdict in {"committed", "degraded_deterministic"}:
         return f"compacted: {before:,} → {after:,} tokens ({event['strategy']}, {verdict})"
@@ -103,3 +103,19 @@ def described(event: dict[str, Any]) -> str:
     if verdict == "refused":
         return f"your message was not sent: it needs {before:,} tokens, and the limit is {after:,}"
     return f"not compacted: {verdict} ({event.get('reason', '')}); the conversation is as it was"
+
+
+PREPARED = {
+    "preparing": "a summary is prepared in the background",
+    "waiting": "the prepared summary is not ready yet; the turn goes on without it",
+    "joined": "waited {seconds:.1f} s for the summary that was being prepared",
+    "swapped": "the prepared summary is used; nobody waited the {seconds:.1f} s that it took",
+    "stale": "the prepared summary is not used ({reason})",
+    "failed": "the summary could not be prepared ({reason})",
+}
+"""A sentence for each state of a `PreparationEvent`."""
+
+
+def prepared(event: dict[str, Any]) -> str:
+    """Describe what happens to a summary that is prepared ahead."""
+    return PREPARED[event["state"]].format(seconds=event.get("seconds") or 0.0, reason=event.get("reason"))

@@ -9,6 +9,7 @@ const KINDS = {
   "undone": "undone",
   "other branch": "on another branch",
   "open": "still open",
+  "prepared": "summary prepared ahead",
 };
 const SHAPES = {
   "committed": "M0-6A6 6 0 1 1 0 6A6 6 0 1 1 0-6Z",
@@ -17,6 +18,7 @@ const SHAPES = {
   "undone": "M-6-6H6V6H-6Z",
   "other branch": "M0-7 7 0 0 7-7 0Z",
   "open": "M-6-2H6V2H-6Z",
+  "prepared": "M-6-6 6 0-6 6Z",
 };
 const state = { data: JSON.parse(document.getElementById("report").textContent), chosen: null };
 const byId = (id) => document.getElementById(id);

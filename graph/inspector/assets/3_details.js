@@ -7,6 +7,7 @@ const SENTENCES = {
   "undone": "It was undone: what it replaced stands again.",
   "other branch": "It was committed on a branch on which the thread as it is now does not rest.",
   "open": "It has not ended.",
+  "prepared": "A summary was made in the background, before it was needed. The reason says whether a compaction used it.",
 };
 
 function list() {

@@ -88,7 +88,7 @@ class Investigation:
             self.model,
             tools,
             system_prompt=PROMPT,
-            settings=CompactionSettings(context_window=WINDOW),
+            settings=CompactionSettings(context_window=WINDOW, summary_ahead=False),  # the same at every run
             summarizer=self.faulty,
             checkpointer=self.saver,
             token_counter=self.counter,

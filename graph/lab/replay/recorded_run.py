@@ -99,6 +99,7 @@ class Player:
         )
         window = math.floor(self.report.limit * max(1.0, self.bias))
         sizes = {"context_window": window, "output_reserve": 0, "require_confirmation": False}
+        sizes["summary_ahead"] = False  # nobody pauses to type, so a replay would differ from run to run
         return create_compacting_agent(
             model,
             self.tools,

@@ -30,7 +30,9 @@ def look(n: int) -> str:
 
 def compaction(window: int, name: str | None = PLACE) -> CompactionMiddleware:
     """The middleware, with a window of so many words."""
-    settings = CompactionSettings(context_window=window, output_reserve=0, key_information=("goal",))
+    settings = CompactionSettings(
+        context_window=window, output_reserve=0, key_information=("goal",), summary_ahead=False
+    )
     return CompactionMiddleware(
         settings=settings,
         summarizer=ScriptedModel(replies=[SUMMARY]),
