@@ -21,6 +21,14 @@ def test_threads_of_the_server_are_in_our_tables(
     assert "Custom checkpointer missing" not in server.log
 
 
+def test_the_middleware_keeps_its_records_beside_the_checkpoints(client: Any, kept: SQLAlchemySaver) -> None:
+    """Of an agent that was built without a checkpointer and without `database=`."""
+    [agent] = client.assistants.search(graph_id="langchain_loaded")
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, agent["assistant_id"], input=talk(900))
+    assert [row.verdict for row in CompactionRecords(kept.database).history(thread)] == ["committed"]
+
+
 def test_a_thread_can_be_read_and_gone_on_with_at_any_checkpoint(client: Any, assistant: str) -> None:
     """The server finds the state of each step, and a run from an old one goes on from what was said by then."""
     thread = client.threads.create()["thread_id"]
