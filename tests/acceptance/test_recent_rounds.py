@@ -4,24 +4,31 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langgraph_compaction.graph import create_compacting_agent
+from langgraph_compaction.graph import CompactionThread, create_compacting_agent
 from langgraph_compaction.nodes import (
     CompactionSettings,
+    ContextExhaustedError,
     SettingsError,
+    acompact_messages,
     compact_messages,
+    compaction_count,
     load_settings,
     should_compact,
 )
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import named_counter, total
-from tests.acceptance.talks import QUESTION, Sent, ids, said
+from langgraph_compaction.nodes.events import CONTEXT_COMPACTED
+from tests.acceptance.talks import QUESTION, Sent, Story, agent_of, ids, said, story
 from tests.fakes import gpt
-from tests.graph.harness import CONFIG, events, frozen, ledger, standing, values
+from tests.graph.cli.provider import provider
+from tests.graph.cli.test_chat import heard as chat
+from tests.graph.cli.test_chat import of_kind
+from tests.graph.harness import CONFIG, events, frozen, ledger, standing, steps, values
 from tests.nodes.config.test_loading import SEED
 
 Answered = Callable[..., Sent]
@@ -171,6 +178,221 @@ def test_a_plain_list_can_wait_for_the_presets_trigger() -> None:
         assert found.new_token_count < 64_000
     kept = compact_messages(due, max_tokens=80_000, preset="recent_rounds")
     assert kept == due, "by default a list that fits is not compacted"
+
+
+# The document's system at its question, answered once with yes; and what follows.
+
+
+@pytest.fixture(scope="module")
+def agreed() -> Story:
+    """Lead the document's system to its question, agree, and go on."""
+    return story(
+        gpt("gpt-4o"),
+        "recent_rounds",
+        {"messages": [*talk(), QUESTION]},
+        Command(resume=True),
+        {"messages": "Thank you."},
+        replies=["At nine.", "You are welcome."],
+        summary=TOLD,
+        tools=[ferries],
+        system_prompt="You keep the notes of the harbor.",
+        context_window=80_000,
+    )
+
+
+@pytest.mark.requirement("S4.1", "S4.33", "S4.7")
+def test_a_long_history_is_neither_cut_off_nor_refused(agreed: Story) -> None:
+    """A summary stands for all before the newest two rounds, which stay to the byte; and it stays so."""
+    newest = talk()[-4:]
+    for request, more in zip(agreed.sent, (1, 3), strict=True):
+        assert is_summary(request[1])
+        assert frozen(request[2:6]) == frozen(newest)
+        assert len(request) == 6 + more
+    assert len(CompactionThread(agreed.agent, CONFIG).transcript()) == 2 * ROUNDS + 4
+
+
+@pytest.mark.requirement("S4.23", "S4.44", "S4.15")
+def test_a_person_is_asked_before_the_agents_own_model_is(agreed: Story) -> None:
+    """With the sizes, and with how many messages would leave: the history, not the rounds nor the input."""
+    ((asked,),) = [
+        chunk["__interrupt__"] for mode, chunk in agreed.chunks if mode == "updates" and "__interrupt__" in chunk
+    ]
+    assert (asked.value["max_tokens"], asked.value["messages_leaving"]) == (80_000, 2 * (ROUNDS - 2))
+    assert 64_000 <= asked.value["current_tokens"] < 72_000
+    assert asked.value["tokens_after_about"] < 10_000
+    found = steps(agreed.chunks)
+    assert found.index("confirm") < found.index("summarize")
+    assert [row.strategy for row in ledger(agreed.agent)] == ["recent_rounds+model"]
+
+
+@pytest.mark.requirement("S4.31", "S4.42", "S4.35")
+def test_the_thread_tells_how_often_it_was_compacted(agreed: Story) -> None:
+    """In the window of its configuration, not of the model; listeners know the event by its constant."""
+    assert compaction_count(values(agreed.agent)) == 1
+    (told,) = events(agreed.chunks, "CompactContextEvent")
+    assert told["type"] == CONTEXT_COMPACTED == "context_compacted"
+    before = [event for event in events(agreed.chunks, "PreCompactEvent") if event["trigger"] == "input"]
+    assert [event["threshold"] for event in before] == [64_000]
+
+
+def word(number: int) -> str:
+    """Return a word that is like no other."""
+    return "".join(chr(ord("a") + number * 7_919 // 26**place % 26) for place in range(5))
+
+
+@pytest.mark.requirement("S4.30", "S4.38")
+@pytest.mark.parametrize(("given", "most"), [({}, 1_000), ({"summary_max_length": 400}, 400)])
+def test_a_summary_that_is_too_long_is_cut(answered: Answered, given: dict[str, Any], most: int) -> None:
+    """At the end of a sentence; a thousand characters by the document's file."""
+    agent, sent = at_eighty_thousand(answered, **given)
+    long = "The user noted the ferries. " + " ".join(f"{word(n)} {word(n + 200)} {word(n + 400)}." for n in range(80))
+    sent.summary = long
+    agent.invoke(Command(resume=True), CONFIG)
+    text = sent[0][1].text.partition("\n")[2].partition("\n[")[0]
+    assert long.startswith(text)
+    assert text.endswith(".")
+    assert most - 100 < len(text) <= most
+
+
+@pytest.mark.requirement("S4.39")
+@pytest.mark.parametrize("answer", ["drop_oldest", "new_thread", "raise"])
+def test_over_the_limit_there_are_three_other_ways(answered: Answered, answer: str) -> None:
+    """The oldest messages leave without a summary, a new thread begins, or an error says what to do."""
+    agent, sent = at_eighty_thousand(answered, ROUNDS + 10)
+    if answer == "raise":
+        with pytest.raises(ContextExhaustedError, match="nothing was compacted"):
+            agent.invoke(Command(resume=answer), CONFIG)
+        assert (sent.summaries, len(sent)) == ([], 0)
+        return
+    agent.invoke(Command(resume=answer), CONFIG)
+    if answer == "drop_oldest":
+        assert sent.summaries == []
+        assert ids(sent[0], "note-")[-1] == f"note-{ROUNDS + 9}"
+        assert len(ids(sent[0], "note-")) < ROUNDS + 10
+        assert len(CompactionThread(agent, CONFIG).transcript()) == 2 * (ROUNDS + 10) + 2
+    else:
+        handed = CompactionThread(agent, CONFIG).handoff()
+        other: Any = {"configurable": {"thread_id": "other"}}
+        agent.invoke(handed, other)
+        assert TOLD in sent[-1][1].text
+        assert sent[-1][-1].text == QUESTION.text
+        assert len(sent[-1]) < 10
+
+
+@pytest.mark.requirement("S4.40")
+def test_while_it_is_still_too_much_fewer_rounds_are_kept(answered: Answered) -> None:
+    """The newest two rounds are of 33,000 tokens each: one of them stays."""
+    model = gpt("gpt-4o")
+    sent = answered(model, "At nine.", summary=TOLD)
+    settings = load_settings(SEED, require_confirmation=False)
+    agent = create_compacting_agent(model, settings=settings, checkpointer=InMemorySaver())
+    agent.invoke({"messages": [*said(2, 640), QUESTION]}, CONFIG)
+    (request,) = sent
+    assert TOLD in request[0].text
+    assert ids(request[1:]) == ["note-1", "read-1", "question"]
+
+
+@pytest.mark.requirement("S4.25", "S4.14")
+@pytest.mark.parametrize(("given", "rounds"), [({"enabled": False}, ROUNDS), ({}, ROUNDS - 8)])
+def test_switched_off_or_below_the_threshold_nothing_is_done(answered: Answered, given: Any, rounds: int) -> None:
+    """Nobody is asked, and the whole conversation is sent."""
+    agent, sent = at_eighty_thousand(answered, rounds, **given)
+    assert agent.get_state(CONFIG).interrupts == ()
+    assert len(sent[0]) == 1 + 2 * rounds + 1
+    assert ledger(agent) == []
+
+
+@pytest.mark.requirement("S4.26", "S4.27", "S4.10")
+@pytest.mark.parametrize(
+    ("given", "threshold"),
+    [({"max_context_tokens": 80_004}, 64_003), ({"max_context_tokens": 120_000, "trigger_ratio": 0.55}, 66_000)],
+)
+def test_window_and_ratio_are_settings_and_the_threshold_is_rounded_down(
+    answered: Answered, given: dict[str, Any], threshold: int
+) -> None:
+    """64,003.2 tokens are 64,003."""
+    agent, _ = at_eighty_thousand(answered, **given)
+    (asked,) = agent.get_state(CONFIG).interrupts
+    assert asked.value["max_tokens"] == given["max_context_tokens"]
+    agent.invoke(Command(resume=True), CONFIG)
+    assert standing(agent)["last"]["threshold"] == threshold
+
+
+@pytest.mark.requirement("S4.9")
+def test_eighty_thousand_are_assumed_for_a_model_of_an_unknown_name(answered: Answered) -> None:
+    """Its trigger is 64,000 and its limit 72,000 tokens."""
+    model = gpt("a-model-of-ones-own")
+    answered(model, "At nine.", summary=TOLD)
+    agent = agent_of(model, "recent_rounds", summarizer=None)
+    agent.invoke({"messages": [*talk(), QUESTION]}, CONFIG)
+    (asked,) = agent.get_state(CONFIG).interrupts
+    assert (asked.value["max_tokens"], asked.value["limit"]) == (80_000, 72_000)
+
+
+CHINESE = "渡船九点出发，箱子都留在北边的仓库里。"
+COUNTERS: list[tuple[str, str, int]] = [
+    ("cjk_aware", CHINESE * 50, 4 + 50 * 19 * 3 // 2),
+    ("cjk_aware", "ferry " * 1_000, 4 + 1_300),
+    ("chars/2", CHINESE * 100, 4 + 950),
+    ("chars/2", "ferry " * 1_000, 4 + 3_000),
+]
+"""A counter, a text, and its tokens as the document counts them, with four for the message."""
+
+
+@pytest.mark.requirement("S4.19", "S4.20", "S4.21")
+@pytest.mark.parametrize(("name", "text", "tokens"), COUNTERS)
+def test_characters_and_words_are_counted_by_the_documents_rules(
+    answered: Answered, name: Any, text: str, tokens: int
+) -> None:
+    """The question tells the size of a conversation of such messages."""
+    model = gpt("gpt-4o")
+    answered(model, "At nine.", summary=TOLD)
+    settings = load_settings(SEED, token_counter=name)
+    agent = create_compacting_agent(model, settings=settings, checkpointer=InMemorySaver())
+    count = 64_000 // tokens + 2
+    count += count % 2
+    given = [(AIMessage if n % 2 else HumanMessage)(text, id=f"said-{n}") for n in range(count)]
+    agent.invoke({"messages": [*given, HumanMessage("", id="now")]}, CONFIG)
+    (asked,) = agent.get_state(CONFIG).interrupts
+    assert asked.value["current_tokens"] - 4 == pytest.approx(count * tokens, abs=count)
+
+
+@pytest.mark.requirement("S4.13", "S4.18", "S4.41")
+def test_the_result_of_a_list_tells_what_went_and_what_is_left() -> None:
+    """A hundred messages of 90,000 tokens: fewer messages, fewer tokens, 48 rounds gone."""
+    given = said(50, 36)
+    found = compact_messages(given, max_tokens=80_000, preset="recent_rounds", return_result=True)
+    assert found.original_token_count == total(named_counter("cjk_aware"), given) > 80_000
+    assert found.new_token_count == total(named_counter("cjk_aware"), found.new_messages) < 10_000
+    assert (found.compacted_rounds, found.compacted_messages, len(found.new_messages)) == (48, 96, 5)
+    assert found.summary
+    assert found.summary in found.new_messages[0].text
+
+
+@pytest.mark.requirement("S4.12")
+async def test_a_list_is_compacted_on_an_event_loop_too() -> None:
+    """With the same result, or as a plain list."""
+    given, options = said(50, 36), {"max_tokens": 80_000, "preset": "recent_rounds"}
+    whole = await acompact_messages(given, return_result=True, **options)  # type: ignore[call-overload] # by name
+    plain = await acompact_messages(given, **options)  # type: ignore[call-overload] # by name
+    assert whole.new_messages == plain
+    assert whole.new_messages == compact_messages(given, max_tokens=80_000, preset="recent_rounds")
+
+
+@pytest.mark.requirement("S4.37")
+def test_the_chat_shows_the_compaction_and_how_full_the_window_is() -> None:
+    """With a model of 128,000 tokens over HTTP: the gauge rises to the trigger, a person agrees, and it falls."""
+    with provider(
+        answer=lambda request: TOLD if "<conversation>" in str(request["messages"][-1]) else "Noted."
+    ) as script:
+        lines = [f"Note {n}. " + "word " * 10_300 for n in range(9)]
+        heard = chat(*lines[:8], lines[8], "yes", args=["--preset", "recent_rounds"], env=script.env)
+    gauges = [(one["tokens"], one["trigger"], one["limit"]) for one in of_kind(heard, "gauge")]
+    assert {gauge[1:] for gauge in gauges} == {(102_400, 115_200)}
+    assert len(of_kind(heard, "question")) == 1
+    assert max(tokens for tokens, *_ in gauges) > 90_000
+    assert gauges[-1][0] < 50_000
+    assert "committed" in [event.get("verdict") for event in of_kind(heard, "event")]
 
 
 def test_own_strategies_are_understood_when_a_list_is_asked_about() -> None:

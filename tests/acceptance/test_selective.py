@@ -113,6 +113,29 @@ def test_a_result_that_is_only_shortened_is_summarized(real: Replies, answered: 
 
 
 @pytest.mark.requirement("S0.51")
+def test_in_langchains_agent_a_shortened_result_is_summarized_too(answered: Answered) -> None:
+    """By the model that the middleware finds in the request; `undo` takes it back."""
+    model = gpt("gpt-4o")
+    sent = answered(model, summary=CRATE)
+    middleware = CompactionMiddleware(settings=CompactionSettings())
+    agent: Any = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
+    agent.invoke({"messages": [*LARGE, QUESTION]}, CONFIG)
+    assert len(sent.summaries) == 1
+    place = next(index for index, message in enumerate(sent[0]) if is_summary(message))
+    assert sent[0][place + 1].id == "asks-1"
+    assert "crate 4711" in sent[0][place].text
+    thread = CompactionThread(agent, CONFIG)
+    (row,) = thread.history()
+    assert (row.verdict, row.strategy, (row.seen or {})["shortened"]) == (
+        "committed",
+        "selective+model",
+        ["asks-1", "gets-1"],
+    )
+    thread.undo()
+    assert frozen(values(agent)["messages"][:-1]) == frozen([*LARGE, QUESTION])
+
+
+@pytest.mark.requirement("S0.51")
 def test_the_next_summary_takes_in_the_one_before(answered: Answered) -> None:
     """A second large result is shortened; what was shortened before is not read again."""
     model = gpt("gpt-4o")

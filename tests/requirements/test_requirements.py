@@ -2,7 +2,7 @@
 
 from tests.requirements.lines import lines, marks_a_test, names
 from tests.requirements.lines import tests as marked
-from tests.requirements.table import PAGE, page
+from tests.requirements.table import PAGE, at_real_sizes, page
 
 MOST_MARKS = 3
 
@@ -16,6 +16,13 @@ def test_every_line_has_a_marked_test() -> None:
     """Each line that asks for something to be built is named by the mark of at least one test."""
     held = marked()
     assert [name for name, line in lines().items() if not line.informative and not held.get(name)] == []
+
+
+def test_every_line_is_shown_at_real_sizes() -> None:
+    """By a test of `tests/acceptance`."""
+    held = marked()
+    asked = [name for name, line in lines().items() if not line.informative]
+    assert [name for name in asked if not at_real_sizes(held.get(name, []))] == []
 
 
 def test_marks_name_lines_that_exist() -> None:
