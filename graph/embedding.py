@@ -1,20 +1,26 @@
 """`as_node` makes the compaction graph, or an agent, a node of any graph and compacts this graph's messages."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from langgraph_compaction.nodes.compaction_request import REQUEST
 from langgraph_compaction.nodes.inline.runner import CHANNELS
+from langgraph_compaction.nodes.model import rendered_request
+from langgraph_compaction.nodes.runtime.archive_quotation import quoted_archive
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
+from langgraph_compaction.nodes.runtime.effects import Effects
 from langgraph_compaction.nodes.runtime.engine import applied_to
-from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, replace, with_ids
+from langgraph_compaction.nodes.runtime.node_context import NodeContext
+from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, CompactionState, replace, with_ids
 
 from .build_dependencies import dependencies_of
 from .builder import Graph
+from .thread_state import settled
 
 Persist = Literal["parent", "subgraph"]
 
@@ -30,6 +36,17 @@ def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> Runnable
     drops what other nodes write. An agent's other results go to the parent's channels of the same names.
     """
     return _Node(compaction_graph, persist)
+
+
+def rendered(graph: Graph, config: RunnableConfig, state: Mapping[str, Any]) -> Effects[list[AnyMessage]]:
+    """Return the request of a parent's own model: the state's messages as `render` returns them, and the quotation.
+
+    The quotation is that of `auto_recall`, if the graph's settings say so.
+    """
+    # a parent with persist="subgraph" does not know whether its messages were compacted
+    known = {"compaction": {"epoch": 1}, **state, "messages": with_ids(state["messages"])}
+    context = NodeContext(cast("CompactionState", known), config, Runtime(), (yield from settled(graph)))
+    return rendered_request(context, (yield from quoted_archive(context)))
 
 
 class _Node(RunnableLambda[Any, Any]):

@@ -101,7 +101,8 @@ def call_on(
     meter = meter_of_thread(values.get("compaction") or {}, counter, overhead)
     system = [message for message in with_ids(values.get("messages") or []) if message.type == "system"]
     fixed = meter.scaled(overhead + total(counter, system))
-    sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=max_tokens)
+    recalls = settings.auto_recall and (values.get("compaction") or {}).get("epoch", 0) > 0
+    sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=max_tokens, recalls=recalls)
     pins = frozenset((values.get("memory") or {}).get("pins") or ())
     return Call(settings=settings, sizes=sizes, meter=meter, pins=pins, strategies=strategies)
 

@@ -12,12 +12,10 @@ from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, querying, run
-from langgraph_compaction.nodes.summary.recall_answer import answer
+from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND, answer
 
 MAX_TOKENS = 1_000
 """Maximum number of tokens of an answer, unless the caller gives another number."""
-MOST_FOUND = 8
-"""Maximum number of archived messages that an answer shows."""
 
 
 class Arguments(BaseModel):

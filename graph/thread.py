@@ -3,6 +3,7 @@
 Each operation is one generator in the module of its subject; the two methods here only run this generator.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -12,9 +13,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.nodes.config.presets import Preset
-from langgraph_compaction.nodes.runtime.effects import arun
+from langgraph_compaction.nodes.runtime.effects import arun, is_long
 
 from .builder import Graph
+from .embedding import rendered
 from .history import Compaction, Diff, attempts, changes_since, erased, recalled_from, shown, transcript_of
 from .pins import Pin, pinned, pins_of, unpinned
 from .preview import Preview, previewed_thread
@@ -140,6 +142,18 @@ class CompactionThread:
     async def arecall(self, query: str = "", **wanted: Unpack[Where]) -> str:
         """`recall`, asynchronously."""
         return await arun(recalled_from(self.graph, self.config, query, **wanted))
+
+    def render(self, state: Mapping[str, Any]) -> list[AnyMessage]:
+        """Return the request for a model that a parent graph calls itself, beside the node that `as_node` made.
+
+        `state` is the parent's state. The request is that of `nodes.render`, and with `auto_recall` a last message
+        that quotes the archive. The message is for this request only: do not add it to the state.
+        """
+        return run_sync(self.graph, "arender", rendered(self.graph, self.config, state))
+
+    async def arender(self, state: Mapping[str, Any]) -> list[AnyMessage]:
+        """`render`, asynchronously."""
+        return await arun(rendered(self.graph, self.config, state), off_loop=is_long(state["messages"]))
 
     def pin(self, *, message_id: str | None = None, text: str | None = None) -> str:
         """Pin a message of the thread, or a text; return the id of the pinned message.

@@ -18,6 +18,7 @@ from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .prepare import prepare_if_due
 from .providers.overflow import is_context_overflow, overflow_sizes
+from .runtime.archive_quotation import quoted_archive
 from .runtime.effects import Effects, either
 from .runtime.ledger_io import note
 from .runtime.levels import at_level
@@ -42,24 +43,27 @@ def model(context: NodeContext) -> Effects[Update]:
         raise MessageRefusedError(context.messages[-1].text)
     if last.get("reason") == NO_REQUEST:
         raise RequestError(last["detail"])
-    request = rendered_request(context)
     called = context.model
     if called is None:
         msg = "a graph without a model has no model node"
         raise RuntimeError(msg)
     _check_limit(context)
+    quoted = yield from quoted_archive(context)
+    request = rendered_request(context, quoted)
     try:
         answer = yield from either(lambda: called.invoke(request), lambda: cast("Any", called.ainvoke(request)))
     except Exception as error:
         if not (context.settings.enabled and "on_overflow" in context.settings.hooks and is_context_overflow(error)):
             raise
         return _overflow(context, error)
-    return (yield from _answered(context, _own(context, answer)))
+    extra = context.counter.message(quoted) if quoted else 0
+    return (yield from _answered(context, _own(context, answer), extra))
 
 
-def rendered_request(context: NodeContext) -> list[AnyMessage]:
-    """Return the request: the system prompt, then the conversation with every tool call and result paired."""
-    sent = render(context.messages, join_user_messages=context.settings.join_user_messages)
+def rendered_request(context: NodeContext, quoted: AnyMessage | None = None) -> list[AnyMessage]:
+    """Return the request: the system prompt, the conversation with every call and result paired, and `quoted`."""
+    messages = [*context.messages, quoted] if quoted else context.messages
+    sent = render(messages, join_user_messages=context.settings.join_user_messages)
     return [context.dependencies.system_prompt, *sent] if context.dependencies.system_prompt else sent
 
 
@@ -98,10 +102,10 @@ def _own(context: NodeContext, answer: Any) -> AIMessage:
     return cast("AIMessage", answer)
 
 
-def _answered(context: NodeContext, given: AIMessage) -> Effects[Update]:
+def _answered(context: NodeContext, given: AIMessage, extra: int) -> Effects[Update]:
     answer, marked = _heard(context, given)
     compaction: dict[str, Any] = {"trigger": "", "calls": context.compaction.get("calls", 0) + 1}
-    compaction |= _measured(context, answer)
+    compaction |= _measured(context, answer, extra)
     if marked and not answer.tool_calls and not render([answer]):
         return (yield from _marker_alone(context, given, compaction, marked))
     if marked:
@@ -147,27 +151,31 @@ def _marker_alone(context: NodeContext, given: AIMessage, compaction: dict[str, 
     return {"messages": [given], "compaction": {**compaction, **ended}}
 
 
-def _measured(context: NodeContext, answer: AIMessage) -> dict[str, Any]:
-    """Return the usage that the provider reported, from which later sizes are taken, and its ratio to our count."""
+def _measured(context: NodeContext, answer: AIMessage, extra: int) -> dict[str, Any]:
+    """Return the usage that the provider reported, from which later sizes are taken, and its ratio to our count.
+
+    `extra` is the number of tokens that this request alone had, by our count; they are not part of later sizes.
+    """
     reported = answer.usage_metadata
     if not reported or not reported["input_tokens"]:
         return {"usage": None}
+    sent = reported["input_tokens"] - context.meter.scaled(extra)
     thought = (reported.get("output_token_details") or {}).get("reasoning") or 0
     added = reported["output_tokens"] - thought if render([answer]) else 0  # reasoning alone is not resent
     usage = Usage(
         message_id=cast("str", answer.id),
         fingerprint=fingerprint(answer),
-        tokens=reported["input_tokens"] + added,
+        tokens=sent + added,
         model=context.model_name,
         epoch=context.epoch,
         fixed=context.meter.overhead,
         counted=context.counted,
     )
     known = context.compaction.get("calibration") or {}
-    scale = calibration_factor(reported["input_tokens"], context.counted["tokens"])
+    scale = calibration_factor(reported["input_tokens"], context.counted["tokens"] + extra)
     calibration = {**known, context.model_name: round(scale, 4)}
     anchor = usage if context.dependencies.is_anchored(context.settings) else None
-    return {"usage": anchor, "calibration": calibration, **_judged(context, reported["input_tokens"])}
+    return {"usage": anchor, "calibration": calibration, **_judged(context, sent)}
 
 
 def _judged(context: NodeContext, sent: int) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class SearchHit:
     archived_at: float
     """Time at which the message was archived, in Unix seconds."""
     score: float
-    """Rank of the hit: higher is better; scores of different searches cannot be compared."""
+    """Relevance of the hit. A word of the query that stands in no other message adds about 1."""
 
 
 class Scope(NamedTuple):

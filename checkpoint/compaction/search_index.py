@@ -6,6 +6,7 @@ there, and erasing a thread has no index to clean up. Later messages are added a
 process together are kept within `MAX_BYTES`; the one that was searched longest ago goes first.
 """
 
+import math
 import os
 import sqlite3
 from bisect import insort
@@ -95,11 +96,16 @@ class ThreadIndex:
         return sorted(counts, key=counts.__getitem__)[:QUERY_TERMS]
 
     def scores(self, asked: Sequence[str]) -> dict[int, float]:
-        """Return the BM25 score of each message that contains one of the terms."""
+        """Return the score of each message that contains one of the terms.
+
+        The score is that of BM25, divided by the logarithm of the number of messages: a word that stands in one
+        message only adds about 1.
+        """
         if not asked:
             return {}
         either = " OR ".join(f'"{term}"' for term in asked)
-        return dict(self._conn.execute(_FIND, (either,)).fetchall())
+        unit = math.log(1 + len(self.held))
+        return {seq: score / unit for seq, score in self._conn.execute(_FIND, (either,)).fetchall()}
 
     @property
     def size(self) -> int:

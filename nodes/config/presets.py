@@ -99,6 +99,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "soft_zone": False,
         "target_ratio": 0.3,
         "long_input": "summarize",
+        "auto_recall": True,
     },
 }
 """For each preset, the values that differ from the values of `selective`."""

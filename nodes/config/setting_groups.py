@@ -227,6 +227,11 @@ class RequestSettings(Frozen):
     join_user_messages: bool = Field(default=False, title="Request: join user messages")
     """Join adjacent user messages in the request, for providers that require alternating roles."""
 
+    auto_recall: bool = Field(default=False, title="Request: recall automatically")
+    """Before a call that answers a user's new message, quote what the archive knows about that message behind the
+    conversation, for this call only. Takes at most 5 % of the room and 1,000 tokens, and nothing before the first
+    compaction."""
+
     ephemeral_keep: int | None = Field(default=None, ge=0, title="Request: ephemeral results kept")
     """Number of newest messages marked `ephemeral`, of each tool, that a call still shows whole. `None`: all. A
     tool sets its own number with `metadata={"ephemeral": n}`."""

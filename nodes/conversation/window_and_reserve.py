@@ -15,6 +15,10 @@ of less than 65,536 tokens the smallest reserve is a sixteenth of the window."""
 LARGE_RESERVE = 0.05
 """If the reserve that is set is a larger share of the window than this, ratios in the settings are shares of the
 limit instead of the window."""
+RECALL_SHARE = 0.05
+"""Share of the room that `auto_recall` may take."""
+MAX_RECALLED = 1_000
+"""Largest number of tokens that `auto_recall` may take."""
 SOFT_ZONE = 0.02
 """Smallest distance between trigger and limit, as a share of the window."""
 
@@ -29,6 +33,8 @@ class Sizes:
     """Tokens of the system prompt, the tool schemas and the system messages, which no compaction changes."""
     trigger: int
     aim: int
+    recalled: int = 0
+    """Tokens kept free for what `auto_recall` quotes from the archive."""
     of_limit: bool = False
     """Whether ratios refer to the limit instead of the window, because the configured reserve is large."""
     raised: bool = False
@@ -37,8 +43,8 @@ class Sizes:
 
     @property
     def limit(self) -> int:
-        """Maximum size of a request that is sent: the window minus the reserve."""
-        return self.window - self.reserve
+        """Maximum size of a conversation that is sent: the window minus the reserve and `recalled`."""
+        return self.window - self.reserve - self.recalled
 
     @property
     def room(self) -> int:
@@ -51,11 +57,14 @@ class Sizes:
         return self.limit if self.of_limit else self.window
 
 
-def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_tokens: int | None = None) -> Sizes:
+def sizes_of(
+    settings: CompactionSettings, *, window: int, fixed: int, max_tokens: int | None = None, recalls: bool = False
+) -> Sizes:
     """Derive the sizes of a model call.
 
     `max_tokens` is the model's own limit for its answer, if known; `output_reserve` in the settings replaces
     `max_tokens`. A ratio is a share of the window, or of the limit if the given reserve exceeds 5 % of the window.
+    `recalls` says that the call may quote the archive, for which `RECALL_SHARE` of the room is kept free.
 
     The trigger is its ratio of that base, but at least the fixed part plus a share of the room: the mean of the ratio
     and `target_ratio`, or `target_ratio` if the ratio is less. So the trigger rises with the ratio, and the
@@ -69,7 +78,8 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
     """
     given = settings.output_reserve if settings.output_reserve is not None else max_tokens
     reserve = _automatic_reserve(settings, window) if given is None else given
-    limit = window - reserve
+    recalled = max(0, min(MAX_RECALLED, share(window - reserve - fixed, RECALL_SHARE))) if recalls else 0
+    limit = window - reserve - recalled
     room = limit - fixed
     if room <= 0:
         raise SettingsError(
@@ -91,7 +101,14 @@ def sizes_of(settings: CompactionSettings, *, window: int, fixed: int, max_token
     if trigger <= aim:
         aim = fixed + share(trigger - fixed, settings.target_ratio)
     return Sizes(
-        window=window, reserve=reserve, fixed=fixed, trigger=trigger, aim=aim, of_limit=of_limit, raised=raised
+        window=window,
+        reserve=reserve,
+        fixed=fixed,
+        trigger=trigger,
+        aim=aim,
+        recalled=recalled,
+        of_limit=of_limit,
+        raised=raised,
     )
 
 

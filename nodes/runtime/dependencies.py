@@ -186,12 +186,15 @@ class Dependencies:
         fixed = self.overhead(self.counter_for(model))
         return self.sizes_for(model, settings, window=window_of(settings, model), fixed=fixed)
 
-    def sizes_for(self, model: Model | None, settings: CompactionSettings, *, window: int, fixed: int) -> Sizes:
+    def sizes_for(
+        self, model: Model | None, settings: CompactionSettings, *, window: int, fixed: int, recalls: bool = False
+    ) -> Sizes:
         """Return the sizes of a call of this model; warn once if they differ from what the ratios alone would give.
 
         Raises what `sizes_of` raises.
         """
-        sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=answer_tokens(model, window))
+        most = answer_tokens(model, window)
+        sizes = sizes_of(settings, window=window, fixed=fixed, max_tokens=most, recalls=recalls)
         if self.fills_window:  # `compact_messages` uses no trigger to warn about
             return sizes
         if sizes.of_limit:

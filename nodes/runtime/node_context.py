@@ -168,9 +168,15 @@ class NodeContext:
         fixed = self.meter.scaled(self.meter.overhead + self._system_tokens)
         window = window_of(self.settings, self.model)
         window = min(window, (self.compaction.get("learned") or {}).get(self.model_name, window))
-        if (origin := self._origin) and (origin.sizes.window, origin.sizes.fixed) == (window, fixed):
+        same = (window, fixed, recalls := self.may_quote_archive)
+        if (origin := self._origin) and same == (origin.sizes.window, origin.sizes.fixed, origin.may_quote_archive):
             return origin.sizes
-        return self.dependencies.sizes_for(self.model, self.settings, window=window, fixed=fixed)
+        return self.dependencies.sizes_for(self.model, self.settings, window=window, fixed=fixed, recalls=recalls)
+
+    @property
+    def may_quote_archive(self) -> bool:
+        """Whether `auto_recall` is on and the thread has an archive, because a compaction was committed."""
+        return self.settings.auto_recall and self.thread_id is not None and self.epoch > 0
 
     @cached_property
     def _system_tokens(self) -> int:

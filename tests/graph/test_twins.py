@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -86,6 +87,7 @@ CALLS: dict[str, tuple[Callable[[str], tuple[tuple[Any, ...], dict[str, Any]]], 
     "pins": (lambda _: ((), {}), _pinned),
     "preview": (lambda _: ((), {}), _previewed),
     "recall": (lambda _: (("ru0-1",), {"max_tokens": 500}), _same),
+    "render": (lambda _: (({"messages": [HumanMessage("hello", id="question")]},), {}), _listed),
     "release": (lambda _: ((), {}), _kept),
     "show": (lambda name: ((name,), {}), _shown),
     "transcript": (lambda _: ((), {}), _listed),
@@ -93,7 +95,7 @@ CALLS: dict[str, tuple[Callable[[str], tuple[tuple[Any, ...], dict[str, Any]]], 
     "unpin": (lambda _: (("r-user-7",), {}), _kept),
 }
 """By method: its arguments on a thread with this compaction, and what of its result and the thread is compared."""
-OF_RECORDS_ALONE = {"history", "recall"}
+OF_RECORDS_ALONE = {"history", "recall", "render"}
 CHANGING = {"branch_from", "compact", "forget", "pin", "release", "undo", "unpin"}
 
 
