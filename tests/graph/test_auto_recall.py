@@ -65,7 +65,7 @@ async def test_the_archive_is_quoted_for_the_request_alone(go: Drive) -> None:
     state = values(graph)
     assert NAME not in [message.id for message in state["messages"]]
     assert OPENING[:40] not in str(state)
-    await go.invoke(graph, said("xylophones and zeppelins tomorrow, indeed quickly"))
+    await go.invoke(graph, said("xylophones and 1 of 3 zeppelins tomorrow, indeed quickly"))
     assert quoted(model.received[-1]) == []
     assert list(model.received[-1])[: len(model.received[-2]) - 1] == list(model.received[-2])[:-1]
 
@@ -125,9 +125,9 @@ def test_a_quotation_comes_out_of_the_same_window() -> None:
     model = ScriptedModel()
     graph = agent(model, preset="faithful", context_window=2_400, output_reserve=0)
     for number in range(32):
-        text = f"The wifi password of harbor {number} is tulip-{number}. {filler(90, f'h{number}-')}"
-        graph.invoke(said(f"{text} Is tulip-{max(0, number - 25)} old?"), CONFIG)
-    assert values(graph)["compaction"]["epoch"] > 0
+        text = f"The wifi password of harbor {number} is tulip-{number}. {filler(180, f'h{number}-')}"
+        graph.invoke(said(f"{text} Is tulip-{max(0, number - 13)} old?"), CONFIG)
+    assert values(graph)["compaction"]["epoch"] > 1
     assert max(sum(map(WORDS.message, request)) for request in model.received) <= 2_400
     quotations = [quotation for request in model.received for quotation in quoted(request)]
     assert len(quotations) > 3
@@ -195,3 +195,14 @@ def test_the_preset_faithful_recalls_by_itself() -> None:
     """No other does."""
     on = {name for name in PRESETS if CompactionSettings(preset=name).auto_recall}
     assert on == {"faithful"}
+
+
+def test_what_is_in_view_is_not_quoted() -> None:
+    """An undone compaction leaves its messages in the archive and in the conversation."""
+    model = ScriptedModel()
+    graph = compacted(model)
+    CompactionThread(graph, CONFIG).undo()
+    graph.update_state(CONFIG, {"compaction": {"epoch": 1}}, as_node="commit")
+    graph.invoke(said(QUESTION), CONFIG)
+    assert quoted(model.received[-1]) == []
+    assert FACT.text in [message.text for message in model.received[-1]]
