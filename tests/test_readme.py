@@ -13,10 +13,11 @@ from opentelemetry.trace import TracerProvider
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
+from langgraph_compaction.checkpoint import errors as storage_errors
 from langgraph_compaction.checkpoint import telemetry
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.preset_sizes import preset_sizes
-from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes import CompactionSettings, errors
 from langgraph_compaction.nodes import events as told
 from langgraph_compaction.nodes.config.settings import GROUPS
 from tests.fakes import claude, gpt
@@ -159,6 +160,21 @@ def test_every_command_named_exists() -> None:
         re.findall(r"\bmake ([a-z][\w-]*)", "\n".join(re.findall(r"`[^`]*`|^make .*$", text, re.MULTILINE)))
     ):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_guide_names_every_reason_for_a_rejection() -> None:
+    """In a row with its verdict; and every error that the page explains exists."""
+    page = PAGES["troubleshooting.md"]
+    found = {
+        pair
+        for path in (ROOT / "nodes").rglob("*.py")
+        for pair in re.findall(r'Finding\(\s*"(rejected_\w+)",\s*"(\w+)"', path.read_text(encoding="utf-8"))
+    }
+    assert len(found) > 15
+    named = [set(re.findall(r"`(\w+)`", row)) for row in page.splitlines() if row.startswith("| `rejected")]
+    assert [pair for pair in found if not any(set(pair) <= names for names in named)] == []
+    for name in re.findall(r"^\| `(\w+Error)`", page, re.MULTILINE):
+        assert issubclass(getattr(errors, name, None) or getattr(storage_errors, name), Exception)
 
 
 def test_every_link_leads_somewhere() -> None:
