@@ -1,6 +1,9 @@
 """`demo`: a long agent conversation in a small window, without a key or a network."""
 
+import os
 import platform
+import shutil
+import sys
 from collections.abc import Iterator
 from time import perf_counter
 from typing import Annotated, Any, Literal
@@ -63,11 +66,14 @@ def demo(
 
 
 def _opening(work: Investigation) -> str:
+    sizes, name = work.sizes, work.summarizer.name
+    how = "extracted without a model" if name == "digest" else f"by {name}"
     return (
-        "The model is scripted; tools, tokens, checkpoints and compactions are real.\n"
-        f"It looks things up in the standard library of Python {platform.python_version()}: window "
-        f"{work.sizes.window:,} tokens, limit {work.sizes.limit:,},\ntrigger {work.sizes.trigger:,}. The summarizer "
-        f"is {work.summarizer.name}; one of its attempts is made to fail. Everything is kept in one SQL database.\n"
+        "The model is scripted; tools, tokens, database and compactions are real.\n"
+        f"An agent reads the standard library of Python {platform.python_version()}, which is ten times as\n"
+        f"long as its model's window of {sizes.window:,} tokens. A request holds at most {sizes.limit:,};\n"
+        f"at {sizes.trigger:,} tokens old messages leave, and a summary takes their place\n"
+        f"(here {how}). One summary is made to fail.\n"
     )
 
 
@@ -91,6 +97,19 @@ def _page(work: Investigation, figures: dict[str, Any], *, width: int) -> Render
         Text("At the end", "bold"),
         table,
         words(f"\nThe last answer: {figures['answer']}\n"),
+        words(_next(), "dim"),
+    )
+
+
+def _next() -> str:
+    command = "langgraph-compaction"
+    if shutil.which(command) is None:  # in an environment that is not active: the script as it was called
+        command = os.path.relpath(sys.argv[0])
+    return (
+        f"What to try next:\n  {command} chat\n      talk to an agent, and watch its window\n"
+        f"  {command} demo --db sqlite:///demo.db\n"
+        "      keep the thread, for the commands `threads`, `inspect` and `undo`\n"
+        "  README.md\n      an agent of your own in ten lines"
     )
 
 

@@ -97,12 +97,14 @@ def described(event: dict[str, Any]) -> str:
         return str(event["message"]) if "message" in event else prepared(event)
     before, after, verdict = event.get("tokens_before", 0), event.get("tokens_after", 0), event.get("verdict", "")
     if verdict in {"committed", "degraded_deterministic"}:
-        return f"compacted: {before:,} → {after:,} tokens ({event['strategy']}, {verdict})"
+        instead = "; the digest wrote the summary instead" if verdict == "degraded_deterministic" else ""
+        return f"compacted: {before:,} → {after:,} tokens{instead}"
     if verdict == "noop":
         return "nothing to compact: every message is in the newest rounds, which are kept"
     if verdict == "refused":
         return f"your message was not sent: it needs {before:,} tokens, and the limit is {after:,}"
-    return f"not compacted: {verdict} ({event.get('reason', '')}); the conversation is as it was"
+    what, why = ("summary rejected" if verdict.startswith("rejected") else "not compacted"), event.get("reason")
+    return f"{what}: {why or verdict}; the messages are as they were"
 
 
 PREPARED = {
