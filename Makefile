@@ -135,11 +135,10 @@ bench-retention: $(STAMPS)/bench
 mutants: $(STAMPS)/dev
 	$(BIN)/python -m tests.requirements.mutants --seed $${SEED:-0} --draw $${DRAW:-60} --minutes $${MINUTES:-60} $(TESTS)
 
-# Runs killed at random, random conversations, settings and faults, and every recording under every preset: hours.
+# Random conversations under every preset, several writers, killed runs and savers, with faults of model, summarizer,
+# records and checkpointer, for MINUTES; writes benchmarks/results/soak.json. Servers: TEST_POSTGRES_URL, TEST_MARIADB_URL.
 soak: $(STAMPS)/dev
-	COMPACTION_SOAK=$${COMPACTION_SOAK:-300} $(BIN)/pytest -s tests/kill/test_soak.py tests/kill/test_saver_kills.py
-	COMPACTION_SOAK_CASES=$${COMPACTION_SOAK_CASES:-100000} $(BIN)/pytest -s tests/faults/test_properties.py
-	COMPACTION_REPLAY_ALL=1 $(BIN)/pytest tests/replay/test_presets.py
+	$(BIN)/python -m tests.soak --minutes $${MINUTES:-60} --first $${SEED:-0}
 
 studio: $(STAMPS)/dev
 	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev

@@ -14,6 +14,7 @@ from .config.triggers import Marker
 from .confirm import by_hand, room_made
 from .conversation.request import calibration_factor, render
 from .conversation.tokens import total
+from .conversation.transcript import outline
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
 from .prepare import prepare_if_due
@@ -165,6 +166,7 @@ def _measured(context: NodeContext, answer: AIMessage, extra: int) -> dict[str, 
     usage = Usage(
         message_id=cast("str", answer.id),
         fingerprint=fingerprint(answer),
+        before=outline(context.messages),
         tokens=sent + added,
         model=context.model_name,
         epoch=context.epoch,

@@ -65,6 +65,8 @@ class Usage(TypedDict):
 
     message_id: str
     fingerprint: str
+    before: str
+    """Outline of the messages before the answer."""
     tokens: int
     """Input and output tokens as the provider reported them, without reasoning tokens."""
     model: str

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from hashlib import blake2b
 from typing import Literal, TypeGuard, cast
 
 from langchain_core.messages import (
@@ -51,6 +52,12 @@ def message_id(message: BaseMessage) -> str:
         msg = "a message without an id reached a policy"
         raise ValueError(msg)
     return message.id
+
+
+def outline(messages: Sequence[BaseMessage]) -> str:
+    """Return a hash of the messages' ids and lengths: another one where a message was added, moved or rewritten."""
+    lengths = ",".join(f"{message.id}:{len(message.content)}" for message in messages)
+    return blake2b(lengths.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)

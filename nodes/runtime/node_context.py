@@ -23,7 +23,7 @@ from ..config.settings import CompactionOverrides, CompactionSettings, effective
 from ..conversation.message_marks import marked_by_us
 from ..conversation.request import Meter, placeholder_results, render
 from ..conversation.tokens import TokenCounter, total
-from ..conversation.transcript import Transcript
+from ..conversation.transcript import Transcript, outline
 from ..conversation.window_and_reserve import Sizes
 from ..events import CompactionMetaEvent, emit
 from ..selection.selector import Demand
@@ -275,6 +275,7 @@ class NodeContext:
         for index in range(len(self.messages) - 1, -1, -1):
             if self.messages[index].id == usage["message_id"]:
                 same = fingerprint(self.messages[index]) == usage["fingerprint"]
+                same = same and outline(self.messages[:index]) == usage.get("before")
                 return (usage, index) if same else None
         return None
 

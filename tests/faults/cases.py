@@ -1,5 +1,6 @@
 """Random cases: a conversation, settings, a script of turns, and the calls that fail."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
@@ -10,6 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from langgraph_compaction.checkpoint import DatabaseError
 from langgraph_compaction.nodes import CompactionSettings, Redaction
+from langgraph_compaction.nodes.config.presets import PRESETS
 from tests.graph.harness import SUMMARY, filler
 from tests.histories import asks, histories, numbered, texts
 
@@ -38,10 +40,16 @@ RECORDS = (
     *("find_summary", "recall", "abandon_open", "archive", "snapshot"),
 )
 """Reads and writes of SQL that may fail."""
+CALLS = ("put", "put_writes", "get_tuple")
+"""Calls of the checkpointer that may fail."""
+Faults = dict[tuple[str, bool], frozenset[int]]
+"""By the name of a method: which of its calls fail; true if they fail after the work was done."""
 MODEL_MOVES = (*("answer",) * 4, *("calls",) * 3, "empty", "same id", "thinking", "overflow", "broken")
 WRITER_MOVES = ("delete", "swap", "edit", "arrive")
 PAUSES = ("summarize", "commit", "rollback")
 MODEL_ERROR = RuntimeError("the model is broken")
+EDITED = "edited"
+"""What another writer makes of a message."""
 NEEDLE = "order-4711"
 """A word of many histories that the redaction hook removes."""
 Redacted = Literal["told", "stored", "failing"] | None
@@ -88,7 +96,7 @@ class Writer:
         elif self.move == "swap":
             found[place - 1], found[place] = found[place], found[place - 1]
         elif self.move == "edit":
-            found[place] = found[place].model_copy(update={"content": "edited"})
+            found[place] = found[place].model_copy(update={"content": EDITED})
         else:
             found.append(HumanMessage("meanwhile", id=f"meanwhile-{uuid4()}"))
         return found
@@ -127,8 +135,11 @@ class Case:
     fallback: tuple[str, ...] = ()
     """Answers of a fallback summarizer, in the same form; empty for no fallback."""
     redact: Redacted = None
-    broken: dict[tuple[str, bool], frozenset[int]] = field(default_factory=dict[tuple[str, bool], frozenset[int]])
-    """Calls of reads and writes that fail; true if they fail after the work was done."""
+    broken: Faults = field(default_factory=Faults)
+    """Calls of the records that fail."""
+    unsaved: Faults = field(default_factory=Faults)
+    """Calls of the checkpointer that fail."""
+    durability: Literal["sync", "async", "exit"] = "async"
     pins: frozenset[str] = frozenset()
     """Ids of messages that are pinned."""
 
@@ -151,9 +162,8 @@ def _refuse(text: str) -> str:
     raise ValueError(f"no rule for {len(text)} characters")
 
 
-def database_error(name: str) -> DatabaseError:
+class DiskFullError(DatabaseError):
     """The error that a read or write of SQL raises."""
-    return DatabaseError(f"{name}: the disk is full")
 
 
 def _thoughts(text: str) -> AIMessage:
@@ -190,34 +200,54 @@ def conversations(draw: st.DrawFn) -> list[AnyMessage]:
     return numbered(found)
 
 
+GENERAL: dict[str, st.SearchStrategy[Any]] = {
+    "output_reserve": st.sampled_from([0, 0, 40, None]),
+    "summary_retries": st.integers(0, 2),
+    "breaker_cooldown_after": st.integers(1, 3),
+    "join_user_messages": st.booleans(),
+    "on_refusal": st.sampled_from(["message", "raise"]),
+}
+"""Settings that mean the same under every preset."""
+SELECTIVE: dict[str, st.SearchStrategy[Any]] = {
+    "tool_blocks_keep_recent": st.integers(0, 5),
+    "tool_call_threshold": st.sampled_from([20, 500]),
+    "tool_result_threshold": st.sampled_from([20, 600]),
+    "preview_tokens": st.sampled_from([10, 200]),
+    "tool_blocks_keep_unread": st.booleans(),
+    "dialogue_rounds_keep_min": st.sampled_from([0, 1, 2, 12]),
+    "dialogue_beyond_keep": st.sampled_from([0, 1, 5]),
+    "summary_mode": st.sampled_from(["always", "if_needed"]),
+    "summary_scope": st.sampled_from(["old_part", "all"]),
+    "summary_max_tokens": st.sampled_from([None, 30]),
+    "summary_input_tokens": st.sampled_from([None, 100, 2_000]),
+    "facts_beside_summary": st.booleans(),
+    "breaker_frequency_calls": st.sampled_from([0, 6]),
+    "require_confirmation": st.sampled_from([False, False, True]),
+}
+
+
 @st.composite
 def chosen_settings(draw: st.DrawFn) -> CompactionSettings:
     """Draw settings, sensible and odd ones."""
     trigger = draw(st.sampled_from([0.5, 0.8, 1.0]))
     fields: dict[str, st.SearchStrategy[Any]] = {
         "context_window": st.sampled_from([150, 400, 1_000, 1_000, 3_000, 12_000]),
-        "output_reserve": st.sampled_from([0, 0, 40, None]),
         "target_ratio": st.sampled_from([ratio for ratio in (0.2, 0.5, 0.7) if ratio < trigger]),
-        "tool_blocks_keep_recent": st.integers(0, 5),
-        "tool_call_threshold": st.sampled_from([20, 500]),
-        "tool_result_threshold": st.sampled_from([20, 600]),
-        "preview_tokens": st.sampled_from([10, 200]),
-        "tool_blocks_keep_unread": st.booleans(),
-        "dialogue_rounds_keep_min": st.sampled_from([0, 1, 2, 12]),
-        "dialogue_beyond_keep": st.sampled_from([0, 1, 5]),
-        "summary_mode": st.sampled_from(["always", "if_needed"]),
-        "summary_scope": st.sampled_from(["old_part", "all"]),
-        "summary_retries": st.integers(0, 2),
-        "summary_max_tokens": st.sampled_from([None, 30]),
-        "summary_input_tokens": st.sampled_from([None, 100, 2_000]),
-        "facts_beside_summary": st.booleans(),
-        "breaker_cooldown_after": st.integers(1, 3),
-        "breaker_frequency_calls": st.sampled_from([0, 6]),
-        "join_user_messages": st.booleans(),
-        "on_refusal": st.sampled_from(["message", "raise"]),
-        "require_confirmation": st.sampled_from([False, False, True]),
+        **GENERAL,
+        **SELECTIVE,
     }
     return CompactionSettings(trigger_ratio=trigger, summary_backoff_s=0, **draw(st.fixed_dictionaries(fields)))
+
+
+@st.composite
+def preset_settings(draw: st.DrawFn) -> CompactionSettings:
+    """Draw a preset with its own defaults, in a window in which these defaults can work."""
+    fields = {
+        "preset": st.sampled_from(PRESETS),
+        "context_window": st.sampled_from([400, 1_000, 1_000, 3_000, 12_000]),
+        **GENERAL,
+    }
+    return CompactionSettings(summary_backoff_s=0, **draw(st.fixed_dictionaries(fields)))
 
 
 replies = st.builds(
@@ -239,27 +269,35 @@ turns = st.builds(
     agrees=st.booleans(),
 )
 summaries = st.lists(st.sampled_from([*["good"] * 8, *SUMMARIES]), max_size=5).map(tuple)
-broken = st.dictionaries(
-    st.tuples(st.sampled_from(RECORDS), st.booleans()),
-    st.sampled_from([{1}, {2}, {1, 2}, set(range(1, 99))]).map(frozenset),
-    max_size=2,
-)
+
+
+def faults(methods: Sequence[str], *numbers: Collection[int]) -> st.SearchStrategy[Faults]:
+    """Draw which calls of at most two of these methods fail."""
+    named = st.tuples(st.sampled_from(methods), st.booleans())
+    return st.one_of(st.just({}), st.dictionaries(named, st.sampled_from(numbers).map(frozenset), max_size=2))
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
-    """Draw a whole case, in which any part may also be without failures."""
+def cases(draw: st.DrawFn, *, wide: bool = False) -> Case:
+    """Draw a whole case, in which any part may also be without failures.
+
+    A wide case also draws presets, failing calls of the checkpointer, and the durability of the runs.
+    """
     history = draw(conversations())
     ids = [message.id or "" for message in history]
+    chosen = st.one_of(chosen_settings(), preset_settings()) if wide else chosen_settings()
+    some, all_calls = ({1}, {2}, {1, 2}), set(range(1, 99))
     return Case(
         history=history,
-        settings=draw(chosen_settings()),
+        settings=draw(chosen),
         summaries=draw(summaries),
         turns=draw(st.lists(turns, min_size=1, max_size=4).map(tuple)),
         reports=draw(st.sampled_from([None, None, 1.0, 0.5, 1.6])),
         asynchronous=draw(st.sampled_from([False, False, True])),
         fallback=draw(st.one_of(st.just(()), summaries)),
         redact=draw(st.sampled_from(REDACTED)),
-        broken=draw(st.one_of(st.just({}), broken)),
+        broken=draw(faults(RECORDS, *some, all_calls)),
         pins=frozenset(draw(st.lists(st.sampled_from(ids), max_size=1)) if ids else ()),
+        unsaved=draw(faults(CALLS, *some, {3}, {5}, {8}, {13}, {21})) if wide else {},
+        durability=draw(st.sampled_from(["sync", "async", "exit"])) if wide else "async",
     )

@@ -13,7 +13,8 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 )
 from langgraph_compaction.nodes import render
 from langgraph_compaction.nodes.conversation.tokens import total
-from tests.graph.harness import THREAD, WORDS
+from tests.faults.cases import EDITED
+from tests.graph.harness import WORDS
 from tests.invariants import check_transition
 from tests.replay.watcher import COMMITTED, State, Watcher
 
@@ -24,11 +25,12 @@ class Onlooker(Watcher):
     def __init__(
         self,
         records: CompactionRecords,
+        thread: str,
         pins: Collection[str],
         overhead: int,
         stored: Callable[[AnyMessage], AnyMessage],
     ) -> None:
-        super().__init__(records, THREAD, lambda messages: total(WORDS, render(messages)))
+        super().__init__(records, thread, lambda messages: total(WORDS, render(messages)))
         self.pins, self.overhead, self._stored = pins, overhead, stored
         self.committed = self.rolled_back = 0
         self._written = False
@@ -54,6 +56,10 @@ class Onlooker(Watcher):
             self._known, self._order = {}, {}
         said = {**(state.get("memory") or {}), "goal": ""}  # three hundred characters of it, in any script
         super()._always(before, {**state, "memory": said})
+
+    def _untouched(self, before: list[AnyMessage], now: list[AnyMessage]) -> None:
+        """A message with marks of ours that another writer has rewritten loses them, as forged ones do."""
+        super()._untouched(list(map(_unmarked, before)), list(map(_unmarked, now)))
 
     def _restores(self, before: State, state: State) -> bool:
         """Whether a rollback in this step undoes a change of another writer."""
@@ -95,6 +101,10 @@ class Onlooker(Watcher):
         known["recorded"] = known.get("scripted", 1.0)
         super()._check_commit({**before, "compaction": {**before["compaction"], "calibration": known}}, state)
         check_transition(before["messages"], state["messages"], pins=self.pins)
+
+
+def _unmarked(message: AnyMessage) -> AnyMessage:
+    return message.model_copy(update={"additional_kwargs": {}}) if message.content == EDITED else message
 
 
 def _draft_of(state: State) -> dict[str, Any] | None:

@@ -4,22 +4,37 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import Any
+from uuid import uuid4
 
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, Overwrite
 
-from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread, ContextExhaustedError, MessageRefusedError, SettingsError
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes import CompactionError, CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel, texts, usage
-from tests.faults.cases import MODEL_ERROR, NEEDLE, SUMMARIES, Case, NodeContext, Reply, Writer, database_error
+from tests.faults.cases import (
+    MODEL_ERROR,
+    NEEDLE,
+    SUMMARIES,
+    Case,
+    DiskFullError,
+    NodeContext,
+    Reply,
+    Writer,
+)
 from tests.faults.minimum import least, pinned_words, waits
 from tests.faults.onlooker import Onlooker, messages_of
-from tests.graph.harness import CONFIG, THREAD, WORDS, Clock, agent, filler
+from tests.graph.harness import WORDS, Clock, agent, filler
 from tests.invariants import check_request, unanswered
 from tests.replay.watcher import COMMITTED, State
 
@@ -44,10 +59,13 @@ def limit_of(settings: CompactionSettings) -> int:
     return window - reserve
 
 
-def play(case: Case, tally: Counter[str]) -> list[str]:
-    """Play a case to its end, count events, and return the defects."""
+def play(case: Case, tally: Counter[str], database: Database | None = None) -> list[str]:
+    """Play a case to its end, count events, and return the defects.
+
+    Without a database, checkpoints and records are kept in memory.
+    """
     try:
-        stage = Stage(case)
+        stage = Stage(case, database)
     except SettingsError as error:
         if "no room" not in str(error):
             raise
@@ -60,19 +78,30 @@ def play(case: Case, tally: Counter[str]) -> list[str]:
     tally["rolled back"] += stage.onlooker.rolled_back
     tally["restored"] += stage.restored
     tally["put off"] += stage.put_off
+    tally.update({f"fault: {name}": count for name, count in (stage.failed + stage.unsaved).items()})
+    tally.update(f"fault: summarizer: {name}" for name in stage.summaries_given if name not in ("good", "long"))
+    tally.update(f"fault: model: {name}" for name in stage.answers_given if name in ("broken", "overflow"))
+    tally["fault: second writer"] += stage.changed
     return [*stage.onlooker.defects, *stage.defects]
 
 
 class Stage:
     """A graph with its scripted model and summarizer, and its thread."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, database: Database | None) -> None:
         self.case, self.clock = case, Clock()
+        self.thread = f"thread-{uuid4()}"
+        self.config: RunnableConfig = {"configurable": {"thread_id": self.thread}}
         self.defects: list[str] = []
+        self.answers_given: list[str] = []
+        self.summaries_given: list[str] = []
         self.model = ScriptedModel(replies=[self._answer])
         self.summarizer, self.fallback = (
-            ScriptedModel(replies=[SUMMARIES[name] for name in names]) for names in (case.summaries, case.fallback)
+            ScriptedModel(replies=[self._summary(name) for name in names])
+            for names in (case.summaries, case.fallback)
         )
+        self.unsaved = Counter[str]()
+        self.running = False
         self.graph = agent(
             self.model,
             self.summarizer if case.summaries else "digest",
@@ -80,39 +109,43 @@ class Stage:
             redact=case.redaction,
             tools=[read],
             now=self.clock,
+            checkpointer=self._unreliable(SQLAlchemySaver(database) if database else InMemorySaver()),
             **case.settings.model_dump(exclude={"token_counter", "summarizer"}),
         )
         records = records_of(self.graph)
         self.records = CompactionRecords(records.database)
         self.failed = Counter[str]()
         for (name, late), numbers in case.broken.items():
-            setattr(records, name, self._broken(name, getattr(records, name), late, numbers))
+            setattr(records, name, Failing(name, late, numbers, self.failed).around(getattr(records, name)))
         dependencies = self.graph.builder.nodes["token_check"].runnable.dependencies
         self.overhead = dependencies.overhead(WORDS)
         self.limit = limit_of(case.settings)
-        self.onlooker = Onlooker(self.records, case.pins, self.overhead, case.stored)
+        self.onlooker = Onlooker(self.records, self.thread, case.pins, self.overhead, case.stored)
         self.scale = min(1.0, case.reports or 1.0)
         """The known ratio of the provider's token counts to ours."""
         self.replies: Iterator[Reply] = iter(())
         self.pins: set[str] = set()
         self.given: list[str] = []
+        self.acknowledged: set[str] = set()
+        """Ids of the inputs whose runs have returned."""
         self.longest = 0
-        self.restored = self.put_off = 0
+        self.restored = self.put_off = self.changed = 0
         self.written = False
 
-    def _broken(self, name: str, method: Callable[..., Any], late: bool, numbers: frozenset[int]) -> Any:
-        passed = Counter[str]()
+    def _unreliable(self, saver: Any) -> Any:
+        """Let the calls of a checkpointer fail, sync and async ones, while a run is under way."""
+        for (name, late), numbers in self.case.unsaved.items():
+            failing = Failing(name, late, numbers, self.unsaved, lambda: self.running)
+            for method in (name, f"a{name}"):
+                setattr(saver, method, failing.around(getattr(saver, method)))
+        return saver
 
-        def broken(*args: Any, **options: Any) -> Any:
-            passed[name] += 1
-            if passed[name] not in numbers:
-                return method(*args, **options)
-            self.failed[name] += 1
-            if late:
-                method(*args, **options)
-            raise database_error(name)
+    def _summary(self, name: str) -> Callable[[list[BaseMessage]], Any]:
+        def reply(_: list[BaseMessage]) -> Any:
+            self.summaries_given.append(name)
+            return SUMMARIES[name]
 
-        return broken
+        return reply
 
     def _expect(self, holds: object, text: str) -> None:
         if not holds:
@@ -134,6 +167,7 @@ class Stage:
             self._expect(messages[newest].text in sent, "the unanswered message was not sent")
         reply = next(self.replies, None)
         self.given.append(reply.move if reply else "ok")
+        self.answers_given.append(self.given[-1])
         answer = AIMessage("ok") if reply is None else reply.given(received)
         if self.case.reports is None or not isinstance(answer, AIMessage):
             return answer
@@ -148,15 +182,39 @@ class Stage:
         self.replies, self.given = iter(turn.replies), []
         left_open = (self.onlooker.state.get("compaction") or {}).get("draft")
         self.steps, self.paused = 0, False
+        given, before = self._input(number, turn), self.unsaved.total()
         try:
-            self._run(self._input(number, turn), turn)
+            self._run(given, turn)
         except Exception as error:  # noqa: BLE001 - which errors may end a turn is what is checked
-            self._look(self.graph.get_state(CONFIG).values)
+            if self.unsaved.total() > before:
+                return self._unsaved(error)
+            self._look(self._values())
             ending = self._excused(error)
         else:
+            self.acknowledged |= {message.id for message in given["messages"]}
             ending = self._ended(turn, left_open)
         self._check_bounds(turn)
         return ending
+
+    def _unsaved(self, error: Exception) -> str:
+        """The checkpointer has failed: the run has ended with its error, or with one that came before it."""
+        documented = (DiskFullError, CompactionError, ContextOverflowError)
+        self._expect(isinstance(error, documented) or error is MODEL_ERROR, f"ended with {error!r}")
+        self._go_back()
+        return "checkpointer failed"
+
+    def _go_back(self) -> None:
+        """Go on from the newest checkpoint: the next input discards what nodes have written since."""
+        found = self.graph.checkpointer.get_tuple(self.config)
+        state: State = {"messages": [], **(found.checkpoint["channel_values"] if found else {})}
+        self.onlooker.accept(state)
+        self.pins = pinned_words(messages_of(state))
+        known = (state.get("compaction") or {}).get("calibration") or {}
+        self.scale = min(self.scale, known.get("scripted", min(1.0, self.scale)))
+
+    def _values(self) -> State:
+        state: State = self.graph.get_state(self.config).values
+        return state
 
     def _input(self, number: int, turn: NodeContext) -> State:
         history = self.case.history if number == 0 else []
@@ -172,13 +230,17 @@ class Stage:
     def _run(self, given: Any, turn: NodeContext) -> None:
         while True:
             stops = [turn.pause] if turn.during and not self.paused else []
-            options = {"stream_mode": "values", "interrupt_before": stops}
-            if self.case.asynchronous:
-                asyncio.run(self._watch(self.graph.astream(given, CONFIG, **options)))
-            else:
-                for state in self.graph.stream(given, CONFIG, **options):
-                    self._look(state)
-            waiting = self.graph.get_state(CONFIG)
+            options = {"stream_mode": "values", "interrupt_before": stops, "durability": self.case.durability}
+            self.running = True
+            try:
+                if self.case.asynchronous:
+                    asyncio.run(self._watch(self.graph.astream(given, self.config, **options)))
+                else:
+                    for state in self.graph.stream(given, self.config, **options):
+                        self._look(state)
+            finally:
+                self.running = False
+            waiting = self.graph.get_state(self.config)
             if not waiting.next:
                 return
             if waiting.interrupts:
@@ -209,8 +271,9 @@ class Stage:
 
     def _write(self, writer: Writer, messages: list[AnyMessage]) -> None:
         self.written = True
-        self.graph.update_state(CONFIG, {"messages": Overwrite(writer.written(messages))})
-        state = self.graph.get_state(CONFIG).values
+        self.changed += 1
+        self.graph.update_state(self.config, {"messages": Overwrite(writer.written(messages))})
+        state = self._values()
         self.onlooker.accept(state)
         self.pins = pinned_words(messages_of(state))
 
@@ -257,7 +320,7 @@ class Stage:
         self._expect(self.given, "the turn ended without asking the model")
         if (channel.get("last") or {}).get("verdict") in COMMITTED:
             messages = CompactionThread(
-                self.graph, CONFIG
+                self.graph, self.config
             ).transcript()  # the check after the answer may have summarized it
         last = messages[-1]
         answered = isinstance(last, AIMessage) and not last.tool_calls
@@ -271,7 +334,7 @@ class Stage:
 
     def check_records(self) -> None:
         """Check that the ledger has every call of the summarizer, and the transcript every message."""
-        rows = self.records.history(THREAD)
+        rows = self.records.history(self.thread)
         most = (self.case.settings.summary_retries + 1) * 2 * max(1, self.longest)
         for row in rows:
             self._expect((row.summary_calls or 0) <= most, f"{row.summary_calls} calls in one attempt")
@@ -286,9 +349,54 @@ class Stage:
             self.failed or self.written or told == asked, f"{asked} calls of the summarizer, {told} in the ledger"
         )
         opened = (self.onlooker.state.get("compaction") or {}).get("draft")
-        self._expect(self.failed or opened or all(row.verdict for row in rows), "an attempt is still open")
+        self._expect(
+            self.failed or self.unsaved or opened or all(row.verdict for row in rows), "an attempt is still open"
+        )
         if not self.written and messages_of(self.onlooker.state):
-            whole = {message.id for message in CompactionThread(self.graph, CONFIG).transcript()}
+            whole = {message.id for message in CompactionThread(self.graph, self.config).transcript()}
+            gone = self.acknowledged - whole
+            self._expect(not gone, f"acknowledged, and not in the transcript: {sorted(gone)}")
             lost = self.onlooker.seen - whole
             summaries = {name for name in lost if name.startswith("summary-")}
             self._expect(self.failed or lost == summaries, f"not in the transcript: {sorted(lost - summaries)}")
+
+
+@dataclass
+class Failing:
+    """Makes some calls of a method fail, before or after its work."""
+
+    name: str
+    late: bool
+    numbers: frozenset[int]
+    failed: Counter[str]
+    """Counts the failed calls by method."""
+    is_active: Callable[[], bool] = lambda: True
+    """Whether a call counts, and may fail."""
+    passed: int = 0
+
+    def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the method, sync or async, as one that fails."""
+
+        def broken(*args: Any, **options: Any) -> Any:
+            if not self._is_due():
+                return method(*args, **options)
+            if self.late:
+                method(*args, **options)
+            raise DiskFullError(f"{self.name}: the disk is full")
+
+        async def abroken(*args: Any, **options: Any) -> Any:
+            if not self._is_due():
+                return await method(*args, **options)
+            if self.late:
+                await method(*args, **options)
+            raise DiskFullError(f"{self.name}: the disk is full")
+
+        return abroken if iscoroutinefunction(method) else broken
+
+    def _is_due(self) -> bool:
+        if not self.is_active():
+            return False
+        self.passed += 1
+        due = self.passed in self.numbers
+        self.failed[self.name] += due
+        return due

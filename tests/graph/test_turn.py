@@ -4,6 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Overwrite
 
 from tests.fakes import ScriptedModel, calls, usage
 from tests.graph.harness import (
@@ -126,18 +127,24 @@ ANCHOR = usage(AIMessage("fine", id="answer"), 2 * 108 + 6, 500)
 
 
 @pytest.mark.parametrize(
-    ("changed", "current"), [("nothing", [722 + 100]), ("model", []), ("prompt", []), ("message", [])]
+    ("changed", "current"),
+    [("nothing", [722 + 100]), ("model", []), ("prompt", []), ("message", []), ("earlier", []), ("order", [])],
 )
 async def test_usage_is_the_anchor_until_what_it_measured_changes(
     go: Drive, changed: str, current: list[int]
 ) -> None:
-    """The next request is the last usage and what came since; another model, prompt or answer voids it."""
+    """The next request is the last usage and what came since; another model, prompt, answer or history voids it."""
     saver = InMemorySaver()
     await go.invoke(agent(ScriptedModel(replies=[ANCHOR], name_="first"), checkpointer=saver), BEFORE)
     model = ScriptedModel(name_="second" if changed == "model" else "first")
     later = agent(model, checkpointer=saver, system_prompt="be brief" if changed == "prompt" else None)
     if changed == "message":
         later.update_state(CONFIG, {"messages": [AIMessage("edited", id="answer")]})
+    if changed == "earlier":
+        later.update_state(CONFIG, {"messages": [HumanMessage("edited", id="r-user-0")]})
+    if changed == "order":
+        first, *others, answer = values(later)["messages"]
+        later.update_state(CONFIG, {"messages": Overwrite([*others, first, answer])})
     chunks = await go.stream(later, said(filler(96)), stream_mode=["updates", "custom"])
     assert [event["current_tokens"] for event in events(chunks, "PreCompactEvent")][:1] == current
 

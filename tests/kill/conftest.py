@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.kill.scenarios import SCENARIOS, TEMPLATES, Scenario, Worlds, act, play
-from tests.kill.sight import Around, Sight, look_at
+from tests.kill.recovery import calm_runs
+from tests.kill.scenarios import TEMPLATES, Scenario, Worlds, play
+from tests.kill.sight import Around
 from tests.kill.world import World
 
 
@@ -29,16 +30,4 @@ def world_of(templates: dict[str, World], tmp_path: Path) -> Worlds:
 @pytest.fixture(scope="session")
 def around(templates: dict[str, World], tmp_path_factory: pytest.TempPathFactory) -> Around:
     """Return a function from a scenario's name to the thread before and after its turn without a kill."""
-    known: dict[str, tuple[Sight, Sight]] = {}
-
-    def find(name: str) -> tuple[Sight, Sight]:
-        if name not in known:
-            scenario = SCENARIOS[name]
-            world = scenario.world(templates[scenario.template].copied(tmp_path_factory.mktemp("calm") / name))
-            before = look_at(world)
-            with world.opened() as graph:
-                act(graph, scenario)
-            known[name] = before, look_at(world)
-        return known[name]
-
-    return find
+    return calm_runs(templates, tmp_path_factory.mktemp("calm"))

@@ -1,10 +1,11 @@
 """The places at which each turn is killed: all of the plain turn, and of other turns those that only they have.
 
-Without a soak, places of the plain turn that leave the same files as the place before are skipped.
+In a default run, places of the plain turn that leave the same files as the place before are skipped.
 """
 
-import os
 from collections.abc import Iterator
+
+from tests.full import FULL
 
 SQL = {
     "selective_compaction": ("begin", "abandon_open"),
@@ -44,7 +45,7 @@ PLAIN = tuple(along("token_check", "selective_compaction", "summarize", "commit"
 """Every place of the plain turn."""
 
 PLACES: dict[str, tuple[str, ...]] = {
-    "precheck": PLAIN if "COMPACTION_SOAK" in os.environ else tuple(p for p in PLAIN if not leaves_the_same(p)),
+    "precheck": PLAIN if FULL else tuple(p for p in PLAIN if not leaves_the_same(p)),
     "check": (
         "model:leave",
         "put to selective_compaction:after",

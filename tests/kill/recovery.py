@@ -1,12 +1,31 @@
 """Resumes a thread after a kill, and checks it."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from tests.kill.scenarios import CRUCIAL, Scenario, agree
-from tests.kill.sight import Sight, look_at, sight
+from tests.kill.scenarios import CRUCIAL, SCENARIOS, Scenario, act, agree
+from tests.kill.sight import Around, Sight, look_at, sight
 from tests.kill.world import CONFIG, World, tell
 
 COMMITS = {"committed", "degraded_deterministic"}
+
+
+def calm_runs(templates: Mapping[str, World], folder: Path) -> Around:
+    """Return a function from a scenario's name to the thread before and after its turn without a kill."""
+    known: dict[str, tuple[Sight, Sight]] = {}
+
+    def find(name: str) -> tuple[Sight, Sight]:
+        if name not in known:
+            scenario = SCENARIOS[name]
+            world = scenario.world(templates[scenario.template].copied(folder / name))
+            before = look_at(world)
+            with world.opened() as graph:
+                act(graph, scenario)
+            known[name] = before, look_at(world)
+        return known[name]
+
+    return find
 
 
 def recover(world: World, name: str = "next") -> Sight:
