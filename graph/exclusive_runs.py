@@ -34,7 +34,6 @@ its nodes and tools, and stores no key that begins with two underscores."""
 
 _TASK = "__pregel_task_id"  # LangGraph's name of the key that the config of a task has
 _FIRST_PAUSE_S = 0.005
-_LONGEST_PAUSE_S = 0.2
 
 
 class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -108,10 +107,25 @@ async def aturn(
         await asyncio.shield(arun(_released(wanted)))
 
 
+@contextmanager
+def stored_turn(leases: RunLeases, thread: str, wait_s: float, setting: str) -> Generator[None]:
+    """Hold the lease of a thread for a change without its graph; raise `ThreadBusyError` as `turn` does.
+
+    `setting` is the name of what decides how long the change may wait.
+    """
+    wanted = _Wanted(RunLease(thread), leases, wait_s, setting)
+    try:
+        run(_taken(wanted))
+        yield
+    finally:
+        run(_released(wanted))
+
+
 class _Wanted(NamedTuple):
     lease: RunLease
     leases: RunLeases
     wait_s: float
+    setting: str = "turn_wait_s"
 
 
 def _lease_for(graph: AnyGraph, config: RunnableConfig | None, context: Any) -> _Wanted | None:
@@ -168,11 +182,11 @@ def _taken(wanted: _Wanted) -> Effects[None]:
         if left <= 0:
             raise ThreadBusyError(
                 f"another run has been working on thread {wanted.lease.thread_id!r} for the {wanted.wait_s:g} s that "
-                "this run may wait for it (turn_wait_s). Nothing of this run was stored: start it again when the "
-                "other one is over. A stream that is neither read to its end nor closed keeps its thread"
+                f"this run may wait for it ({wanted.setting}). Nothing of this run was stored: start it again when "
+                "the other one is over. A stream that is neither read to its end nor closed keeps its thread"
             )
         yield from _slept(min(left, pause * random.uniform(0.5, 1.5)))  # noqa: S311 - not a secret
-        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+        pause = min(pause * 1.5, wanted.leases.longest_pause_s)
 
 
 def _released(wanted: _Wanted) -> Effects[None]:

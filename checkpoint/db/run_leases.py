@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Protocol
 from uuid import uuid4
-from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 import sqlalchemy as sa
 
@@ -52,6 +52,9 @@ _OF_THIS_PROCESS: WeakValueDictionary[str, RunLease] = WeakValueDictionary()
 class RunLeases(Protocol):
     """Gives the lease of a thread to one run at a time."""
 
+    longest_pause_s: float
+    """How long a waiting run may sleep before it tries again."""
+
     def take(self, lease: RunLease) -> bool:
         """Take the lease of a thread; return False if another run holds it."""
         ...
@@ -62,17 +65,28 @@ class RunLeases(Protocol):
 
 
 class MemoryRunLeases:
-    """Leases among the runs of one process."""
+    """Leases among the runs of one process. Runs that wait get the lease in the order in which they came."""
+
+    longest_pause_s = 0.02
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: WeakValueDictionary[str, RunLease] = WeakValueDictionary()
+        self._waiting: dict[str, list[ref[RunLease]]] = {}
 
     def take(self, lease: RunLease) -> bool:
-        """Take the lease of a thread; return False if another run holds it."""
+        """Take the lease of a thread; return False if another run holds it, or has waited for longer."""
+        thread = lease.thread_id
         with self._lock:
-            holder = self._held.setdefault(lease.thread_id, lease)
-        return holder is lease
+            waiting = [one for known in self._waiting.pop(thread, ()) if (one := known()) and not one.ended]
+            if lease not in waiting:
+                waiting.append(lease)
+            if waiting[0] is lease:
+                self._held.setdefault(thread, lease)
+            taken = self._held.get(thread) is lease
+            if waiting := [one for one in waiting if not (taken and one is lease)]:
+                self._waiting[thread] = [ref(one) for one in waiting]
+        return taken
 
     def release(self, lease: RunLease) -> None:
         """Give the lease back."""
@@ -94,6 +108,8 @@ def memory_leases(place: Any) -> MemoryRunLeases:
 
 class StoredRunLeases:
     """Leases among the runs of all processes that share a database."""
+
+    longest_pause_s = 0.2
 
     def __init__(self, database: Database, now: Callable[[], float] = time.time, *, lasts_s: float = LEASE_S) -> None:
         self.database = database

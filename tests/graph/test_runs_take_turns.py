@@ -16,7 +16,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.checkpoint.db.run_leases import MemoryRunLeases
+from langgraph_compaction.checkpoint.db.run_leases import MemoryRunLeases, RunLease
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, ThreadBusyError, create_compacting_agent
 from langgraph_compaction.graph import exclusive_runs as module
 from langgraph_compaction.graph.middleware import CompactionMiddleware, one_run_at_a_time
@@ -303,6 +303,21 @@ def test_agents_on_one_checkpointer_share_the_lease() -> None:
     assert is_free(ours(ScriptedModel()))
     stream.close()
     assert is_free(second)
+
+
+def test_runs_that_wait_get_their_turn_in_order() -> None:
+    """Where one run follows the other at once, nobody who waits is passed over."""
+    leases, thread = MemoryRunLeases(), "thread"
+    first, second, third, last = (RunLease(thread) for _ in range(4))
+    assert leases.take(first)
+    assert not leases.take(second)
+    assert not leases.take(third)
+    leases.release(first)
+    assert not leases.take(last)
+    leases.release(third)  # it was canceled while it waited
+    assert leases.take(second)
+    leases.release(second)
+    assert leases.take(last)
 
 
 @pytest.fixture

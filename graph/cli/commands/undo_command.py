@@ -1,5 +1,7 @@
 """`undo`, `release`, `branch` and `forget`: undo a compaction, branch before it, or erase a thread."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from time import time
 from typing import Annotated, Any
 from uuid import uuid4
@@ -15,12 +17,15 @@ from langgraph_compaction.nodes.runtime.undo_request import tell_ledger, undone
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
 
 from ...control_characters import in_line
+from ...exclusive_runs import stored_turn
 from ...offline_edit import at_rest, newest, rewrite
 from ...undo import OverLimitError
 from ..find_compaction import Named, find_compaction
 from ..open_database import open_existing
 from ..output.printing import Output, print_lines
 from .threads_command import AsJson, Db, Thread
+
+Wait = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait while a run works on the thread.")]
 
 
 def undo(
@@ -35,13 +40,14 @@ def undo(
     *,
     db: Db,
     force: Annotated[bool, typer.Option("--force", help="Undo even if the result is over the limit.")] = False,
+    wait: Wait = 60.0,
     as_json: AsJson = False,
 ) -> None:
     """Undo a compaction and all that were built on it: the messages that they replaced return.
 
     Below the limit the thread is then not compacted automatically, until `release` or a compaction that you ask for.
     """
-    with open_existing(db, thread) as saver:
+    with _idle(db, thread, wait) as saver:
         found = at_rest(newest(saver, thread))
         values = found.checkpoint["channel_values"]
         channel: dict[str, Any] = values["compaction"]
@@ -78,9 +84,9 @@ def undo(
     )
 
 
-def release(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
+def release(thread: Thread, *, db: Db, wait: Wait = 60.0, as_json: AsJson = False) -> None:
     """Allow automatic compactions of a thread again, after an `undo`."""
-    with open_existing(db, thread) as saver:
+    with _idle(db, thread, wait) as saver:
         found = at_rest(newest(saver, thread))
         channel: dict[str, Any] = found.checkpoint["channel_values"]["compaction"]
         rewrite(saver, found, {"compaction": {**channel, "held": False}})
@@ -137,6 +143,15 @@ def forget(
         saver.delete_thread(thread)
         saver.reclaim()
     _tell({"thread_id": thread, "forgotten": True}, f"nothing of {thread} is left.", as_json=as_json)
+
+
+@contextmanager
+def _idle(db: str, thread: str, wait: float) -> Generator[SQLAlchemySaver]:
+    """Open an existing database as long as no run works on the thread."""
+    with open_existing(db, thread) as saver:
+        leases = CompactionRecords(saver.database).run_leases
+        with stored_turn(leases, thread, wait, "--wait"):
+            yield saver
 
 
 def _tell(told: dict[str, Any], sentence: str, *, as_json: bool) -> None:

@@ -50,6 +50,23 @@ def test_an_undo_by_command_is_what_the_thread_goes_on_from(graph: Any, db: str)
     assert standing(graph)["epoch"] == 2
 
 
+@pytest.mark.parametrize("command", [("undo", "--force"), ("release",)])
+def test_a_thread_on_which_a_run_works_is_left_alone(graph: Any, db: str, command: tuple[str, ...]) -> None:
+    """The command waits as long as it may, says what to do, and changes nothing."""
+    run = graph.stream(said("more"), CONFIG)
+    next(run)
+    name, *options = command
+    told = call(name, THREAD, "--db", db, "--wait", "0", *options, expect=1).stderr
+    assert (
+        "another run has been working on thread 'thread' for the 0 s that this run may wait for it (--wait)" in told
+    )
+    assert "start it again when the other one is over" in told
+    list(run)
+    assert values(graph)["messages"][-2].text == "more"
+    assert not standing(graph).get("held")
+    call(name, THREAD, "--db", db, "--wait", "0", *options)
+
+
 def test_over_the_limit_it_wants_to_be_forced(graph: Any, db: str) -> None:
     """By the tokens that are counted here; nothing changes."""
     before = values(graph)
