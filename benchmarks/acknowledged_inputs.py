@@ -375,7 +375,7 @@ def main() -> None:
     every = list(plans())
     each = -(-options.inputs // len(every) // 8) * 8
     wanted = options.only.split(",")
-    chosen = [replace(plan, inputs=each) for plan in every if all(f", {word}" in f", {plan.name}" for word in wanted)]
+    chosen = [replace(plan, inputs=each) for plan in every if all(word in plan.name for word in wanted)]
     bad = 0
     print("| plan | acknowledged | failed | harm | lost | unanswered | out of order | s |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")

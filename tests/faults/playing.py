@@ -346,7 +346,8 @@ class Stage:
             self._expect(NEEDLE not in "".join(map(texts, requests)), "a summarizer was told what is redacted")
             self._expect(NEEDLE not in repr(rows), "the ledger tells what is redacted")
         self._expect(
-            self.failed or self.written or told == asked, f"{asked} calls of the summarizer, {told} in the ledger"
+            self.failed or self.unsaved or self.written or told == asked,
+            f"{asked} calls of the summarizer, {told} in the ledger",
         )
         opened = (self.onlooker.state.get("compaction") or {}).get("draft")
         self._expect(

@@ -1,0 +1,161 @@
+"""Play conversations with messages, steps and arguments of up to ten windows, and look for poisoned threads.
+
+    python -m tests.soak.poisoned --engine 100000 --graph 5000 [--minutes 5] [--seed 0]
+
+A thread is poisoned where the next short question cannot be answered. On the engine alone a random history and a
+question are compacted into the window. Through the graph the model gives such a step, or a client sends such a
+history, and three short questions follow, of which the last must be answered. Every preset takes part. Counts are
+printed, and written into benchmarks/results/poisoned.json; the exit code is 1 where a thread is poisoned. What
+nothing may shorten (pins, system messages) is small here.
+"""
+
+import argparse
+import json
+import logging
+import random
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import tool
+
+from langgraph_compaction.nodes import CompactionError, CompactionSettings, compact_messages, render
+from langgraph_compaction.nodes.config.presets import PRESETS
+from langgraph_compaction.nodes.conversation.tokens import total
+from tests.fakes import ScriptedModel
+from tests.graph.harness import CONFIG, WORDS, agent, said
+from tests.histories import numbered
+from tests.invariants import check_request
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "poisoned.json"
+WINDOW = 2_000
+LARGEST = 10 * WINDOW
+QUESTION = "And what is the sum?"
+
+
+def words(chance: random.Random) -> str:
+    """Return a text of up to ten windows; every order of magnitude is as likely."""
+    count = int(LARGEST ** chance.random())
+    word = chance.choice(["word", "x" * 40, "配置", "a.b/c", "1", "\n"])
+    return f"{word} " * count
+
+
+def step(chance: random.Random, number: int) -> list[AnyMessage]:
+    """Return an assistant message with one to 400 calls, and their results, of which some may be missing."""
+    count = chance.choice([1, 1, 1, 2, 5, 40, 400])
+    given = words(chance) if chance.random() < 0.4 else "a"
+    text = words(chance) if chance.random() < 0.3 else ""
+    calls: list[Any] = [
+        {"name": "read", "args": {"path": given if n == 0 else "b", "n": n}, "id": f"c{number}-{n}"}
+        for n in range(count)
+    ]
+    long = chance.randrange(count)
+    results = [
+        ToolMessage(words(chance) if n == long else "done", tool_call_id=f"c{number}-{n}", name="read")
+        for n in range(count)
+        if chance.random() < 0.95
+    ]
+    content: Any = [{"type": "thinking", "thinking": text, "signature": "s"}] if chance.random() < 0.2 else text
+    return [AIMessage(content, tool_calls=calls), *results]
+
+
+def history(chance: random.Random) -> list[AnyMessage]:
+    """Return a conversation before its next question."""
+    found: list[AnyMessage] = [SystemMessage("Be brief.")] if chance.random() < 0.3 else []
+    for number in range(chance.randint(1, 6)):
+        move = chance.choice(["say", "answer", "step", "step", "orphan"])
+        if move == "step":
+            found += step(chance, number)
+        elif move == "orphan":
+            found.append(ToolMessage(words(chance), tool_call_id="nobody", name="read"))
+        else:
+            found.append((HumanMessage if move == "say" else AIMessage)(words(chance)))
+    return numbered(found)
+
+
+def settings(chance: random.Random) -> dict[str, Any]:
+    """Return a preset, with its own settings but the confirmation."""
+    return {"preset": chance.choice(PRESETS), "require_confirmation": False, "summary_backoff_s": 0}
+
+
+def by_engine(seed: int) -> None:
+    """Compact a history and a question; raise if that fails."""
+    chance = random.Random(f"engine {seed}")  # noqa: S311 - reproducible, not secret
+    given = [*history(chance), HumanMessage(QUESTION, id="question")]
+    chosen = CompactionSettings(context_window=WINDOW, output_reserve=0, **settings(chance))
+    found = compact_messages(given, max_tokens=WINDOW, token_counter=WORDS, settings=chosen)
+    sent = render(found)
+    assert total(WORDS, sent) <= WINDOW
+    assert sent[-1].text.endswith(QUESTION)
+    check_request(sent)
+
+
+@tool
+def read(path: str, n: int = 0) -> str:
+    """Return as many words as the path has characters."""
+    return f"{n} " * len(path)
+
+
+def by_graph(seed: int) -> None:
+    """Give a thread such a history or such a step, then ask; raise if the third question has no answer."""
+    chance = random.Random(f"graph {seed}")  # noqa: S311 - reproducible, not secret
+    replies = [next(one for one in step(chance, 0) if isinstance(one, AIMessage))] if chance.random() < 0.6 else []
+
+    def reply(messages: list[BaseMessage]) -> AIMessage:
+        assert total(WORDS, messages) <= WINDOW, "a request over the limit"
+        check_request(messages)  # type: ignore[arg-type] # any messages
+        return replies.pop() if replies else AIMessage("Noted.")
+
+    graph = agent(
+        ScriptedModel(replies=[reply]), "digest", tools=[read], **{"context_window": WINDOW, **settings(chance)}
+    )
+    given = [*history(chance), HumanMessage(QUESTION)] if chance.random() < 0.6 else [HumanMessage(words(chance))]
+    for messages in ({"messages": given}, said("One."), said("Two.")):
+        try:
+            graph.invoke(messages, CONFIG)
+        except CompactionError:
+            continue
+    assert graph.invoke(said(QUESTION), CONFIG)["messages"][-1].text == "Noted."
+
+
+def play(name: str, check: Callable[[int], None], seeds: range, until: float) -> dict[str, Any]:
+    """Check one seed after the other while there is time; return how many, and which are poisoned."""
+    poisoned: list[int] = []
+    played = 0
+    for seed in seeds:
+        if time.monotonic() > until:
+            break
+        played += 1
+        try:
+            check(seed)
+        except Exception:  # noqa: BLE001 - whatever is raised is the finding
+            poisoned.append(seed)
+            print(f"{name} {seed}\n{traceback.format_exc()}", flush=True)  # noqa: T201
+    return {"name": name, "first": seeds.start, "played": played, "poisoned": poisoned}
+
+
+def main() -> None:
+    """Play, print, write."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--engine", type=int, default=100_000)
+    parser.add_argument("--graph", type=int, default=5_000)
+    parser.add_argument("--minutes", type=float, default=10**6)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    until = time.monotonic() + options.minutes * 60
+    rows = [
+        play(name, check, range(options.seed, options.seed + count), until)
+        for name, check, count in (("graph", by_graph, options.graph), ("engine", by_engine, options.engine))
+    ]
+    RESULTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(rows))  # noqa: T201
+    sys.exit(any(row["poisoned"] for row in rows))
+
+
+if __name__ == "__main__":
+    main()
