@@ -9,24 +9,18 @@ checkpoint.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import groupby
 from typing import Any, Self
 
 import ormsgpack
 import sqlalchemy as sa
 
 from ..db import tables
-from ..db.columns import ident
 from ..db.row_codec import expect_types, intact
-from ..db.statements import any_of, chunks, in_groups, insert_new
+from ..db.statements import chunks, insert_new
 from ..db.thread_row import Thread, note
 from ..errors import RowError
 from . import pending_writes
 from .pending_writes import Write
-
-Place = tuple[str, int]
-"""The namespace and the number of a checkpoint."""
 
 _OPTION = ormsgpack.OPT_NON_STR_KEYS
 _checkpoint, _write = tables.checkpoint.c, tables.write.c
@@ -37,7 +31,8 @@ class CheckpointRow:
     """A checkpoint as the database holds it.
 
     `values` holds the encoded values by channel. `metadata` and `rest` hold (type, bytes) as the serializer wrote
-    them; `rest` holds the keys of a checkpoint that this version of the package does not know.
+    them; `rest` holds the keys of a checkpoint that this version of the package does not know. `metadata_hashes`
+    holds the hashes by which filters find the row; None if there are none.
     """
 
     namespace: str
@@ -45,6 +40,7 @@ class CheckpointRow:
     id: str
     parent: str | None
     run: str | None
+    metadata_hashes: str | None = None
     v: int
     ts: str
     versions: dict[str, Any]
@@ -71,20 +67,21 @@ class CheckpointRow:
             *(self.values, self.metadata, self.rest),
         ]
         data = ormsgpack.packb(content, option=_OPTION)
-        return thread.codec.encode(self.row, data, bound=bound_columns(self.number, self.parent, self.run))
+        bound = bound_columns(self.number, self.parent, self.run, self.metadata_hashes)
+        return thread.codec.encode(self.row, data, bound=bound)
 
     @classmethod
     def decode(cls, thread: Thread, row: Mapping[Any, Any]) -> Self:
         """Read a database row; raise `RowError`, naming the row, if the row is damaged."""
         name = row_name(row["namespace"], row["id"])
         with intact(thread.codec.describe(name)):
-            bound = bound_columns(row["number"], row["parent"], row["run"])
+            bound = bound_columns(row["number"], row["parent"], row["run"], row["metadata_hashes"])
             content = thread.codec.unpack(name, bytes(row["body"]), bound=bound)
             v, ts, versions, seen, updated, values, metadata, rest = content
             expect_types((v, int), (ts, str), (versions, dict), (seen, dict), (values, dict))
             expect_types(*((versions_seen, dict) for versions_seen in seen.values()))
             return cls(
-                **{key: row[key] for key in ("namespace", "number", "id", "parent", "run")},
+                **{key: row[key] for key in COLUMN_NAMES if key != "body"},
                 v=v,
                 ts=ts,
                 versions=versions,
@@ -119,49 +116,6 @@ def find(conn: sa.Connection, thread: Thread, namespace: str, checkpoint_id: str
     return None if row is None else CheckpointRow.decode(thread, row)
 
 
-def places(
-    conn: sa.Connection,
-    thread: Thread,
-    namespace: str | None,
-    *,
-    only: str | None = None,
-    before: str | None = None,
-    limit: int | None = None,
-) -> list[Place]:
-    """Return the places of a thread's checkpoints, newest first, in one namespace or (None) in all namespaces.
-
-    `only` is the id of the only checkpoint to return. `before` is also a checkpoint id: only checkpoints older than
-    this checkpoint are returned. If the thread has no checkpoint with the id `before`, checkpoints with lower ids
-    count as older, because LangGraph's ids begin with the time.
-    """
-    known = _highest_number(conn, thread, namespace, before) if before else None
-    compare_ids = before is not None and known is None
-    query = _listing(namespace is not None, bool(only), known is not None, limit is not None and not compare_ids)
-    where = {"thread": thread.id, "namespace": namespace, "id": only, "known": known, "limit": limit}
-    rows = conn.execute(query, where)
-    found = [(row.namespace, row.number) for row in rows if not compare_ids or row.id < before]
-    return found[:limit]
-
-
-def places_of_all(
-    conn: sa.Connection, *, before: str | None = None, limit: int | None = None
-) -> list[tuple[str, list[Place]]]:
-    """Return the places of the checkpoints of all threads, sorted by checkpoint id with the newest first.
-
-    Checkpoints of one thread that follow each other in this order form one item (thread id, places). A thread occurs
-    in several items if checkpoints of other threads lie between its own checkpoints.
-    """
-    names = dict(conn.execute(sa.select(tables.thread.c.id, tables.thread.c.thread_id)).tuples().all())
-    query = sa.select(_checkpoint.id, _checkpoint.thread, _checkpoint.namespace, _checkpoint.number)
-    rows = conn.execute(query if before is None else query.where(_checkpoint.id < before))
-    # sorted in Python, because databases compare text differently and copied threads share checkpoint ids
-    found = sorted(((ident(row.id), names[row.thread], row.number, row.namespace) for row in rows), reverse=True)
-    return [
-        (name, [(namespace, number) for _, _, number, namespace in group])
-        for name, group in groupby(found[:limit], lambda row: row[1])
-    ]
-
-
 def up_to(conn: sa.Connection, thread: Thread, namespace: str, last: str, size: int) -> list[CheckpointRow]:
     """Return the checkpoint with the id `last` and older ones, newest first, at most `size` in all.
 
@@ -178,17 +132,6 @@ def all_of(conn: sa.Connection, thread: Thread) -> Iterator[CheckpointRow]:
     query = sa.select(*_COLUMNS).where(_checkpoint.thread == thread.id)
     for row in conn.execute(query.order_by(_checkpoint.namespace, _checkpoint.number)).mappings():
         yield CheckpointRow.decode(thread, row)
-
-
-def at(conn: sa.Connection, thread: Thread, places: Sequence[Place]) -> dict[Place, CheckpointRow]:
-    """Return by place the checkpoints that exist at these places."""
-    found: dict[Place, CheckpointRow] = {}
-    for namespace in {name for name, _ in places}:
-        for size, group in in_groups([number for name, number in places if name == namespace]):
-            where = {"thread": thread.id, "namespace": namespace, **group}
-            for row in conn.execute(_numbered(size), where).mappings():
-                found[namespace, row["number"]] = CheckpointRow.decode(thread, row)
-    return found
 
 
 def written(
@@ -208,8 +151,7 @@ def written(
 def put(conn: sa.Connection, thread: Thread, new: CheckpointRow) -> bool:
     """Insert a checkpoint, or replace the one with the same id, which keeps its number; return whether it is new."""
     key = {"thread": thread.id, "namespace": new.namespace, "id": new.id}
-    row = {"parent": new.parent, "run": new.run, "number": new.number, "body": new.encode(thread)}
-    if insert_new(conn, tables.checkpoint, {**key, **row}):
+    if insert_new(conn, tables.checkpoint, {**key, "number": new.number, **_changeable(thread, new)}):
         note(thread.known.newest, new.namespace, new.id)
         return True
     _replace(conn, thread, replace(new, number=conn.execute(_NUMBER, key).scalar_one()))
@@ -261,9 +203,9 @@ def full_row_name(thread: Thread, namespace: str, checkpoint_id: str) -> str:
     return f"{row_name(namespace, checkpoint_id)} of thread {thread.thread_id!r}"
 
 
-def bound_columns(number: int, parent: str | None, run: str | None) -> str:
+def bound_columns(number: int, parent: str | None, run: str | None, metadata_hashes: str | None) -> str:
     """Return the columns to which `RowCodec` binds a checkpoint's body: it decodes only while these are unchanged."""
-    return f"{number} {parent} {run}"
+    return f"{number} {parent} {run}{'' if metadata_hashes is None else f' {metadata_hashes}'}"
 
 
 def _delete(conn: sa.Connection, thread: Thread, namespace: str, gone: Sequence[CheckpointRow]) -> None:
@@ -275,17 +217,14 @@ def _delete(conn: sa.Connection, thread: Thread, namespace: str, gone: Sequence[
 
 def _replace(conn: sa.Connection, thread: Thread, row: CheckpointRow) -> None:
     ours = sa.and_(_checkpoint.thread == thread.id, _checkpoint.namespace == row.namespace)
-    values = {"parent": row.parent, "run": row.run, "body": row.encode(thread)}
-    conn.execute(sa.update(tables.checkpoint).where(ours, _checkpoint.number == row.number).values(values))
+    mine = sa.and_(ours, _checkpoint.number == row.number)
+    conn.execute(sa.update(tables.checkpoint).where(mine).values(_changeable(thread, row)))
 
 
-def _highest_number(conn: sa.Connection, thread: Thread, namespace: str | None, checkpoint_id: str) -> int | None:
-    """Return the highest number of the checkpoints with this id, which can occur in several namespaces."""
-    query = sa.select(sa.func.max(_checkpoint.number)).where(_checkpoint.thread == thread.id)
-    if namespace is not None:
-        query = query.where(_checkpoint.namespace == namespace)
-    found: int | None = conn.execute(query.where(_checkpoint.id == checkpoint_id)).scalar_one()
-    return found
+def _changeable(thread: Thread, row: CheckpointRow) -> dict[str, Any]:
+    """Return the columns that are not the checkpoint's key."""
+    named = {"parent": row.parent, "run": row.run, "metadata_hashes": row.metadata_hashes}
+    return {**named, "body": row.encode(thread)}
 
 
 def _typed(value: Any) -> tuple[str, bytes]:
@@ -294,24 +233,10 @@ def _typed(value: Any) -> tuple[str, bytes]:
     return kind, data
 
 
-COLUMN_NAMES = ("namespace", "number", "id", "parent", "run", "body")
+COLUMN_NAMES = ("namespace", "number", "id", "parent", "run", "metadata_hashes", "body")
 _COLUMNS = tuple(_checkpoint[name] for name in COLUMN_NAMES)
 _OURS = sa.and_(_checkpoint.thread == sa.bindparam("thread"), _checkpoint.namespace == sa.bindparam("namespace"))
 _BY_ID = sa.select(*_COLUMNS).where(_OURS, _checkpoint.id == sa.bindparam("id"))
 _NUMBER = sa.select(_checkpoint.number).where(_OURS, _checkpoint.id == sa.bindparam("id"))
 _NEWEST = sa.select(*_COLUMNS).where(_OURS).order_by(_checkpoint.number.desc()).limit(1)
 _NEWEST_ID = sa.select(_checkpoint.id).where(_OURS).order_by(_checkpoint.number.desc()).limit(1)
-
-
-@cache
-def _listing(one_namespace: bool, only: bool, known: bool, limited: bool) -> sa.Select[str, int, str]:
-    query = sa.select(_checkpoint.namespace, _checkpoint.number, _checkpoint.id).order_by(_checkpoint.number.desc())
-    query = query.where(_OURS if one_namespace else _checkpoint.thread == sa.bindparam("thread"))
-    query = query.where(_checkpoint.id == sa.bindparam("id")) if only else query
-    query = query.where(_checkpoint.number < sa.bindparam("known")) if known else query
-    return query.limit(sa.bindparam("limit", type_=sa.BigInteger())) if limited else query
-
-
-@cache
-def _numbered(size: int) -> sa.Select[*tuple[Any, ...]]:
-    return sa.select(*_COLUMNS).where(_OURS, any_of(_checkpoint.number, size))

@@ -4,7 +4,7 @@ The caller passes its serializer to each call, because LangGraph copies savers a
 """
 
 import random
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from langgraph.checkpoint.base import (
     get_serializable_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ..db.database import Database
 from ..db.thread_row import Thread, check_lease, note
@@ -34,13 +35,15 @@ from ..messages.message_store import MessageStore
 from ..messages.write_cache import GenerationKey, WriteCache
 from ..telemetry import database_call
 from . import checkpoint_rows, delta_history, pending_writes, state_at_once
-from .checkpoint_rows import CheckpointRow, Place
+from .checkpoint_rows import CheckpointRow
+from .listing import Key, Listing, at, larger, written
+from .metadata_hashes import hashes_of
 from .pending_writes import Write
 from .state_at_once import StateRows
 from .write_guards import ErasureGuard, refuse_fork, run_of
 
 _FIRST_PAGE, _LARGEST_PAGE = 16, 128
-_FindPlaces = Callable[[sa.Connection, Thread], list[Place]]
+_Shared = dict[int, dict[int, BaseMessage]]
 _KNOWN_KEYS = frozenset({"v", "id", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels"})
 
 
@@ -90,8 +93,11 @@ class CheckpointStore:
         ) -> CheckpointTuple:
             decoder = ValueDecoder(conn, thread, self.store, serde, hashes={}, hash_bytes=self.cache.hash_bytes)
             decoder.stored = {} if found is None else found.messages
-            writes = None if found is None else pending_writes.from_rows(thread, namespace, found.writes)
-            [built] = _build(decoder, [row], writes)
+            if found is None:
+                by_id = pending_writes.of(conn, thread, namespace, [row.id])
+            else:
+                by_id = pending_writes.from_rows(thread, namespace, found.writes)
+            [built] = _build(decoder, [row], {(thread.id, *row.key): by_id.get(row.id, ())})
             for channel, encoded in row.values.items():
                 if runs := decoder.runs(encoded, thread.codec.describe(row.row)):
                     messages = built.checkpoint["channel_values"][channel]
@@ -114,6 +120,7 @@ class CheckpointStore:
         encoder = ValueEncoder(serde, self.cache, thread_id)
         values = {channel: encoder.plan(value) for channel, value in checkpoint["channel_values"].items()}
         about: dict[str, Any] = dict(get_serializable_checkpoint_metadata(config, metadata))
+        all_about, is_usual = {**about}, isinstance(serde, JsonPlusSerializer)
         run_id = about.pop("run_id") if isinstance(about.get("run_id"), str) and about["run_id"] else None
         described = serde.dumps_typed(about)
         unknown = {key: value for key, value in checkpoint.items() if key not in _KNOWN_KEYS and value}
@@ -130,6 +137,7 @@ class CheckpointStore:
                 id=checkpoint["id"],
                 parent=parent,
                 run=run_id,
+                metadata_hashes=hashes_of(thread.codec, all_about) if is_usual else None,
                 v=checkpoint["v"],
                 ts=checkpoint["ts"],
                 versions=checkpoint["channel_versions"],
@@ -207,19 +215,29 @@ class CheckpointStore:
 
         Each page is read in a transaction of its own.
         """
-        left = limit
-        for thread_id, find_places in self._threads_to_list(config, before, None if wanted else limit):
-            messages: dict[int, BaseMessage] = {}
-            size = _FIRST_PAGE if wanted or limit is None else min(limit, _LARGEST_PAGE)
-            at, at_end, find = 0, False, find_places
-            while not at_end and (left is None or left > 0):
-                read = partial(self._page, serde, thread_id=thread_id, find=find, at=at, size=size, wanted=wanted)
-                places, page = self.database.run_read(partial(read, messages=messages, limit=left))
-                at, size = at + size, min(2 * size, _LARGEST_PAGE)
-                at_end, find = at >= len(places), _known_places(places)
-                left = None if left is None else left - len(page)
-                if page:
-                    yield page
+        named = {} if config is None else _configurable(config)
+        listing = Listing(
+            thread_id=None if config is None else str(named["thread_id"]),
+            namespace=named.get("checkpoint_ns"),
+            only=None if config is None else get_checkpoint_id(config),
+            before=get_checkpoint_id(before) if before else None,
+            wanted=wanted,
+        )
+        size = many = _FIRST_PAGE if limit is None else max(1, min(limit, _LARGEST_PAGE))
+        keys: list[Key] = []
+        shared: _Shared = {}
+        last, left = None, limit
+        while left is None or left > 0:
+            read = partial(self._page, serde, listing=listing, keys=keys, last=last, many=many, size=size)
+            keys, page = self.database.run_read(partial(read, limit=left, shared=shared))
+            if not keys:
+                return
+            last = keys[:size][-1]
+            shared = {last.thread: shared.get(last.thread, {})}
+            keys, size, many = keys[size:], min(2 * size, _LARGEST_PAGE), many if keys[size:] else larger(many)
+            left = None if left is None else left - len(page)
+            if page:
+                yield page
 
     def _commit(
         self, encoder: ValueEncoder, run: object | None, work: Callable[..., GenerationKey], *, waits: bool = False
@@ -233,42 +251,35 @@ class CheckpointStore:
         encoder.remember_committed(key)
         self.erasures.note_run_write(run, encoder.thread_id, key[0])
 
-    def _threads_to_list(
-        self, config: RunnableConfig | None, before: RunnableConfig | None, limit: int | None
-    ) -> Iterable[tuple[str, _FindPlaces]]:
-        """Return (thread id, a function that finds the places of the thread's checkpoints, newest first) pairs."""
-        until = get_checkpoint_id(before) if before else None
-        if config is None:
-            all_of = partial(checkpoint_rows.places_of_all, before=until, limit=limit)
-            return [(thread_id, _known_places(places)) for thread_id, places in self.database.run_read(all_of)]
-        namespace, only = _configurable(config).get("checkpoint_ns"), get_checkpoint_id(config)
-        find = partial(checkpoint_rows.places, namespace=namespace, only=only, before=until, limit=limit)
-        return [(str(_configurable(config)["thread_id"]), find)]
-
     def _page(
         self,
         serde: SerializerProtocol,
         conn: sa.Connection,
         *,
-        thread_id: str,
-        find: _FindPlaces,
-        at: int,
+        listing: Listing,
+        keys: list[Key],
+        last: Key | None,
+        many: int,
         size: int,
-        wanted: Mapping[str, Any],
-        messages: dict[int, BaseMessage],
         limit: int | None,
-    ) -> tuple[list[Place], list[CheckpointTuple]]:
-        """Return the places of all checkpoints of a thread, and the checkpoints of the page that starts at `at`."""
-        thread = self.store.find(conn, thread_id, lock=False)
-        if thread is None:
-            return [], []
-        places = find(conn, thread)
-        found = checkpoint_rows.at(conn, thread, chosen := places[at : at + size])
-        rows = [found[place] for place in chosen if place in found]
-        decoder = ValueDecoder(conn, thread, self.store, serde, messages)
-        if wanted:
-            rows = [row for row in rows if _matches(decoder, row, wanted)]
-        return places, _build(decoder, rows[:limit])
+        shared: _Shared,
+    ) -> tuple[list[Key], list[CheckpointTuple]]:
+        """Return the checkpoints of the first `size` keys, and the keys; if none are given, read those behind `last`.
+
+        `shared` holds the messages that were read, by thread; checkpoints of a thread share them.
+        """
+        keys = keys or listing.keys(conn, self.store.threads, last, many)
+        groups = at(conn, self.store.threads, keys[:size])
+        decoders = [
+            ValueDecoder(conn, thread, self.store, serde, shared.setdefault(thread.id, {})) for thread, _ in groups
+        ]
+        chosen = [
+            [row for row in rows if _matches(decoder, row, listing.wanted)]
+            for decoder, (_, rows) in zip(decoders, groups, strict=True)
+        ]
+        writes = written(conn, [(decoder.thread, rows) for decoder, rows in zip(decoders, chosen, strict=True)])
+        page = [one for decoder, rows in zip(decoders, chosen, strict=True) for one in _build(decoder, rows, writes)]
+        return keys, page[:limit]
 
 
 def next_version(current: Any) -> Any:
@@ -308,21 +319,11 @@ def _configurable(config: RunnableConfig) -> Mapping[str, Any]:
     return found
 
 
-def _known_places(places: list[Place]) -> _FindPlaces:
-    return lambda _conn, _thread: places
-
-
 def _build(
-    decoder: ValueDecoder, rows: Sequence[CheckpointRow], known: Mapping[str, Sequence[Write]] | None = None
+    decoder: ValueDecoder, rows: Sequence[CheckpointRow], known: Mapping[tuple[int, str, str], Sequence[Write]]
 ) -> list[CheckpointTuple]:
-    """Return checkpoints with their pending writes, in LangGraph's form.
-
-    `known` holds the pending writes by checkpoint id, if they were read already.
-    """
-    if known is None:
-        writes = checkpoint_rows.written(decoder.conn, decoder.thread, rows)
-    else:
-        writes = {row.key: known.get(row.id, ()) for row in rows}
+    """Return checkpoints with their pending writes, given by thread, namespace and id, in LangGraph's form."""
+    writes = {row.key: known.get((decoder.thread.id, *row.key), ()) for row in rows}
     describe = decoder.thread.codec.describe
     for row in rows:
         decoder.expect(describe(row.row), row.values.values())
@@ -361,5 +362,5 @@ def _metadata(decoder: ValueDecoder, row: CheckpointRow) -> CheckpointMetadata:
 
 
 def _matches(decoder: ValueDecoder, row: CheckpointRow, wanted: Mapping[str, Any]) -> bool:
-    about: Mapping[str, Any] = _metadata(decoder, row)
+    about: Mapping[str, Any] = _metadata(decoder, row) if wanted else {}
     return all(about.get(key) == value for key, value in wanted.items())

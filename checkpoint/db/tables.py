@@ -22,7 +22,7 @@ tables. There are no foreign keys: the rows of a thread may be written in any or
 
 from typing import Any
 
-from sqlalchemy import Column, Double, Index, Integer, MetaData, Table, UniqueConstraint, text
+from sqlalchemy import Column, Double, Index, Integer, MetaData, Table, Text, UniqueConstraint, text
 
 from .columns import Body, Hash, Ident, Key, Long, Prose
 
@@ -119,6 +119,7 @@ checkpoint = _table(
     Column("id", Ident(255), nullable=False),
     Column("parent", Ident(255)),
     Column("run", Ident(255)),
+    Column("metadata_hashes", Text),  # see `checkpoints.metadata_hashes`; NULL where a filter has to read the body
     Column("body", Body, nullable=False),
     UniqueConstraint("thread", "namespace", "id", name="compaction_checkpoint_id"),
     Index("compaction_checkpoint_run", "run", **_WITH_RUN),

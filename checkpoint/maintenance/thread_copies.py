@@ -9,6 +9,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ..checkpoints import checkpoint_rows, pending_writes
 from ..checkpoints.checkpoint_rows import CheckpointRow
+from ..checkpoints.metadata_hashes import hashes_of
 from ..compaction import archive, ledger, prepared, snapshots, summary_cache
 from ..db import tables
 from ..db.row_codec import RowCodec
@@ -48,7 +49,7 @@ ENCODED_COLUMNS = (
         tables.checkpoint,
         "body",
         lambda row: checkpoint_rows.row_name(row["namespace"], row["id"]),
-        lambda row: checkpoint_rows.bound_columns(row["number"], row["parent"], row["run"]),
+        lambda row: checkpoint_rows.bound_columns(row["number"], row["parent"], row["run"], row["metadata_hashes"]),
     ),
     EncodedColumn(
         tables.write,
@@ -122,13 +123,21 @@ def _copied(table: sa.Table, row: dict[str, Any], source: RowCodec, target: Thre
 
 
 def _rename(conn: sa.Connection, serde: SerializerProtocol, source: Thread, target: Thread) -> None:
-    """Put the copy's id into metadata that names the thread; LangGraph's server writes such metadata."""
+    """Put the copy's id into metadata that names the thread; LangGraph's server writes such metadata.
+
+    The hashes of the metadata are made anew: if encrypted, they depend on the thread, too.
+    """
 
     def renamed(one: CheckpointRow) -> CheckpointRow:
         about: dict[str, Any] = serde.loads_typed(one.metadata)
-        if about.get("thread_id") != source.thread_id:
+        if about.get("thread_id") == source.thread_id:
+            about["thread_id"] = target.thread_id
+            one = replace(one, metadata=serde.dumps_typed(about))
+        elif target.codec.hashes_are_plain:
             return one
-        return replace(one, metadata=serde.dumps_typed({**about, "thread_id": target.thread_id}))
+        if one.metadata_hashes is None:
+            return one
+        return replace(one, metadata_hashes=hashes_of(target.codec, about | ({"run_id": one.run} if one.run else {})))
 
     checkpoint_rows.change_all(conn, target, renamed)
 

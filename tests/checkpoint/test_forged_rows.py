@@ -191,7 +191,7 @@ def test_a_value_nested_without_end_is_named(saver: Any, depth: int) -> None:
         deep = b"\x92\x06\x91" * depth + ormsgpack.packb([0, "null", b""])  # a list in a list in a list ...
         data = ormsgpack.packb(content).replace(b"\xa5short\xc0", b"\xa5short" + deep)
         here = tables.checkpoint.c.number == stored.number
-        bound = checkpoint_rows.bound_columns(stored.number, stored.parent, stored.run)
+        bound = checkpoint_rows.bound_columns(stored.number, stored.parent, stored.run, stored.metadata_hashes)
         conn.execute(
             sa.update(tables.checkpoint).where(here).values(body=thread.codec.encode(stored.row, data, bound=bound))
         )
@@ -229,7 +229,7 @@ def label_of(name: str, row: sa.Row[Any]) -> tuple[str, str]:
     """The name under which a row is sealed, and what it is bound to beside it."""
     match name:
         case "checkpoint":
-            bound = checkpoint_rows.bound_columns(row.number, row.parent, row.run)
+            bound = checkpoint_rows.bound_columns(row.number, row.parent, row.run, row.metadata_hashes)
             return checkpoint_rows.row_name(row.namespace, row.id), bound
         case "write":
             return pending_writes.row_name(row.namespace, row.checkpoint, row.task), ""

@@ -41,7 +41,9 @@ def test_no_statement_of_a_turn_scans_a_table(session_url: Callable[[str], str],
                 graph.invoke({"messages": HumanMessage("how?")}, config, durability="sync")
             graph.update_state(config, {"messages": talk(300)})
             assert len(graph.get_state(config).values["messages"]) == 304
-            assert len(list(graph.get_state_history(config))) == 7
+            assert len(steps := list(graph.get_state_history(config))) == 7
+            loop = {"source": "loop"}
+            assert len(list(saver.list(config, filter=loop, before=steps[1].config, limit=2))) == 2
             assert saver.stats(thread_id)[0].messages == 304
 
         saver.get_tuple(config)  # the first transaction checks the version of the tables
