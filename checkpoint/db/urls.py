@@ -18,6 +18,11 @@ _BACKENDS = {
 }
 _ASYNC_DRIVERS = {"aiosqlite", "asyncpg", "psycopg_async", "aiomysql", "asyncmy"}
 _EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+_PREPARE = "prepare_threshold"
+"""Option of a URL: after how many executions psycopg prepares a statement on the server, or "none" for never.
+
+psycopg itself takes this option as a number only, which no URL can hold.
+"""
 _EXAMPLES = "sqlite:///agent.db, postgresql://user@host/name or mariadb://user@host/name"
 
 
@@ -56,12 +61,13 @@ def place(url: sa.URL) -> str:
 def create_engine(url: sa.URL) -> sa.Engine:
     """Make an engine with this package's options; raise DatabaseError if the driver is missing or unknown."""
     try:
-        return sa.create_engine(url, hide_parameters=True, **_options(url))
+        options = _options(url)
+        return sa.create_engine(url.difference_update_query([_PREPARE]), hide_parameters=True, **options)
     except ModuleNotFoundError as error:
         backend = url.get_backend_name()
         extra = f"; pip install 'langgraph-compaction[{_EXTRAS[backend]}]'" if backend in _EXTRAS else ""
         raise DatabaseError(f"{place(url)} needs the Python package {error.name!r}{extra}") from error
-    except (exc.ArgumentError, TypeError) as error:
+    except (exc.ArgumentError, TypeError, ValueError) as error:
         raise DatabaseError(f"{place(url)} cannot be opened: {error}") from error
 
 
@@ -93,7 +99,11 @@ def _options(url: sa.URL) -> dict[str, object]:
         return {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
     # a ping costs a round trip for each transaction; PostgreSQL needs none, because a transaction whose connection
     # was lost is retried
-    return {"pool_pre_ping": url.get_backend_name() != "postgresql", "isolation_level": "READ COMMITTED"}
+    options: dict[str, object] = {"isolation_level": "READ COMMITTED"}
+    options["pool_pre_ping"] = url.get_backend_name() != "postgresql"
+    if (given := url.query.get(_PREPARE)) is not None:
+        options["connect_args"] = {_PREPARE: None if given == "none" else int(str(given))}
+    return options
 
 
 def _libpq_options(url: sa.URL, driver: str) -> sa.URL:

@@ -1,10 +1,12 @@
 import traceback
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import Database, DatabaseError
-from langgraph_compaction.checkpoint.db.urls import is_memory, place, sync_url
+from langgraph_compaction.checkpoint.db.urls import create_engine, is_memory, place, sync_url
+from tests.checkpoint.listening import listening
 
 SECRET = "s3cret/word"  # noqa: S105 - made up, to be looked for in errors
 QUOTED = "s3cret%2Fword"
@@ -110,3 +112,24 @@ def test_a_place_holds_neither_user_nor_options() -> None:
     """What errors show of a URL is the kind, the host and the name."""
     url = sync_url(f"postgresql://user:{QUOTED}@host:5/name?password={QUOTED}")
     assert place(url) == "postgresql://host:5/name"
+
+
+@pytest.mark.parametrize(("given", "passed"), [("none", None), ("0", 0), ("7", 7)])
+def test_a_url_says_when_statements_are_prepared(given: str, passed: int | None) -> None:
+    """The driver takes a number or nothing; behind a pooler of transactions nothing may be prepared."""
+    engine = create_engine(sync_url(f"postgresql://host/name?prepare_threshold={given}"))
+    found: list[Any] = []
+
+    def connect(_dialect: object, _record: object, _args: object, options: dict[str, Any]) -> None:
+        found.append(options["prepare_threshold"])
+        raise ConnectionError
+
+    with listening(engine, "do_connect", connect), pytest.raises(ConnectionError):
+        engine.connect()
+    assert found == [passed]
+
+
+def test_a_threshold_that_is_no_number_is_named() -> None:
+    """The error says what cannot be used."""
+    with pytest.raises(DatabaseError, match=r"postgresql://host/name cannot be opened: .*'soon'"):
+        create_engine(sync_url("postgresql://host/name?prepare_threshold=soon"))
