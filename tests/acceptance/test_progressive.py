@@ -531,11 +531,20 @@ def test_the_words_of_the_user_tell_the_task(words_of: str, given: dict[str, Any
     assert taken(told.agent) == [f"{preset}/{strategy}+digest"]
 
 
-@pytest.mark.requirement("S2.12", "S2.13")
-@pytest.mark.parametrize(("kind", "strategy"), [("mixed", "incremental"), ("unknown", "key_events")])
+KINDS = [("mixed", "incremental"), ("unknown", "key_events"), ("conversation", "importance")]
+
+
+@pytest.mark.requirement("S2.11", "S2.12", "S2.13")
+@pytest.mark.parametrize(("kind", "strategy"), KINDS)
 def test_a_tie_is_mixed_and_no_word_at_all_unknown(kind: str, strategy: str) -> None:
-    """Each of the two with a strategy of its own set, and no other task."""
-    orders = {"code": (), "analysis": (), "conversation": (), "mixed": ("incremental",), "unknown": ("key_events",)}
+    """And short inputs a conversation: each of the three with a strategy of its own set, and no other task."""
+    orders = {
+        "code": (),
+        "analysis": (),
+        "conversation": ("importance",),
+        "mixed": ("incremental",),
+        "unknown": ("key_events",),
+    }
     asked = HumanMessage(SENTENCE * 12, id="question")
     given: dict[str, Any] = {"adaptive_orders": orders, "strategies": ("adaptive",), "summarizer": "digest"}
     told = story(gpt("gpt-4o"), "progressive", {"messages": [*task(kind), asked]}, **given)

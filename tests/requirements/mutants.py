@@ -5,12 +5,15 @@ with a line of the requirements (or those of them below PATH) once under coverag
 each one executes; the record is kept in `.make` and taken again until product or tests change. Then it draws
 functions by the seed, and in each one change of a line that is executed: a number one higher or lower, a comparison
 flipped, a condition negated, a call left out, a text misspelt. Each change is made in a copy of the project, and only
-the tests that execute the line run, those that execute the fewest product lines first, until one fails.
+the tests that execute the line run, those that execute the fewest product lines first, until one fails. Where none
+fails, the tests of the folder that mirrors the file's run too.
 
-What the figure means: of the changes in functions that the requirements need, the share that the marked tests notice.
+What the figures mean: of the changes in functions that the requirements need, the share that the marked tests notice,
+and how many more the tests beside them do: those of one function that no line of the requirements names.
 Changes that have no effect (an unreachable default) cannot be noticed, and code that runs at import (constants,
 defaults of settings) or in a child process is never changed. When the minutes are over, no further change is tried.
-The minutes do not include the recording. Exits with 1 where fewer than 19 in 20 of those that were tried are noticed.
+The minutes do not include the recording. Exits with 1 where fewer than 19 in 20 of those that were tried are noticed
+by either.
 """
 
 import argparse
@@ -55,6 +58,8 @@ FOR_TESTS = {"nodes/testing.py"}
 SECONDS = 300
 """How long the tests of one change may take; a change that makes them hang counts as noticed."""
 WANTED = 0.95
+MARKED, BESIDE = "marked", "beside"
+VERDICTS = {MARKED: "noticed ", BESIDE: "beside  ", "": "SURVIVED"}
 
 Place = tuple[str, int]
 """A file of the product, relative to the project's root, and the number of one of its lines."""
@@ -107,11 +112,16 @@ class Copy:
                     found[name].add((str(Path(path).relative_to(self.root)), number))
         return {name: frozenset(places) for name, places in found.items()}
 
-    def notices(self, mutant: Mutant) -> bool:
-        """Whether one of its tests fails with this change, or hangs."""
+    def notices(self, mutant: Mutant) -> str:
+        """Return who notices the change: the marked tests, those of the file's folder, or nobody (an empty text).
+
+        A test notices a change when it fails or hangs.
+        """
         before = mutant.mutation.apply(self.root)
         try:
-            return not self._passes(mutant.tests)
+            if not self._passes(mutant.tests):
+                return MARKED
+            return "" if self._passes([mirrored(mutant.mutation.path)]) else BESIDE
         finally:
             (self.root / mutant.mutation.path).write_text(before, encoding="utf-8")
 
@@ -152,6 +162,14 @@ class Copy:
         finally:
             sys.stdout.flush()
             os._exit(code)
+
+
+def mirrored(path: str) -> str:
+    """Return the folder of tests nearest to a file of the product: `tests/nodes/gate` for `nodes/gate/judge.py`."""
+    folder = Path("tests", path).parent
+    while not any((ROOT / folder).glob("test_*.py")):
+        folder = folder.parent
+    return str(folder)
 
 
 def functions(path: str) -> Iterator[tuple[str, range]]:
@@ -224,7 +242,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("paths", nargs="*", default=["tests/"])
     given, console = parser.parse_args(), Console(highlight=False, soft_wrap=True)
-    noticed: list[bool] = []
+    noticed: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(Path(folder).resolve())
         reached = reached_by(marked(given.paths), copy)
@@ -240,10 +258,16 @@ def main() -> None:
             if time.monotonic() > end:
                 break
             noticed.append(copy.notices(mutant))
-            verdict = "noticed " if noticed[-1] else "SURVIVED"
-            console.print(f"{verdict} {mutant.function}: {mutant.mutation} ({len(mutant.tests)} tests)", markup=False)
-    console.print(f"{sum(noticed)} of {len(noticed)} noticed, {len(drawn) - len(noticed)} not tried")
-    sys.exit(sum(noticed) < WANTED * len(noticed) or not noticed)
+            console.print(
+                f"{VERDICTS[noticed[-1]]} {mutant.function}: {mutant.mutation} ({len(mutant.tests)} tests)",
+                markup=False,
+            )
+    by_marked, beside = noticed.count(MARKED), noticed.count(BESIDE)
+    console.print(
+        f"{by_marked + beside} of {len(noticed)} noticed, {by_marked} by marked tests and {beside} by those beside "
+        f"them; {len(drawn) - len(noticed)} not tried"
+    )
+    sys.exit(by_marked + beside < WANTED * len(noticed) or not noticed)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,8 @@ def sliding_window(selector: Selector, demand: Demand) -> Iterator[Choice]:  # n
     A tool block at the edge of the window stays whole.
     """
     messages, size = selector.view.messages, selector.settings.sliding_window_size
-    commands = frozenset(index for index in selector.non_system if marks(messages[index]).get("command"))
-    waiting = {selector.view.pending_user} | (commands & {len(messages) - 1})
-    history = [index for index in selector.non_system if index not in waiting]
-    counted = [index for index in history if index not in commands]
+    history = [index for index in selector.non_system if index != selector.view.pending_user]
+    counted = [index for index in history if not marks(messages[index]).get("command")]
     if len(counted) > 2 * size:
         quota = selector.settings.sliding_window_quota
         newest = _by_author(selector, counted, size) if quota else frozenset(counted[-size:])
