@@ -27,9 +27,9 @@ def windows() -> Iterator[set[int]]:
     """
     found, usual = set[int](), Dependencies.sizes_for
 
-    def sizes_for(self: Dependencies, *args: Any, window: int, fixed: int) -> Any:
+    def sizes_for(self: Dependencies, *args: Any, window: int, **given: Any) -> Any:
         found.add(window)
-        return usual(self, *args, window=window, fixed=fixed)
+        return usual(self, *args, window=window, **given)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Dependencies, "sizes_for", sizes_for)

@@ -115,13 +115,14 @@ class Copy:
     def notices(self, mutant: Mutant) -> str:
         """Return who notices the change: the marked tests, those of the file's folder, or nobody (an empty text).
 
-        A test notices a change when it fails or hangs.
+        A marked test notices a change when it fails or hangs. Of the folder only a failure counts, because many tests
+        may need more than the time.
         """
         before = mutant.mutation.apply(self.root)
         try:
             if not self._passes(mutant.tests):
                 return MARKED
-            return "" if self._passes([mirrored(mutant.mutation.path)]) else BESIDE
+            return "" if self._passes([mirrored(mutant.mutation.path)], hanging=True) else BESIDE
         finally:
             (self.root / mutant.mutation.path).write_text(before, encoding="utf-8")
 
@@ -130,7 +131,8 @@ class Copy:
         if not self._passes(chosen):
             raise RuntimeError(f"tests fail without any change:\n{(self.root / 'log').read_text()[-2_000:]}")
 
-    def _passes(self, chosen: Sequence[str]) -> bool:
+    def _passes(self, chosen: Sequence[str], *, hanging: bool = False) -> bool:
+        """Whether tests pass; `hanging` is the answer where they are not done in time."""
         child = os.fork()
         if not child:
             self._run(chosen)
@@ -142,7 +144,7 @@ class Copy:
             time.sleep(0.05)
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        return False
+        return hanging
 
     def _run(self, chosen: Sequence[str]) -> None:
         """Run tests in this process, a forked one that has not imported the product, and end the process."""
@@ -172,7 +174,7 @@ def mirrored(path: str) -> str:
     return str(folder)
 
 
-def functions(path: str) -> Iterator[tuple[str, range]]:
+def functions(root: Path, path: str) -> Iterator[tuple[str, range]]:
     """Yield each function of a file with the lines of its body, inner functions after those around them."""
 
     def inside(node: ast.AST, prefix: str) -> Iterator[tuple[str, range]]:
@@ -182,27 +184,27 @@ def functions(path: str) -> Iterator[tuple[str, range]]:
                 yield f"{path}:{name[:-1]}", range(child.body[0].lineno, (child.end_lineno or 0) + 1)
             yield from inside(child, name)
 
-    yield from inside(ast.parse((ROOT / path).read_text(encoding="utf-8")), "")
+    yield from inside(ast.parse((root / path).read_text(encoding="utf-8")), "")
 
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def changeable(reached: Reached) -> dict[str, list[Mutation]]:
-    """Return the possible changes of executed lines by the function that they are in."""
+def changeable(root: Path, reached: Reached) -> dict[str, list[Mutation]]:
+    """Return the possible changes of executed lines below `root` by the function that they are in."""
     executed = frozenset[Place]().union(*reached.values())
     found: dict[str, list[Mutation]] = defaultdict(list)
     for path in sorted({path for path, _ in executed} - FOR_TESTS):
-        innermost = {number: name for name, lines in functions(path) for number in lines}
-        for number, changes in sorted(mutations(path).items()):
+        innermost = {number: name for name, lines in functions(root, path) for number in lines}
+        for number, changes in sorted(mutations(root, path).items()):
             if number in innermost and (path, number) in executed:
                 found[innermost[number]] += changes
     return {name: changes for name, changes in sorted(found.items()) if changes}
 
 
-def mutants(reached: Reached, choose: random.Random, count: int) -> list[Mutant]:
-    """Draw so many functions, and one change in each."""
-    possible = changeable(reached)
+def mutants(root: Path, reached: Reached, choose: random.Random, count: int) -> list[Mutant]:
+    """Draw so many functions of the files below `root`, and one change in each."""
+    possible = changeable(root, reached)
     by_reach = sorted(reached, key=lambda name: (len(reached[name]), name))
     found: list[Mutant] = []
     for function in choose.sample(list(possible), min(count, len(possible))):
@@ -221,7 +223,7 @@ def marked(paths: Sequence[str]) -> list[str]:
 def reached_by(chosen: Sequence[str], copy: Copy) -> Reached:
     """Return the lines that tests execute, from the record of an earlier run if nothing has changed since."""
     files: Iterable[Path] = (
-        file for name in (*PRODUCT, "package", "tests") for file in sorted((ROOT / name).rglob("*.py"))
+        file for name in (*PRODUCT, "package", "tests") for file in sorted((copy.root / name).rglob("*.py"))
     )
     state = hashlib.sha256("\n".join(chosen).encode())
     for file in files:
@@ -247,8 +249,9 @@ def main() -> None:
         copy = Copy(Path(folder).resolve())
         reached = reached_by(marked(given.paths), copy)
         choose = random.Random(given.seed)  # noqa: S311 - a run can be repeated by its seed
-        drawn = mutants(reached, choose, given.draw)
-        console.print(f"{len(reached)} tests enter {len(changeable(reached))} functions; seed {given.seed}")
+        drawn = mutants(copy.root, reached, choose, given.draw)
+        entered = len(changeable(copy.root, reached))
+        console.print(f"{len(reached)} tests enter {entered} functions; seed {given.seed}")
         for name in HEAVY:
             import_module(name)
         for mutant in drawn[:3]:

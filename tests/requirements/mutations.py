@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.requirements.lines import ROOT
-
 FLIPPED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -46,9 +44,9 @@ class Mutation:
         return text
 
 
-def mutations(path: str) -> dict[int, list[Mutation]]:
-    """Return every possible change of a file by the number of the line where the changed code begins."""
-    text = (ROOT / path).read_text(encoding="utf-8")
+def mutations(root: Path, path: str) -> dict[int, list[Mutation]]:
+    """Return every possible change of a file below `root` by the number of the line where the changed code begins."""
+    text = (root / path).read_text(encoding="utf-8")
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))

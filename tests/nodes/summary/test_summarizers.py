@@ -180,6 +180,8 @@ def test_the_digest_extracts_under_the_budget(ask: Ask) -> None:
     assert COUNTER.text(str(made.content)) <= 100
     assert made.contract == Free()
     again = ask(DigestSummarizer(), request([HumanMessage("thanks")], record=made.record))
+    beside_text = request([HumanMessage("thanks")], record=made.record, earlier=str(made.content))
+    assert ask(DigestSummarizer(), beside_text) == again, "the record holds what the text says"
     assert "order-4711" in str(again.content)
 
 
