@@ -160,10 +160,10 @@ async def test_a_commit_archives_before_the_messages_change(go: Drive, monkeypat
     records, seen = records_of(graph), list[set[str]]()
     commit = records.commit
 
-    def watched(key: Any, outcome: Any, *, archived: Any) -> None:
+    def watched(key: Any, outcome: Any, *, archived: Any, **options: Any) -> None:
         held = {message.id for message in values(graph)["messages"]}
         seen.append({message.id for message in archived} - held)
-        commit(key, outcome, archived=archived)
+        commit(key, outcome, archived=archived, **options)
 
     monkeypatch.setattr(records, "commit", watched)
     await go.invoke(graph, full())
