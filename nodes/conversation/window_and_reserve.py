@@ -19,6 +19,8 @@ RECALL_SHARE = 0.05
 """Share of the room that `auto_recall` may take."""
 MAX_RECALLED = 1_000
 """Largest number of tokens that `auto_recall` may take."""
+MIN_RECALLED = 100
+"""Where that share is less, `auto_recall` takes nothing: a quotation in so few tokens says too little."""
 SOFT_ZONE = 0.02
 """Smallest distance between trigger and limit, as a share of the window."""
 
@@ -78,7 +80,9 @@ def sizes_of(
     """
     given = settings.output_reserve if settings.output_reserve is not None else max_tokens
     reserve = _automatic_reserve(settings, window) if given is None else given
-    recalled = max(0, min(MAX_RECALLED, share(window - reserve - fixed, RECALL_SHARE))) if recalls else 0
+    recalled = min(MAX_RECALLED, share(window - reserve - fixed, RECALL_SHARE)) if recalls else 0
+    if recalled < MIN_RECALLED:
+        recalled = 0
     limit = window - reserve - recalled
     room = limit - fixed
     if room <= 0:

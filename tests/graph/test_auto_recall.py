@@ -19,7 +19,8 @@ from langgraph_compaction.graph import (
 )
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.conversation.window_and_reserve import MAX_RECALLED
-from langgraph_compaction.nodes.runtime.archive_quotation import NAME, newest_words
+from langgraph_compaction.nodes.runtime.archive_quotation import NAME, found_for
+from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS
 from langgraph_compaction.nodes.summary.recall_answer import CLOSING, OPENING
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, SMALL, WORDS, Asynchronous, Drive, agent, filler, rounds, said, values
@@ -82,17 +83,30 @@ async def test_nothing_is_searched_where_nothing_can_be_found(go: Drive, monkeyp
     assert searched == []
     call = AIMessage("", tool_calls=[{"name": "recall", "args": {"query": "wifi"}, "id": "r"}])
     await go.invoke(compacted(ScriptedModel(replies=["one", call, "done"]), recall=True), said(QUESTION))
-    assert searched == [QUESTION, "wifi"]
+    assert [query.splitlines()[0] for query in searched] == [QUESTION, "wifi"]
 
 
-def test_short_words_are_searched_with_the_answer_that_they_refer_to() -> None:
-    """And those of a summary, of a tool or of an assistant are never searched alone."""
+def test_a_message_is_searched_with_what_it_refers_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last answer, the user's messages before it, identifiers of calls; a message of many words alone first."""
+    searched: list[str] = []
+    monkeypatch.setattr(CompactionRecords, "search", lambda *given, **_: searched.append(given[2]) or [])
+
+    def queries(*messages: AnyMessage) -> list[list[str]]:
+        searched.clear()
+        found_for(NO_RECORDS, "t", messages)
+        return [query.splitlines() for query in searched]
+
     answer = AIMessage("Shall I send the tulips to Oslo?")
-    assert newest_words([answer, HumanMessage("yes, please do")]) == f"yes, please do\n{answer.text}"
-    assert newest_words([answer, HumanMessage("one two"), HumanMessage(QUESTION)]) == f"one two\n{QUESTION}"
-    assert newest_words([HumanMessage(QUESTION), answer]) == ""
-    assert newest_words([]) == ""
-    assert len(newest_words([HumanMessage(filler(90_000))])) < 5_000
+    before = [HumanMessage("a"), answer, HumanMessage("b"), AIMessage("", tool_calls=[]), HumanMessage("c"), answer]
+    assert queries(*before, HumanMessage("yes")) == [["yes", answer.text, "c", "b"]]
+    call = AIMessage("", tool_calls=[{"name": "send", "args": {"parcel": "PX-1", "to": "Oslo"}, "id": "c"}])
+    sent = ToolMessage("sent PX-2", tool_call_id="c")
+    assert queries(call, sent, answer, HumanMessage("yes")) == [["yes", answer.text, "PX-1"]]
+    assert queries(answer, HumanMessage("x"), HumanMessage("y")) == [["x", "y", answer.text]]
+    assert queries(answer, HumanMessage("wifi password harbor office")) == [["wifi password harbor office"]]
+    assert queries(HumanMessage(QUESTION), answer) == []
+    assert queries() == []
+    assert len(queries(HumanMessage(filler(90_000)))[0][0]) < 5_000
 
 
 HOSTILE = (

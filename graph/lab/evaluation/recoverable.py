@@ -72,7 +72,7 @@ class Archive:
         if (thread, wanted) not in self._answers:
             found = look_up(self.records, thread, wanted)
             text = answer(found, wanted.query, max_tokens=MAX_TOKENS, counter=COUNTER)
-            self._answers[thread, wanted] = _HEADLINE.sub("", text)
+            self._answers[thread, wanted] = without_headlines(text)
         return self._answers[thread, wanted]
 
     def _needs_of(self, run: Cut) -> dict[str, Need]:
@@ -84,6 +84,11 @@ class Archive:
             self._needs[run.digest] = needs(run)
             self.records.archive(run.digest, "", _COMPACTION, run.old, now=0.0)
         return run.digest
+
+
+def without_headlines(text: str) -> str:
+    """Return an answer of `recall` without the lines above its messages, which show handles."""
+    return _HEADLINE.sub("", text)
 
 
 def _tries(run: Cut, context: Sequence[BaseMessage], need: Need) -> Iterator[Wanted]:

@@ -1,0 +1,71 @@
+"""What recall finds in threads that hold other tasks too, measured on runs made for the test."""
+
+from random import Random
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.graph.lab.evaluation.long_threads import measured, plain_bm25, questions, thread_of
+from langgraph_compaction.graph.lab.recordings import Recording
+
+
+def asks(number: int, **args: str) -> AIMessage:
+    """A call."""
+    return AIMessage("", tool_calls=[{"name": "send", "args": args, "id": f"call-{number}"}])
+
+
+def run(name: str, thing: str, value: str) -> Recording:
+    """A run in which a value is said, two rounds pass, and a call needs the value and one that is in view."""
+    said: list[AnyMessage] = [
+        SystemMessage("You send parcels with TR-1."),
+        HumanMessage(f"My {thing} has the number {value}."),
+        AIMessage("Noted."),
+        *(
+            message
+            for n in range(2)
+            for message in (HumanMessage(f"Wait for VIEW-{n}, please"), AIMessage("I wait."))
+        ),
+        HumanMessage(f"Now send the {thing} on"),
+        asks(1, parcel=value, at="VIEW-1", by="TR-1"),
+        ToolMessage("sent", tool_call_id="call-1"),
+    ]
+    return Recording(name=name, messages=tuple(said))
+
+
+RUNS = [(name, run(name, f"{name} crate", f"PX-{n}{n}{n}")) for n, name in enumerate(("teal", "navy", "coral"))]
+
+
+def test_a_question_needs_what_left_the_view() -> None:
+    """Not what the view or the system prompt holds."""
+    (question,) = questions(RUNS[0][1], "teal")
+    assert question.needed == {"PX-000"}
+    assert [message.text for message in question.old] == ["My teal crate has the number PX-000.", "Noted."]
+    assert question.words == "Now send the teal crate on"
+
+
+def test_a_thread_holds_other_tasks_around_the_run() -> None:
+    """As many as are asked for, and the ids of the run's own messages."""
+    (question,) = questions(RUNS[0][1], "teal")
+    for tokens, most in ((0, 18), (1, 10)):
+        messages, own = thread_of(question, [*RUNS, RUNS[1]], tokens, Random(3))  # noqa: S311 - for a test
+        assert len(messages) == len({message.id for message in messages}) <= most + 2
+        assert [message.text for message in messages if message.id in own] == [one.text for one in question.old]
+
+
+def test_the_figures_are_those_of_the_hits() -> None:
+    """One row for each query and search; the own words name the crate, and the number stands beside."""
+    with Database.open("memory") as database:
+        database.setup()
+        rows = measured(CompactionRecords(database), RUNS, tokens=0, most=9)
+        assert CompactionRecords(database).threads() == []
+    assert [(row["query"], row["search"]) for row in rows] == [
+        (query, search) for query in ("message", "auto_recall") for search in ("recall", "BM25 with stems")
+    ]
+    assert {(row["questions"], row["found"]) for row in rows} == {(3, 1.0)}
+    assert rows[0]["hit@5"] == 1.0
+
+
+def test_the_plain_search_is_bm25() -> None:
+    """A rare word outweighs a frequent one, and a text without any is left out."""
+    texts: list[AnyMessage] = [HumanMessage(text) for text in ("crates of tea", "crate crate", "a boat")]
+    assert [one.message.text for one in plain_bm25(texts, "crate tea")] == ["crates of tea", "crate crate"]
