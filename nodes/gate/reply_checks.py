@@ -12,6 +12,7 @@ from ..config.prompts import PROMPTS, ReplyForm
 from ..conversation.request import REASONING_BLOCKS
 from ..text.non_prose import is_call, is_data, is_repetitive, is_transcript
 from ..text.quoting import between_tags
+from .coverage import names_identifiers
 from .invariants import Finding
 from .reply_heuristics import continues_chat, explains_subject, refuses, sentences
 
@@ -169,8 +170,8 @@ def _untagged(text: str) -> str:
     return body if isinstance(body, str) else text
 
 
-def summary_text(reply: Reply) -> str | Finding:
-    """Return the summary's text, or a finding that says why the reply is not a summary."""
+def summary_text(reply: Reply, conversation: str = "") -> str | Finding:
+    """Return the summary's text, or a finding that says why the reply is not a summary of the conversation."""
     text = reply.content if isinstance(reply.content, str) else _text_of_blocks(reply.content)
     finish = (reply.finish_reason or "").lower()
     if reply.has_tool_calls:
@@ -182,7 +183,7 @@ def summary_text(reply: Reply) -> str | Finding:
     if finish in _CUT_SHORT:
         return Finding("rejected_truncated", "max_tokens_truncated", f"finish_reason={finish}")
     body = reply.contract.body(text)
-    reason = not_a_summary(body) if isinstance(body, str) and reply.record is None else None
+    reason = not_a_summary(body, conversation) if isinstance(body, str) and reply.record is None else None
     return Finding("rejected_not_a_summary", reason) if reason else body
 
 
@@ -200,10 +201,14 @@ def _why_empty(reply: Reply, finish: str) -> str:
     return "thinking_only_no_content" if thought else "empty_summary"
 
 
-def not_a_summary(text: str) -> str | None:
-    """Return the reason why a text is not a summary, such as `refusal` or `raw_data`, or `None` for a summary."""
+def not_a_summary(text: str, conversation: str = "") -> str | None:
+    """Return the reason why a text is not a summary, such as `refusal` or `raw_data`, or `None` for a summary.
+
+    A text that names identifiers of the conversation explains no subject in general.
+    """
     spoken = _spoken(text)
-    return next((reason for reason, holds in _REASONS.items() if holds(spoken)), None)
+    reason = next((reason for reason, holds in _REASONS.items() if holds(spoken)), None)
+    return None if reason == _EXPLAINS and names_identifiers(spoken, conversation) else reason
 
 
 def _lines(text: str) -> list[str]:
@@ -270,6 +275,7 @@ _PROMPT_SHINGLES = {
     for shingle in _shingles(_UNIT.findall(text.lower()))
 }
 
+_EXPLAINS = "answers_user"
 _REASONS: Mapping[str, Callable[[str], bool]] = {
     "thinking_only_no_content": lambda text: not text,
     "tool_call_text": is_call,
@@ -280,6 +286,6 @@ _REASONS: Mapping[str, Callable[[str], bool]] = {
     "refusal": lambda text: refuses(_own_sentences(text)),
     "no_content": _is_hollow,
     "continues_chat": lambda text: continues_chat(_own_sentences(text)),
-    "answers_user": lambda text: explains_subject(_own_sentences(text)),
+    _EXPLAINS: lambda text: explains_subject(_own_sentences(text)),
 }
 """Reasons why a text is not a summary, each with its test; the first reason that applies is reported."""

@@ -25,7 +25,7 @@ _MIN_WORDS_TO_SHARE = 20
 """If a conversation has at least this number of distinct words without digits, a very short summary must share a term
 with it; a shorter conversation may have no word that a summary would repeat."""
 
-_TAG = Pattern(r"<[^<>\n]*+>")
+TAG = Pattern(r"<[^<>\n]*+>")
 _HAN = "⺀-〇぀-ヿ㐀-鿿豈-﫿\U00020000-\U0003ffff"
 _HANGUL = "가-힣"
 _ALPHABETS = "\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff"
@@ -73,7 +73,7 @@ def is_too_short(summary: str, conversation: str) -> bool:
     `MIN_UNITS` units passes only if it repeats a token with a digit, and one of fewer than `MIN_UNSHARED_UNITS`
     distinct units only if it shares a term with the conversation.
     """
-    plain, size = unescape(_TAG.sub(" ", conversation)), units(summary)
+    plain, size = unescape(TAG.sub(" ", conversation)), units(summary)
     opening = _ACKNOWLEDGED.match(summary)
     if size < MIN_UNITS_AFTER_ACKNOWLEDGMENT and opening and _END.match(summary, opening.end()):
         return True
@@ -82,8 +82,8 @@ def is_too_short(summary: str, conversation: str) -> bool:
     known = terms(plain)
     shared = known & terms(summary)
     if size < min(MIN_UNITS, units(plain) // _UNITS_PER_SUMMARY_UNIT):
-        return not any(map(_has_digit, shared))
-    return not shared and sum(not _has_digit(term) for term in known) >= _MIN_WORDS_TO_SHARE
+        return not any(map(has_digit, shared))
+    return not shared and sum(not has_digit(term) for term in known) >= _MIN_WORDS_TO_SHARE
 
 
 def units(text: str) -> float:
@@ -93,12 +93,17 @@ def units(text: str) -> float:
 
 def terms(text: str) -> set[str]:
     """Return the terms that a text and its summary may share: tokens with digits, stems, pieces of unspaced text."""
-    words = {
+    return set(all_terms(text))
+
+
+def all_terms(text: str) -> list[str]:
+    """Return the terms of a text with repetitions, in no particular order."""
+    words = [
         word[:_STEM] if word.isalpha() else word
         for word in _WORD.findall(text.casefold())
-        if len(word) >= _SHORTEST or _has_digit(word)
-    }
-    return words | set(_PAIRED.findall(text))
+        if len(word) >= _SHORTEST or has_digit(word)
+    ]
+    return [*words, *_PAIRED.findall(text)]
 
 
 def _repeated(text: str) -> int:
@@ -107,5 +112,6 @@ def _repeated(text: str) -> int:
     return len(words) - len(set(words))
 
 
-def _has_digit(term: str) -> bool:
+def has_digit(term: str) -> bool:
+    """Whether a term has a digit."""
     return any(map(str.isdigit, term))

@@ -39,7 +39,8 @@ STEP = (99_999, 99_999)
 """Numbers of calls and results from which the tokens of the sentence about a removed step are computed in advance.
 They are larger than those of any real step, so the real sentence is not longer."""
 MODEL_SUMMARY = 160
-"""Tokens that a selection reserves for a model's summary in a large room: models seldom write shorter ones."""
+"""Tokens reserved for a model's summary in a large room if the result may fill the window: models seldom write
+shorter ones."""
 LEAST_FACTS = 12
 """Fewest tokens of the facts beside a summary; with a smaller budget no facts are added."""
 SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
@@ -168,12 +169,16 @@ def demand(
     around = SummaryParts(pins=tuple(pins), key_information=told, format_choice=format_choice, handles=named)
     least = frame(call, around) + _least(call)
     spacious = call.fills_window and extracted and not last
-    usual = 0 if extracted or last else call.meter.scaled(min(MODEL_SUMMARY, sizes.room // 20)) - _least(call)
+    usual = (
+        0
+        if extracted or last or not call.fills_window
+        else call.meter.scaled(min(MODEL_SUMMARY, sizes.room // 20)) - _least(call)
+    )
     return Demand(
         before=before,
         ceiling=ceiling,
         aim=ceiling if call.fills_window else min(sizes.aim, ceiling),
-        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else least + rules + max(0, usual),
+        summary=max(least, int(sizes.room * DIGEST_SHARE)) if spacious else least + rules + usual,
         least=least,
         messages=max_messages,
         summarize_all=summarize_all,

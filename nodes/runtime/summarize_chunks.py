@@ -14,6 +14,7 @@ from ..config.prompts import PROMPTS
 from ..conversation.clipping import clip_at_sentence_end
 from ..conversation.message_marks import EarlierSummary, earlier_summary
 from ..conversation.transcript import message_id
+from ..gate.coverage import covers_too_little
 from ..gate.invariants import Finding
 from ..gate.reply_checks import Reply, summary_text
 from ..gate.too_little_content import is_too_short
@@ -247,12 +248,15 @@ def _ask(work: Work, request: SummaryRequest, so_far: WrittenSummary, *, most: i
 
 def _judged(work: Work, request: SummaryRequest, reply: Reply) -> str | Finding:
     """Return the summary in a reply, or why the reply is none. The content of a digest or a notice is not judged."""
-    text = summary_text(reply)
+    earlier = request.earlier or ""
+    text = summary_text(reply, request.conversation)
     if isinstance(text, Finding) or work.level.is_deterministic:
         return text
-    if is_too_short(text, f"{request.conversation}\n{request.earlier or ''}"):
+    if is_too_short(text, f"{request.conversation}\n{earlier}"):
         return Finding("rejected_not_a_summary", "too_little_content", f"{len(text)} characters")
-    return text
+    is_joined = not request.messages  # the summary of a single piece may be the summary of all
+    reason = covers_too_little(text, "" if is_joined else request.conversation, earlier)
+    return Finding("rejected_not_a_summary", reason) if reason else text
 
 
 def _late(work: Work) -> Finding:
