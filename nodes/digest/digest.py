@@ -170,7 +170,7 @@ def _entries(
         *errors(old, start, failed),
         *statements(old, start, earlier["Said"]),
     ]
-    return [entry for entry in apply_revisions(found, old, start) if entry.section in sections]
+    return [entry for entry in apply_revisions(found, old, start, beside) if entry.section in sections]
 
 
 def _clipped(entry: Entry, budget: int, counter: TokenCounter) -> Entry:
@@ -308,10 +308,13 @@ def facts_of(
     counter: TokenCounter,
     rules_first: int = 0,
     used: Sequence[str] = (),
+    beside: Sequence[AnyMessage] = (),
 ) -> Facts:
     """Return the most valuable rules and facts of `old` and of the record `earlier`, in at most `budget` tokens.
 
-    Binding rules come first, up to `rules_first` tokens, then facts that contain one of the texts `used`.
+    Binding rules come first, up to `rules_first` tokens, then facts that contain one of the texts `used`. Later
+    messages that the model continues to see (`beside`) may revise a rule, and facts that they contain have a low
+    worth.
     """
     made = digest(
         old,
@@ -319,6 +322,7 @@ def facts_of(
         counter=counter,
         previous=earlier,
         sections=_FACT_SECTIONS,
+        beside=beside,
         rules_first=rules_first,
         used=used,
     )
@@ -327,8 +331,14 @@ def facts_of(
     return Facts(text=made.text, record=made.record, needed=needed)
 
 
-def tokens_of_rules(old: Sequence[AnyMessage], earlier: Mapping[str, Any] | None, counter: TokenCounter) -> int:
+def tokens_of_rules(
+    old: Sequence[AnyMessage],
+    earlier: Mapping[str, Any] | None,
+    counter: TokenCounter,
+    beside: Sequence[AnyMessage] = (),
+) -> int:
     """Return the tokens of the text that shows all binding rules of `old` and of the record `earlier`."""
     start, known = unpack(earlier)
-    found = [entry for entry in _entries(old, start, known, sections=_RULES_ONLY) if _is_binding(entry)]
+    every = _entries(old, start, known, beside=beside, sections=_RULES_ONLY)
+    found = [entry for entry in every if _is_binding(entry)]
     return _HEADING + sum(_rule_cost(entry, counter) for entry in found) if found else 0

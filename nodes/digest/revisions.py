@@ -1,7 +1,7 @@
 """Find which earlier words of a user a later sentence revises or revokes, so that only what holds is shown alone."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from unicodedata import normalize
@@ -117,17 +117,24 @@ class _Spoken:
     worth: float
 
 
-def apply_revisions(entries: Sequence[Entry], old: Sequence[AnyMessage], start: int) -> list[Entry]:
+def apply_revisions(
+    entries: Sequence[Entry], old: Sequence[AnyMessage], start: int, beside: Sequence[AnyMessage] = ()
+) -> list[Entry]:
     """Return the entries with each revision in the place of what it revises.
 
     `old` are the messages that the entries were extracted from, `start` is the position of the first one. The earlier
-    form remains only as the `key` of its revision, and is removed from all other entries.
+    form remains only as the `key` of its revision, and is removed from all other entries. A message in `beside`,
+    which the model continues to see, may revise an entry too; the revision gets the last position of `old`.
     """
     earlier = [spoken for entry in entries if entry.at < start for spoken in _of_entry(entry)]
-    conversation = _Conversation(earlier)
+    conversation = _Conversation(earlier, {entry.value for entry in entries if entry.key and entry.at < start})
     for index, message in enumerate(old):
         if is_real_user(message):
             conversation.read(sentences_of(message.text), start + index)
+    last = max(0, start + len(old) - 1)
+    for message in beside:
+        if is_real_user(message):
+            conversation.read(sentences_of(message.text), last, is_entry=False)
     if not conversation.revisions:
         return list(entries)
     kept = [left for entry in entries if (left := _without(entry, conversation.stale))]
@@ -151,8 +158,10 @@ def _of_entry(entry: Entry) -> Iterator[_Spoken]:
 class _Conversation:
     """The sentences of users that were read so far, and those among them that a later sentence has revised."""
 
-    def __init__(self, earlier: Sequence[_Spoken]) -> None:
+    def __init__(self, earlier: Sequence[_Spoken], known: Collection[str] = ()) -> None:
         self.revisions: list[Entry] = []
+        self._known = list(known)
+        """Revisions of an earlier digest, which their own messages do not revise again."""
         self.stale = defaultdict[int, list[str]](list)
         """For each message's position, the sentences of it that a revision replaces or contains."""
         self._rules = deque[_Spoken](maxlen=_MOST_RULES)
@@ -161,16 +170,20 @@ class _Conversation:
         for spoken in earlier:
             self._add(spoken)
 
-    def read(self, sentences: Sequence[tuple[str, int]], at: int) -> None:
-        """Find the revisions in the sentences of one message, then remember the sentences."""
+    def read(self, sentences: Sequence[tuple[str, int]], at: int, *, is_entry: bool = True) -> None:
+        """Find the revisions in the sentences of one message, then remember the sentences if they may be entries."""
         fresh = [_Spoken(at, text, strength, rule_worth(text, strength)) for text, strength in sentences]
         for place, spoken in enumerate(fresh):
-            kind = _kind(spoken)
+            kind = "" if self._is_known(spoken.text) else _kind(spoken)
             if kind and self._judged < _MOST_JUDGED and (self._rules or self._statements):
                 self._judged += 1
                 self._revise(fresh, place, kind)
-        for spoken in fresh:
+        for spoken in fresh if is_entry else ():
             self._add(spoken)
+
+    def _is_known(self, text: str) -> bool:
+        line = one_line(text, _SHOWN)
+        return any(line in value for value in self._known)
 
     def _add(self, spoken: _Spoken) -> None:
         if not is_question(spoken.text):

@@ -308,12 +308,20 @@ def summary_parts(
     old = [call.redacted(message) for message in old_part(messages, frozenset(covered))]
     earlier, counter = earlier_summary(leaving), call.meter.counter
     known = earlier.facts or earlier.record
-    rules = min(tokens_of_rules(old, known, counter), call.meter.unscaled(min(_most_for_rules(call), space)))
+    beside = [call.redacted(message) for message in _after(messages, drop)]
+    rules = min(tokens_of_rules(old, known, counter, beside), call.meter.unscaled(min(_most_for_rules(call), space)))
     share = min(int(call.sizes.room * call.settings.facts_share), (space - call.meter.scaled(rules)) // 2)
     budget = rules + call.meter.unscaled(share)
     if budget < LEAST_FACTS:
         return always
-    return replace(always, facts=facts_of(old, known, budget=budget, counter=counter, rules_first=rules, used=used))
+    facts = facts_of(old, known, budget=budget, counter=counter, rules_first=rules, used=used, beside=beside)
+    return replace(always, facts=facts)
+
+
+def _after(messages: Sequence[AnyMessage], drop: Collection[int]) -> list[AnyMessage]:
+    """Return the kept messages after the last removed message that a user wrote or that is a summary."""
+    last = max((index for index in drop if isinstance(messages[index], HumanMessage)), default=-1)
+    return [message for index, message in enumerate(messages) if index > last and index not in drop]
 
 
 def fitted_summary(call: Call, body: str, *, tokens: int, ceiling: int, extra: SummaryParts = NO_PARTS) -> str:

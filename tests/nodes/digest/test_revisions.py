@@ -3,13 +3,14 @@
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from langgraph_compaction.graph.lab.evaluation.dialogues import after_compactions, outcome
+from langgraph_compaction.graph.lab.evaluation.dialogues import ROUNDS, LossySummarizer, after_compactions, outcome
 from langgraph_compaction.graph.lab.evaluation.revisions import REVISIONS, Revision
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter
 from langgraph_compaction.nodes.digest.digest import Digest, digest, facts_of
 from langgraph_compaction.nodes.digest.entry import REVISES
 
+RULE = "Never email me about the order."
 COUNTER = approximate_counter()
 FAITHFUL = CompactionSettings(preset="faithful")
 
@@ -26,6 +27,25 @@ def test_no_revised_rule_stands_without_its_revision(revision: Revision) -> None
     for seed, later in enumerate((revision.soft, revision.firm)):
         context = after_compactions({0: revision.rule, 4: later}, FAITHFUL, compactions=2, seed=seed)
         assert outcome(context, revision.rule, later) in ("marked", "new", "spoken")
+
+
+@pytest.mark.parametrize("compactions", [2, 4])
+@pytest.mark.parametrize("revision", REVISIONS[1::8], ids=lambda one: f"{one.language}: {one.rule}")
+def test_a_revision_in_a_kept_message_revises_the_record(revision: Revision, compactions: int) -> None:
+    """The user takes a rule back in the round before a compaction; the rule has left the view rounds ago."""
+    for preset, summarizer in (("selective", LossySummarizer()), ("faithful", "digest")):
+        said = {0: revision.rule, 2 * ROUNDS - 1: revision.soft}
+        settings = CompactionSettings(preset=preset)
+        context = after_compactions(said, settings, compactions=compactions, seed=3, summarizer=summarizer)
+        assert outcome(context, revision.rule, revision.soft) in ("marked", "new", "spoken")
+
+
+def test_a_revision_is_not_revised_by_its_own_message() -> None:
+    """The kept message that revised a rule leaves the view later: the rule's line stays as it is."""
+    said = HumanMessage("On reflection email is fine, forget what I said about that.")
+    one = facts_of([HumanMessage(RULE)], None, budget=200, counter=COUNTER, beside=[said])
+    two = facts_of([said], one.record, budget=200, counter=COUNTER)
+    assert one.text == two.text == f"Rules:\n- {said.text} (was: {RULE})"
 
 
 @pytest.mark.parametrize("later", ["soft", "firm"])
