@@ -25,6 +25,8 @@ from .thread_row import LONGEST_LEASE_S
 
 LEASE_S = 60.0
 """Seconds after which a stored lease counts as ended, unless its holder prolongs it."""
+PLACE_S = 5.0
+"""Seconds for which the run that has waited longest keeps its place without trying again."""
 HEARTBEATS = 4
 """How often a stored lease is prolonged within `LEASE_S`."""
 
@@ -107,9 +109,13 @@ def memory_leases(place: Any) -> MemoryRunLeases:
 
 
 class StoredRunLeases:
-    """Leases among the runs of all processes that share a database."""
+    """Leases among the runs of all processes that share a database.
 
-    longest_pause_s = 0.2
+    A run that meets a lease takes the place of the next one, if nobody has it: no other run is given the lease then.
+    Without it, a process whose runs follow each other at once would keep all others waiting.
+    """
+
+    longest_pause_s = 0.1
 
     def __init__(self, database: Database, now: Callable[[], float] = time.time, *, lasts_s: float = LEASE_S) -> None:
         self.database = database
@@ -120,7 +126,7 @@ class StoredRunLeases:
         self._heart: threading.Thread | None = None
 
     def take(self, lease: RunLease) -> bool:
-        """Take the lease of a thread; return False if another run holds it.
+        """Take the lease of a thread; return False if another run holds it, or has the place of the next one.
 
         A lease that was not prolonged in time has ended, and so has the lease of a process that no longer runs.
         """
@@ -134,20 +140,42 @@ class StoredRunLeases:
     def release(self, lease: RunLease) -> None:
         """Give the lease back."""
         lease.ended = True
-        mine = sa.delete(tables.run_lease).where(_lease.name == _name(lease.thread_id), *_own([lease.token]))
+        mine = sa.delete(tables.run_lease).where(_lease.name.in_(_names(lease.thread_id)), *_own([lease.token]))
         self.database.run_write(lambda conn: conn.execute(mine))
 
     def _take(self, conn: sa.Connection, lease: RunLease) -> bool:
-        name, until = _name(lease.thread_id), self._now() + self._lasts_s
-        new = {"token": lease.token, "owner": owner(), "until": until}
+        name, place = _names(lease.thread_id)
+        new = {"token": lease.token, "owner": owner(), "until": self._now() + self._lasts_s}
         insert_if_absent(conn, tables.run_lease, {"name": name, **new})
-        held = conn.execute(sa.select(tables.run_lease).where(_lease.name == name).with_for_update()).one_or_none()
-        if held is None or held.token == lease.token:
-            return held is not None
-        if not self._has_ended(held.token, held.owner, held.until):
+        both = sa.select(tables.run_lease).where(_lease.name.in_((name, place))).with_for_update()
+        rows = {row.name: row for row in conn.execute(both)}
+        held, following = rows.get(name), rows.get(place)
+        if held is None:
             return False
-        conn.execute(sa.update(tables.run_lease).where(_lease.name == name).values(new))
+        mine = held.token == lease.token
+        passed_over = following is not None and not self._is_free(following, lease)
+        if passed_over or not self._is_free(held, lease):
+            if mine:
+                conn.execute(sa.delete(tables.run_lease).where(_lease.name == name))
+            if not passed_over:
+                self._keep_place(conn, lease, place, following)
+            return False
+        if not mine:
+            conn.execute(sa.update(tables.run_lease).where(_lease.name == name).values(new))
+        if following is not None:
+            conn.execute(sa.delete(tables.run_lease).where(_lease.name == place))
         return True
+
+    def _keep_place(self, conn: sa.Connection, lease: RunLease, place: str, known: sa.Row[Any] | None) -> None:
+        """Take the place of the next run, or keep it."""
+        new = {"token": lease.token, "owner": owner(), "until": self._now() + PLACE_S}
+        if known is None:
+            insert_if_absent(conn, tables.run_lease, {"name": place, **new})
+        elif known.token != lease.token or known.until - self._now() < PLACE_S / 2:
+            conn.execute(sa.update(tables.run_lease).where(_lease.name == place).values(new))
+
+    def _is_free(self, row: sa.Row[Any], lease: RunLease) -> bool:
+        return row.token == lease.token or self._has_ended(row.token, row.owner, row.until)
 
     def _has_ended(self, token: str, by: str, until: float) -> bool:
         now = self._now()
@@ -191,7 +219,7 @@ class StoredRunLeases:
 
 def forget(conn: sa.Connection, thread_id: str) -> None:
     """Delete the lease of an erased thread, if a run holds one."""
-    conn.execute(sa.delete(tables.run_lease).where(_lease.name == _name(thread_id)))
+    conn.execute(sa.delete(tables.run_lease).where(_lease.name.in_(_names(thread_id))))
 
 
 def _own(tokens: Sequence[str]) -> tuple[sa.ColumnElement[bool], ...]:
@@ -199,6 +227,11 @@ def _own(tokens: Sequence[str]) -> tuple[sa.ColumnElement[bool], ...]:
     return _lease.token.in_(tokens), _lease.owner == owner()
 
 
-def _name(thread_id: str) -> str:
-    """Return the hash under which a lease is stored, because the thread id itself can be personal data."""
-    return blake2b(thread_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def _names(thread_id: str) -> tuple[str, str]:
+    """Return the hashes under which the lease and the place of the next run are stored.
+
+    The thread id itself can be personal data.
+    """
+    named = thread_id.encode("utf-8", "surrogatepass")
+    lease, place = (blake2b(named, digest_size=16, person=person).hexdigest() for person in (b"", b"next"))
+    return lease, place

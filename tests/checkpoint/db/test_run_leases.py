@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.checkpoint.db import run_leases, tables
-from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, RunLease, StoredRunLeases
+from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, PLACE_S, RunLease, StoredRunLeases
 from tests.checkpoint.samples import Clock
 
 
@@ -62,6 +62,31 @@ def test_a_lease_without_a_holder_is_given_on(case: str, database: Database, clo
         rewrite(database, holder, **values)
     assert leases.take(RunLease(thread_id)) is ended
     assert not holder.ended
+
+
+def test_who_waits_is_not_passed_over(database: Database, clock: Clock, thread_id: str) -> None:
+    """A process whose runs follow each other at once gives way, but to nobody who is gone or asks no more."""
+    ours, others = (StoredRunLeases(database, clock) for _ in range(2))
+    first, waiting, again, last = (RunLease(thread_id) for _ in range(4))
+    assert ours.take(first)
+    assert not others.take(waiting)
+    ours.release(first)
+    assert not ours.take(again)
+    assert others.take(waiting)
+    assert not ours.take(again)
+    assert not others.take(last)
+    others.release(waiting)
+    assert not others.take(last)
+    assert ours.take(again)
+    assert not others.take(last)
+    ours.release(again)
+    clock.time += PLACE_S + 1
+    following = RunLease(thread_id)
+    assert ours.take(following)
+    assert not others.take(last)
+    others.release(last)
+    ours.release(following)
+    assert ours.take(RunLease(thread_id))
 
 
 def test_a_lease_that_nobody_refers_to_has_ended(database: Database, clock: Clock, thread_id: str) -> None:
