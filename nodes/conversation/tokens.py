@@ -305,18 +305,7 @@ class _MessagesCounter(TextCounter):
         """Return what the function counts; raise `TokenCounterError` if it raises or returns no number of tokens."""
         name = getattr(self._function, "__qualname__", type(self._function).__name__)
         asked = "give a function of a list of messages that returns their number of tokens"
-        try:
-            tokens: Any = self._function(messages)
-        except Exception as error:
-            kind = type(error).__name__
-            raise TokenCounterError(
-                f"token_counter: {name} raised {kind} for a {messages[0].type} message: {asked}"
-            ) from error
-        if isinstance(tokens, bool) or not isinstance(tokens, int | float) or not 0 <= tokens < math.inf:
-            raise TokenCounterError(
-                f"token_counter: {name} returned {tokens!r} for a {messages[0].type} message: {asked}"
-            )
-        return math.ceil(tokens)
+        return _whole_number(lambda: self._function(messages), name, f"a {messages[0].type} message", asked)
 
     def message(self, message: BaseMessage) -> int:
         key = _key(repr([getattr(message, name, None) for name in _COUNTED_FIELDS]))
@@ -325,6 +314,53 @@ class _MessagesCounter(TextCounter):
                 self._messages.clear()
             self._messages[key] = self._whole([message])
         return self._messages[key]
+
+
+class CheckedCounter:
+    """An application's counter; what it raises, and what is no number of tokens, is a `TokenCounterError`."""
+
+    def __init__(self, own: TokenCounter) -> None:
+        self.own = own
+        self._kind = type(own).__qualname__
+
+    @property
+    def name(self) -> str:
+        """Name of the counter, recorded in the ledger."""
+        return self.own.name
+
+    def text(self, text: str) -> int:
+        """Return the tokens of a text."""
+        return _whole_number(lambda: self.own.text(text), f"{self._kind}.text", "a text", _NUMBER)
+
+    def message(self, message: BaseMessage) -> int:
+        """Return the tokens of a message."""
+        what = f"a {message.type} message"
+        return _whole_number(lambda: self.own.message(message), f"{self._kind}.message", what, _NUMBER)
+
+    def head(self, text: str, tokens: int) -> str:
+        """Return the beginning of a text that holds at most so many tokens."""
+        name, asked = f"{self._kind}.head", "return a beginning of the text"
+        found: Any = _called(lambda: self.own.head(text, tokens), name, "a text", asked)
+        if not isinstance(found, str) or not text.startswith(found):
+            raise TokenCounterError(f"token_counter: {name} returned {str(found)[:40]!r} for a text: {asked}")
+        return found
+
+
+_NUMBER = "return a number of tokens"
+
+
+def _whole_number(count: Callable[[], Any], name: str, what: str, asked: str) -> int:
+    tokens = _called(count, name, what, asked)
+    if isinstance(tokens, bool) or not isinstance(tokens, int | float) or not 0 <= tokens < math.inf:
+        raise TokenCounterError(f"token_counter: {name} returned {tokens!r} for {what}: {asked}")
+    return math.ceil(tokens)
+
+
+def _called(call: Callable[[], Any], name: str, what: str, asked: str) -> Any:
+    try:
+        return call()
+    except Exception as error:
+        raise TokenCounterError(f"token_counter: {name} raised {type(error).__name__} for {what}: {asked}") from error
 
 
 def _key(text: str) -> bytes:

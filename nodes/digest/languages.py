@@ -64,6 +64,7 @@ def cue(language: str, kind: str) -> Pattern | None:
     return Pattern(rf"(?<!\w)(?:{words})(?!\w)" if language in SPACED else words, IGNORE_CASE)
 
 
+@lru_cache(maxsize=4_096)
 def has_cue(sentence: str, kind: str) -> bool:
     """Whether a sentence contains a cue word of this kind in one of its languages."""
     patterns = (cue(language, kind) for language in languages_of(sentence))

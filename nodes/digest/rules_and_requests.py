@@ -226,10 +226,11 @@ def rules_of(text: str) -> list[tuple[str, int]]:
 
 
 def sentences_of(text: str) -> list[tuple[str, int]]:
-    """Return every sentence of a user's own text, verbatim, each with its strength as a rule."""
+    """Return every sentence of a user's own text that has a letter or digit, verbatim, and its strength as a rule."""
     own = _WRAPPED.sub(" ", without_quotations(text))
     sentences = (_BULLET.remove_prefix(sentence.strip()).strip() for sentence in _BREAK.split(own))
-    return [(kept, strength_of(kept)) for sentence in sentences if (kept := sentence[:_SENTENCE_CHARS])]
+    said = (sentence[:_SENTENCE_CHARS] for sentence in sentences)
+    return [(kept, strength_of(kept)) for kept in said if any(map(str.isalnum, kept))]
 
 
 def is_statement(sentence: str, words: int = _STATEMENT_WORDS) -> bool:

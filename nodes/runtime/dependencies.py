@@ -18,7 +18,14 @@ from langgraph_compaction.checkpoint.db.workers import on_event_loop
 
 from ..config.settings import CompactionSettings
 from ..conversation.redaction import Redaction
-from ..conversation.tokens import ANCHORED, TokenCounter, messages_counter, named_counter
+from ..conversation.tokens import (
+    ANCHORED,
+    CheckedCounter,
+    TextCounter,
+    TokenCounter,
+    messages_counter,
+    named_counter,
+)
 from ..conversation.window_and_reserve import Sizes, sizes_of
 from ..errors import SettingsError, UnknownWindowError
 from ..events import log
@@ -322,8 +329,10 @@ def counter_of(given: Any) -> TokenCounter | None:
     """Return the counter for a builder's `token_counter`, an object of the protocol or a function on messages."""
     if given is None:
         return None
+    if isinstance(given, TextCounter | CheckedCounter):
+        return given
     if all(hasattr(given, name) for name in ("text", "message", "head", "name")):
-        return cast("TokenCounter", given)
+        return CheckedCounter(cast("TokenCounter", given))
     if callable(given):
         return messages_counter(cast("Callable[[list[Any]], int]", given))
     raise SettingsError(

@@ -13,6 +13,7 @@ from langgraph_compaction.nodes.config.settings import CompactionOverrides
 from langgraph_compaction.nodes.conversation.request import render
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.errors import TokenCounterError
+from langgraph_compaction.nodes.runtime.dependencies import counter_of
 from tests.fakes import ScriptedModel, usage
 from tests.graph.harness import CONFIG, Drive, agent, full, ledger, rounds, said, standing, values, verdicts
 from tests.histories import asks, result
@@ -88,6 +89,38 @@ async def test_a_counter_that_does_not_count_is_named(go: Drive, name: str) -> N
     with pytest.raises(TokenCounterError, match=rf"token_counter: {counted.__qualname__}") as caught:
         await go.invoke(agent(token_counter=counted), said("hello"))
     assert isinstance(caught.value.__cause__, ZeroDivisionError) == (name == "raises")
+
+
+class Odd:
+    """A counter of an application, with one method that fails."""
+
+    name = "odd"
+
+    def __init__(self, wrong: str, result: Any) -> None:
+        self.wrong, self.result = wrong, result
+
+    def __getattr__(self, method: str) -> Any:
+        return lambda *given: self._told(method, *given)
+
+    def _told(self, method: str, *given: Any) -> Any:
+        if method not in ("text", "message", "head"):
+            raise AttributeError(method)
+        if method == self.wrong:
+            return self.result()
+        return given[0][: given[1] * 4] if method == "head" else len(str(given[0])) // 4 + 1
+
+
+@pytest.mark.parametrize(
+    "result", [lambda: 1 / 0, lambda: -1, lambda: None], ids=["raises", "a negative number", "nothing"]
+)
+@pytest.mark.parametrize("wrong", ["text", "message", "head"])
+def test_a_counter_object_that_does_not_count_is_named(wrong: str, result: Callable[[], Any]) -> None:
+    """Each of its methods, whether it raises or returns nonsense."""
+    checked = counter_of(Odd(wrong, result))
+    given = {"text": ("hello",), "message": (HumanMessage("hello"),), "head": ("hello", 1)}
+    with pytest.raises(TokenCounterError, match=rf"token_counter: Odd\.{wrong} r"):
+        getattr(checked, wrong)(*given[wrong])
+    assert getattr(counter_of(Odd("", result)), wrong)(*given[wrong])
 
 
 async def test_a_counter_that_fails_during_a_compaction_is_named(go: Drive) -> None:

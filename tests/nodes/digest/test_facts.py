@@ -8,7 +8,14 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph_compaction.nodes.digest.entry import Entry
 from langgraph_compaction.nodes.digest.facts import facts
 from langgraph_compaction.nodes.digest.render import render_entries
-from langgraph_compaction.nodes.digest.rules_and_requests import FIRM, MILD, STRONG, rules_of
+from langgraph_compaction.nodes.digest.rules_and_requests import (
+    FIRM,
+    MILD,
+    STRONG,
+    rules_of,
+    sentences_of,
+    strength_of,
+)
 from langgraph_compaction.nodes.digest.value_extraction import extract_values
 from langgraph_compaction.nodes.text.identifiers import identifiers
 from tests.histories import asks, meta, result
@@ -225,6 +232,13 @@ def test_rules_are_found_by_strength(sentence: str, strength: int) -> None:
 def test_what_demands_nothing_is_no_rule(text: str) -> None:
     """Ignorance, consent, plain statements and quoted words are no rules."""
     assert rules_of(text) == []
+
+
+def test_marks_without_a_word_are_no_sentences() -> None:
+    """A text of nothing but full stops costs no search for rules: each sentence is searched in twenty languages."""
+    assert sentences_of("。" * 24_000 + "!!! ... 别删 a。" + "…" * 500) == [
+        ("别删 a。", strength_of("别删 a。")),
+    ]
 
 
 def test_a_rule_is_its_own_sentence_verbatim() -> None:
