@@ -132,6 +132,10 @@ bench-writers: $(STAMPS)/dev
 bench-recall: $(STAMPS)/dev
 	$(BIN)/python benchmarks/recall.py
 
+# The wait of compacting turns with summaries prepared ahead, and without. BENCH="--compactions 3" is shorter.
+bench-wait: $(STAMPS)/dev
+	$(BIN)/python benchmarks/wait.py $(BENCH)
+
 bench-faults: $(STAMPS)/bench
 	$(BIN)/python benchmarks/faults.py
 

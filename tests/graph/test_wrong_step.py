@@ -32,7 +32,7 @@ from tests.graph.test_embedding import World
 
 WRONG = {"a misspelt step": "sumarize", "a node that may not follow": "tools", "no step": None}
 
-selecting = import_module("langgraph_compaction.nodes.selective_compaction")
+selecting = import_module("langgraph_compaction.nodes.runtime.propose_draft")
 """The module: the package's name of it is the node."""
 
 FAILING: list[Any] = [RuntimeError("the summarizer is down")]
