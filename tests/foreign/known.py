@@ -15,9 +15,24 @@ IDS: Final = "a tool call that has no id gets one in the model's answer, so that
 NONE: Final = (
     "a stored None is a value, as in the saver in memory; the JSON of PostgresSaver cannot tell it from none"
 )
+LATER: Final = (
+    "the saver in memory gives a delta channel's snapshot to later checkpoints, too; SqliteSaver does not, either"
+)
+NAMED: Final = "the test compares a drawing with a stored one for the saver in memory alone, under that saver's name"
 Known = tuple[tuple[str, ...], str, str]
+DRAWINGS: Final = (
+    "test_conditional_state_graph",
+    "test_message_graph",
+    "test_send_react_interrupt_control",
+    "test_in_one_fan_out_state_graph_waiting_edge",
+    "test_in_one_fan_out_state_graph_defer_node",
+    "test_in_one_fan_out_state_graph_waiting_edge_via_branch",
+    "test_in_one_fan_out_state_graph_waiting_edge_custom_state_class_pydantic2",
+)
 
 KNOWN: Final[dict[str, tuple[Known, ...]]] = {
+    "pregel": tuple((OURS, f"*::{test}[[]saver*", NAMED) for test in DRAWINGS),
+    "delta": ((OURS, "*::test_counter_reset_after_supersteps_snapshot", LATER),),
     "sqlite-saver": (
         (OURS, "*::test_combined_metadata", WRITES),
         (OURS, "*::test_search", WRITES),
