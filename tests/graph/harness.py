@@ -5,8 +5,10 @@ Window and limit are 1,000, the trigger is 800 and the aim 500; a message costs 
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from blockbuster import BlockBuster
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -56,15 +58,32 @@ class Synchronous:
 
 
 class Asynchronous:
-    """Drives a graph by `ainvoke` and `astream`."""
+    """Drives a graph by `ainvoke` and `astream`, where each call that blocks the event loop is an error."""
+
+    def __init__(self) -> None:
+        self._guard, self._runs = BlockBuster(), 0
 
     async def invoke(self, graph: Any, given: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run to the end or to an interrupt."""
-        return await graph.ainvoke(given, config or CONFIG, **options)
+        with self.guarded():
+            return await graph.ainvoke(given, config or CONFIG, **options)
 
     async def stream(self, graph: Any, given: Any, config: RunnableConfig | None = None, **options: Any) -> list[Any]:
         """Run, and return what was streamed."""
-        return [chunk async for chunk in graph.astream(given, config or CONFIG, **options)]
+        with self.guarded():
+            return [chunk async for chunk in graph.astream(given, config or CONFIG, **options)]
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Guard the event loop; of runs at once, the last one ends it."""
+        self._runs += 1
+        self._guard.activate()
+        try:
+            yield
+        finally:
+            self._runs -= 1
+            if not self._runs:
+                self._guard.deactivate()
 
 
 Drive = Synchronous | Asynchronous

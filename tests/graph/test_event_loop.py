@@ -4,9 +4,10 @@ import asyncio
 import gc
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from blockbuster import BlockBuster
@@ -17,6 +18,7 @@ from langgraph.graph import START, StateGraph
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, DatabaseError
 from langgraph_compaction.graph import (
+    CompactionError,
     CompactionSettings,
     CompactionState,
     CompactionThread,
@@ -32,6 +34,7 @@ from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, filler, said
 
 SETTINGS = CompactionSettings(context_window=4_000)
+RUN = uuid4()
 LARGE = {"messages": [("user", f"part {n} {filler(320)}") for n in range(12)]}
 
 
@@ -94,21 +97,69 @@ async def test_with_our_saver_and_its_database(build: Callable[..., Any]) -> Non
         assert await asyncio.to_thread(saver.threads) == ["thread"]
 
 
+async def no_handoff(thread: CompactionThread) -> None:
+    """Ask for the handoff of a thread that has none."""
+    with pytest.raises(CompactionError, match="no handoff"):
+        await thread.ahandoff()
+
+
+ASKED: dict[str, Callable[[CompactionThread, str], Awaitable[Any]]] = {
+    "ahistory": lambda thread, _: thread.ahistory(),
+    "ashow": lambda thread, head: thread.ashow(head),
+    "adiff": lambda thread, head: thread.adiff(head),
+    "apreview": lambda thread, _: thread.apreview(),
+    "arender": lambda thread, _: thread.arender({"messages": convert_to_messages(LARGE["messages"])}),
+    "arecall": lambda thread, _: thread.arecall("part 1"),
+    "atranscript": lambda thread, _: thread.atranscript(),
+    "apin": lambda thread, _: thread.apin(text="aisle seats only"),
+    "apins": lambda thread, _: thread.apins(),
+    "aunpin": lambda thread, _: thread.aunpin(text="aisle seats only"),
+    "abranch_from": lambda thread, head: thread.abranch_from(head, thread_id="branch"),
+    "aundo": lambda thread, _: thread.aundo(force=True),
+    "arelease": lambda thread, _: thread.arelease(),
+    "acompact": lambda thread, _: thread.acompact(),
+    "ahandoff": lambda thread, _: no_handoff(thread),
+    "aforget": lambda thread, _: thread.aforget(),
+}
+"""Every asynchronous method of a thread, in an order in which one can be called after the other."""
+
+
 async def test_what_is_asked_of_a_thread() -> None:
-    """The asynchronous functions on a thread, in a process that has run no turn of it."""
+    """Every asynchronous method of it, of an agent that has run no turn; some where no vocabulary is read yet."""
+    assert set(ASKED) == {name for name in dir(CompactionThread) if name.startswith("a")}
     url = "sqlite:///threads.db"
     async with AsyncSQLAlchemySaver.from_url(url) as saver:
         await saver.setup()
-        await agent(checkpointer=saver).ainvoke(LARGE, CONFIG)
-    offline_encoding.cache_clear()
-    async with AsyncSQLAlchemySaver.from_url(url) as saver:
         graph = agent(checkpointer=saver)
-        assert "part 1 " in await CompactionThread(graph, CONFIG).arecall("part 1")
-        await CompactionThread(graph, CONFIG).atranscript()
-        offline_encoding.cache_clear()
-        await CompactionThread(agent(checkpointer=saver), CONFIG).apin(text="aisle seats only")
-        offline_encoding.cache_clear()
-        await CompactionThread(agent(checkpointer=saver), CONFIG).aundo(force=True)
+        await graph.ainvoke(LARGE, CONFIG)
+        head = (await graph.aget_state(CONFIG)).values["compaction"]["head"]
+    for name, ask in ASKED.items():
+        if name in {"apreview", "apin", "aundo"}:
+            offline_encoding.cache_clear()
+        async with AsyncSQLAlchemySaver.from_url(url) as saver:
+            await ask(CompactionThread(agent(checkpointer=saver), CONFIG), head)
+
+
+async def test_what_a_saver_is_asked() -> None:
+    """Every asynchronous method of the checkpointer."""
+    async with AsyncSQLAlchemySaver.from_url("sqlite:///threads.db") as saver:
+        await saver.setup()
+        graph = agent(checkpointer=saver)
+        await graph.ainvoke(said("hello"), {**CONFIG, "run_id": RUN})
+        await graph.aupdate_state(CONFIG, {"messages": []})
+        history = [each async for each in saver.alist(CONFIG)]
+        assert (await graph.aget_state(history[-1].config)).config == history[-1].config
+        channels = await saver.aget_delta_channel_history(config=history[0].config, channels=["messages"])
+        assert set(channels) == {"messages"}
+        await saver.acopy_thread("thread", "copy")
+        await saver.aprune(["copy"], strategy="keep_latest")
+        assert len(await saver.astats("thread")) == 1
+        async with saver.alease("thread"):
+            await saver.asweep(older_than=10**9)
+        await saver.areclaim()
+        await saver.adelete_for_runs([str(RUN)])
+        await saver.adelete_thread("copy")
+        assert len(await asyncio.to_thread(saver.threads)) == 1
 
 
 async def test_a_list_by_itself() -> None:
