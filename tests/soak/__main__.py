@@ -25,7 +25,8 @@ from tests.soak.games import GAMES
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "soak.json"
-DATABASES = ("sqlite", "postgresql", "mariadb")
+SERVERS = {"postgresql": "TEST_POSTGRES_URL", "mariadb": "TEST_MARIADB_URL"}
+DATABASES = ("sqlite", *SERVERS)
 
 
 def play_round(seed: int, tally: Counter[str], *, shrink: bool = False) -> str | None:
@@ -76,9 +77,7 @@ def main() -> None:
         "commit": commit(),
         "minutes": round((time.monotonic() - started) / 60, 1),
         "seeds": [options.first, seed - 1],
-        "databases": [
-            name for name in DATABASES if name == "sqlite" or os.environ.get(f"TEST_{name.upper().replace('QL', '')}")
-        ],
+        "databases": [name for name in DATABASES if name not in SERVERS or os.environ.get(SERVERS[name])],
         "cases": {name: count for name, count in sorted(tally.items()) if ":" not in name},
         "faults": {
             name.removeprefix("fault: "): count for name, count in sorted(tally.items()) if name.startswith("fault: ")
