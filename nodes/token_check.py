@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 from operator import is_not
 from typing import Any, Literal, cast
-from uuid import uuid4
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.db.owner import may_run
@@ -253,15 +252,8 @@ def _refused(context: NodeContext, view: Transcript) -> tuple[AnyMessage, int] |
     return (newest, least) if least > context.sizes.limit else None
 
 
-NOT_SENT = (
-    "Your last message was not sent to the model: with the fixed part it needs {least:,} tokens and the limit is "
-    "{limit:,}. It is kept in the archive under {name}. Send a shorter one."
-)
-"""The answer to a user message that alone exceeds the limit."""
-
-
 def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, least: int) -> Effects[Update]:
-    """Archive a refused message, put one line in its place, answer with a message that says so, and end the turn.
+    """Archive a refused message, put one line in its place, and end the turn.
 
     Raises `MessageRefusedError` inside a parent with `on_refusal="raise"`; the parent's list is unchanged. Raises the
     error also if the archive cannot be written: the message then stays in the conversation, and the run can be
@@ -293,10 +285,6 @@ def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, l
         raise MessageRefusedError(line)  # no later node of this graph could raise
     step = "model" if raises else "end"
     kept = [stand_in if item is message else item for item in context.messages]
-    answer = AIMessage(NOT_SENT.format(least=least, limit=limit, name=name), id=str(uuid4()))
-    told = context.sizes.fixed + context.meter.scaled(total(context.counter, [stand_in, answer]))
-    if told <= limit and not raises and not context.dependencies.embedded:  # a parent answers itself
-        kept.append(answer)
     return {
         "messages": replace(kept),
         "compaction": {**common, "step": step, "route": "end", "last": last},

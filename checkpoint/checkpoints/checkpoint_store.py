@@ -226,10 +226,10 @@ class CheckpointStore:
         size = many = _FIRST_PAGE if limit is None else max(1, min(limit, _LARGEST_PAGE))
         keys: list[Key] = []
         shared: _Shared = {}
-        last, left = None, limit
-        while left is None or left > 0:
-            read = partial(self._page, serde, listing=listing, keys=keys, last=last, many=many, size=size)
-            keys, page = self.database.run_read(partial(read, limit=left, shared=shared))
+        last, left, more = None, limit, True
+        while (keys or more) and (left is None or left > 0):
+            read = partial(self._page, serde, listing=listing, found=(keys, more), last=last, many=many, size=size)
+            (keys, more), page = self.database.run_read(partial(read, limit=left, shared=shared))
             if not keys:
                 return
             last = keys[:size][-1]
@@ -257,19 +257,20 @@ class CheckpointStore:
         conn: sa.Connection,
         *,
         listing: Listing,
-        keys: list[Key],
+        found: tuple[list[Key], bool],
         last: Key | None,
         many: int,
         size: int,
         limit: int | None,
         shared: _Shared,
-    ) -> tuple[list[Key], list[CheckpointTuple]]:
-        """Return the checkpoints of the first `size` keys, and the keys; if none are given, read those behind `last`.
+    ) -> tuple[tuple[list[Key], bool], list[CheckpointTuple]]:
+        """Return what was found, and the checkpoints of its first `size` keys.
 
-        `shared` holds the messages that were read, by thread; checkpoints of a thread share them.
+        `found` holds keys and whether there can be more; without a key, those behind `last` are read. `shared` holds
+        the messages that were read, by thread; checkpoints of a thread share them.
         """
-        keys = keys or listing.keys(conn, self.store.threads, last, many)
-        groups = at(conn, self.store.threads, keys[:size])
+        found = found if found[0] else listing.keys(conn, self.store.threads, last, many)
+        groups = at(conn, self.store.threads, found[0][:size])
         decoders = [
             ValueDecoder(conn, thread, self.store, serde, shared.setdefault(thread.id, {})) for thread, _ in groups
         ]
@@ -279,7 +280,7 @@ class CheckpointStore:
         ]
         writes = written(conn, [(decoder.thread, rows) for decoder, rows in zip(decoders, chosen, strict=True)])
         page = [one for decoder, rows in zip(decoders, chosen, strict=True) for one in _build(decoder, rows, writes)]
-        return keys, page[:limit]
+        return found, page[:limit]
 
 
 def next_version(current: Any) -> Any:

@@ -35,6 +35,8 @@ class Key(NamedTuple):
     namespace: str
     number: int
     id: str
+    name: str
+    """The thread's own id, by which threads are ordered; "" in a list of one thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +56,15 @@ class Listing:
     before: str | None
     wanted: Mapping[str, Any]
 
-    def keys(self, conn: sa.Connection, threads: Threads, after: Key | None, size: int) -> list[Key]:
-        """Return about `size` keys behind `after`, newest first; [] only if there are no more.
+    def keys(self, conn: sa.Connection, threads: Threads, after: Key | None, size: int) -> tuple[list[Key], bool]:
+        """Return about `size` keys behind `after`, newest first, and whether there can be more.
 
         They include all checkpoints that are wanted, and can include others.
         """
         below = self._number_before(conn)
         hashes = wanted_hashes(_PLAIN, self.wanted) if threads.keys is None else []
         compare = bool(self.wanted) and threads.keys is not None
-        kept: list[Key] = []
-        while not kept:
+        while True:
             query = _keys(
                 one_thread=self.thread_id is not None,
                 one_namespace=self.namespace is not None,
@@ -78,14 +79,13 @@ class Listing:
             where |= {f"after_{name}": value for name, value in (after._asdict() if after else {}).items()}
             where |= {f"hash_{place}": one for place, one in enumerate(hashes)}
             rows = conn.execute(query, where).all()
-            found = {Key(row.thread, row.namespace, row.number, row.id): row.metadata_hashes for row in rows}
+            found = {Key(*row[: len(Key._fields)]): row.metadata_hashes for row in rows}
             kept = self._matching(conn, threads, found) if compare else list(found)
             if self.thread_id is not None and self.before and below is None:
                 kept = [key for key in kept if key.id < self.before]
-            if len(rows) < size:
-                break
+            if kept or len(rows) < size:
+                return kept, len(rows) == size
             after, size = [*found][-1], larger(size)
-        return kept
 
     def _number_before(self, conn: sa.Connection) -> int | None:
         """Return the highest number of the checkpoints with the id `before` in the thread, or None."""
@@ -201,8 +201,14 @@ _THREAD = sa.select(_thread.id).where(_thread.thread_id == sa.bindparam("name"))
 def _keys(
     *, one_thread: bool, one_namespace: bool, only: bool, below: bool, before: bool, after: bool, hashes: int
 ) -> sa.Select[*tuple[Any, ...]]:
-    order = (_checkpoint.number,) if one_thread else (_checkpoint.id, _checkpoint.thread, _checkpoint.number)
-    query = sa.select(*(_checkpoint[name] for name in (*Key._fields, "metadata_hashes")))
+    name = sa.literal("") if one_thread else _thread.thread_id
+    order = {"number": _checkpoint.number}
+    if not one_thread:  # ids of threads that were copied are equal
+        order = {"id": _checkpoint.id, "name": _thread.thread_id, "number": _checkpoint.number}
+    columns = (_checkpoint.thread, _checkpoint.namespace, _checkpoint.number, _checkpoint.id, name.label("name"))
+    query = sa.select(*columns, _checkpoint.metadata_hashes)
+    if not one_thread:
+        query = query.join(tables.thread, _thread.id == _checkpoint.thread)
     conditions = {
         _checkpoint.thread == _THREAD: one_thread,
         _checkpoint.namespace == sa.bindparam("namespace"): one_namespace,
@@ -212,9 +218,9 @@ def _keys(
     }
     query = query.where(*(condition for condition, wanted in conditions.items() if wanted))
     if after:
-        last = [sa.bindparam(f"after_{column.name}", type_=column.type) for column in order]
-        query = query.where(sa.tuple_(*order) < sa.tuple_(*last))
+        last = [sa.bindparam(f"after_{field}", type_=column.type) for field, column in order.items()]
+        query = query.where(sa.tuple_(*order.values()) < sa.tuple_(*last))
     held = _checkpoint.metadata_hashes
     query = query.where(*(held.is_(None) | held.contains(sa.bindparam(f"hash_{place}")) for place in range(hashes)))
     size = sa.bindparam("size", type_=sa.BigInteger())
-    return query.order_by(*(column.desc() for column in order)).limit(size)
+    return query.order_by(*(column.desc() for column in order.values())).limit(size)
