@@ -348,7 +348,7 @@ def summary_budget(
     parts of the message (`extra`) are counted with the request.
     """
     taken, cap = tokens + frame(call, extra), call.settings.summary_max_tokens or _usual(call, level)
-    space = ceiling - taken
+    space = ceiling - taken - JOINTS
     wanted = max(goal.aim - taken, min(space // 2, call.sizes.room // BEYOND_AIM), _least(call))
     return max(1, min(cap, call.meter.unscaled(min(wanted, space))))
 
