@@ -31,7 +31,6 @@ from tests.graph.harness import (
     steps,
     tool_block,
     values,
-    verdicts,
 )
 from tests.graph.middleware.agents import agent as langchain_agent
 from tests.graph.test_embedding import World
@@ -139,8 +138,10 @@ async def test_over_the_limit_a_turn_waits_for_it(
 
     monkeypatch.setattr(use_prepared, "_slept", pause)
     second = await go.stream(graph, BEYOND, stream_mode=MODES)
-    assert (told(second)[:2], stalled.calls) == (["joined", "swapped"], 1)
-    assert verdicts(graph)[:2] == ["prepared", "committed"]
+    assert told(second)[:2] == ["joined", "swapped"]  # then the next one is prepared
+    prepared, committed = ledger(graph)[:2]
+    assert (prepared.verdict, committed.verdict) == ("prepared", "committed")
+    assert (prepared.summary_calls or 0) + (committed.summary_calls or 0) == 1
 
 
 def forget(graph: Any) -> None:

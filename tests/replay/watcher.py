@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction import archive
@@ -162,10 +162,14 @@ def _check_floor(old: list[AnyMessage], new: list[AnyMessage], floor: int) -> No
 
 
 def _check_place(old: list[AnyMessage], new: list[AnyMessage]) -> None:
-    """Check that a summary is at the place of the first message that it replaces."""
-    before, after = {message.id for message in old}, {message.id for message in new}
+    """Check that a summary is at the place of the first message that it replaces, or of the first shortened block."""
+    before, after = {message.id for message in old}, {message.id: message for message in new}
     summary = next((place for place, message in enumerate(new) if message.id not in before), None)
     first = next((place for place, message in enumerate(old) if message.id not in after), None)
+    if first is None:
+        first = next((place for place, message in enumerate(old) if after.get(message.id) != message), None)
+        while first and isinstance(old[first], ToolMessage):
+            first -= 1
     assert summary is None or summary == first, f"the summary stands at {summary}, not at {first}"
 
 
