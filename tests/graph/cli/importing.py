@@ -24,10 +24,10 @@ def imported(source: str, target: str, *more: str, code: int = 0) -> dict[str, A
     return json.loads(result.stdout)
 
 
-def refused(source: str, target: str, *more: str) -> str:
+def refused(source: str, target: str, *more: str, code: int = 1) -> str:
     """Return the error, which is one line without a traceback."""
     result = run(source, target, *more)
-    assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+    assert (result.exit_code, type(result.exception)) == (code, SystemExit)
     (line,) = result.stderr.splitlines()
     return line
 

@@ -76,12 +76,20 @@ def test_a_strategy_of_ones_own_is_measured_as_a_preset_is(recorded: Path, tmp_p
 
 
 def test_whole_runs_are_played_in_small_windows(recorded: Path) -> None:
-    """A row a policy and window; beside no compaction at all, which is over the window and costs 1."""
+    """A row a policy and window; beside no compaction at all, which is over the window and costs 1.
+
+    `faithful` quotes handles, whose random parts differ in length by some tokens from run to run.
+    """
     found = rows(recorded, "--online", "--preset", "faithful,recent_rounds", "--window", "0.4,0.8")
     names = ["faithful", "recent_rounds", "no compaction", "trim_messages", "random exchanges"]
     assert [(row["window"], row["policy"]) for row in found] == [(w, n) for w in (0.4, 0.8) for n in names]
     assert all(row.keys() >= ONLINE_FIELDS for row in found)
-    assert rows(recorded, "--online", "--preset", "faithful,recent_rounds", "--window", "0.4,0.8") == found
+    again = rows(recorded, "--online", "--preset", "faithful,recent_rounds", "--window", "0.4,0.8")
+    for row, other in zip(found, again, strict=True):
+        near = {"tokens_sent", "prefix_reuse", "cost", "ci95", "course"} if row["policy"] == "faithful" else set()
+        assert {name: row[name] for name in row.keys() - near} == {name: other[name] for name in other.keys() - near}
+        assert other["cost"] == pytest.approx(row["cost"], rel=0.02)
+        assert other["tokens_sent"] == pytest.approx(row["tokens_sent"], rel=0.02)
     by = {(row["window"], row["policy"]): row for row in found}
     for window in (0.4, 0.8):
         whole = by[window, "no compaction"]

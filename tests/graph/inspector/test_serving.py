@@ -83,6 +83,6 @@ def test_a_port_that_is_taken_is_told(serving: Server, told: Told, tmp_path: Pat
     """With what to do."""
     words = ["inspect", THREAD, "--db", told.url, "--serve", "--port", str(serving.server_port)]
     done = CliRunner().invoke(app, words)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "choose another by --port" in done.stderr
     assert not list(tmp_path.glob("*.html"))
