@@ -21,8 +21,7 @@ from tests.test_readme import (
     IN_PLACE,
     ROOT,
     RUN_ELSEWHERE,
-    SHORT,
-    WHOLE,
+    SAVERS,
     fault_rows,
     missed_rows,
     saver_rows,
@@ -58,8 +57,7 @@ def with_table(text: str, rows: Iterable[str]) -> str:
 def main() -> None:
     """Write all pages."""
     tables = {
-        "benchmarks.md": [survival_rows(), fault_rows(COMPARED), saver_rows(SHORT)],
-        "checkpointer.md": [saver_rows(WHOLE), missed_rows()],
+        "benchmarks.md": [survival_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()],
         "deepagents.md": [fault_rows(IN_PLACE)],
         "presets.md": [size_rows()],
     }
