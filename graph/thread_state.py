@@ -103,9 +103,18 @@ def state_of(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
 def at_rest(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
     """Return the state of a thread whose turn is over; raise `CompactionError` if it has nodes to run."""
     state = yield from state_of(graph, config)
-    if state.next:
-        raise CompactionError(f"this thread has work to go on with ({', '.join(state.next)}): resume it first")
+    if nodes := open_nodes(state):
+        raise CompactionError(f"this thread has work to go on with ({', '.join(nodes)}): resume it first")
     return state
+
+
+def open_nodes(state: StateSnapshot) -> tuple[str, ...]:
+    """Return the nodes that a resumed turn begins with.
+
+    They include a node that has run but whose writes are in no checkpoint yet, as after a killed process.
+    `StateSnapshot.next` does not.
+    """
+    return tuple(task.name for task in state.tasks)
 
 
 def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, new: bool = False) -> Effects[None]:
@@ -145,7 +154,7 @@ def compacted(graph: Graph, config: RunnableConfig, focus: str | None, *, full: 
 
 
 def _refuse_open_calls(state: StateSnapshot) -> None:
-    if "tools" in state.next:
+    if "tools" in open_nodes(state):
         raise CompactionError(
             "tool calls of this thread are waiting: resume it first, with Command(resume=...) where it asks, else "
             "with invoke(None)"

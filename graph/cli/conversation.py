@@ -17,7 +17,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 
 from ..builder import Graph
 from ..thread import CompactionThread
-from ..thread_state import records_of
+from ..thread_state import open_nodes, records_of
 from ..window_usage import WindowUsage, window_usage
 
 Happening = tuple[Literal["token"], str] | tuple[Literal["call"], str] | tuple[Literal["event"], dict[str, Any]]
@@ -153,7 +153,7 @@ class Conversation:
     @property
     def unfinished(self) -> bool:
         """Whether the last turn failed before its end."""
-        return bool(self.graph.get_state(self.config).next)
+        return bool(open_nodes(self.graph.get_state(self.config)))
 
     @property
     def usage(self) -> WindowUsage:

@@ -1,5 +1,8 @@
+from typing import Any
+
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionError, CompactionThread, SettingsError
 from langgraph_compaction.graph.thread_state import records_of
@@ -143,3 +146,32 @@ def test_a_thread_at_work_is_left_alone() -> None:
     graph.invoke(said("go"), CONFIG, interrupt_before=["tools"])
     with pytest.raises(CompactionError, match="work to go on with"):
         CompactionThread(graph, CONFIG).pin(text="no")
+
+
+class Ending(InMemorySaver):
+    """A checkpointer whose process ends after so many checkpoints."""
+
+    left = 99
+
+    def put(self, *given: Any) -> Any:
+        """Write a checkpoint, or raise an error."""
+        self.left -= 1
+        if self.left < 0:
+            raise ConnectionError("the process ends")
+        return super().put(*given)
+
+
+def test_a_thread_whose_last_node_is_in_no_checkpoint_is_left_alone() -> None:
+    """The node's writes are stored, so that LangGraph names no next node, and the turn still has to go on."""
+    saver = Ending()
+    graph = agent(checkpointer=saver)
+    saver.left = 2
+    with pytest.raises(ConnectionError):
+        graph.invoke(said("go"), CONFIG, durability="sync")
+    saver.left = 99
+    assert graph.get_state(CONFIG).next == ()
+    with pytest.raises(CompactionError, match=r"work to go on with \(token_check\)"):
+        CompactionThread(graph, CONFIG).pin(text="no")
+    graph.invoke(None, CONFIG)
+    assert values(graph)["messages"][-1].text == "ok"
+    CompactionThread(graph, CONFIG).pin(text="yes")

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.graph import CompactionThread
-from langgraph_compaction.graph.thread_state import records_of
+from langgraph_compaction.graph.thread_state import open_nodes, records_of
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.kill.world import CONFIG, World
 
@@ -29,7 +29,7 @@ class Sight:
     messages: list[AnyMessage]
     compaction: dict[str, Any]
     following: tuple[str, ...]
-    """The nodes that run next."""
+    """The nodes that run next, or have run and whose writes are not in a checkpoint yet."""
     acknowledged: Said
     """Every message of all completed checkpoints in its first form, without summaries."""
     transcript: Said
@@ -80,7 +80,7 @@ def sight(graph: Any, world: World, config: RunnableConfig = CONFIG) -> Sight:
     return Sight(
         messages=state.values.get("messages") or [],
         compaction=state.values.get("compaction") or {},
-        following=state.next,
+        following=open_nodes(state),
         acknowledged=ever_held(graph.checkpointer, config),
         transcript=plain(CompactionThread(graph, config).transcript()),
         ledger=records.history(thread_of(config)),
