@@ -139,12 +139,13 @@ bench-wait: $(STAMPS)/dev
 bench-faults: $(STAMPS)/bench
 	$(BIN)/python benchmarks/faults.py
 
-# What survives beside langchain, deepagents and langmem, and what of 45 constraints does; about ten minutes.
+# What survives beside langchain, deepagents and langmem, and what of 45 constraints and of plain statements does; about twelve minutes.
 TAU := $(or $(COMPACTION_DATA),../shared/data)/tau-bench-airline/gpt-4o-airline-tasks-00-24.json
 EVALUATE = $(BIN)/langgraph-compaction evaluate $(TAU) --preset faithful,selective
 bench-retention: $(STAMPS)/bench
 	$(BIN)/python benchmarks/retention.py
 	$(BIN)/python benchmarks/constraint_survival.py
+	$(BIN)/python benchmarks/retention_prose.py
 	$(EVALUATE) --budget 0.25,0.5 --json > benchmarks/results/evaluate.jsonl
 	$(EVALUATE) --online --json > benchmarks/results/online.jsonl
 
