@@ -118,12 +118,12 @@ def last_question(context: NodeContext) -> dict[str, Any]:
 
 
 def _sizes(context: NodeContext) -> dict[str, Any]:
-    before = context.meter.request(context.messages)
+    before, level = context.meter.request(context.messages), context.fallback_chain[0]
 
     def demanded(texts: Mapping[str, str]) -> Demand:
-        return context.demand(before, context.fallback_chain[0], texts)
+        return context.demand(before, level, texts)
 
-    proposal = foreseen(context.call, context.messages, context.fallback_chain[0], demanded)
+    proposal = foreseen(context.call, context.messages, level, demanded)
     chosen = proposal.chosen
     sizes = {"current_tokens": context.size, "max_tokens": context.sizes.window, "limit": context.sizes.limit}
     if isinstance(chosen, Finding):

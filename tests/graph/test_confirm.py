@@ -55,6 +55,19 @@ async def test_the_question_says_what_would_happen(go: Drive) -> None:
     assert len(values(graph)["messages"]) == 17
 
 
+@pytest.mark.requirement("S4.23")
+@pytest.mark.parametrize("summarizer", ["model", "digest"])
+async def test_the_question_names_as_many_messages_as_then_leave(go: Drive, summarizer: str) -> None:
+    """With a model's summary and with a digest, which is the first level where no model summarizes."""
+    graph = asking(summarizer=None if summarizer == "model" else summarizer)
+    await go.invoke(graph, full())
+    asked = question(graph)
+    await go.invoke(graph, Command(resume=True))
+    (row,) = ledger(graph)
+    assert row.seen is not None
+    assert asked["messages_leaving"] == len(row.seen["full"]) == 14
+
+
 @pytest.mark.requirement("S4.23", "C4")
 @pytest.mark.parametrize("answer", [True, "accept", "Yes", {"accept": True}, {"focus": "the price"}])
 async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:

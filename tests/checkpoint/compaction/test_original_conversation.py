@@ -5,8 +5,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
-from langgraph_compaction.checkpoint.compaction.original_conversation import chain, join
-from langgraph_compaction.checkpoint.errors import MessageError
+from langgraph_compaction.checkpoint.compaction.original_conversation import chain, check_complete, join
+from langgraph_compaction.checkpoint.errors import MessageError, RowError
 from tests.checkpoint.samples import key_of, opening, talk
 
 NOW = Outcome(verdict="committed", now=2.0)
@@ -212,3 +212,19 @@ def test_any_history_of_growing_and_dropping_is_joined_in_order(data: st.DataObj
         view = [message for message in view if message.id not in gone]
     joined = join(view, snapshots, archived, ())
     assert joined == talk(said)
+
+
+@pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize(
+    ("snapshots", "archived", "missing"),
+    [({"a", "b"}, {"a"}, "archive row of compaction b"), ({"a"}, {"a", "b"}, "snapshot of compaction b")],
+)
+def test_half_of_what_a_commit_has_written_is_an_error(snapshots: set[str], archived: set[str], missing: str) -> None:
+    """The error names what is missing, instead of a conversation that has lost messages."""
+    with pytest.raises(RowError, match=f"the {missing} of thread 'chat' is missing"):
+        check_complete(["a", "b"], snapshots, archived, "chat")
+
+
+def test_what_retention_has_erased_is_no_error() -> None:
+    """Neither a compaction with snapshot and archive, nor one whose both are gone, nor one of another branch."""
+    check_complete(["a", "b"], {"a", "c"}, {"a"}, "chat")

@@ -96,6 +96,27 @@ def test_no_query_is_an_error(records: CompactionRecords, thread_id: str, query:
     assert first(records, thread_id, "oslo") == "m2"
 
 
+@pytest.mark.requirement("S2.51")
+@pytest.mark.parametrize(
+    ("handle", "is_one"),
+    [
+        ("0a" * 6, True),
+        ("0A" * 6, True),
+        ("0a" * 16, True),
+        ("0123456789abcdefABCDEF", True),
+        ("0a" * 5, False),
+        ("0a" * 17, False),
+        ("0a" * 6 + "0", False),
+        ("0a" * 5 + "0g", False),
+        ("0a 0a 0a 0a 0a ", False),
+        ("", False),
+    ],
+)
+def test_a_handle_is_12_to_32_hexadecimal_digits(handle: str, *, is_one: bool) -> None:
+    """Any other text that a model passes to the tool is no handle, and no error."""
+    assert recall_search.hash_prefix(handle) == (bytes.fromhex(handle) if is_one else None)
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=40))
 def test_any_text_may_be_asked_for(memory: CompactionRecords, query: str) -> None:

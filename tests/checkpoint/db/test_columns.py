@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-from langgraph_compaction.checkpoint.db.columns import Ident, printable
+from langgraph_compaction.checkpoint.db.columns import Ident, Key, printable
 from langgraph_compaction.checkpoint.errors import KeyTextError
 
 DIALECTS = (sqlite.dialect(), postgresql.dialect(), mysql.dialect())
@@ -23,6 +23,14 @@ def there_and_back(value: str | None) -> str | None:
 def test_any_id_comes_back(value: str | None) -> None:
     """Ids of any form come back as they were, upper case and texts of a UUID's size too."""
     assert there_and_back(value) == value
+
+
+@given(value=st.one_of(TEXTS, st.none()))
+def test_any_key_comes_back(value: str | None) -> None:
+    """A key that a database holds as bytes comes back as the text it was, as one that it holds as text does."""
+    key = Key(255)
+    found = {key.process_result_value(key.process_bind_param(value, one), one) for one in DIALECTS}
+    assert found == {value}
 
 
 def test_a_uuid_takes_16_bytes_and_no_other_id_does() -> None:

@@ -133,6 +133,38 @@ def test_what_is_put_in_stands_as_it_is(name: PromptName, language: Language) ->
     assert hostile.count("</earlier_record>") == 1
 
 
+@pytest.mark.requirement("S0.24", "S2.5", "S4.22")
+@pytest.mark.parametrize(
+    ("language", "ends"),
+    [
+        (
+            "en",
+            [
+                "<conversation>\nsaid\n</conversation>",
+                "Write the record in at most 70 tokens and 500 characters.",
+                "Besides, this is asked of every record here: name every ticket",
+                "The user asks to keep above all: the price",
+                "Your last attempt was rejected (too short). Mend that.",
+            ],
+        ),
+        (
+            "zh",
+            [
+                "<conversation>\nsaid\n</conversation>",
+                "记录最多 70 个 token，最多 500 字。",
+                "此外，这里的每份记录都要遵守：name every ticket",
+                "用户要求优先保留：the price",
+                "上一次的回复未被采用（too short）。请改正。",
+            ],
+        ),
+    ],
+)
+def test_a_request_says_each_thing_that_is_asked_of_it(language: Language, ends: list[str]) -> None:
+    """Conversation, length, the settings' instructions, the user's focus, and why the last reply was refused."""
+    asked = {"instructions": "name every ticket", "focus": "the price", "defect": "too short"}
+    assert told("brief", language, **asked).split("\n\n") == ends
+
+
 def test_the_settings_say_which_set_a_model_is_told() -> None:
     """The settings' instructions follow the prompt."""
     chosen = request(prompts=PROMPTS["brief", "zh"], instructions="name every ticket")

@@ -86,6 +86,8 @@ def test_settings_are_frozen_json() -> None:
         {"context_window": 0},
         {"context_window": -1},
         {"preset": "none"},
+        {"preset": ["selective"]},
+        {"preset": None},
         {"output_reserve": -1},
         {"trigger_ratio": 0},
         {"trigger_ratio": 1.01},

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.types import Command
 
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.nodes.conversation.message_marks import earlier_summary, is_summary
@@ -88,3 +89,20 @@ def test_the_gate_requires_them(monkeypatch: pytest.MonkeyPatch, lost: str, verd
     graph.invoke(pinning(), CONFIG)
     assert verdicts(graph)[0] == verdict
     assert "first" in [message.id for message in values(graph)["messages"]]
+
+
+@pytest.mark.requirement("S3.23", "S4.39")
+def test_the_last_level_owes_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a person has the oldest messages dropped, no fact that is lost keeps the turn from going on."""
+
+    def forgetful(*args: Any, **beside: Any) -> HumanMessage:
+        return summary_message(*args, **{**beside, "facts": None})
+
+    monkeypatch.setattr(engine, "summary_message", forgetful)
+    model = ScriptedModel(replies=[SUMMARY])
+    graph = agent(calm(), model, facts_beside_summary=True, require_confirmation=True)
+    facts = [HumanMessage(f"Book FQ8APE{n} for order ZK-44{n}1.", id=f"fact-{n}") for n in range(8)]
+    graph.invoke({"messages": [*facts, *pinning()["messages"]]}, CONFIG)
+    graph.invoke(Command(resume="drop_oldest"), CONFIG)
+    assert verdicts(graph) == ["degraded_deterministic"]
+    assert "FQ8APE0" not in "".join(message.text for message in values(graph)["messages"])

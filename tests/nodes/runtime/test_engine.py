@@ -119,6 +119,13 @@ def test_a_provider_that_counts_more_needs_more_for_the_summary() -> None:
     assert 2 * plain - 2 <= scaled <= 2 * plain
 
 
+def test_the_least_summary_is_a_twentieth_of_the_room_within_its_bounds() -> None:
+    """At least 12 tokens, so that the notice fits, and at most 40, so that a small window is not filled by it."""
+    windows = (100, 240, 400, 600, 799, 1_000, 100_000)
+    least = [demand(call(window), trigger="manual", before=2 * window, last=False).least for window in windows]
+    assert [size - least[0] + 12 for size in least] == [12, 12, 20, 30, 39, 40, 40]
+
+
 def test_room_is_planned_for_the_handles_of_a_summary() -> None:
     """For its own and those of earlier compactions; on the last level for its own alone."""
     plain, naming = call(), replace(call(), names_handles=True)
@@ -178,6 +185,21 @@ def test_what_must_stay_may_reach_up_to_the_limit() -> None:
     assert isinstance(found, Selection)
     assert found.ceiling == 1_000
     assert found.drop == {0, 1}
+
+
+@pytest.mark.requirement("S3.23")
+def test_what_reaches_over_the_trigger_is_smaller_than_before() -> None:
+    """One token is enough: a long task that has little to give goes on with what it can have."""
+    messages = numbered([*text_rounds(1, say=LONG * 3), user(LONG * 9)])
+    tight = call(window=1_100)
+    goal = replace(demand(tight, trigger="precheck", before=1_100, last=False), must_fit=False)
+    found = propose(tight, messages, OWN, goal)
+    assert isinstance(found, Selection)
+    assert (found.ceiling, found.drop) == (1_099, {0, 1})
+    size = found.tokens + goal.summary
+    assert size > goal.ceiling
+    assert propose(tight, messages, OWN, replace(goal, before=size + 1)) == replace(found, ceiling=size)
+    assert isinstance(propose(tight, messages, OWN, replace(goal, before=size)), Finding)
 
 
 @pytest.mark.requirement("S0.11", "B9")

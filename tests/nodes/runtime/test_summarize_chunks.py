@@ -1,6 +1,7 @@
 """What a summarizer is shown of the old part, call by call: all of it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,6 +108,38 @@ def test_a_piece_that_fails_ends_the_attempt() -> None:
     assert written.finding is not None
     assert written.finding.reason == "no_summary_tags"
     assert (written.calls, len(summarizer.requests)) == (1, 1)
+
+
+class Lengthy(Numbering):
+    """A summarizer of which one reply is three times as long as it may be: its `number`-th, from 1."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(None)
+        self.number = number
+
+    def summarize(self, request: SummaryRequest) -> Any:
+        """Give the next summary."""
+        reply = super().summarize(request)
+        if len(self.requests) != self.number:
+            return reply
+        return replace(reply, content=f"<summary>The user spoke of {filler(3 * request.max_tokens)}.</summary>")
+
+
+@pytest.mark.requirement("S0.24")
+@pytest.mark.parametrize(("in_pieces", "calls"), [(False, 3), (True, 7)])
+def test_what_only_the_next_call_reads_may_not_be_much_longer_than_asked(*, in_pieces: bool, calls: int) -> None:
+    """It is asked for again with that defect, a piece is not; the size of the last reply is for the gate to judge."""
+    messages, limit = spoken(6), 2_000 if in_pieces else 900
+    for number in range(1, calls):
+        written = settled(messages, summarizer := Lengthy(number), limit=limit, in_pieces=in_pieces)
+        if in_pieces:
+            assert (written.calls, written.finding and written.finding.reason) == (number, "longer_than_asked")
+        else:
+            assert (written.calls, written.finding) == (calls + 1, None)
+            assert summarizer.requests[number].defect == "longer_than_asked"
+    last = settled(messages, Lengthy(calls), limit=limit, in_pieces=in_pieces)
+    assert (last.calls, last.finding) == (calls, None)
+    assert WORDS.text(last.body) > 300
 
 
 def test_a_message_over_the_limit_shows_both_ends_and_what_a_digest_finds_between() -> None:

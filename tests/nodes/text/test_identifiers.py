@@ -1,0 +1,49 @@
+"""Which words in capitals are ordinary words: what a code such as an airport's is told apart from."""
+
+import pytest
+
+from langgraph_compaction.nodes.text.identifiers import is_capitalized_word
+
+
+def ordinary(line: str) -> bool:
+    """Whether the word of the line between the marks `<` and `>` is an ordinary one."""
+    start, end = line.index("<"), line.index(">") - 1
+    return is_capitalized_word(line.replace("<", "", 1).replace(">", "", 1), start, end)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "<NOTES>: be quick",
+        "## **<NOTES>: be quick",
+        f"{'#' * 23} <NOTES>: be quick",
+        "DO NOT <ENTER> here",
+        "NO <ENTRY>",
+        "<READ> THIS",
+        "please <READ> THIS now",
+    ],
+)
+def test_a_heading_or_a_word_beside_another_in_capitals_is_ordinary(line: str) -> None:
+    """A colon after it and only marks before it, or a neighbor in capitals on either side."""
+    assert ordinary(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fly to <JFK> soon",
+        "<JFK> is fine",
+        "from <JFK>",
+        "fly to <JFK>: it is nearer",
+        f"{'#' * 24} <NOTES>: be quick",
+        "<JFK>;: two marks",
+        "<JFK> A day later",
+        "<ZK4471>: the booking",
+        "<ZK4471> IS OPEN",
+        "x-AB <JFK>",
+        "<JFK> AB-7",
+    ],
+)
+def test_a_code_is_not(line: str) -> None:
+    """It stands alone in its sentence, holds a digit, or its neighbor is a part of another identifier."""
+    assert not ordinary(line)
