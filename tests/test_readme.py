@@ -117,8 +117,8 @@ def with_settings(page: str) -> str:
     first, *others = (_group(*one) for one in GROUPS.items())
     before, middle = page.partition("## Everyday settings")[0], page[page.index("## In YAML") :]
     middle = middle.partition("## All other settings")[0]
-    usual = "The usual `type_rules` and `adaptive_orders` are printed by `langgraph-compaction presets selective`."
-    end = f"{usual}\n\n{page[page.index('Where to go on:') :]}"
+    usual = "To print the default `type_rules` and `adaptive_orders`, run `langgraph-compaction presets selective`."
+    end = f"{usual}\n\n{page[page.index('Next steps:') :]}"
     rest = "\n".join(["## All other settings\n", *(f"#{group}" for group in others), end])
     return f"{before}{first}\n{middle}{rest}"
 

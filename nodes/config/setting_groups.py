@@ -16,182 +16,192 @@ from .triggers import Hook, Trigger
 
 
 class EverydaySettings(Frozen):
-    """The ten settings that most applications look at; the others rarely need a change."""
+    """The ten settings that most applications use. The other settings rarely need a change."""
 
     context_window: PositiveInt | None = Field(default=None, title="Context window (tokens)")
-    """Number of tokens that the model accepts. `None`: `max_input_tokens` of the model's profile."""
+    """Number of tokens that the model accepts. `None`: the value of `max_input_tokens` in the model's profile."""
 
     preset: Preset = Field(default="selective", title="Preset")
-    """The set of defaults to start from. Every setting that is not given takes the preset's value."""
+    """The set of defaults to start from. A setting that you do not give has the preset's value."""
 
     enabled: bool = Field(default=True, title="Compact automatically")
-    """Whether compactions start automatically. If false, only a user's request compacts, and a request over the
-    limit is an error."""
+    """Whether compactions start automatically. If false, compactions run only when a user asks for one, and a request
+    over the limit is an error."""
 
     trigger_ratio: float | None = Field(default=0.8, gt=0, le=1, title="Trigger (share of the window)")
-    """Share of the window at which a compaction starts (inclusive). `None`: only `triggers` start one."""
+    """Share of the window at which (inclusive) a compaction starts. `None`: only the setting `triggers` starts
+    compactions."""
 
     target_ratio: float = Field(default=0.5, gt=0, lt=1, title="Target (share of the room)")
-    """Size that a compaction aims for, as a share of the room, which is the limit without system prompt, system
-    messages and tool schemas. A compaction that ends above it is not a failure."""
+    """The size that a compaction aims for, as a share of the room: the limit minus system prompt, system messages and
+    tool schemas. A compaction that misses this size is not a failure."""
 
     output_reserve: int | None = Field(default=None, ge=0, title="Reserve for the answer (tokens)")
-    """Tokens kept free for the answer. `None`: the model's `max_tokens`, else the smallest of 16,384, an eighth of
-    the window and half of the space above the trigger, but at least min(4,096, window / 16). Where this setting or
-    `max_tokens` takes more than 5 % of the window, ratios are shares of the limit."""
+    """Tokens kept free for the answer. `None`: the model's `max_tokens`; if the model has none, the smallest of
+    16,384, an eighth of the window and half of the space above the trigger, but at least min(4,096, window / 16). If
+    this setting or `max_tokens` is more than 5 % of the window, ratios are shares of the limit instead of the
+    window."""
 
     summary_instructions: str | None = Field(default=None, title="Summary: additional instructions")
-    """Text added to the prompt of every summary, for example what to keep in every case."""
+    """Text added to the prompt of every summary, for example a list of what every summary has to keep."""
 
     language: Language = Field(default="en", title="Language")
-    """Language of the prompts and of the words around a summary."""
+    """Language of the prompts and of the fixed text around a summary."""
 
     require_confirmation: bool = Field(default=False, title="Ask before compacting")
-    """Ask a person before each compaction, with an interrupt. Over the limit the question offers four choices."""
+    """Ask a person before each compaction, with an interrupt. If the request is over the limit, the question offers
+    four choices."""
 
     recall: bool = Field(default=False, title="Recall tool")
-    """Give the agent the tool `recall`, which finds messages that left the view; clipped results and summaries
-    then name the handles that it accepts."""
+    """Give the agent the tool `recall`, which finds messages that were removed from view. Clipped results and
+    summaries then contain handles, which the tool accepts."""
 
 
 class TriggerSettings(Frozen):
     """How the size of a request is measured, and when a compaction starts."""
 
     fallback_window: PositiveInt | None = Field(default=None, title="Trigger: fallback for the window (tokens)")
-    """Window assumed when neither `context_window` nor the model's profile gives one. `None`: an error."""
+    """The window to assume if neither `context_window` nor the model's profile gives one. `None`: a missing window is
+    an error."""
 
     token_counter: str = Field(
         default="usage", pattern=r"^(usage|tiktoken|cjk_aware|chars/[1-9]\d*)$", title="Trigger: token counter"
     )
-    """How tokens are counted when the builder is given no counter: `usage` (tiktoken, corrected by the usage that
-    the provider reports), `tiktoken`, `cjk_aware`, or `chars/N` (characters divided by N)."""
+    """How tokens are counted if the builder is given no counter: `usage` (tiktoken, corrected by the usage that the
+    provider reports), `tiktoken`, `cjk_aware`, or `chars/N` (characters divided by N)."""
 
     soft_zone: bool = Field(default=True, title="Trigger: start before the limit")
-    """Start a compaction at least 2 % of the window below the limit, while the request still fits. Without it,
-    `trigger_ratio=1.0` starts one at the limit."""
+    """Start a compaction at least 2 % of the window below the limit, while the request still fits. If false,
+    `trigger_ratio=1.0` starts a compaction at the limit."""
 
     triggers: tuple[Trigger, ...] = Field(default=(), title="Trigger: additional triggers")
-    """Additional triggers; the first that fires starts a compaction. Of several token triggers the lowest counts."""
+    """Additional triggers; the first that fires starts a compaction. If there are several token triggers, the lowest
+    counts."""
 
     hooks: tuple[Hook, ...] = Field(default=("pre_model", "post_model", "on_overflow"), title="Trigger: hooks")
-    """Points of a turn at which the triggers are checked. A request over the limit is compacted before the model's
-    call in any case."""
+    """Points of a turn at which the triggers are checked. Before a call of the model, a request over the limit is
+    compacted whatever this setting says."""
 
     warn_ratio: float | None = Field(default=None, gt=0, le=1, title="Trigger: warning (share of the window)")
-    """Share of the window at which a `ContextWarningEvent` is written (inclusive), once until the next commit."""
+    """Share of the window at which (inclusive) a `ContextWarningEvent` is written. The event is written at most once
+    until the next commit."""
 
     emit_compaction_meta_events: bool = Field(default=False, title="Trigger: events of each phase")
-    """Also write a `CompactionMetaEvent` for each phase of a compaction to the custom stream."""
+    """Also write a `CompactionMetaEvent` to the custom stream for each phase of a compaction."""
 
 
 class SummarySettings(Frozen):
-    """Who writes a summary and when, how it is asked for, how long it may be, and what happens when a call fails."""
+    """Who writes a summary and when, with which prompts, how long it may be, and what happens if a call fails."""
 
     summarizer: Literal["model", "digest"] = Field(default="model", title="Summary: written by")
     """Who writes the summaries: `model`, the model of the call; or `digest`, an extraction that needs no model. The
-    digest also writes where there is no model, and where a model's summary fails. A summarizer given to the builder
-    takes the place of this setting."""
+    digest also writes the summary if there is no model or if a model's summary fails. A summarizer given to the
+    builder overrides this setting."""
 
     on_summary_failure: Literal["digest", "nothing"] = Field(default="digest", title="Summary: after a failure")
-    """What follows a model's summary that failed: the next attempt takes the next level, and at last the `digest`; or
-    `nothing` changes until a model's summary succeeds. A request over the limit takes the next level in any case."""
+    """What follows if a model's summary fails. `digest`: the next attempt uses the next level of the fallback chain,
+    which ends with the digest. `nothing`: the conversation stays unchanged until a model's summary succeeds. A
+    request over the limit uses the next level in any case."""
 
     summary_mode: Literal["always", "if_needed", "last_resort"] = Field(default="always", title="Summary: mode")
-    """When a summary is written: `always`; `if_needed`, where selective compaction misses the target; or
-    `last_resort`, of the whole conversation, where no strategy makes enough room."""
+    """When a summary is written: `always`; `if_needed`, if selective compaction misses the target; or `last_resort`,
+    a summary of the whole conversation if no strategy makes enough room."""
 
     summary_scope: Literal["old_part", "all"] = Field(default="old_part", title="Summary: scope")
-    """Which messages the summary replaces: those that the strategy does not keep, or the whole conversation."""
+    """Which messages the summary replaces: those that the strategy does not keep (`old_part`), or the whole
+    conversation (`all`)."""
 
     summary_form: SummaryForm = Field(default="record", title="Summary: form of the message")
-    """How the message that holds the summary is written: `record`, a framed record; `tags`, `<summary>` tags alone;
-    `cleared`, under a fixed line that says that the context was cleared; `history`, under `[Summary of the history]`;
-    `recent_rounds`, with a line that counts the rounds that follow; or `terse`, with the fewest tokens."""
+    """Format of the message that contains the summary: `record`, a framed record; `tags`, only `<summary>` tags;
+    `cleared`, below a fixed line which says that the context was cleared; `history`, below the line `[Summary of the
+    history]`; `recent_rounds`, with a line that counts the rounds that follow; or `terse`, with the fewest tokens."""
 
     summary_prompts: PromptName = Field(default="five_sections", title="Summary: prompts")
     """The set of prompts with which a chat model is asked for a summary."""
 
     summary_retries: int = Field(default=2, ge=0, le=10, title="Summary: retries")
-    """Number of additional calls of the summarizer after a failed one, within one attempt."""
+    """Number of times that a failed call of the summarizer is repeated within one attempt."""
 
     summary_max_tokens: PositiveInt | None = Field(default=None, title="Summary: most tokens")
-    """Most tokens of a summary. `None`: 5 % of the window, or a quarter of the room where the room is small. A
-    digest, which is extracted without a model, may use `facts_share` of the room in addition."""
+    """Maximum length of a summary in tokens. `None`: 5 % of the window, or a quarter of the room if the room is
+    small. A digest, which is extracted without a model, may use `facts_share` of the room in addition."""
 
     summary_max_chars: PositiveInt | None = Field(default=None, title="Summary: most characters")
-    """Most characters of a summary. A longer one, or one longer than a `summary_max_tokens` given here, is cut at
-    the end of a line or sentence."""
+    """Maximum length of a summary in characters. A summary that exceeds this setting, or a value given for
+    `summary_max_tokens`, is cut at the end of a line or sentence."""
 
     summary_input_guard: InputGuard | None = Field(default=None, title="Summary: cut of a very long input")
-    """Show a chat model only the beginning and the end of a conversation of very many characters. `None`: show all
-    of it, in as many calls as needed."""
+    """Show a chat model only the beginning and the end of a very long conversation (counted in characters). `None`:
+    show the whole conversation, in as many calls as needed."""
 
     summary_input_tokens: PositiveInt | None = Field(default=None, title="Summary: most input tokens of a call")
-    """Most tokens of conversation shown to the summarizer in one call. `None`: three quarters of the window, or nine
-    tenths of the limit if that is less."""
+    """Maximum number of tokens of the conversation that the summarizer is shown in one call. `None`: three quarters
+    of the window, or nine tenths of the limit if that is less."""
 
     summary_timeout_s: float = Field(default=60.0, gt=0, title="Summary: timeout (seconds)")
     """Seconds after which a call of the summarizer counts as failed."""
 
     summary_deadline_s: float = Field(default=120.0, gt=0, title="Summary: deadline of a compaction (seconds)")
-    """Seconds after which a compaction calls no summarizer any more: all calls, retries and fallbacks of a turn count
-    together. Over the limit the digest then takes the summary's place; else the turn goes on without a compaction."""
+    """Seconds after which a compaction makes no further call of a summarizer. All calls, retries and fallbacks of a
+    turn count together. If the request is then over the limit, the digest replaces the summary; otherwise the turn
+    continues without a compaction."""
 
     summary_ahead: bool = Field(default=True, title="Summary: prepared ahead")
-    """Prepare the summary of a model in the background when the size nears a trigger by tokens, so that the turn that
-    compacts need not wait for it. Nothing is prepared with `require_confirmation`."""
+    """Prepare a model's summary in the background when the size of the request nears a token trigger, so that the
+    turn that compacts does not wait for the summary. With `require_confirmation` nothing is prepared."""
 
     summary_ahead_unused: PositiveInt = Field(default=2, title="Summary: most unused preparations (per hour)")
-    """Number of prepared summaries of a thread that may stay unused within an hour; then no other is prepared."""
+    """Maximum number of unused prepared summaries of a thread within an hour. When this number is reached, no further
+    summary is prepared."""
 
     summary_backoff_s: float = Field(default=0.5, ge=0, title="Summary: pause before a retry (seconds)")
-    """Seconds before the first retry after a transient failure; the pause doubles each time, with jitter."""
+    """Seconds before the first retry after a transient failure. The pause doubles with each retry, with jitter."""
 
 
 class FactSettings(Frozen):
-    """Rules of the user and identifiers that are extracted without a model and kept word for word."""
+    """The user's rules and identifiers, which are extracted without a model and kept word for word."""
 
     facts_beside_summary: bool = Field(default=True, title="Facts: show beside a summary")
-    """Show the facts beside a summary written by a model too. The gate then refuses a summary without them."""
+    """Also add the facts to a summary that a model wrote. The gate then rejects a summary that lacks facts."""
 
     facts_share: float = Field(default=0.10, ge=0, le=0.5, title="Facts: share of the room")
-    """Share of the room for facts, in addition to the usual size of a summary. The user's rules beside a model's
-    summary come first and may take up to three times this share."""
+    """Share of the room for facts, in addition to the usual size of a summary. In the message of a model's summary,
+    the user's rules come before other facts and may use up to three times this share."""
 
 
 class KeyInformationSettings(Frozen):
-    """Information that stays in view through every compaction."""
+    """Information that every compaction keeps in view."""
 
     key_information: tuple[str, ...] = Field(default=(), title="Key information: sources")
-    """Sources whose text always stays beside a summary, by name: `goal`, `pins`, `memories`, `git_diff`, `tasks`
-    and those given to the builder."""
+    """Names of the sources whose text is added to every summary: `goal`, `pins`, `memories`, `git_diff`, `tasks` and
+    the sources given to the builder."""
 
     key_information_share: float = Field(default=0.10, ge=0, le=0.5, title="Key information: share of the room")
-    """Share of the room for key information, not counting pins; text that does not fit is cut."""
+    """Share of the room for key information, not counting pins. Text that does not fit is cut."""
 
     key_information_timeout_s: float = Field(default=5.0, gt=0, title="Key information: timeout (seconds)")
     """Seconds after which a source of key information is left out."""
 
     key_information_memories_keep: PositiveInt = Field(default=10, title="Key information: memories kept")
-    """Number of newest memories of the store that `memories` keeps."""
+    """Number of newest memories in the store that `memories` keeps."""
 
     key_information_pin_first_input: bool = Field(default=False, title="Key information: pin the first input")
-    """Pin the first user message, whole. Useful where an agent works alone on one task."""
+    """Pin the whole first user message. This is useful for an agent that works alone on one task."""
 
 
 class ConfirmationSettings(Frozen):
-    """What happens where `require_confirmation` is set and a person cannot be asked."""
+    """What happens if `require_confirmation` is set and nobody can be asked."""
 
     confirmation_unavailable: Literal["proceed", "refuse"] | None = Field(
         default=None, title="Confirmation: when nobody can be asked"
     )
-    """What to do when no person can be asked because the graph has no checkpointer: `proceed` compacts without
-    asking; `refuse` compacts nothing, and over the limit ends the run with an error. `None`: an error before
-    anything is sent."""
+    """What to do if no person can be asked because the graph has no checkpointer. `proceed`: compact without asking.
+    `refuse`: do not compact, and end the run with an error if the request is over the limit. `None`: raise an error
+    before anything is sent."""
 
 
 class BreakerSettings(Frozen):
-    """When automatic compactions pause, so that failing or useless attempts do not repeat at every call."""
+    """When automatic compactions pause, so that failing or useless attempts are not repeated at every call."""
 
     breaker_cooldown_s: float = Field(default=8.0, ge=0, title="Breaker: cooldown (seconds)")
     """Seconds without automatic attempts after repeated failures."""
@@ -200,42 +210,43 @@ class BreakerSettings(Frozen):
     """Number of failed attempts in a row that starts the cooldown."""
 
     breaker_ineffective_after: PositiveInt = Field(default=2, title="Breaker: useless compactions before a cooldown")
-    """Number of compactions in a row that starts the cooldown because the provider still reports a size at or
-    above the trigger after each."""
+    """Number of useless compactions in a row that starts the cooldown. A compaction is useless if the provider still
+    reports a size at or above the trigger afterwards."""
 
     breaker_frequency_compactions: PositiveInt = Field(default=3, title="Breaker: most compactions in a while")
     """Number of compactions within `breaker_frequency_calls` after which the next one waits, unless the request is
     over the limit."""
 
     breaker_frequency_calls: int = Field(default=6, ge=0, title="Breaker: length of the while (model calls)")
-    """Number of model calls over which compactions are counted for `breaker_frequency_compactions`; 0 switches this
+    """Number of model calls over which compactions are counted for `breaker_frequency_compactions`. 0 turns this
     limit off."""
 
 
 class RequestSettings(Frozen):
-    """How inputs that are too long, ephemeral results and adjacent user messages are treated, and how a run waits."""
+    """Inputs that are too long, ephemeral results, adjacent user messages, and how long a run waits."""
 
     long_input: Literal["keep", "summarize"] = Field(default="keep", title="Request: long input")
-    """What to do with an unanswered input that no longer fits beside the messages that must stay: `keep` it and end
-    with an error that names the sizes; or `summarize` it, as older messages are, if the model has read it, and else
-    shorten it to its beginning and end, with the rules and identifiers between them."""
+    """What to do with an unanswered input that no longer fits together with the messages that must stay. `keep`: keep
+    the input and end with an error that reports the sizes. `summarize`: summarize the input like older messages if
+    the model has read it; otherwise shorten it to its beginning and end, with the rules and identifiers from the part
+    between them."""
 
     on_refusal: Literal["message", "raise"] = Field(default="message", title="Request: input over the limit")
-    """What to do with a new input that is larger than the limit: replace it by a one-line `message`, or `raise` an
-    error as well."""
+    """What to do with a new input that is larger than the limit. `message`: replace the input by one line of text.
+    `raise`: replace it and also raise an error."""
 
     join_user_messages: bool = Field(default=False, title="Request: join user messages")
     """Join adjacent user messages in the request, for providers that require alternating roles."""
 
     auto_recall: bool = Field(default=False, title="Request: recall automatically")
-    """Before a call that answers a user's new message, quote what the archive knows about that message behind the
-    conversation, for this call only. Takes at most 5 % of the room and 1,000 tokens, and nothing before the first
-    compaction."""
+    """Before a call that answers a new user message, search the archive for that message and quote the results at the
+    end of the request, for this call only. The quotation uses at most 5 % of the room and at most 1,000 tokens.
+    Nothing is reserved or quoted before the first compaction."""
 
     ephemeral_keep: int | None = Field(default=None, ge=0, title="Request: ephemeral results kept")
-    """Number of newest messages marked `ephemeral`, of each tool, that a call still shows whole. `None`: all. A
-    tool sets its own number with `metadata={"ephemeral": n}`."""
+    """For each tool, the number of newest messages marked `ephemeral` that a request still shows whole. `None`: all.
+    A tool sets its own number with `metadata={"ephemeral": n}`."""
 
     turn_wait_s: float | None = Field(default=60.0, ge=0, title="Request: wait for another run (seconds)")
-    """Seconds that a run waits while another run works on the same thread, before it ends with `ThreadBusyError` and
-    nothing of it is stored. `None`: runs do not wait for each other."""
+    """Seconds that a run waits while another run works on the same thread. After that the run ends with
+    `ThreadBusyError`, and nothing of it is stored. `None`: runs do not wait for each other."""

@@ -74,17 +74,16 @@ class AdaptiveOrders(Frozen):
 
 
 class StrategySettings(Frozen):
-    """Which strategies choose the messages that stay, and how much each of them keeps."""
+    """Which strategies choose the messages to keep, and how much each strategy keeps."""
 
     strategies: tuple[str, ...] = Field(default=("tool_blocks",), min_length=1, title="Strategies")
-    """Strategies by name, tried in this order until the request is small enough."""
+    """Names of strategies, tried in this order until the request is small enough."""
 
     tool_blocks_keep_recent: NonNegativeInt = Field(default=5, title="tool_blocks: blocks kept")
-    """Number of newest tool blocks that `tool_blocks` keeps; older blocks are dropped whole."""
+    """Number of newest tool blocks that `tool_blocks` keeps. Each older block is dropped as a whole."""
 
     tool_blocks_keep_unread: bool = Field(default=True, title="tool_blocks: keep unread results whole")
-    """Do not clip results that the model has not read yet, where they fit beside the blocks and rounds that are
-    kept."""
+    """Do not clip results that the model has not read yet, if they fit together with the kept blocks and rounds."""
 
     tool_call_threshold: PositiveInt = Field(default=500, title="tool_blocks: longest call (tokens)")
     """Number of tokens above which (exclusive) the arguments of a kept call are clipped."""
@@ -93,18 +92,19 @@ class StrategySettings(Frozen):
     """Number of tokens above which (exclusive) a kept result is clipped."""
 
     preview_tokens: PositiveInt = Field(default=200, title="tool_blocks: beginning of a clipped field (tokens)")
-    """Tokens that a clipped field keeps from its beginning."""
+    """Number of tokens at the beginning of a clipped field that are kept."""
 
     dialogue_rounds_keep_min: NonNegativeInt = Field(default=12, title="tool_blocks: rounds kept")
-    """Number of newest rounds whose user and assistant messages are kept: the round floor. It is lowered only where
-    the result would not fit otherwise."""
+    """The round floor: the number of newest rounds whose user and assistant messages are kept. Fewer rounds are kept
+    only if the result would not fit otherwise."""
 
     dialogue_beyond_keep: NonNegativeInt = Field(default=5, title="tool_blocks: messages kept beyond the rounds")
-    """Number of older user messages, and of older assistant messages, that are kept beyond the round floor."""
+    """Number of older user messages, and of older assistant messages, that are kept in addition to the round
+    floor."""
 
     type_rules: dict[str, TypeRule] = Field(default=TYPE_RULES, title="typed_rules: rule of each message type")
-    """For each type of message, what `typed_rules` does with it. Rules given here replace the usual rules of the
-    same types."""
+    """What `typed_rules` does with each type of message. Rules given here replace the usual rules of the same
+    types."""
 
     @field_validator("type_rules")
     @classmethod
@@ -116,53 +116,55 @@ class StrategySettings(Frozen):
         return {**TYPE_RULES, **given}
 
     sliding_window_size: PositiveInt = Field(default=9, title="sliding_window: messages kept")
-    """Number of newest messages that `sliding_window` keeps, extended to whole tool blocks."""
+    """Number of newest messages that `sliding_window` keeps. A tool block at the edge is kept as a whole."""
 
     sliding_window_quota: bool = Field(default=False, title="sliding_window: quota for each role")
-    """Divide the window of `sliding_window` between roles: of nine messages, the newest 5 of the model and the
-    newest 4 of all others."""
+    """Divide the window of `sliding_window` between roles: of nine messages, the newest five of the model and the
+    newest four of all other authors."""
 
     importance_score_threshold: float = Field(default=3.0, ge=0, le=10, title="importance: score to stay")
-    """Score from 0 to 10 from which (inclusive) `importance` keeps a message."""
+    """Score from 0 to 10 at and above which `importance` keeps a message."""
 
     importance_tool_base_score: float = Field(default=2.0, ge=0, le=10, title="importance: score of a tool result")
-    """Score that a tool result starts from. With 0, nearly all tool results are dropped."""
+    """Initial score of a tool result. With 0, nearly all tool results are dropped."""
 
     importance_keep_low: NonNegativeInt = Field(default=5, title="importance: low scores kept")
-    """Number of newest messages below the threshold that `importance` keeps as well."""
+    """Number of newest messages below the threshold that `importance` also keeps."""
 
     key_events_keep_other: NonNegativeInt = Field(default=5, title="key_events: other messages kept")
-    """Number of newest messages that are not key events which `key_events` keeps as well."""
+    """Number of newest messages without a key event that `key_events` also keeps."""
 
     incremental_summary_chunk_size: PositiveInt = Field(default=20, title="incremental: size of a chunk")
-    """Number of turns or messages in a chunk of `incremental`; every chunk but the last gets its own summary."""
+    """Number of turns or messages in a chunk of `incremental`. Every chunk except the last gets its own summary."""
 
     incremental_chunk_unit: Literal["turn", "message"] = Field(default="turn", title="incremental: unit of a chunk")
     """The unit in which the size of a chunk is counted."""
 
     incremental_chunk_from: Literal["start", "end"] = Field(default="end", title="incremental: where chunks start")
-    """The end from which chunks are counted. From the `end`, the newest chunk, which stays, is always full."""
+    """The end of the conversation from which chunks are counted. With `end`, the newest chunk, which stays in view,
+    always has the full size."""
 
     adaptive_task_type: TaskType | None = Field(default=None, title="adaptive: type of task")
-    """The type of task that the agent works on. `None`: derived from its tool calls and messages."""
+    """The type of task that the agent works on. `None`: derived from the agent's tool calls and messages."""
 
     adaptive_orders: AdaptiveOrders = Field(default=AdaptiveOrders(), title="adaptive: strategies for each task")
-    """For each type of task, the strategies that `adaptive` tries, in order."""
+    """The strategies that `adaptive` tries for each type of task, in order."""
 
     adaptive_then: tuple[Progressive, ...] = Field(
         default=("sliding_window", "importance"), title="adaptive: strategies tried next"
     )
-    """Strategies tried after `adaptive` when its choice does not make enough room; they replace the rest of
+    """Strategies tried after `adaptive` if its choice does not make enough room. They replace the rest of
     `strategies`."""
 
     keyword_languages: tuple[Language, ...] = Field(default=("en", "zh"), title="adaptive: languages of keywords")
     """Languages whose keywords `importance`, `key_events` and `adaptive` recognize."""
 
     recent_rounds_keep: NonNegativeInt = Field(default=2, title="recent_rounds: rounds kept")
-    """Number of newest rounds that `recent_rounds` keeps whole; fewer where they do not fit."""
+    """Number of newest rounds that `recent_rounds` keeps whole. Fewer rounds are kept if they do not fit."""
 
     recent_rounds_as: Literal["rounds", "message_pairs"] = Field(default="rounds", title="recent_rounds: meaning")
-    """What counts as a round: `rounds`, a user message up to the next one; or `message_pairs`, two messages."""
+    """What counts as a round: `rounds`, a user message and everything up to the next user message; or
+    `message_pairs`, two messages."""
 
     recent_tokens_keep: PositiveInt = Field(default=20_000, title="recent_tokens: tokens kept")
     """Number of tokens of newest messages that `recent_tokens` keeps."""
