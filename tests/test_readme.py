@@ -311,9 +311,8 @@ def survival_words() -> Iterator[str]:
     [row] = [row for row in lines_of("evaluate") if (row["policy"], row["budget"]) == ("faithful", 0.25)]
     yield "{:.0f}-{:.0f} %".format(*(100 * edge for edge in row["ci95"]["bound"]))
     alone, plain, recalled, plain_recalled = (f"{100 * row['found']:.0f} %" for row in results("recall")["found"][4:])
-    yield f"one answer of 1,000 tokens holds {alone} of the identifiers"
-    yield f"plain BM25 with stemming {plain}; with"
-    yield f"the view, {recalled} and {plain_recalled} ("
+    yield f"| the user's next message | {alone} | {plain} |"
+    yield f"| the query that `auto_recall` makes from the message and the view | {recalled} | {plain_recalled} |"
 
 
 def recall_rows() -> Iterator[str]:
