@@ -52,6 +52,7 @@ def build_dependencies(
     system_prompt: str | SystemMessage | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     embedded: bool = False,
+    in_memory_by_default: bool = False,
     **given: Unpack[Given],
 ) -> Dependencies:
     """Return the dependencies of the nodes; raise `SettingsError` for an argument of a wrong type.
@@ -78,6 +79,7 @@ def build_dependencies(
         ephemeral=ephemeral_tools(tools),
         system_prompt=SystemMessage(system_prompt) if isinstance(system_prompt, str) else system_prompt,
         embedded=embedded,
+        in_memory_by_default=in_memory_by_default,
         due=[records.database.finish_setup, *([partial(loaded, counter)] if counter else [])],
     )
 
@@ -90,6 +92,13 @@ def _opened(given: Any) -> Summarizer:
         return summarizer_of(named_model(given))
     except SettingsError as error:
         raise SettingsError(f'summarizer={given!r} is neither "model" nor "digest": {error}') from error
+
+
+def node_of_compaction(graph: CompiledStateGraph[Any, Any, Any, Any]) -> tuple[str, str]:
+    """Return name and `persist` of the only node that `as_node` made in a parent graph; ("", "") in other graphs."""
+    found = [(name, str(getattr(spec.runnable, "persist", ""))) for name, spec in graph.builder.nodes.items()]
+    made = [(name, persist) for name, persist in found if persist]
+    return made[0] if len(made) == 1 else ("", "")
 
 
 def dependencies_of(graph: CompiledStateGraph[Any, Any, Any, Any]) -> Dependencies:

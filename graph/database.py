@@ -28,6 +28,16 @@ def records_for(database: str | Engine | Database | None, checkpointer: Any) -> 
     return CompactionRecords(opened, now)
 
 
+def check_parent(checkpointer: Any) -> None:
+    """Raise `SettingsError` if a parent graph's threads would outlive records in memory that nobody asked for."""
+    if isinstance(getattr(checkpointer, "database", None), Database):
+        raise SettingsError(
+            "the parent graph keeps its threads in a database, but snapshots and archive end with this process: "
+            'give the builder of the compaction graph database=saver.database, or database="memory" to lose them'
+        )
+    _beside(checkpointer)
+
+
 def _beside(checkpointer: Any) -> str:
     """Return the database for the records beside another package's checkpointer if `database` is not given."""
     if checkpointer in (None, False, True) or isinstance(checkpointer, InMemorySaver):

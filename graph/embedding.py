@@ -5,10 +5,12 @@ from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from langgraph_compaction.nodes.compaction_request import REQUEST
+from langgraph_compaction.nodes.errors import EmbeddingError
 from langgraph_compaction.nodes.inline.runner import CHANNELS
 from langgraph_compaction.nodes.model import rendered_request
 from langgraph_compaction.nodes.runtime.archive_quotation import quoted_archive
@@ -20,9 +22,12 @@ from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, CompactionSt
 
 from .build_dependencies import dependencies_of
 from .builder import Graph
+from .database import check_parent
 from .thread_state import settled
 
 Persist = Literal["parent", "subgraph"]
+_READ = "__pregel_read"
+"""Key in a run's configuration under which LangGraph puts a function that reads a channel."""
 
 
 def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> RunnableLambda[Any, Any]:
@@ -33,7 +38,11 @@ def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> Runnable
     (the default) keeps the channels of the compaction in the parent's state, which inherits `CompactionState`.
     `persist="subgraph"` keeps them in the node's own namespace, for a parent that has only `messages` and a
     checkpointer; there the node must be the only writer of `messages` in its step, because LangGraph's own channel
-    drops what other nodes write. An agent's other results go to the parent's channels of the same names.
+    drops what other nodes write, and the parent's thread has no `undo`, `compact` and `transcript`. An agent's other
+    results go to the parent's channels of the same names.
+
+    At its first run the node raises `EmbeddingError` if the parent's state lacks the channels, and `SettingsError` if
+    the parent's checkpointer is durable but the compaction graph was built without `database`.
     """
     return _Node(compaction_graph, persist)
 
@@ -54,7 +63,7 @@ class _Node(RunnableLambda[Any, Any]):
 
     def __init__(self, compaction_graph: Graph, persist: Persist) -> None:
         super().__init__(self._call, afunc=self._acall, name="compact")
-        self._in_parent = persist == "parent"
+        self.persist, self._in_parent = persist, persist == "parent"
         self._is_agent = "applied" not in compaction_graph.channels
         self._graph = compaction_graph
         # in LangChain's agent our channels are private, so its input and output do not contain them
@@ -67,14 +76,32 @@ class _Node(RunnableLambda[Any, Any]):
         return dependencies_of(self._graph)
 
     def _call(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        self._check(config)
         messages = with_ids(state["messages"])
         given, inside = self._enter(state, messages), _embedded(config, state)
         return self._leave(state, messages, self._graph.invoke(given, inside, output_keys=self._results))
 
     async def _acall(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        self._check(config)
         messages = with_ids(state["messages"])
         given, inside = self._enter(state, messages), _embedded(config, state)
         return self._leave(state, messages, await self._graph.ainvoke(given, inside, output_keys=self._results))
+
+    def _check(self, config: RunnableConfig) -> None:
+        """Raise an error if the parent graph cannot keep what the compactions need."""
+        given = config.get("configurable", {})
+        if dependencies_of(self._graph).in_memory_by_default:
+            check_parent(given.get(CONFIG_KEY_CHECKPOINTER))
+        if not self._in_parent or _READ not in given:
+            return
+        try:
+            given[_READ](CHANNELS[0])
+        except KeyError as error:
+            raise EmbeddingError(
+                f"the state of the parent graph has no channel {CHANNELS[0]!r}, so that it would forget its "
+                "compactions: let it inherit CompactionState (class State(CompactionState): ...). If you cannot "
+                'change it, use as_node(graph, persist="subgraph") and a checkpointer'
+            ) from error
 
     def _enter(self, state: Mapping[str, Any], messages: list[AnyMessage]) -> dict[str, Any]:
         asked = {REQUEST: state[REQUEST]} if state.get(REQUEST) is not None else {}

@@ -14,11 +14,11 @@ from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.runtime.effects import Effects, either, querying
 
-from .build_dependencies import dependencies_of
+from .build_dependencies import dependencies_of, node_of_compaction
 from .builder import Graph
 from .notebook_display import Parts, card
 from .recall_tool import Wanted, Where, recalled
-from .thread_state import records_of, state_of, thread_of
+from .thread_state import check_in_parent, records_of, state_of, thread_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +141,11 @@ def erased(graph: Graph, config: RunnableConfig) -> Effects[None]:
     yield from querying(records, lambda: records.forget(thread))
 
 
-def transcript_of(graph: Graph, config: RunnableConfig, namespace: str) -> Effects[list[AnyMessage]]:
+def transcript_of(graph: Graph, config: RunnableConfig, namespace: str | None) -> Effects[list[AnyMessage]]:
     """Return the whole conversation: archived and current messages, in order and without summaries."""
+    if namespace is None:
+        namespace = node_of_compaction(graph)[0]
+    check_in_parent(graph)
     state = yield from state_of(graph, config)
     given, thread = state.values.get("messages") or [], thread_of(config)
     head, records = (state.values.get("compaction") or {}).get("head"), records_of(graph)

@@ -194,14 +194,15 @@ class CompactionThread:
         """`pins`, asynchronously."""
         return await arun(pins_of(self.graph, self.config))
 
-    def transcript(self, *, namespace: str = "") -> list[AnyMessage]:
+    def transcript(self, *, namespace: str | None = None) -> list[AnyMessage]:
         """Return the whole conversation: archived and current messages, in order and without summaries.
 
-        `namespace` names the node of a parent graph in which the compaction runs.
+        In a parent graph, `namespace` names the node that `as_node` made; by default the only one that there is.
+        Raises `CompactionError` for a parent with `persist="subgraph"`, whose state does not hold its compactions.
         """
         return run_sync(self.graph, "atranscript", transcript_of(self.graph, self.config, namespace))
 
-    async def atranscript(self, *, namespace: str = "") -> list[AnyMessage]:
+    async def atranscript(self, *, namespace: str | None = None) -> list[AnyMessage]:
         """`transcript`, asynchronously."""
         return await arun(transcript_of(self.graph, self.config, namespace))
 

@@ -15,7 +15,7 @@ from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, either, run
 
-from .build_dependencies import dependencies_of
+from .build_dependencies import dependencies_of, node_of_compaction
 from .builder import Graph
 from .exclusive_runs import aturn, configurable_of, turn
 from .pending_updates import KEY, in_view
@@ -100,8 +100,20 @@ def state_of(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
     return state._replace(values={**state.values, "messages": in_view(state.values["messages"], compaction)})
 
 
+def check_in_parent(graph: Graph) -> None:
+    """Raise `CompactionError` for a parent graph whose state does not hold its compactions."""
+    name, persist = node_of_compaction(graph)
+    if persist == "subgraph":
+        raise CompactionError(
+            f'the node {name!r} keeps its compactions apart (persist="subgraph"), so that this cannot be done on the '
+            "parent's thread: let the parent's state inherit CompactionState and use as_node(graph). history, show, "
+            "recall and branch_from work as they are"
+        )
+
+
 def at_rest(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
     """Return the state of a thread whose turn is over; raise `CompactionError` if it has nodes to run."""
+    check_in_parent(graph)
     state = yield from state_of(graph, config)
     if nodes := open_nodes(state):
         raise CompactionError(f"this thread has work to go on with ({', '.join(nodes)}): resume it first")
@@ -147,6 +159,7 @@ def _with_own_marks(graph: Graph, config: RunnableConfig, update: dict[str, Any]
 
 def compacted(graph: Graph, config: RunnableConfig, focus: str | None, *, full: bool) -> Effects[dict[str, Any]]:
     """Compact a thread now and return its new state; raise `CompactionError` if tool calls are unanswered."""
+    check_in_parent(graph)
     _refuse_open_calls((yield from state_of(graph, config)))
     wish = {"messages": [], REQUEST: {"focus": focus, "full": full}}
     result: Any = yield from either(lambda: graph.invoke(wish, config), lambda: graph.ainvoke(wish, config))

@@ -9,7 +9,7 @@
     ├── RequestError (ValueError)       an invalid `compaction_request`
     ├── InvalidMessagesError (ValueError)  a list of messages that cannot be a conversation
     ├── RecordingError (ValueError)     a recorded conversation that cannot be read (graph/cli/recordings)
-    ├── EmbeddingError                  the compaction graph used as a node without `as_node`
+    ├── EmbeddingError                  the compaction graph added to a parent that cannot keep compactions
     ├── MessageRefusedError             one input alone is larger than the limit (on_refusal="raise", or no archive)
     ├── ThreadBusyError                 another run on the same thread did not end in time
     ├── StepError                       a node named a step that may not follow it: a defect of that node
@@ -47,7 +47,10 @@ class InvalidMessagesError(CompactionError, ValueError):
 
 
 class EmbeddingError(CompactionError):
-    """The compaction graph was added to a parent graph without `as_node`, so it could not replace messages."""
+    """The compaction graph was added to a parent graph in a way in which its compactions could not be kept.
+
+    It was added without `as_node`, or the parent's state or database cannot hold what the compactions need.
+    """
 
 
 class MessageRefusedError(CompactionError):

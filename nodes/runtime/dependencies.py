@@ -118,6 +118,8 @@ class Dependencies:
     """Whether the result may be as large as the window, because no model answers it (`compact_messages`)."""
     embedded: bool = False
     """Whether the graph was built to run inside a parent graph, as the node that `as_node` makes."""
+    in_memory_by_default: bool = False
+    """Whether the records are in memory because the builder was given neither a database nor a checkpointer."""
     now: Callable[[], float] = time
     """Wall clock in seconds."""
     owner: Callable[[], str] = owner

@@ -1,30 +1,42 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 
+from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import (
+    CompactionError,
     CompactionSettings,
     CompactionState,
     CompactionThread,
+    SettingsError,
     as_node,
     create_compaction_graph,
 )
-from tests.graph.harness import CONFIG, SMALL, WORDS, frozen, full, values
+from langgraph_compaction.nodes.errors import EmbeddingError
+from tests.graph.harness import CONFIG, SMALL, WORDS, Drive, frozen, full, values
+
+
+def parent_of(
+    state: Any = CompactionState, checkpointer: Any = None, *, persist: Any = "parent", **given: Any
+) -> Any:
+    """A graph of an application's own, with the compaction before its model."""
+    compaction = create_compaction_graph(settings=CompactionSettings(**SMALL), token_counter=WORDS, **given)
+    builder = StateGraph(state)
+    builder.add_node("compact", as_node(compaction, persist=persist))
+    builder.add_node("answer", lambda _: {"messages": [AIMessage("noted")]})
+    builder.add_edge(START, "compact")
+    builder.add_edge("compact", "answer")
+    return builder.compile(checkpointer=checkpointer or InMemorySaver())
 
 
 @pytest.fixture
 def parent() -> Any:
-    """A graph of an application's own, with the compaction before its model."""
-    compaction = create_compaction_graph(settings=CompactionSettings(**SMALL), token_counter=WORDS)
-    builder = StateGraph(CompactionState)
-    builder.add_node("compact", as_node(compaction))
-    builder.add_node("answer", lambda _: {"messages": [AIMessage("noted")]})
-    builder.add_edge(START, "compact")
-    builder.add_edge("compact", "answer")
-    return builder.compile(checkpointer=InMemorySaver())
+    """A parent whose state holds its compactions."""
+    return parent_of()
 
 
 def test_a_parent_can_be_asked_and_its_compaction_undone(parent: Any) -> None:
@@ -35,10 +47,43 @@ def test_a_parent_can_be_asked_and_its_compaction_undone(parent: Any) -> None:
     assert [row.verdict for row in CompactionThread(parent, CONFIG).history()] == ["committed"]
     assert len(view) < len(given)
     assert "ru0-7" in CompactionThread(parent, CONFIG).recall("ru0-7")
-    whole = CompactionThread(parent, CONFIG).transcript(namespace="compact")
+    whole = CompactionThread(parent, CONFIG).transcript()
+    assert whole == CompactionThread(parent, CONFIG).transcript(namespace="compact")
     assert [message.id for message in whole[:-1]] == [message.id for message in given]
     undone = CompactionThread(parent, CONFIG).undo()
     assert undone.messages == len(given) + 1
     assert frozen(values(parent)["messages"][:-1]) == frozen(given)
     parent.invoke({"messages": [("user", "and now?")]}, CONFIG)
     assert len(values(parent)["messages"]) == len(given) + 3, "it is held"
+
+
+async def test_a_parent_that_would_forget_its_compactions_is_refused(go: Drive) -> None:
+    """Before anything is compacted: LangGraph drops what a node writes to channels that the state lacks."""
+    parent = parent_of(MessagesState)
+    with pytest.raises(EmbeddingError, match="let it inherit CompactionState"):
+        await go.invoke(parent, full())
+
+
+def test_a_parent_with_a_database_of_its_own_needs_one_for_its_compactions(tmp_path: Path) -> None:
+    """Its threads would outlive their snapshots; memory has to be asked for."""
+    with SQLAlchemySaver.from_url(f"sqlite:///{tmp_path / 'parent.db'}") as saver:
+        saver.setup()
+        with pytest.raises(SettingsError, match=r"database=saver\.database"):
+            parent_of(checkpointer=saver).invoke(full(), CONFIG)
+        for database in ("memory", saver.database):
+            parent = parent_of(checkpointer=saver, database=database)
+            config: Any = {"configurable": {"thread_id": str(database)}}
+            parent.invoke(full(), config)
+            assert [row.verdict for row in CompactionThread(parent, config).history()] == ["committed"]
+
+
+def test_what_a_parent_cannot_do_without_the_channels_says_so() -> None:
+    """Undo, a compaction on request and the transcript need the state; the ledger and the archive do not."""
+    parent = parent_of(MessagesState, persist="subgraph")
+    parent.invoke(full(), CONFIG)
+    thread = CompactionThread(parent, CONFIG)
+    for call in (thread.undo, thread.compact, thread.transcript):
+        with pytest.raises(CompactionError, match="inherit CompactionState"):
+            call()
+    assert [row.verdict for row in thread.history()] == ["committed"]
+    assert "ru0-7" in thread.recall("ru0-7")
