@@ -20,8 +20,11 @@ _SCRIPTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """By range of letters, the languages that are written in it. Of several ranges in a sentence the first one counts."""
 _RANGES = tuple((Pattern(f"[{letters}]"), languages) for letters, languages in _SCRIPTS)
 
-_UNKNOWN = len(COMMON_WORDS) - 1
-"""Number of languages in which a sentence without any frequent word may be written."""
+_UNKNOWN = len(COMMON_WORDS) - 2
+"""Smallest number of languages in which a sentence without any frequent word may be written."""
+_BY_ENDINGS = "tr"
+"""A language whose cues are endings, which words such as "came" and "same" have by chance. It is possible only where
+a frequent word or a letter speaks for it."""
 _FEW = 2
 """Up to this number of frequent words, a language of which a sentence has one word less is possible too."""
 
@@ -38,7 +41,10 @@ def languages_of(sentence: str) -> tuple[str, ...]:
     if most and hits["en"] == most:
         return ("en",)
     least = most - 1 if most <= _FEW else most
-    return tuple(language for language, count in hits.items() if count >= least and language != "en")
+    possible = [language for language, count in hits.items() if count >= least and language != "en"]
+    if sentence.isascii() and not hits[_BY_ENDINGS] and _BY_ENDINGS in possible and len(possible) > 1:
+        possible.remove(_BY_ENDINGS)
+    return tuple(possible)
 
 
 def is_foreign(sentence: str) -> bool:

@@ -83,3 +83,11 @@ def test_the_language_is_guessed(sentence: str, language: str) -> None:
 def test_ignorance_sets_no_rule(sentence: str) -> None:
     """A negation alone demands nothing."""
     assert strength_of(sentence) < FIRM
+
+
+@pytest.mark.parametrize(
+    "said", ["Entry 11: parcel P-111 came.", "Good game.", "Ticket 4: same name.", "Berlin, prime time."]
+)
+def test_an_ending_alone_makes_no_rule(said: str) -> None:
+    """English words that end as Turkish bans do; a sentence with nothing else of Turkish is not Turkish."""
+    assert strength_of(said) < FIRM
