@@ -310,19 +310,36 @@ def survival_words() -> Iterator[str]:
     """What the text says of the preset's interval, and of what recall finds in 100,000 tokens."""
     [row] = [row for row in lines_of("evaluate") if (row["policy"], row["budget"]) == ("faithful", 0.25)]
     yield "{:.0f}-{:.0f} %".format(*(100 * edge for edge in row["ci95"]["bound"]))
-    alone, plain, recalled, plain_recalled = (f"{100 * row['found']:.0f} %" for row in results("recall")["found"][4:])
-    yield f"| the user's next message | {alone} | {plain} |"
-    yield f"| the query that `auto_recall` makes from the message and the view | {recalled} | {plain_recalled} |"
+    found = {
+        (row["part"], row["query"], row["search"]): f"{100 * row['found']:.0f} %"
+        for row in results("recall")["found"]
+        if row["thread"] == "100,000 tokens"
+    }
+    for query, part, words in (
+        ("message", "tuned with", "the user's next message, 60 questions"),
+        ("message", "others", "the user's next message, 21 others"),
+        (
+            "auto_recall",
+            "tuned with",
+            "the query that `auto_recall` makes from the message and the view, 60 questions",
+        ),
+        ("auto_recall", "others", "the same, 21 others"),
+    ):
+        yield line(words, [found[part, query, search] for search in ("recall", "BM25 with stems")])
 
 
 def recall_rows() -> Iterator[str]:
-    """What recall finds in long threads, by thread and query."""
+    """What recall finds in long threads, by thread and query, with questions that chose the query and with others."""
     threads = {"eight other tasks": "among eight other tasks", "100,000 tokens": "in 100,000 tokens"}
     queries = {"message": "the message alone", "auto_recall": "query of `auto_recall`"}
+    shares: dict[tuple[str, str, str], list[str]] = {}
     for row in results("recall")["found"]:
-        name = f"{threads[row['thread']]}, {queries[row['query']]}"
-        shares = [f"{100 * row[name]:.0f} %" for name in ("hit@1", "hit@5", "found")]
-        yield line(name if row["search"] == "recall" else "the same, BM25", shares)
+        figures = [f"{100 * row[name]:.0f}" for name in ("hit@1", "hit@5", "found")]
+        shares.setdefault((row["thread"], row["query"], row["search"]), []).append(f"{' / '.join(figures)} %")
+    for (thread, query, search), parts in shares.items():
+        if search in ("recall", "BM25 with stems"):
+            name = f"{threads[thread]}, {queries[query]}"
+            yield line(name if search == "recall" else "the same, BM25", parts)
 
 
 def online_rows() -> Iterator[str]:

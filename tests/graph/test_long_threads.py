@@ -5,7 +5,7 @@ from random import Random
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
-from langgraph_compaction.graph.lab.evaluation.long_threads import measured, plain_bm25, questions, thread_of
+from langgraph_compaction.graph.lab.evaluation.long_threads import KNOWN, measured, plain_bm25, questions, thread_of
 from langgraph_compaction.graph.lab.recordings import Recording
 
 
@@ -59,10 +59,33 @@ def test_the_figures_are_those_of_the_hits() -> None:
         rows = measured(CompactionRecords(database), RUNS, tokens=0, most=9)
         assert CompactionRecords(database).threads() == []
     assert [(row["query"], row["search"]) for row in rows] == [
-        (query, search) for query in ("message", "auto_recall") for search in ("recall", "BM25 with stems")
+        (query, search) for query in ("message", "auto_recall") for search in ("recall", "BM25 with stems", KNOWN)
     ]
     assert {(row["questions"], row["found"]) for row in rows} == {(3, 1.0)}
     assert rows[0]["hit@5"] == 1.0
+    assert {row["in_reach"] for row in rows} == {1.0}
+
+
+def test_questions_can_be_left_out() -> None:
+    """The others are the same questions in the same threads as with all."""
+    with Database.open("memory") as database:
+        database.setup()
+        records = CompactionRecords(database)
+        sizes = [measured(records, RUNS, tokens=0, most=1, skipped=number)[0]["tokens"] for number in range(3)]
+        (row, *_), none = (measured(records, RUNS, tokens=0, most=9, skipped=skipped) for skipped in (1, 3))
+    assert (row["questions"], none) == (2, [])
+    assert abs(row["tokens"] - sum(sizes[1:]) / 2) <= 1
+
+
+def test_words_that_no_message_shares_are_out_of_reach() -> None:
+    """The message says nothing about the crate."""
+    said = [message for message in RUNS[0][1].messages if message.text != "Now send the teal crate on"]
+    place = next(n for n, message in enumerate(said) if isinstance(message, AIMessage) and message.tool_calls)
+    vague = Recording(name="vague", messages=(*said[:place], HumanMessage("Yes, go ahead"), *said[place:]))
+    with Database.open("memory") as database:
+        database.setup()
+        rows = measured(CompactionRecords(database), [("vague", vague), *RUNS[1:]], tokens=0, most=9)
+    assert [row["in_reach"] for row in rows if row["query"] == "message"] == [0.6667] * 3
 
 
 def test_the_plain_search_is_bm25() -> None:

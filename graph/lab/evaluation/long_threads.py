@@ -6,7 +6,8 @@ view. The two rounds before the message are in view and not archived. What has t
 the view does not hold and that the calls need by which the message is answered. The query knows nothing about the
 places where these identifiers stand.
 
-BM25 with stemming, over the same messages and shown in the same way, is printed beside it.
+BM25 with stemming, over the same messages and shown in the same way, is printed beside it, and so are two limits:
+what words can reach (`_in_reach`), and what would be found if the run to which the message belongs were known.
 """
 
 import math
@@ -21,7 +22,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
 from langgraph_compaction.checkpoint.compaction.search_index import text_of as searched_text
-from langgraph_compaction.checkpoint.compaction.search_terms import terms
+from langgraph_compaction.checkpoint.compaction.search_terms import DEFAULT, query_terms, terms
 from langgraph_compaction.nodes.runtime.archive_quotation import found_for
 from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND, answer
 
@@ -37,6 +38,8 @@ IN_VIEW = 2
 OTHERS = 8
 """Number of other tasks in a thread of unlimited size."""
 _TOP = 5
+_RARE = 0.05
+"""Share of a thread's messages; a term in no more of them is rare."""
 _SATURATION, _LENGTH = 1.2, 0.75
 """The parameters k1 and b of BM25, which are those of the index too."""
 
@@ -136,17 +139,21 @@ def measured(
     *,
     tokens: int,
     most: int,
+    skipped: int = 0,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
     """Return a row of figures for each way to search, over at most `most` questions, drawn by the seed.
+
+    The first `skipped` questions that were drawn are left out.
 
     `runs` are recordings, each with the name of its task.
     """
     every = [question for task, run in runs for question in questions(run, task)]
     Random(seed).shuffle(every)  # noqa: S311 - a draw that can be repeated
-    found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    found: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     size = 0
-    for number, question in enumerate(every[:most]):
+    chosen = list(enumerate(every))[skipped : skipped + most]
+    for number, question in chosen:
         messages, own = thread_of(question, runs, tokens, Random(f"{seed} {number}"))  # noqa: S311 - the same
         size += count(messages)
         records.archive(thread := f"thread-{number}", "", "0" * 16, messages, now=0.0)
@@ -155,16 +162,18 @@ def measured(
             ("message", question.words, records.search(thread, question.words, limit=MOST_FOUND)),
             ("auto_recall", query, quoted),
         ):
-            for name, each in (("recall", hits), ("BM25 with stems", plain_bm25(messages, words))):
-                found.setdefault((asking, name), []).append(_judged(question, own, words, each))
+            reach = _in_reach(question, messages, own, words)
+            every_hit = records.search(thread, words, limit=len(messages))
+            known = [one for one in every_hit if one.message.id in own][:MOST_FOUND]
+            for name, each in (("recall", hits), ("BM25 with stems", plain_bm25(messages, words)), (KNOWN, known)):
+                found.setdefault((asking, name), []).append((*_judged(question, own, words, each), reach))
         records.forget(thread)
-    asked_ = min(most, len(every))
     return [
         {
             "query": asking,
             "search": name,
-            "questions": asked_,
-            "tokens": round(size / max(1, asked_)),
+            "questions": len(chosen),
+            "tokens": round(size / max(1, len(chosen))),
             **{
                 key: rounded(sum(each) / len(each))
                 for key, each in zip(FIGURES, zip(*all_, strict=True), strict=True)
@@ -174,9 +183,24 @@ def measured(
     ]
 
 
-FIGURES = ("hit@1", "hit@5", "found")
+KNOWN = "recall, its run known"
+"""The name of a search among the messages of the question's own run only."""
+FIGURES = ("hit@1", "hit@5", "found", "in_reach")
 """Shares of 1: questions with a needed identifier in the best hit, and in the best five, of the question's own run;
-and needed identifiers that an answer of 1,000 tokens holds, in the mean over the questions."""
+and needed identifiers that an answer of 1,000 tokens holds, and that `_in_reach` counts, in the mean over the
+questions."""
+
+
+def _in_reach(question: Question, messages: Sequence[AnyMessage], own: set[str], query: str) -> float:
+    """Return the share of needed identifiers in a message of the question's run that has a rare term of the query."""
+    wanted = set(query_terms(query, [DEFAULT]))
+    shared = [wanted.intersection(terms(searched_text(message))) for message in messages]
+    having = Counter(term for each in shared for term in each)
+    rare = {term for term, number in having.items() if number <= max(1, _RARE * len(messages))}
+    reached = text_of(
+        message for message, each in zip(messages, shared, strict=True) if message.id in own and each & rare
+    )
+    return sum(holds(reached, token) for token in question.needed) / len(question.needed)
 
 
 def _judged(question: Question, own: set[str], query: str, hits: Sequence[SearchHit]) -> tuple[float, float, float]:
