@@ -20,11 +20,11 @@ GRAPHS = (
 )
 HOUSES = {
     "agent_now": "`create_compacting_agent`",
-    "agent_later": "the same by an asynchronous factory, with `database=`",
+    "agent_later": "`create_compacting_agent` in an asynchronous factory, with `database=`",
     "langchain_loaded": "`create_agent` with `CompactionMiddleware`",
     "langchain_stored": "`create_agent` with `CompactionMiddleware` and `database=`",
-    "langchain_later": "the same in an asynchronous factory",
-    "deep_loaded": "`create_deep_agent` with it, and with a sub-agent that has it",
+    "langchain_later": "`create_agent` with `CompactionMiddleware` and `database=`, in an asynchronous factory",
+    "deep_loaded": "`create_deep_agent` with `CompactionMiddleware`, also in a sub-agent",
 }
 """By name, how the guide to LangGraph's server calls the graphs of which it says what they do there."""
 
