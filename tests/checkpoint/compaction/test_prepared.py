@@ -1,3 +1,7 @@
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -7,7 +11,7 @@ import pytest
 from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.checkpoint.compaction import prepared
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Outcome
-from langgraph_compaction.checkpoint.compaction.prepared import PREPARED, PREPARING, READY, SWAPPED
+from langgraph_compaction.checkpoint.compaction.prepared import PREPARED, PREPARING, READY, SWAPPED, Preparation
 from tests.checkpoint.samples import COMMITTED, opening
 
 READY_NOW = Outcome(verdict=PREPARED, reason=READY, now=20.0, summary_calls=1, summary_input_tokens=9)
@@ -96,3 +100,27 @@ def test_preparations_that_are_not_used_end_the_preparing(
     assert claim(records, 9) == refused
     later = claim(records, 8, now=10.0 + 3_601) if refused else None
     assert later == (refused if refused == "stale" else None)
+
+
+@pytest.mark.parametrize(
+    ("now", "process", "may"),
+    [(9.0, os.getpid(), True), (10.0, os.getpid(), False), (9.0, None, False), (11.0, None, False)],
+)
+def test_a_preparation_is_waited_for_while_its_process_runs_and_has_time(
+    now: float, process: int | None, *, may: bool
+) -> None:
+    """Not for one whose process has died, however much time it had, nor for one that took too long."""
+    if process is None:
+        ended = subprocess.Popen([sys.executable, "-c", ""])
+        ended.wait()
+        process = ended.pid
+    held = Preparation(
+        compaction_id="c",
+        verdict=PREPARED,
+        reason="",
+        duration_s=None,
+        owner=f"{socket.gethostname()}/{process}",
+        until=10.0,
+        body={},
+    )
+    assert held.may_end(now) is may

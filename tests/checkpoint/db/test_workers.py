@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Database, SQLAlchemySaver
-from langgraph_compaction.checkpoint.db.workers import Workers, threads_for
+from langgraph_compaction.checkpoint.db.workers import Workers, off_event_loop, threads_for
 from tests.checkpoint.contract.steps import checkpoint, where
 from tests.checkpoint.processes import forks, run_together
 
@@ -278,3 +278,20 @@ print("ended", flush=True)
             command = [sys.executable, "-c", hung]
             ended = subprocess.run(command, capture_output=True, text=True, timeout=25, check=True)
     assert ended.stdout == "ended\n"
+
+
+def test_a_call_off_the_event_loop_does_not_keep_its_process() -> None:
+    """It runs at once where no loop runs, else in a daemon thread, which ends with the process."""
+    ran: list[threading.Thread] = []
+
+    async def on_a_loop() -> None:
+        done = threading.Event()
+        off_event_loop(lambda: (ran.append(threading.current_thread()), done.set())[-1])
+        assert await asyncio.to_thread(done.wait, 20)
+
+    off_event_loop(lambda: ran.append(threading.current_thread()))
+    assert ran.pop() is threading.current_thread()
+    asyncio.run(on_a_loop())
+    (worker,) = ran
+    assert worker is not threading.current_thread()
+    assert worker.daemon

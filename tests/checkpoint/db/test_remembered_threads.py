@@ -1,0 +1,20 @@
+"""The rows of threads that are held in memory between two writes."""
+
+import pytest
+
+from langgraph_compaction.checkpoint import CompactionRecords, Database
+from langgraph_compaction.checkpoint.db import guarded_write
+from langgraph_compaction.checkpoint.db.guarded_write import RememberedThreads
+
+
+def test_the_threads_that_were_used_last_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that serves many threads holds so many rows, and not those of all."""
+    monkeypatch.setattr(guarded_write, "_REMEMBERED_THREADS", 2)
+    records, held = CompactionRecords(Database.open("memory")), RememberedThreads()
+    records.database.setup()
+    with records.database.write() as conn:
+        threads = {name: records.store.thread(conn, name) for name in "abc"}
+    for name in "abac":
+        held.keep(threads[name])
+    found = [held.take(name) for name in "abc"]
+    assert found == [threads["a"], None, threads["c"]]
