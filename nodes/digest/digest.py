@@ -165,10 +165,10 @@ def _entries(
         *rules(old, start, earlier["Rules"]),
         *earlier_lines(text, start, earlier["Earlier"]),
         *(facts(old, start, earlier["Facts"], beside) if "Facts" in sections else earlier["Facts"]),
-        *steps(old, start, earlier["Steps"]),
+        *steps(old if "Steps" in sections else (), start, earlier["Steps"]),
         *(entry for entry in requests(old, start, asked) if entry.at not in told),
-        *errors(old, start, failed),
-        *statements(old, start, earlier["Said"]),
+        *errors(old if "Open" in sections else (), start, failed),
+        *statements(old if "Said" in sections else (), start, earlier["Said"]),
     ]
     return [entry for entry in apply_revisions(found, old, start, beside) if entry.section in sections]
 

@@ -13,6 +13,7 @@ from langgraph_compaction.checkpoint.patterns import Pattern
 from ..conversation.message_marks import is_real_user
 from ..text.identifiers import identifiers
 from ..text.quoting import ELLIPSIS, one_line
+from ..text.text_cache import cached_by_text
 from .entry import REVISES, Entry
 from .languages import has_cue, languages_of, without_cues, words_of_cues
 from .rules_and_requests import FIRM, PLAIN, is_question, rule_worth, sentences_of, strength_of
@@ -130,11 +131,11 @@ def apply_revisions(
     conversation = _Conversation(earlier, {entry.value for entry in entries if entry.key and entry.at < start})
     for index, message in enumerate(old):
         if is_real_user(message):
-            conversation.read(sentences_of(message.text), start + index)
+            conversation.read(message.text, start + index)
     last = max(0, start + len(old) - 1)
     for message in beside:
         if is_real_user(message):
-            conversation.read(sentences_of(message.text), last, is_entry=False)
+            conversation.read(message.text, last, is_entry=False)
     if not conversation.revisions:
         return list(entries)
     kept = [left for entry in entries if (left := _without(entry, conversation.stale))]
@@ -167,19 +168,31 @@ class _Conversation:
         self._rules = deque[_Spoken](maxlen=_MOST_RULES)
         self._statements = deque[_Spoken](maxlen=_MOST_STATEMENTS)
         self._judged = 0
+        self._unread: list[tuple[int, _Judged]] = []
+        """Messages whose sentences are not compared yet: most conversations have no sentence that revises others."""
         for spoken in earlier:
             self._add(spoken)
 
-    def read(self, sentences: Sequence[tuple[str, int]], at: int, *, is_entry: bool = True) -> None:
-        """Find the revisions in the sentences of one message, then remember the sentences if they may be entries."""
-        fresh = [_Spoken(at, text, strength, rule_worth(text, strength)) for text, strength in sentences]
-        for place, spoken in enumerate(fresh):
-            kind = "" if self._is_known(spoken.text) else _kind(spoken)
-            if kind and self._judged < _MOST_JUDGED and (self._rules or self._statements):
-                self._judged += 1
-                self._revise(fresh, place, kind)
-        for spoken in fresh if is_entry else ():
-            self._add(spoken)
+    def read(self, text: str, at: int, *, is_entry: bool = True) -> None:
+        """Find the revisions in the sentences of a user's text, then remember those that may be entries."""
+        judged = _judged(text)
+        if judged.revising:
+            self._catch_up()
+            fresh = [_Spoken(at, *sentence) for sentence in judged.sentences]
+            for place, kind in judged.revising:
+                may_judge = self._judged < _MOST_JUDGED and (self._rules or self._statements)
+                if may_judge and not self._is_known(fresh[place].text):
+                    self._judged += 1
+                    self._revise(fresh, place, kind)
+        if is_entry:
+            self._unread.append((at, judged))
+
+    def _catch_up(self) -> None:
+        """Add the sentences that were read since a sentence was last compared with them."""
+        for at, judged in self._unread:
+            for sentence in judged.sentences:
+                self._add(_Spoken(at, *sentence))
+        self._unread.clear()
 
     def _is_known(self, text: str) -> bool:
         line = one_line(text, _SHOWN)
@@ -258,21 +271,41 @@ def _joined(parts: Sequence[_Spoken]) -> str:
     return text
 
 
-def _kind(spoken: _Spoken) -> str:
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The sentences of a user's text, each with its strength and worth as a rule."""
+
+    sentences: tuple[tuple[str, int, float], ...]
+    revising: tuple[tuple[int, str], ...]
+    """Places of the sentences that may revise others, each with how it may do so."""
+
+
+@cached_by_text
+def _judged(text: str) -> _Judged:
+    """Return the sentences of a user's text."""
+    found = sentences_of(text)
+    kinds = ((place, _kind(sentence, strength)) for place, (sentence, strength) in enumerate(found))
+    return _Judged(
+        tuple((sentence, strength, rule_worth(sentence, strength)) for sentence, strength in found),
+        tuple((place, kind) for place, kind in kinds if kind),
+    )
+
+
+def _kind(text: str, strength: int) -> str:
     """Return how a sentence may revise others: `revoking`, `changing` or `numbers`; empty if it cannot."""
     if (
-        spoken.text.partition(":")[0].isdigit()
-        or is_question(spoken.text)
-        or sum(character in _SYMBOLS for character in spoken.text) > _MOST_SYMBOLS
+        text.partition(":")[0].isdigit()
+        or is_question(text)
+        or sum(character in _SYMBOLS for character in text) > _MOST_SYMBOLS
     ):
         return ""
-    if has_cue(spoken.text, "revoking"):
+    if has_cue(text, "revoking"):
         return "revoking"
-    if has_cue(spoken.text, "adding"):
+    if has_cue(text, "adding"):
         return ""
-    if has_cue(spoken.text, "changing"):
+    if has_cue(text, "changing"):
         return "changing"
-    return "numbers" if spoken.strength >= FIRM and _NUMBER.search(spoken.text) else ""
+    return "numbers" if strength >= FIRM and _NUMBER.search(text) else ""
 
 
 def _without(entry: Entry, stale: Mapping[int, Sequence[str]]) -> Entry | None:

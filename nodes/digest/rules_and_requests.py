@@ -12,6 +12,7 @@ from ..conversation.message_marks import is_real_user
 from ..conversation.transcript import Transcript
 from ..text.identifiers import identifiers
 from ..text.quoting import one_line, without_quotations
+from ..text.text_cache import cached_by_text
 from .entry import Entry
 from .languages import guesses_rules, has_cue, is_foreign, without_cues
 
@@ -120,16 +121,9 @@ def goal(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -
 
 def rules(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
     """Return the rules that users set, in the users' words: the `earlier` ones, then new ones, none twice."""
-    return _without_repetitions(
-        [
-            *earlier,
-            *(
-                Entry("Rules", start + index, rule_worth(sentence, strength) * share, one_line(sentence, _RULE))
-                for index, sentence, strength, share in _sentences(old)
-                if strength
-            ),
-        ]
-    )
+    found = ((index, _rules_in(message.text)) for index, message in enumerate(old) if is_real_user(message))
+    new = (Entry("Rules", start + index, worth, line) for index, lines in found for line, worth in lines)
+    return _without_repetitions([*earlier, *new])
 
 
 def rule_worth(sentence: str, strength: int) -> float:
@@ -142,16 +136,29 @@ def statements(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] =
 
     Sentences with identifiers are left out, because the identifiers are extracted as facts.
     """
-    return _without_repetitions(
-        [
-            *earlier,
-            *(
-                Entry("Said", start + index, statement_worth(sentence) * share, one_line(sentence, _RULE))
-                for index, sentence, strength, share in _sentences(old)
-                if strength <= MILD and _is_worth_a_line(sentence, strength)
-            ),
-        ]
-    )
+    found = ((index, _statements_in(message.text)) for index, message in enumerate(old) if is_real_user(message))
+    new = (Entry("Said", start + index, worth, line) for index, lines in found for line, worth in lines)
+    return _without_repetitions([*earlier, *new])
+
+
+@cached_by_text
+def _rules_in(text: str) -> tuple[tuple[str, float], ...]:
+    """Return the lines of the rules in a user's text, none twice, each with its worth."""
+    found = dict[str, float]()
+    for sentence, strength, share in _sentences(text):
+        if strength:
+            found.setdefault(one_line(sentence, _RULE), rule_worth(sentence, strength) * share)
+    return tuple(found.items())
+
+
+@cached_by_text
+def _statements_in(text: str) -> tuple[tuple[str, float], ...]:
+    """Return the lines of the statements in a user's text, none twice, each with its worth."""
+    found = dict[str, float]()
+    for sentence, strength, share in _sentences(text):
+        if strength <= MILD and _is_worth_a_line(sentence, strength):
+            found.setdefault(one_line(sentence, _RULE), statement_worth(sentence) * share)
+    return tuple(found.items())
 
 
 def _is_worth_a_line(sentence: str, strength: int) -> bool:
@@ -166,17 +173,16 @@ def statement_worth(sentence: str) -> float:
     return _FOREIGN_WORTH if guesses_rules(sentence) else _STATEMENT_WORTH
 
 
-def _sentences(old: Sequence[AnyMessage]) -> Iterator[tuple[int, str, int, float]]:
-    """Yield `(index, sentence, strength, share)` for each sentence of the users.
+def _sentences(text: str) -> Iterator[tuple[str, int, float]]:
+    """Yield `(sentence, strength, share)` for each sentence of a user's text.
 
     `share` is a factor for the sentence's worth: 1, or less for a sentence in the middle of a long message.
     """
-    for index, message in enumerate(old):
-        every = sentences_of(message.text) if is_real_user(message) else []
-        bulk = math.sqrt(_FULL_SENTENCES / max(_FULL_SENTENCES, len(every)))
-        for place, (sentence, strength) in enumerate(every):
-            at_edge = place < _EDGE or place >= len(every) - _EDGE
-            yield index, sentence, strength, 1.0 if at_edge else bulk
+    every = sentences_of(text)
+    bulk = math.sqrt(_FULL_SENTENCES / max(_FULL_SENTENCES, len(every)))
+    for place, (sentence, strength) in enumerate(every):
+        at_edge = place < _EDGE or place >= len(every) - _EDGE
+        yield sentence, strength, 1.0 if at_edge else bulk
 
 
 def _without_repetitions(entries: Sequence[Entry]) -> list[Entry]:
@@ -225,12 +231,13 @@ def rules_of(text: str) -> list[tuple[str, int]]:
     return [(sentence, strength) for sentence, strength in sentences_of(text) if strength]
 
 
-def sentences_of(text: str) -> list[tuple[str, int]]:
+@cached_by_text
+def sentences_of(text: str) -> tuple[tuple[str, int], ...]:
     """Return every sentence of a user's own text that has a letter or digit, verbatim, and its strength as a rule."""
     own = _WRAPPED.sub(" ", without_quotations(text))
     sentences = (_BULLET.remove_prefix(sentence.strip()).strip() for sentence in _BREAK.split(own))
     said = (sentence[:_SENTENCE_CHARS] for sentence in sentences)
-    return [(kept, strength_of(kept)) for kept in said if any(map(str.isalnum, kept))]
+    return tuple((kept, strength_of(kept)) for kept in said if any(map(str.isalnum, kept)))
 
 
 def is_statement(sentence: str, words: int = _STATEMENT_WORDS) -> bool:

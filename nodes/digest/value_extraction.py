@@ -13,6 +13,7 @@ from ..conversation.tokens import texts_of
 from ..conversation.transcript import Transcript
 from ..text.identifiers import identifiers, identifiers_with_digit, is_capitalized_word, spans
 from ..text.quoting import one_line, quoted, quoted_if_spaced
+from ..text.text_cache import cached_by_text
 
 Source = Literal["user", "assistant", "call", "result"]
 
@@ -189,10 +190,17 @@ def _plain(key: str, leaf: Any) -> float:
 
 def _prose(text: str, source: Source, at: int, label: str, row: str = "") -> Iterator[ExtractedValue]:
     """Yield a quotation for each group of identifiers that are close together in a line."""
-    for line in without_clip_marker(text).splitlines():
-        for start, end, marks in _groups(line):
-            snippet = one_line(line[start:end])
-            yield ExtractedValue(source, at, quoted(snippet), label, row, marks=marks)
+    return (ExtractedValue(source, at, value, label, row, marks=marks) for value, marks in _quotations(text))
+
+
+@cached_by_text
+def _quotations(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return each quotation of a text, with its identifiers."""
+    return tuple(
+        (quoted(one_line(line[start:end])), marks)
+        for line in without_clip_marker(text).splitlines()
+        for start, end, marks in _groups(line)
+    )
 
 
 def _groups(line: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -14,7 +15,9 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Reply, prepare, use_prepared
+from langgraph_compaction.nodes.digest import rules_and_requests
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
+from langgraph_compaction.nodes.text.quoting import without_quotations
 from tests.fakes import ScriptedModel, StalledSummarizer
 from tests.graph.harness import (
     CONFIG,
@@ -94,6 +97,25 @@ async def test_a_prepared_summary_is_used(go: Drive, build: Any) -> None:
     whole = CompactionThread(graph, CONFIG).transcript()
     assert [one.id for one in whole if one.type == "human"] == [*(f"r-user-{n}" for n in range(6)), "near", "over"]
     assert sum(row.summary_calls or 0 for row in ledger(graph)) == 1
+
+
+async def test_a_text_that_the_preparation_read_is_not_read_again(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The turn that compacts searches its own input for rules, and no message that was searched ahead of it."""
+    read = list[str]()
+
+    def noted(text: str) -> str:
+        read.append(text)
+        return without_quotations(text)
+
+    monkeypatch.setattr(rules_and_requests, "without_quotations", noted)
+    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
+    old, new = (filler(words, uuid4().hex[:6]) for words in (60, 90))  # texts that no other test has read
+    await go.invoke(graph, {"messages": [*rounds(6), HumanMessage(old, id="near")]})
+    await ended()
+    assert (entries(graph), read.count(old)) == ([("prepared", "ready")], 1)
+    await go.invoke(graph, said(new))
+    assert entries(graph) == [("prepared", "swapped"), ("committed", "")]
+    assert (read.count(old), read.count(new)) == (1, 1)
 
 
 @pytest.mark.parametrize("persist", ["parent", "subgraph"])
@@ -269,7 +291,9 @@ async def test_an_erased_thread_does_not_come_back(stalled: StalledSummarizer, t
 LIFE = """
 import sys, threading
 from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.nodes.digest import rules_and_requests
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
+from langgraph_compaction.nodes.text.quoting import without_quotations
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, agent, filler, rounds
 
