@@ -14,7 +14,8 @@ from .entry import SECTIONS, Entry, Section, entry_bytes, pack, record_bytes, re
 from .facts import facts
 from .render import render_entries
 from .revisions import apply_revisions
-from .rules_and_requests import earlier_lines, goal, requests, rules, statements
+from .rules_and_requests import earlier_lines, goal, requests, rules
+from .statements import statements
 from .step_extraction import errors, steps
 
 _SHARES: dict[Section, float] = {
@@ -25,10 +26,20 @@ _SHARES: dict[Section, float] = {
     "Steps": 0.1,
     "Open": 0.15,
     "Said": 0.2,
+    "Answers": 0.2,
 }
 """Share of the token budget that each section may use before entries of other sections are preferred."""
 
-_AGES: dict[Section, float] = {"Goal": 1, "Rules": 1, "Earlier": 1, "Facts": 3, "Steps": 12, "Open": 3, "Said": 1}
+_AGES: dict[Section, float] = {
+    "Goal": 1,
+    "Rules": 1,
+    "Earlier": 1,
+    "Facts": 3,
+    "Steps": 12,
+    "Open": 3,
+    "Said": 1,
+    "Answers": 1,
+}
 """For each section, how many times an entry of the newest message is worth the same entry of the oldest message; 1
 means that age does not matter."""
 
@@ -43,7 +54,7 @@ _FOCUS_LETTERS = 4
 """Minimum length of an ASCII word of `focus` that is searched for in entries; shorter words such as `the` are in most
 entries."""
 
-_MIN_TOKENS: dict[Section, int] = {"Goal": 12, "Rules": 24, "Earlier": 24, "Open": 12, "Said": 24}
+_MIN_TOKENS: dict[Section, int] = {"Goal": 12, "Rules": 24, "Earlier": 24, "Open": 12, "Said": 24, "Answers": 24}
 """For each section whose entries are sentences, the number of tokens up to which a sentence is not cut, even if the
 section's share of the budget is smaller."""
 
@@ -168,7 +179,7 @@ def _entries(
         *steps(old if "Steps" in sections else (), start, earlier["Steps"]),
         *(entry for entry in requests(old, start, asked) if entry.at not in told),
         *errors(old if "Open" in sections else (), start, failed),
-        *statements(old if "Said" in sections else (), start, earlier["Said"]),
+        *statements(old if "Said" in sections else (), start, [*earlier["Said"], *earlier["Answers"]], beside),
     ]
     return [entry for entry in apply_revisions(found, old, start, beside) if entry.section in sections]
 

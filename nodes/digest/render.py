@@ -76,8 +76,8 @@ class _Phrases:
 
 
 def _line(entry: Entry) -> str:
-    if entry.section == "Said":
-        return f'"{entry.value}"'  # quotation marks show that these are a user's words
+    if entry.section in ("Said", "Answers"):
+        return f'"{entry.value}"'  # quotation marks show that these are the words of a user or of the assistant
     if entry.section == "Rules" and entry.key:
         return f"{entry.value} ({entry.key})" if entry.key == REVISES else f"{entry.value} (was: {entry.key})"
     return f"{entry.path}: {entry.value}" if entry.path else entry.value

@@ -14,7 +14,7 @@ from ..text.identifiers import identifiers
 from ..text.quoting import one_line, without_quotations
 from ..text.text_cache import cached_by_text
 from .entry import Entry
-from .languages import guesses_rules, has_cue, is_foreign, without_cues
+from .languages import has_cue, is_foreign, without_cues
 
 STRONG, FIRM, MILD, PLAIN = 3, 2, 1, 0
 """How strictly a sentence sets a rule: `STRONG` is a duty or a ban, `FIRM` a limit or a preference, `MILD` a wish or
@@ -96,9 +96,6 @@ _GOAL, _REQUEST, _RULE, _LINE = 600, 240, 320, 320
 _GOAL_WORTH, _REQUEST_WORTH = 2.0, 0.9
 _RULE_WORTH = {STRONG: 2.4, FIRM: 2.1, MILD: 0.15}
 _STATEMENT_WORTH = 0.06
-_FOREIGN_WORDS, _FOREIGN_WORTH = 2, 1.0
-"""Smallest number of words, and worth, of a statement in a language other than English and Chinese. An unrecognized
-rule is likelier there, and the worth lets it stay in the digest."""
 _QUESTION_FACTOR = 0.8
 """Factor for the worth of a rule that is phrased as a question."""
 _FULL_SENTENCES, _EDGE = 8, 2
@@ -131,16 +128,6 @@ def rule_worth(sentence: str, strength: int) -> float:
     return _RULE_WORTH.get(strength, _STATEMENT_WORTH) * (_QUESTION_FACTOR if is_question(sentence) else 1)
 
 
-def statements(old: Sequence[AnyMessage], start: int, earlier: Sequence[Entry] = ()) -> list[Entry]:
-    """Return users' statements that no pattern of a rule matches, verbatim: some may be rules that the patterns miss.
-
-    Sentences with identifiers are left out, because the identifiers are extracted as facts.
-    """
-    found = ((index, _statements_in(message.text)) for index, message in enumerate(old) if is_real_user(message))
-    new = (Entry("Said", start + index, worth, line) for index, lines in found for line, worth in lines)
-    return _without_repetitions([*earlier, *new])
-
-
 @cached_by_text
 def _rules_in(text: str) -> tuple[tuple[str, float], ...]:
     """Return the lines of the rules in a user's text, none twice, each with its worth."""
@@ -149,28 +136,6 @@ def _rules_in(text: str) -> tuple[tuple[str, float], ...]:
         if strength:
             found.setdefault(one_line(sentence, _RULE), rule_worth(sentence, strength) * share)
     return tuple(found.items())
-
-
-@cached_by_text
-def _statements_in(text: str) -> tuple[tuple[str, float], ...]:
-    """Return the lines of the statements in a user's text, none twice, each with its worth."""
-    found = dict[str, float]()
-    for sentence, strength, share in _sentences(text):
-        if strength <= MILD and _is_worth_a_line(sentence, strength):
-            found.setdefault(one_line(sentence, _RULE), statement_worth(sentence) * share)
-    return tuple(found.items())
-
-
-def _is_worth_a_line(sentence: str, strength: int) -> bool:
-    """Whether a sentence that may be a rule, but was not recognized as one, is kept as a statement."""
-    if guesses_rules(sentence):
-        return not is_question(sentence) and is_statement(sentence, _FOREIGN_WORDS)
-    return not strength and is_statement(sentence) and not identifiers(sentence)
-
-
-def statement_worth(sentence: str) -> float:
-    """Return the worth of a statement: more in languages whose rules are recognized less reliably."""
-    return _FOREIGN_WORTH if guesses_rules(sentence) else _STATEMENT_WORTH
 
 
 def _sentences(text: str) -> Iterator[tuple[str, int, float]]:
@@ -234,10 +199,16 @@ def rules_of(text: str) -> list[tuple[str, int]]:
 @cached_by_text
 def sentences_of(text: str) -> tuple[tuple[str, int], ...]:
     """Return every sentence of a user's own text that has a letter or digit, verbatim, and its strength as a rule."""
+    return tuple((sentence, strength_of(sentence)) for sentence in own_sentences(text))
+
+
+@cached_by_text
+def own_sentences(text: str) -> tuple[str, ...]:
+    """Return every sentence of a text that has a letter or digit, verbatim, without quoted code and quoted lines."""
     own = _WRAPPED.sub(" ", without_quotations(text))
     sentences = (_BULLET.remove_prefix(sentence.strip()).strip() for sentence in _BREAK.split(own))
     said = (sentence[:_SENTENCE_CHARS] for sentence in sentences)
-    return tuple((kept, strength_of(kept)) for kept in said if any(map(str.isalnum, kept)))
+    return tuple(kept for kept in said if any(map(str.isalnum, kept)))
 
 
 def is_statement(sentence: str, words: int = _STATEMENT_WORDS) -> bool:

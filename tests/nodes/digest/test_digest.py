@@ -20,7 +20,7 @@ from tests.histories import asks, histories, meta, result, tool_blocks
 from tests.shared_data import shared_data
 
 COUNTER = tiktoken_counter()
-HEADINGS = ["Goal", "Rules", "Earlier", "Facts", "Steps", "Open", "Said"]
+HEADINGS = ["Goal", "Rules", "Earlier", "Facts", "Steps", "Open", "Said", "Answers"]
 
 ROWS = json.dumps([{"flight": f"HAT{n:04}", "price": 100 + n, "seats": n} for n in range(500)])
 CHAT: list[AnyMessage] = [
