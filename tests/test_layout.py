@@ -41,6 +41,7 @@ VOCABULARY = {"compaction_request", "errors", "events", "state", "transitions"}
 ROOMS = (
     "checkpoint.lazy_names",
     "checkpoint.patterns",
+    "checkpoint.text_cache",
     "checkpoint.errors",
     "checkpoint.telemetry",
     "checkpoint.db",

@@ -9,11 +9,11 @@ from unicodedata import normalize
 from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.checkpoint.patterns import Pattern
+from langgraph_compaction.checkpoint.text_cache import cached_by_text
 
 from ..conversation.message_marks import is_real_user
 from ..text.identifiers import identifiers
 from ..text.quoting import ELLIPSIS, one_line
-from ..text.text_cache import cached_by_text
 from .entry import REVISES, Entry
 from .languages import has_cue, languages_of, without_cues, words_of_cues
 from .rules_and_requests import FIRM, PLAIN, is_question, rule_worth, sentences_of, strength_of

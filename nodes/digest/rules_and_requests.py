@@ -7,12 +7,12 @@ from functools import lru_cache
 from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Anchored, Pattern
+from langgraph_compaction.checkpoint.text_cache import cached_by_text
 
 from ..conversation.message_marks import is_real_user
 from ..conversation.transcript import Transcript
 from ..text.identifiers import identifiers
 from ..text.quoting import one_line, without_quotations
-from ..text.text_cache import cached_by_text
 from .entry import Entry
 from .languages import has_cue, is_foreign, without_cues
 

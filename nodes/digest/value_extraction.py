@@ -7,13 +7,14 @@ from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 
+from langgraph_compaction.checkpoint.text_cache import cached_by_text
+
 from ..conversation.clipping import without_clip_marker
 from ..conversation.message_marks import is_real_user
 from ..conversation.tokens import texts_of
 from ..conversation.transcript import Transcript
 from ..text.identifiers import identifiers, identifiers_with_digit, is_capitalized_word, spans
 from ..text.quoting import one_line, quoted, quoted_if_spaced
-from ..text.text_cache import cached_by_text
 
 Source = Literal["user", "assistant", "call", "result"]
 

@@ -1,4 +1,4 @@
-from langgraph_compaction.nodes.text.text_cache import SHORTEST, TextCache
+from langgraph_compaction.checkpoint.text_cache import SHORTEST, TextCache
 
 
 def test_results_of_the_last_texts_are_remembered_up_to_a_number_of_characters() -> None:
