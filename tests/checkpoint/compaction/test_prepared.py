@@ -103,14 +103,14 @@ def test_preparations_that_are_not_used_end_the_preparing(
 
 
 @pytest.mark.parametrize(
-    ("now", "process", "may"),
-    [(9.0, os.getpid(), True), (10.0, os.getpid(), False), (9.0, None, False), (11.0, None, False)],
+    ("now", "alive", "may"), [(9.0, True, True), (10.0, True, False), (9.0, False, False), (11.0, False, False)]
 )
 def test_a_preparation_is_waited_for_while_its_process_runs_and_has_time(
-    now: float, process: int | None, *, may: bool
+    now: float, *, alive: bool, may: bool
 ) -> None:
     """Not for one whose process has died, however much time it had, nor for one that took too long."""
-    if process is None:
+    process = os.getpid()
+    if not alive:
         ended = subprocess.Popen([sys.executable, "-c", ""])
         ended.wait()
         process = ended.pid
