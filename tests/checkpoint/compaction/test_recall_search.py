@@ -280,6 +280,18 @@ def test_what_is_erased_is_found_no_more(records: CompactionRecords, thread_id: 
     assert found(records, thread_id, "oslo") == []
 
 
+def test_an_index_with_an_erased_message_is_made_anew(records: CompactionRecords, thread_id: str) -> None:
+    """It holds nothing then, and what is still in the archive is found again."""
+    archive(records, thread_id)
+    assert first(records, thread_id, "oslo") == "m2"
+    with records.database.read() as conn:
+        thread = records.store.find(conn, thread_id, lock=False)
+        assert thread is not None
+        with INDEXES.open(conn, thread, range(3)) as index:
+            assert (index.held, index.originals) == (set(), [])
+    assert first(records, thread_id, "oslo") == "m2"
+
+
 def test_a_copy_is_searched_by_itself(records: CompactionRecords, thread_id: str) -> None:
     """It has an archive of its own."""
     archive(records, thread_id)
