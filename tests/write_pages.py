@@ -27,6 +27,7 @@ from tests.test_readme import (
     saver_rows,
     size_rows,
     survival_rows,
+    wait_rows,
     with_settings,
 )
 
@@ -57,7 +58,7 @@ def with_table(text: str, rows: Iterable[str]) -> str:
 def main() -> None:
     """Write all pages."""
     tables = {
-        "benchmarks.md": [survival_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()],
+        "benchmarks.md": [survival_rows(), wait_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()],
         "deepagents.md": [fault_rows(IN_PLACE)],
         "presets.md": [size_rows()],
     }
