@@ -8,8 +8,11 @@ import pytest
 from langgraph_compaction.nodes import SettingsError, load_settings
 from tests.nodes.config.test_loading import env, section
 
-RATIO = "Share of the window at which a compaction starts (inclusive). `None`: only `triggers` start one."
-PREVIEW = "Tokens that a clipped field keeps from its beginning."
+RATIO = (
+    "Share of the window at which (inclusive) a compaction starts. `None`: only the setting `triggers` starts "
+    "compactions."
+)
+PREVIEW = "Number of tokens at the beginning of a clipped field that are kept."
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown key of the YAML": (
         {"yaml": section("{triger_ratio: 0.7}")},
@@ -51,7 +54,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         (
             "preset = 'selektive': Input should be 'selective', 'typed_rules', 'progressive', 'progressive_chart', "
             "'progressive_pseudocode', 'layered_defence', 'recent_rounds', 'reserve_tokens' or 'faithful' (The "
-            "set of defaults to start from. Every setting that is not given takes the preset's value.)"
+            "set of defaults to start from. A setting that you do not give has the preset's value.)"
         ),
     ),
     "a switch where a number is meant": (
@@ -66,8 +69,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"yaml": section("{triggers: [{kind: used_ratio, ratio: 2}]}")},
         (
             "YAML: context_compaction.triggers[0].ratio = 2: Input should be less than or equal to 1 "
-            "(Additional triggers; the first that fires starts a compaction. Of several token triggers the lowest "
-            "counts.)"
+            "(Additional triggers; the first that fires starts a compaction. If there are several token "
+            "triggers, the lowest counts.)"
         ),
     ),
     "a threshold of turns that is none": (
