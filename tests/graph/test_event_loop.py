@@ -92,7 +92,8 @@ async def test_with_our_saver_and_its_database(build: Callable[..., Any]) -> Non
     """A saver that is opened on the loop: our tables stand beside its own."""
     async with AsyncSQLAlchemySaver.from_url("sqlite:///threads.db") as saver:
         await saver.setup()
-        graph = build(checkpointer=saver)
+        own = {"database": saver.database} if build is embedded else {}  # a parent's saver is not its node's
+        graph = build(checkpointer=saver, **own)
         await graph.ainvoke(LARGE, CONFIG)
         assert await asyncio.to_thread(saver.threads) == ["thread"]
 
