@@ -7,7 +7,6 @@ compaction. After every turn the invariants of `GraphWorld.check` hold. The seed
 printed.
 """
 
-import logging
 import sys
 from collections import Counter
 from contextlib import ExitStack
@@ -23,7 +22,7 @@ from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import ContextExhaustedError, use_prepared
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel
-from tests.graph.schedules import OWNER, SETTINGS, WORDS, World
+from tests.graph.schedules import OWNER, SETTINGS, WORDS, World, main, play_in
 
 THREAD = "t"
 
@@ -59,10 +58,6 @@ class GraphWorld(World):
         """The state of the thread."""
         found: dict[str, Any] = self.graph.get_state(self.config).values
         return found
-
-    def alive_at(self, owner: str) -> bool:
-        """Whether the process of an owner lives."""
-        return owner in self.alive
 
     def turn(self) -> None:
         """Send an input, and run the turn to its end, by one of the processes."""
@@ -122,39 +117,13 @@ def play(seed: int, steps: int = 60) -> Counter[tuple[str | None, str]]:
     with ExitStack() as stack:
         world = GraphWorld(seed, stack.enter_context(SQLAlchemySaver.from_url("memory")))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-
-        def joined(_: float) -> Any:
-            world.clock += 1
-            world.work()
-            yield from ()
-
-        for name in ("model", "token_check"):
-            patch.setattr(sys.modules[f"langgraph_compaction.nodes.{name}"], "prepare_if_due", world.start)
-        patch.setattr(use_prepared, "_slept", joined)
         patch.setattr(use_prepared, "owner", lambda: OWNER[0])
         patch.setattr(prepared, "owner", lambda: OWNER[0])
-        patch.setattr(prepared, "may_run", world.alive_at)
         OWNER[0] = "one"
-        for _ in range(steps):
-            world.clock += 5
-            world.dice.choices([world.turn, world.work, world.edit, world.fork, world.die], [30, 40, 1, 2, 2])[0]()
+        play_in(world, steps, forks=2)
         rows = world.stored.history(THREAD)
         return Counter((row.verdict, row.reason) for row in rows if row.trigger == "ahead")
 
 
-def main(count: int, first: int = 0) -> None:
-    """Play many schedules, and print what they came to."""
-    logging.disable()
-    ends = Counter[tuple[str | None, str]]()
-    for seed in range(first, first + count):
-        try:
-            ends.update(play(seed))
-        except BaseException:
-            sys.stdout.write(f"after {seed - first} schedules: seed {seed}\n")
-            raise
-    told = ", ".join(f"{number} {verdict} {reason}" for (verdict, reason), number in ends.most_common())
-    sys.stdout.write(f"{count} schedules from seed {first}: {told}\n")
-
-
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(lambda seed: play(seed).elements(), *map(int, sys.argv[1:]))

@@ -11,7 +11,7 @@ import logging
 import random
 import sys
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -312,6 +312,12 @@ class World:
 def play(seed: int, steps: int = 60) -> World:
     """Play one schedule."""
     world = World(seed)
+    play_in(world, steps)
+    return world
+
+
+def play_in(world: World, steps: int, *, forks: int = 1) -> None:
+    """Play a schedule in a world; `forks` is how often its `fork` is drawn, where a turn is drawn 30 times."""
 
     def joined(_: float) -> Any:
         world.clock += 1
@@ -325,23 +331,27 @@ def play(seed: int, steps: int = 60) -> World:
         patch.setattr(prepared, "may_run", lambda owner: owner in world.alive)
         for _ in range(steps):
             world.clock += 5
-            world.dice.choices([world.turn, world.work, world.edit, world.fork, world.die], [30, 40, 1, 1, 2])[0]()
-    return world
+            acts = [world.turn, world.work, world.edit, world.fork, world.die]
+            world.dice.choices(acts, [30, 40, 1, forks, 2])[0]()
 
 
-def main(count: int, first: int = 0) -> None:
-    """Play many schedules, and print what they came to."""
+Ends = Iterable[tuple[str | None, str]]
+"""Verdict and reason of each preparation of a schedule."""
+
+
+def main(ends_of: Callable[[int], Ends], count: int, first: int = 0) -> None:
+    """Play many schedules, and print what they came to; `ends_of` plays the schedule of a seed."""
     logging.disable()
-    ends = Counter[tuple[str, str]]()
+    ends = Counter[tuple[str | None, str]]()
     for seed in range(first, first + count):
         try:
-            ends.update(play(seed).records.ends)
+            ends.update(ends_of(seed))
         except BaseException:
-            sys.stdout.write(f"seed {seed}\n")
+            sys.stdout.write(f"after {seed - first} schedules: seed {seed}\n")
             raise
-    told = ", ".join(f"{number} {' '.join(end)}" for end, number in ends.most_common())
-    sys.stdout.write(f"{count} schedules: {told}\n")
+    told = ", ".join(f"{number} {verdict} {reason}" for (verdict, reason), number in ends.most_common())
+    sys.stdout.write(f"{count} schedules from seed {first}: {told}\n")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(lambda seed: play(seed).records.ends, *map(int, sys.argv[1:]))
