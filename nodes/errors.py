@@ -49,7 +49,7 @@ class InvalidMessagesError(CompactionError, ValueError):
 class EmbeddingError(CompactionError):
     """The compaction graph was added to a parent graph in a way in which its compactions could not be kept.
 
-    It was added without `as_node`, or the parent's state or database cannot hold what the compactions need.
+    It was added without `as_node`, or the parent's state lacks the channels of `CompactionState`.
     """
 
 

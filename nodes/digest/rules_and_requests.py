@@ -1,7 +1,7 @@
 """Extract what users asked for: the goal, the rules they set, and unanswered requests."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from langchain_core.messages import AnyMessage
@@ -132,22 +132,19 @@ def rule_worth(sentence: str, strength: int) -> float:
 def _rules_in(text: str) -> tuple[tuple[str, float], ...]:
     """Return the lines of the rules in a user's text, none twice, each with its worth."""
     found = dict[str, float]()
-    for sentence, strength, share in _sentences(text):
+    every = sentences_of(text)
+    for place, (sentence, strength) in enumerate(every):
         if strength:
-            found.setdefault(one_line(sentence, _RULE), rule_worth(sentence, strength) * share)
+            worth = rule_worth(sentence, strength) * share_of_sentence(place, len(every))
+            found.setdefault(one_line(sentence, _RULE), worth)
     return tuple(found.items())
 
 
-def _sentences(text: str) -> Iterator[tuple[str, int, float]]:
-    """Yield `(sentence, strength, share)` for each sentence of a user's text.
-
-    `share` is a factor for the sentence's worth: 1, or less for a sentence in the middle of a long message.
-    """
-    every = sentences_of(text)
-    bulk = math.sqrt(_FULL_SENTENCES / max(_FULL_SENTENCES, len(every)))
-    for place, (sentence, strength) in enumerate(every):
-        at_edge = place < _EDGE or place >= len(every) - _EDGE
-        yield sentence, strength, 1.0 if at_edge else bulk
+def share_of_sentence(place: int, sentences: int) -> float:
+    """Return the factor for the worth of a message's sentence: less than 1 in the middle of a long message."""
+    if place < _EDGE or place >= sentences - _EDGE:
+        return 1.0
+    return math.sqrt(_FULL_SENTENCES / max(_FULL_SENTENCES, sentences))
 
 
 def _without_repetitions(entries: Sequence[Entry]) -> list[Entry]:

@@ -4,7 +4,6 @@ The worth of a statement grows with the number of its rare words per token: word
 conversation, and in none of the better statements.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,15 @@ from ..text.identifiers import identifiers
 from ..text.quoting import one_line
 from .entry import Entry, Section
 from .languages import guesses_rules
-from .rules_and_requests import MILD, is_question, is_statement, own_sentences, sentences_of
+from .rules_and_requests import (
+    MILD,
+    PLAIN,
+    is_question,
+    is_statement,
+    own_sentences,
+    sentences_of,
+    share_of_sentence,
+)
 
 _CHARS = 320
 """Maximum number of characters of a statement."""
@@ -38,10 +45,6 @@ because prose is all that it has."""
 _FOREIGN_WORDS, _FOREIGN_WORTH = 2, 1.0
 """Smallest number of words, and least worth, of a user's statement in a language other than English and Chinese. An
 unrecognized rule is likelier there, and the worth lets it stay in the digest."""
-
-_FULL_SENTENCES, _EDGE = 8, 2
-"""Number of sentences up to which a message counts in full (a longer message may be a pasted manual), and number of
-sentences at each end of a longer message that count in full."""
 
 _MOST_ANSWERS = 200
 """Maximum number of the assistant's statements that are considered, the best ones."""
@@ -103,17 +106,15 @@ def _all_sentences(*parts: Iterable[AnyMessage]) -> Iterator[str]:
 def _statements(old: Sequence[AnyMessage], start: int) -> Iterator[_Statement]:
     for index, message in enumerate(old):
         if isinstance(message, AIMessage):
-            every = [(sentence, 0) for sentence in own_sentences(message.text)]
+            every: Sequence[tuple[str, int]] = [(sentence, PLAIN) for sentence in own_sentences(message.text)]
             section: Section = "Answers"
         elif is_real_user(message):
-            every, section = list(sentences_of(message.text)), "Said"
+            every, section = sentences_of(message.text), "Said"
         else:
             continue
-        bulk = math.sqrt(_FULL_SENTENCES / max(_FULL_SENTENCES, len(every)))
         for place, (sentence, strength) in enumerate(every):
-            at_edge = place < _EDGE or place >= len(every) - _EDGE
             if _is_worth_a_line(sentence, strength, section):
-                share = 1.0 if at_edge or section == "Answers" else bulk
+                share = 1.0 if section == "Answers" else share_of_sentence(place, len(every))
                 yield _Statement(section, start + index, one_line(sentence, _CHARS), share)
 
 

@@ -196,7 +196,7 @@ def _prose(text: str, source: Source, at: int, label: str, row: str = "") -> Ite
 
 @cached_by_text
 def _quotations(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return each quotation of a text, with its identifiers."""
+    """Return a quotation for each group of identifiers that are close together, with these identifiers."""
     return tuple(
         (quoted(one_line(line[start:end])), marks)
         for line in without_clip_marker(text).splitlines()

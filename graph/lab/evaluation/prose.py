@@ -164,7 +164,7 @@ def label_key(row: Mapping[str, Any]) -> str:
 
 
 def rows_of(messages: Sequence[BaseMessage]) -> Rows:
-    """Return the rows of every list of objects in the results of tools."""
+    """Return the objects of every list of objects in the JSON results of tools, as rows."""
     found = Rows()
     for message in messages:
         if isinstance(message, ToolMessage):

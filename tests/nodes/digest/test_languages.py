@@ -89,5 +89,5 @@ def test_ignorance_sets_no_rule(sentence: str) -> None:
     "said", ["Entry 11: parcel P-111 came.", "Good game.", "Ticket 4: same name.", "Berlin, prime time."]
 )
 def test_an_ending_alone_makes_no_rule(said: str) -> None:
-    """English words that end as Turkish bans do; a sentence with nothing else of Turkish is not Turkish."""
+    """English words such as "came" end like a Turkish negative command, and are not taken for one."""
     assert strength_of(said) < FIRM

@@ -45,5 +45,5 @@ def test_a_heading_or_a_word_beside_another_in_capitals_is_ordinary(line: str) -
     ],
 )
 def test_a_code_is_not(line: str) -> None:
-    """It stands alone in its sentence, holds a digit, or its neighbor is a part of another identifier."""
+    """No neighbor in capitals, a digit in the word, or a neighbor that belongs to another identifier."""
     assert not ordinary(line)
