@@ -7,12 +7,13 @@ from langgraph.types import interrupt
 
 from .config.prompts import Language
 from .errors import ContextExhaustedError
+from .events import log
 from .gate.invariants import Finding
 from .runtime.collect_key_information import foreseen
 from .runtime.effects import Effects
-from .runtime.finish_attempt import finish_attempt
+from .runtime.finish_attempt import failure, finish_attempt
 from .runtime.ledger_io import note
-from .runtime.levels import at_level
+from .runtime.levels import at_level, untried_level
 from .runtime.node_context import NEW_THREAD, NodeContext, Update
 from .selection.selector import Demand
 from .state import FOCUS_CHARACTERS
@@ -118,18 +119,30 @@ def last_question(context: NodeContext) -> dict[str, Any]:
 
 
 def _sizes(context: NodeContext) -> dict[str, Any]:
-    before, level = context.meter.request(context.messages), context.fallback_chain[0]
+    sizes = {"current_tokens": context.size, "max_tokens": context.sizes.window, "limit": context.sizes.limit}
+    try:
+        return {**sizes, **_foreseen(context)}
+    except Exception as error:  # noqa: BLE001 - an application's strategy or redaction may fail, or the database
+        log.warning("The question does not say what would be removed (%s)", failure(error, "confirm").reason)
+        return sizes
+
+
+def _foreseen(context: NodeContext) -> dict[str, int]:
+    """Return what the next attempt would remove and leave; empty if no attempt is left or it can remove nothing."""
+    index = untried_level(context, context.base_fingerprint())
+    if index is None:
+        return {}
+    before, level = context.meter.request(context.messages), context.fallback_chain[index]
 
     def demanded(texts: Mapping[str, str]) -> Demand:
         return context.demand(before, level, texts)
 
     proposal = foreseen(context.call, context.messages, level, demanded)
     chosen = proposal.chosen
-    sizes = {"current_tokens": context.size, "max_tokens": context.sizes.window, "limit": context.sizes.limit}
     if isinstance(chosen, Finding):
-        return sizes
+        return {}
     leaving = {"messages_leaving": len(chosen.drop), "messages_clipped": len(chosen.clip)}
-    return {**sizes, **leaving, "tokens_after_about": chosen.tokens + proposal.goal.summary}
+    return {**leaving, "tokens_after_about": chosen.tokens + proposal.goal.summary}
 
 
 def understood(answer: Any) -> tuple[bool, str | None]:

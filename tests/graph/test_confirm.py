@@ -1,4 +1,5 @@
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -66,6 +67,39 @@ async def test_the_question_names_as_many_messages_as_then_leave(go: Drive, summ
     (row,) = ledger(graph)
     assert row.seen is not None
     assert asked["messages_leaving"] == len(row.seen["full"]) == 14
+
+
+@pytest.mark.requirement("S4.23")
+@pytest.mark.parametrize(("level", "leaving"), [(0, 14), (3, 8)])
+async def test_the_question_foresees_the_level_of_the_next_attempt(go: Drive, level: int, leaving: int) -> None:
+    """After failures the next attempt takes a later level; the last one removes only as much as must go."""
+    graph = asking()
+    graph.update_state(CONFIG, {"compaction": {"level": level}}, as_node="__start__")
+    await go.invoke(graph, full())
+    asked = question(graph)
+    await go.invoke(graph, Command(resume=True))
+    (row,) = ledger(graph)
+    assert row.seen is not None
+    assert (asked["messages_leaving"], len(row.seen["full"])) == (leaving, leaving)
+
+
+@pytest.mark.parametrize("size", ["over the trigger", "over the limit"])
+async def test_a_redaction_that_fails_takes_only_the_foreseen_sizes_from_the_question(go: Drive, size: str) -> None:
+    """Its error does not end the turn; it ends the attempt, with a verdict."""
+
+    def refuse(text: str) -> str:
+        raise ValueError(f"no rule for {len(text)} characters")
+
+    graph = asking(redact=refuse, facts_beside_summary=True)
+    fits = size == "over the trigger"
+    await go.invoke(graph, full() if fits else {"messages": [*rounds(12), HumanMessage("and now?")]})
+    asked = question(graph)
+    assert "messages_leaving" not in asked
+    assert asked["limit"] == 1_000
+    with nullcontext() if fits else pytest.raises(ContextExhaustedError):
+        await go.invoke(graph, Command(resume=True))
+    assert set(verdicts(graph)) == {"failed_permanent"}
+    assert values(graph)["messages"][-1].text == ("ok" if fits else "and now?")
 
 
 @pytest.mark.requirement("S4.23", "C4")
