@@ -114,8 +114,6 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
         blocks_dropped=(draft.get("counts") or {}).get("blocks_dropped", 0),
         level=draft["level"],
         trigger=draft["trigger"],
-        threshold=context.sizes.trigger,
-        limit=context.sizes.limit,
         floor=draft.get("floor", 0),
     )
     compaction: dict[str, Any] = {
@@ -129,6 +127,7 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
             -REMEMBERED_COMMITS:
         ],
         "unproven": True,
+        "sizes": {"trigger": context.sizes.trigger, "limit": context.sizes.limit},
         "streak": 0,
         "level": 0,
         "cooldown_until": 0.0,

@@ -216,8 +216,8 @@ class _Sizes:
         )
 
     def after(self, checkpoint: CheckpointData) -> "_Sizes":
-        last = checkpoint.compaction.get("last") or {}
-        return _Sizes(last.get("threshold", self.trigger), last.get("limit", self.limit))
+        sizes = checkpoint.compaction.get("sizes") or {}
+        return _Sizes(sizes.get("trigger", self.trigger), sizes.get("limit", self.limit))
 
 
 def _attempt(data: ThreadData, row: LedgerRow, requests: Sequence[Request], answered: Mapping[str, int]) -> Attempt:

@@ -54,9 +54,9 @@ def undo(
         records = CompactionRecords(saver.database)
         named = None if compaction in (None, "last") else find_compaction(records, thread, compaction).compaction_id
         before = records.before(thread, values["messages"], head=channel.get("head"), compaction_id=named)
-        last: dict[str, Any] = channel.get("last") or {}
+        sizes: dict[str, int] = channel.get("sizes") or {}
         counter = tiktoken_counter()
-        tokens, limit = total(counter, before.messages), last.get("limit")
+        tokens, limit = total(counter, before.messages), sizes.get("limit")
         if limit is not None and tokens > limit and not force:
             raise OverLimitError(
                 f"the messages would hold about {tokens:,} tokens and the limit was {limit:,}: the next turn would "
@@ -72,14 +72,14 @@ def undo(
         "undone": list(before.undone),
         "messages": len(before.messages),
         "tokens_about": tokens,
-        "threshold": last.get("threshold"),
+        "trigger": sizes.get("trigger"),
         "limit": limit,
     }
-    sizes = "" if limit is None else f" (trigger {last['threshold']:,}, limit {limit:,})"
+    beside = "" if limit is None else f" (trigger {sizes['trigger']:,}, limit {limit:,})"
     _tell(
         told,
         f"undone: {', '.join(before.undone)}. {len(before.messages)} messages are in view, about {tokens:,} tokens"
-        f"{sizes}. Nothing is compacted by itself until `release {thread}`.",
+        f"{beside}. Nothing is compacted by itself until `release {thread}`.",
         as_json=as_json,
     )
 

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Annotated, Any
 from unittest.mock import Mock
@@ -14,7 +15,7 @@ from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.graph.cli.commanding import call, lines
-from tests.graph.harness import CONFIG, THREAD, WORDS, agent, frozen, full, said, standing, values, verdicts
+from tests.graph.harness import CONFIG, THREAD, WORDS, agent, filler, frozen, full, said, standing, values, verdicts
 
 
 @pytest.fixture
@@ -72,6 +73,20 @@ def test_over_the_limit_it_wants_to_be_forced(graph: Any, db: str) -> None:
     before = values(graph)
     assert "--force undoes it all the same" in call("undo", THREAD, "--db", db, expect=1).stderr
     assert values(graph) == before
+
+
+def test_a_second_undo_wants_to_be_forced_too(graph: Any, db: str) -> None:
+    """The limit is known after a compaction was undone, or was tried in vain, as well."""
+    for n in range(20):
+        graph.invoke(said(filler(50, f"later{n}-")), CONFIG)
+    assert standing(graph)["epoch"] > 1
+    CompactionThread(graph, CONFIG).compact()
+    call("undo", THREAD, "--db", db, "--force")
+    before = values(graph)
+    assert "the limit was 1,000" in call("undo", THREAD, "1", "--db", db, expect=1).stderr
+    assert values(graph) == before
+    told = json.loads(call("undo", THREAD, "1", "--db", db, "--force", "--json").stdout)
+    assert (told["trigger"], told["limit"]) == (800, 1_000)
 
 
 def test_what_cannot_be_undone_says_so(graph: Any, db: str) -> None:
