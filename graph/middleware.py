@@ -335,7 +335,8 @@ def _saver() -> Any:
 def _response(context: NodeContext, caller: Caller, given: Sequence[Any]) -> Response:
     """Return the handler's response with the stored answer; if no model was called, a message that says why."""
     if answer := answer_of(context, given):
-        return with_answer(caller.response, answer)
+        # a message over the limit is answered without a call of the model
+        return with_answer(caller.response, answer) if caller.response.result else Response(result=[answer])
     last: Mapping[str, Any] = context.compaction.get("last") or {}
     refused = last.get("verdict") == "refused"
     told = context.messages[-1].text if refused else f"[compaction: {last.get('verdict', 'noop')}]"

@@ -5,7 +5,8 @@ from itertools import takewhile
 from operator import is_not
 from typing import Any, Literal, cast
 
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.db.owner import may_run
@@ -20,7 +21,7 @@ from .errors import EmbeddingError, MessageRefusedError
 from .events import PreCompactEvent, TriggerSource, emit, log
 from .gate.invariants import Finding
 from .prepare import prepare_if_due
-from .runtime.effects import Effects
+from .runtime.effects import Effects, either
 from .runtime.ephemeral_removal import expire
 from .runtime.finish_attempt import failure, finish_attempt
 from .runtime.ledger_io import REFUSAL, abandon, note, store
@@ -252,8 +253,17 @@ def _refused(context: NodeContext, view: Transcript) -> tuple[AnyMessage, int] |
     return (newest, least) if least > context.sizes.limit else None
 
 
+NOT_SENT = (
+    "Your last message was not sent to the model: with the fixed part it needs {least:,} tokens and the limit is "
+    "{limit:,}. It is kept in the archive under {name}. Send a shorter one."
+)
+"""The answer to a user message that alone exceeds the limit."""
+NOT_SENT_ID = "not-sent-"
+"""The beginning of the id of such an answer."""
+
+
 def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, least: int) -> Effects[Update]:
-    """Archive a refused message, put one line in its place, and end the turn.
+    """Archive a refused message, put one line in its place, answer with a message that says so, and end the turn.
 
     Raises `MessageRefusedError` inside a parent with `on_refusal="raise"`; the parent's list is unchanged. Raises the
     error also if the archive cannot be written: the message then stays in the conversation, and the run can be
@@ -285,11 +295,30 @@ def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, l
         raise MessageRefusedError(line)  # no later node of this graph could raise
     step = "model" if raises else "end"
     kept = [stand_in if item is message else item for item in context.messages]
+    answer = AIMessage(NOT_SENT.format(least=least, limit=limit, name=name), id=f"{NOT_SENT_ID}{key.compaction_id}")
+    told = context.sizes.fixed + context.meter.scaled(total(context.counter, [stand_in, answer]))
+    if told <= limit and not raises and not context.dependencies.embedded:  # a parent answers itself
+        kept.append(answer)
+        yield from _stream(context, answer)
     return {
         "messages": replace(kept),
         "compaction": {**common, "step": step, "route": "end", "last": last},
         "applied": {"drop": [], "clip": {message.id: stand_in}, "summary": None},
     }
+
+
+def _stream(context: NodeContext, message: AnyMessage) -> Effects[None]:
+    """Make `stream_mode="messages"` show a message of this node, which it does not look for in a replaced list."""
+    shown = {"messages": [message]}
+
+    def show(_: Any) -> dict[str, Any]:
+        return shown
+
+    async def ashow(_: Any) -> dict[str, Any]:
+        return shown
+
+    node = RunnableLambda(show, afunc=ashow, name=context.config.get("metadata", {}).get("langgraph_node"))
+    yield from either(lambda: node.invoke({}, context.config), lambda: node.ainvoke({}, context.config))
 
 
 def _tell(context: NodeContext, key: AttemptKey, found: Finding, least: int) -> Effects[dict[str, Any]]:

@@ -141,7 +141,7 @@ async def test_a_refusal_goes_on_where_the_archive_failed(go: Drive) -> None:
     with failing_records(graph, "archive"), pytest.raises(MessageRefusedError):
         await go.invoke(graph, {"messages": [HUGE.model_copy()]})
     await go.invoke(graph, None)
-    stand_in = values(graph)["messages"][-1]
+    stand_in = values(graph)["messages"][-2]
     assert records_of(graph).recall("thread", stand_in.additional_kwargs["compaction"]["handle"]) == HUGE
     assert verdicts(graph) == ["refused"]
 
@@ -175,7 +175,7 @@ async def test_handles_lead_to_what_the_archive_holds_where_that_is_redacted(go:
     graph = agent(calm(), redact=redaction, tool_blocks_keep_recent=5)
     huge = HumanMessage(filler(1_200), id="huge")
     await go.invoke(graph, {"messages": [huge]})
-    recall, line = records_of(graph).recall, values(graph)["messages"][-1]
+    recall, line = records_of(graph).recall, values(graph)["messages"][-2]
     assert recall("thread", marks(line)["handle"]) == redaction.message(huge)
     graph = agent(calm(), redact=redaction, tool_blocks_keep_recent=5)
     call, result = tool_block(1, 900)

@@ -36,14 +36,16 @@ def huge() -> dict[str, Any]:
 
 
 async def test_an_input_larger_than_the_window_is_refused(go: Drive) -> None:
-    """It ends the turn: one line stands in its place, with its id, the sizes and a handle."""
+    """It ends the turn: one line stands in its place, with its id, the sizes and a handle, and an answer says so."""
     model = ScriptedModel()
     graph = agent(model)
     await go.invoke(graph, said("hello"))
     chunks = await go.stream(graph, huge(), stream_mode=["updates", "custom"])
     assert steps(chunks) == ["token_check"]
     assert len(model.received) == 1
-    stand_in = values(graph)["messages"][-1]
+    *_, stand_in, answer = values(graph)["messages"]
+    assert isinstance(answer, AIMessage)
+    assert answer.text.startswith("Your last message was not sent to the model: with the fixed part it needs 1,204 ")
     assert (stand_in.id, stand_in.type, stand_in.name) == ("huge", "human", "ann")
     assert "\n" not in stand_in.text
     assert "1204" in stand_in.text
@@ -55,13 +57,23 @@ async def test_an_input_larger_than_the_window_is_refused(go: Drive) -> None:
     assert [event["verdict"] for event in events(chunks, "CompactionEvent")] == ["refused"]
 
 
+async def test_the_answer_to_a_refused_input_is_streamed_once(go: Drive) -> None:
+    """Interfaces that show `messages` show it like any other answer."""
+    graph = agent()
+    await go.invoke(graph, said("hello"))
+    streamed = await go.stream(graph, huge(), stream_mode="messages")
+    assert [message for message, _ in streamed] == [values(graph)["messages"][-1]]
+    assert {data["langgraph_node"] for _, data in streamed} == {"token_check"}
+
+
 async def test_the_next_small_input_works(go: Drive) -> None:
     """A refused input poisons nothing; the model reads the line in its place."""
     model = ScriptedModel()
     graph = agent(model)
     await go.invoke(graph, huge())
     assert steps(await go.stream(graph, said("hello"))) == ["token_check", "model"]
-    assert [message.text[:20] for message in model.received[0]] == ["[This message was no", "hello"]
+    begun = [message.text[:20] for message in model.received[0]]
+    assert begun == ["[This message was no", "Your last message wa", "hello"]
 
 
 async def test_the_transcript_keeps_what_was_said(go: Drive) -> None:
@@ -125,7 +137,8 @@ async def test_a_message_is_refused_after_an_attempt_on_it_failed(go: Drive) -> 
     assert "rejected_insufficient" in failed
     for _ in range(2):
         await go.invoke(graph, {"messages": [], "compaction_request": {"focus": None}})
-    assert values(graph)["messages"][-1].additional_kwargs["compaction"]["refused"]
+    (stand_in,) = (message for message in values(graph)["messages"] if message.id == "big")
+    assert stand_in.additional_kwargs["compaction"]["refused"]
     assert verdicts(graph)[: len(failed) + 1] == [*failed, "refused"]
     assert verdicts(graph).count("refused") == 1
     assert [m for m in CompactionThread(graph, CONFIG).transcript() if m.id == "big"] == big["messages"]

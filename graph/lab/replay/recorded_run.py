@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import BaseMessage, RemoveMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.prebuilt import ToolNode
@@ -18,6 +18,7 @@ from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
 from langgraph_compaction.nodes.conversation.transcript import calls_of
+from langgraph_compaction.nodes.token_check import NOT_SENT_ID
 
 from ...builder import Graph, create_compacting_agent
 from ...window_text import part_of, tokens_or_share
@@ -125,7 +126,7 @@ class Player:
         while not self.playback.over:
             inputs, place = self.playback.inputs(), self.playback.cursor
             self.report.turns += sum(is_real_user(message) for message in inputs)
-            self._turn({"messages": inputs, **known})
+            self._leave_out_answer(self._turn({"messages": inputs, **known}))
             known = {}
             if not inputs and self.playback.cursor == place:
                 # the graph refused an input, and even its notice of this exceeded the limit, so it did not call the
@@ -134,13 +135,23 @@ class Player:
             yield self.playback.cursor
         self.take_stock()
 
-    def _turn(self, given: dict[str, Any]) -> None:
+    def _turn(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Run the graph with this input and return the last state that it streamed."""
+        state: dict[str, Any] = {}
         try:
             for state in self.graph.stream(given, self.config, stream_mode="values", durability=self._durability):
                 if self.observe:
                     self.observe(state)
         except RecordingEndedError:
-            return  # the recording goes on with the next user message, so the turn ends here
+            pass  # the recording goes on with the next user message, so the turn ends here
+        return state
+
+    def _leave_out_answer(self, state: dict[str, Any]) -> None:
+        """Remove the graph's own answer to an input that it refused: the recording has another answer."""
+        messages: list[BaseMessage] = state.get("messages") or []
+        if messages and str(messages[-1].id).startswith(NOT_SENT_ID):
+            gone = RemoveMessage(id=str(messages[-1].id))
+            self.graph.update_state(self.config, {"messages": [gone]}, as_node="model")
 
     @property
     def _durability(self) -> Literal["sync", "exit"]:
