@@ -135,7 +135,7 @@ bench-recall: $(STAMPS)/dev
 # The wait of compacting turns with summaries prepared ahead, without, and with other systems; half an hour, or three
 # minutes with BENCH="--compactions 2". Server: TEST_POSTGRES_URL.
 bench-wait: $(STAMPS)/bench
-	$(BIN)/python benchmarks/wait.py $(BENCH)
+	$(BIN)/python -m benchmarks.wait $(BENCH)
 
 bench-faults: $(STAMPS)/bench
 	$(BIN)/python benchmarks/faults.py

@@ -1,12 +1,13 @@
 """How long the turns wait that compact: with summaries prepared ahead, without, and with other systems.
 
-    python benchmarks/wait.py [--compactions 30] [--summary 5.0] [--typing 10.0] [--only NAME ...]
+    python -m benchmarks.wait [--compactions 30] [--summary 5.0] [--typing 10.0] [--only NAME ...]
 
 A scripted summarizer takes its seconds, a person takes time to type, and the model answers at once. The window has
 128,000 tokens, and each input about 6,500. What a turn waits beyond the median of the plain turns is given as a share
 of the summarizer's time: the median, the 99th percentile (of fewer than 100 turns: the longest), and the part that is
 CPU time of the process. A turn that waited for a summary and did not compact is counted as well. The person's pause
-ends as soon as nothing works in the background, because nothing would happen in the rest of it.
+ends as soon as nothing works in the background, because nothing would happen in the rest of it. In the LangGraph
+server, whose CPU time is not measured, the person pauses after a turn that began a preparation.
 
 Writes `benchmarks/results/wait.json`. PostgreSQL is taken along where `TEST_POSTGRES_URL` is set.
 """
@@ -19,11 +20,11 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from deepagents import create_deep_agent
 from deepagents.backends import StateBackend
@@ -37,15 +38,18 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import create_react_agent
 from langgraph.prebuilt.chat_agent_executor import AgentState
+from langgraph_sdk import get_sync_client
 from langmem.short_term import RunningSummary, SummarizationNode
 from pydantic import Field
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint import Database, SQLAlchemySaver
 from langgraph_compaction.graph import create_compacting_agent
 from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes import CompactionSettings
+from tests.server.dev_server import Server
 
-RESULTS = Path(__file__).parent / "results" / "wait.json"
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "wait.json"
 WINDOW, TRIGGER = 128_000, 0.8
 AIM, FLOOR = {"p50": 0.01, "p99": 0.05}, {"p50": 0.05, "p99": 0.2}
 """Largest added wait that ours aims at, and that it must not exceed, as shares of the summarizer's time."""
@@ -88,6 +92,14 @@ def ours(summarizer: Scripted, checkpointer: Any = None, **settings: Any) -> Any
     chosen = CompactionSettings(context_window=WINDOW, trigger_ratio=TRIGGER, **settings)
     saver = checkpointer or InMemorySaver()
     return create_compacting_agent(Scripted(), settings=chosen, summarizer=summarizer, checkpointer=saver)
+
+
+async def waiting() -> Any:
+    """Our agent, as the LangGraph server builds it."""
+    summarizer = Scripted(seconds=float(os.environ["WAIT_SUMMARY_S"]))
+    chosen = CompactionSettings(context_window=WINDOW, trigger_ratio=TRIGGER)
+    database = Database.open(os.environ["LANGGRAPH_COMPACTION_DATABASE_URL"])
+    return create_compacting_agent(Scripted(), settings=chosen, summarizer=summarizer, database=database)
 
 
 def our_middleware(summarizer: Scripted) -> Any:
@@ -153,8 +165,34 @@ def pause(most: float) -> None:
         worker.join(max(0.0, until - time.perf_counter()))
 
 
+class Served:
+    """Our agent in the LangGraph server, with a thread of its own, streamed as the other systems are."""
+
+    def __init__(self, server: Server) -> None:
+        self._client = get_sync_client(url=server.address)
+        self._thread = self._client.threads.create()["thread_id"]
+        self._prepares = False
+
+    def stream(self, given: dict[str, Any], _config: Any, stream_mode: Literal["custom"]) -> Iterator[Any]:
+        """Run a turn in the server."""
+        said = {"messages": [{"role": "user", "content": message.text} for message in given["messages"]]}
+        self._prepares = False
+        for chunk in self._client.runs.stream(self._thread, "waiting", input=said, stream_mode=stream_mode):
+            if chunk.event == "error":
+                raise RuntimeError(chunk.data)
+            if chunk.event == "custom":
+                self._prepares |= chunk.data.get("state") == "preparing"
+                yield chunk.data
+
+    def pause(self, most: float) -> None:
+        """Let a person type, where a preparation was begun."""
+        if self._prepares:
+            time.sleep(most)
+
+
 def measured(graph: Any, summarizer: Scripted, wanted: int, typing: float, thread: str) -> dict[str, Any]:
     """Play turns until `wanted` of them have compacted; return what those waited beyond the others."""
+    rest = getattr(graph, "pause", pause)
     config: Any = {"configurable": {"thread_id": thread}}
     plain, compacting, states, number = Turns(), Turns(), Counter[str](), 0
     while len(compacting.waits) < wanted:
@@ -169,7 +207,7 @@ def measured(graph: Any, summarizer: Scripted, wanted: int, typing: float, threa
         committed = any(one["event"] == "CompactContextEvent" for one in events)
         asked = len(summarizer.calls) > calls and not found["preparing"] and not found["waiting"]
         (compacting if committed or asked or found["joined"] else plain).add(took, cpu)
-        pause(typing)
+        rest(typing)
     usual, usual_cpu = statistics.median(plain.waits), statistics.median(plain.cpu)
     added = sorted(max(0.0, took - usual) for took in compacting.waits)
     return {
@@ -177,8 +215,8 @@ def measured(graph: Any, summarizer: Scripted, wanted: int, typing: float, threa
         "compactions": len(added),
         "plain_ms": round(1_000 * usual, 1),
         "added_s": [round(one, 3) for one in added],
-        "added_cpu_s": round(statistics.median(compacting.cpu) - usual_cpu, 3),
-        "summarizer_calls": len(summarizer.calls),
+        "added_cpu_s": None if isinstance(graph, Served) else round(statistics.median(compacting.cpu) - usual_cpu, 3),
+        "summarizer_calls": len(summarizer.calls) or states["preparing"],
         "preparations": dict(states),
     }
 
@@ -206,12 +244,20 @@ def main() -> None:
 
             return build
 
+        def served(summarizer: Scripted) -> Served:
+            place = Path(folder, "served")
+            place.mkdir()
+            environment = {"PYTHONPATH": str(ROOT), "WAIT_SUMMARY_S": str(summarizer.seconds)}
+            server = Server(place, environment=environment, graphs={"waiting": str(Path(__file__)) + ":waiting"})
+            return Served(stack.enter_context(server.running()))
+
         systems: dict[str, Callable[[Scripted], Any]] = {
             "ours, `selective`": ours,
             "ours, `faithful`": lambda summarizer: ours(summarizer, preset="faithful"),
             "ours, middleware": our_middleware,
             "ours, SQLite": stored(f"sqlite:///{folder}/wait.sqlite"),
             **({"ours, PostgreSQL": stored(url)} if (url := os.environ.get("TEST_POSTGRES_URL")) else {}),
+            "ours, LangGraph server": served,
             "ours, `summary_ahead=False`": lambda summarizer: ours(summarizer, summary_ahead=False),
             "LangChain's `SummarizationMiddleware`": langchain,
             "deepagents": deepagents,
@@ -228,9 +274,11 @@ def main() -> None:
             results[name] = found
             middle, last = (share(found["added_s"], part, given.summary) for part in (0.5, 0.99))
             calls = found["summarizer_calls"] / found["compactions"]
-            cpu = found["added_cpu_s"] / given.summary
-            print(f"| {name} | {middle:.1%} | {last:.1%} | {cpu:.1%} | {calls:.2f} |", flush=True)
-        if not given.only:
+            cpu = "" if found["added_cpu_s"] is None else f"{found['added_cpu_s'] / given.summary:.1%}"
+            print(f"| {name} | {middle:.1%} | {last:.1%} | {cpu} | {calls:.2f} |", flush=True)
+        if given.only:
+            print(json.dumps(results, indent=1))
+        else:
             RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 

@@ -384,7 +384,7 @@ def wait_rows() -> Iterator[str]:
         if isinstance(row, dict) and "added_s" in row:
             waits = sorted(row["added_s"])
             each = (waits[len(waits) // 2], waits[-1], row["added_cpu_s"])
-            yield line(name, [f"{100 * one / found['summary_s']:.1f} %" for one in each])
+            yield line(name, ["–" if one is None else f"{100 * one / found['summary_s']:.1f} %" for one in each])
 
 
 def fault_rows(systems: Iterable[str]) -> Iterator[str]:

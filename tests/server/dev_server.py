@@ -32,14 +32,21 @@ def free_port() -> int:
 class Server:
     """A server in a folder of its own, started as `make studio` starts it, with the graphs of `factories` too."""
 
-    def __init__(self, folder: Path, *, own_saver: bool = True, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        own_saver: bool = True,
+        environment: Mapping[str, str] | None = None,
+        graphs: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         self.environment = dict(environment or {})
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.database = f"sqlite:///{folder}/server.db"
         named: dict[str, Any] = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
-        named["graphs"] |= {name: f"./factories.py:{name}" for name in GRAPHS}
+        named["graphs"] |= graphs or {name: f"./factories.py:{name}" for name in GRAPHS}
         if not own_saver:
             del named["checkpointer"]
         (folder / "langgraph.json").write_text(json.dumps(named), encoding="utf-8")
