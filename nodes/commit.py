@@ -127,7 +127,7 @@ def _committed(context: NodeContext, draft: Draft, after: list[AnyMessage], size
             -REMEMBERED_COMMITS:
         ],
         "unproven": True,
-        "sizes": {"trigger": context.sizes.trigger, "limit": context.sizes.limit},
+        "sizes": {"trigger": context.call.sizes.trigger, "limit": context.call.sizes.limit},
         "streak": 0,
         "level": 0,
         "cooldown_until": 0.0,

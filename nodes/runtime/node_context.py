@@ -173,10 +173,22 @@ class NodeContext:
             return origin.sizes
         return self.dependencies.sizes_for(self.model, self.settings, window=window, fixed=fixed, recalls=recalls)
 
+    @cached_property
+    def sizes_after_commit(self) -> Sizes:
+        """The sizes of the next call if a compaction is committed: `auto_recall` has an archive to quote from then."""
+        if self.may_quote_archive or not self._quotes_archive:
+            return self.sizes
+        window, fixed = self.sizes.window, self.sizes.fixed
+        return self.dependencies.sizes_for(self.model, self.settings, window=window, fixed=fixed, recalls=True)
+
     @property
     def may_quote_archive(self) -> bool:
         """Whether `auto_recall` is on and the thread has an archive, because a compaction was committed."""
-        return self.settings.auto_recall and self.thread_id is not None and self.epoch > 0
+        return self._quotes_archive and self.epoch > 0
+
+    @property
+    def _quotes_archive(self) -> bool:
+        return self.settings.auto_recall and self.thread_id is not None
 
     @cached_property
     def _system_tokens(self) -> int:
@@ -187,10 +199,10 @@ class NodeContext:
 
     @cached_property
     def call(self) -> Call:
-        """The conditions of the model's call, as the engine takes them."""
+        """The conditions of the model's call after a compaction, as the engine takes them."""
         return Call(
             settings=self.settings,
-            sizes=self.sizes,
+            sizes=self.sizes_after_commit,
             meter=self.meter,
             pins=frozenset([*(self.memory.get("pins") or ()), *self._just_said()]),
             redaction=self.dependencies.redaction,

@@ -100,7 +100,7 @@ class Onlooker(Watcher):
         known = {"recorded": 1.0, **(before["compaction"].get("calibration") or {})}
         known["recorded"] = known.get("scripted", 1.0)
         super()._check_commit({**before, "compaction": {**before["compaction"], "calibration": known}}, state)
-        check_transition(before["messages"], state["messages"], pins=self.pins)
+        check_transition(before["messages"], state["messages"], pins=self.pins, input_may_leave=self.input_may_leave)
 
 
 def _unmarked(message: AnyMessage) -> AnyMessage:

@@ -121,6 +121,7 @@ class Stage:
         self.overhead = dependencies.overhead(WORDS)
         self.limit = limit_of(case.settings)
         self.onlooker = Onlooker(self.records, self.thread, case.pins, self.overhead, case.stored)
+        self.onlooker.input_may_leave = case.settings.long_input == "summarize"
         self.scale = min(1.0, case.reports or 1.0)
         """The known ratio of the provider's token counts to ours."""
         self.replies: Iterator[Reply] = iter(())

@@ -23,7 +23,19 @@ from langgraph_compaction.nodes.runtime.archive_quotation import NAME, found_for
 from langgraph_compaction.nodes.runtime.dependencies import NO_RECORDS
 from langgraph_compaction.nodes.summary.recall_answer import CLOSING, OPENING
 from tests.fakes import ScriptedModel
-from tests.graph.harness import CONFIG, SMALL, WORDS, Asynchronous, Drive, agent, filler, rounds, said, values
+from tests.graph.harness import (
+    CONFIG,
+    SMALL,
+    WORDS,
+    Asynchronous,
+    Drive,
+    agent,
+    filler,
+    request_tokens,
+    rounds,
+    said,
+    values,
+)
 from tests.graph.middleware import agents
 
 WINDOW = {"context_window": 128_000}
@@ -220,3 +232,15 @@ def test_what_is_in_view_is_not_quoted() -> None:
     graph.invoke(said(QUESTION), CONFIG)
     assert quoted(model.received[-1]) == []
     assert FACT.text in [message.text for message in model.received[-1]]
+
+
+async def test_the_first_compaction_leaves_room_for_quotations(go: Drive) -> None:
+    """The limit is smaller from then on: what just fitted before does not fit any more, and must not be left."""
+    model = ScriptedModel()
+    settings: dict[str, Any] = {"context_window": 3_000, "trigger_ratio": 1.0, "long_input": "summarize"}
+    graph = agent(model, auto_recall=True, **settings)
+    pinned = HumanMessage(filler(1_400, "pin"), id="pinned", additional_kwargs={"compaction": {"pinned": True}})
+    await go.invoke(graph, {"messages": [*rounds(4), pinned, HumanMessage(filler(1_500, "new"), id="new")]})
+    assert values(graph)["compaction"]["sizes"]["limit"] == 3_000 - 150
+    assert request_tokens(model.received[-1]) <= 3_000 - 150
+    assert values(graph)["messages"][-1].text == "ok"

@@ -32,6 +32,8 @@ class Watcher:
         self.count = count
         self.overhead = 0
         """Tokens of the tool schemas."""
+        self.input_may_leave = False
+        """Whether the setting `long_input` lets an unanswered input be shortened, or leave once the model read it."""
         self.state: State = {"messages": []}
         self.defects: list[str] = []
         self.steps = 0
@@ -123,7 +125,7 @@ class Watcher:
         draft, last, channel = _channel(before)["draft"], _channel(state)["last"], _channel(before)
         old, new = before["messages"], state["messages"]
         assert last["verdict"] in COMMITTED, f"committed as {last['verdict']}"
-        check_transition(old, new, count=self.count)
+        check_transition(old, new, count=self.count, input_may_leave=self.input_may_leave)
         scale = channel["calibration"]["recorded"]
         assert math.ceil(scale * (self.overhead + self.count(new))) <= draft["ceiling"], "over the ceiling"
         assert [m.id for m in old] != self._committed, "compacted again with nothing new"
