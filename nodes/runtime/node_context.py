@@ -175,7 +175,7 @@ class NodeContext:
 
     @cached_property
     def sizes_after_commit(self) -> Sizes:
-        """The sizes of the next call if a compaction is committed: `auto_recall` has an archive to quote from then."""
+        """The sizes of the next call after a commit: from then on `auto_recall` has an archive to quote from."""
         if self.may_quote_archive or not self._quotes_archive:
             return self.sizes
         window, fixed = self.sizes.window, self.sizes.fixed

@@ -315,7 +315,7 @@ def test_window_and_ratio_are_settings_and_the_threshold_is_rounded_down(
     (asked,) = agent.get_state(CONFIG).interrupts
     assert asked.value["max_tokens"] == given["max_context_tokens"]
     agent.invoke(Command(resume=True), CONFIG)
-    assert standing(agent)["last"]["threshold"] == threshold
+    assert standing(agent)["sizes"]["trigger"] == threshold
 
 
 @pytest.mark.requirement("S4.9")
