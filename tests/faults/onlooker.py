@@ -8,6 +8,7 @@ from langchain_core.messages import AnyMessage
 from langgraph_compaction.checkpoint import (
     CompactionRecords,
 )
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.messages.message_codec import (
     dumps,
 )
@@ -35,6 +36,8 @@ class Onlooker(Watcher):
         self.committed = self.rolled_back = 0
         self._written = False
         """Whether another writer has written since the draft was opened."""
+        self._draft_opened = ""
+        """The id of the draft whose messages `_opened` holds."""
 
     @property
     def seen(self) -> set[str]:
@@ -46,8 +49,11 @@ class Onlooker(Watcher):
         return self._stored(message)
 
     def accept(self, state: State) -> None:
-        """Accept the state that another writer left."""
+        """Accept the state that another writer left, or that a run left whose checkpoints could not be saved."""
         self._known, self._order, self._committed = {}, {}, []
+        if (left := _draft_of(state)) and left["snapshot_id"] != self._draft_opened:
+            key = AttemptKey(self.thread, "", left["base_fingerprint"], left["level"], left["attempt"])
+            self._opened, self._draft_opened = list(self.records.snapshot(key) or []), left["snapshot_id"]
         self.state, self._written = state, True
         self._always(state, state)
 
@@ -79,6 +85,7 @@ class Onlooker(Watcher):
         was, now = _draft_of(before), _draft_of(state)
         if now and not was:
             self._opened, self._written = list(state["messages"]), False
+            self._draft_opened = now["snapshot_id"]
             assert now["failure"] or self._snapshot(now) == self._dumps(self._opened), "another snapshot"
         closed = _closes(before, state)
         if closed == "rolled back":
