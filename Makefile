@@ -89,11 +89,12 @@ test-oldest test-newest:
 matrix: $(STAMPS)/dev
 	$(PYTHON) tests/versions/run.py oldest pinned newest types
 
-# Tests of LangGraph and LangChain with our checkpointers and our middleware; their sources are downloaded. Half an hour.
+# Tests of LangGraph and LangChain with our checkpointers and our middleware; their sources are downloaded. Half an
+# hour. Servers: TEST_POSTGRES_URL and TEST_MARIADB_URL. Writes benchmarks/results/foreign.json.
 # SUITE: some suites (pregel,time-travel,interrupts,subgraphs,delta,sqlite-saver,postgres-saver,agents); COLUMN: some
 # columns (sqlite,postgresql,mariadb,middleware); MINUTES: how long all of it may take.
 foreign: $(STAMPS)/dev
-	$(BIN)/python tests/foreign/run.py
+	$(BIN)/python -m tests.foreign.run
 
 format: $(STAMPS)/dev
 	$(BIN)/ruff format .

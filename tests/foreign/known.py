@@ -3,6 +3,8 @@
 from typing import Final
 
 OURS: Final = ("sqlite", "postgresql", "mariadb")
+SERVERS: Final = {"postgresql": "TEST_POSTGRES_URL", "mariadb": "TEST_MARIADB_URL"}
+"""The variable that holds the URL of each database server."""
 INSIDE: Final = "the test looks into their saver: its connection, its tables or its SQL"
 WRITES: Final = "the key `writes` of metadata is not stored: langgraph-checkpoint and PostgresSaver leave it out, too"
 CYCLE: Final = (

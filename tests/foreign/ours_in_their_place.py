@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from known import SERVERS
 from langchain.agents import create_agent
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -31,7 +32,6 @@ from langgraph_compaction.graph.middleware import CompactionMiddleware
 
 COLUMN = os.environ["FOREIGN_COLUMN"]
 RESULTS = Path(os.environ["FOREIGN_RESULTS"])
-SERVERS = {"postgresql": "TEST_POSTGRES_URL", "mariadb": "TEST_MARIADB_URL"}
 OURS = COLUMN in {"sqlite", *SERVERS}
 ONE_SAVER = OURS or COLUMN == "theirs"
 PLACES = ("DEFAULT_POSTGRES_URI", "DEFAULT_URI")

@@ -1,7 +1,9 @@
 """Runs tests of LangGraph and LangChain with our checkpointers and our middleware: `make foreign`.
 
 The sources of the installed versions are downloaded when this runs, into .make/foreign; nothing of theirs is in this
-project. Prints a table and fails where a test passes with theirs and not with ours, unless `known.py` says why.
+project. Prints a table, and writes each column of a suite that ran to its end into benchmarks/results/foreign.json.
+Fails where a test passes with theirs and not with ours, unless `known.py` says why; where an entry of `known.py` fits
+no such test; and where something that was chosen did not run to its end.
 SUITE names suites to run, COLUMN columns, MINUTES is how long all of it may take.
 """
 
@@ -12,13 +14,15 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from platform import python_version
+from typing import Any, Final
 
-from known import KNOWN
+from tests.foreign.known import KNOWN, SERVERS
+from tests.kept_results import RESULTS, keep, origin
 
 ROOT: Final = Path(__file__).parents[2]
 HERE: Final = ROOT / ".make" / "foreign"
@@ -31,6 +35,14 @@ NEEDED: Final = (
 PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 THEIRS: Final = ("theirs", "plain")
 SAVERS: Final = ("theirs", "sqlite", "postgresql", "mariadb")
+COLUMNS: Final = (*SAVERS, "middleware")
+"""The columns of the table; `plain` is shown as theirs."""
+SHOWN: Final = ("langgraph", "langgraph-checkpoint", "langchain-core")
+"""What every suite runs on: the versions that a row names beside that of the suite's own package."""
+
+
+ENDED: Final = (0, 1)
+"""Exit codes of pytest after all tests have run: all passed, or some failed."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,8 @@ class Suite:
     package: str
     files: tuple[str, ...]
     columns: tuple[str, ...] = SAVERS
+    server: str | None = None
+    """The database server that their own class needs."""
 
 
 SUITES: Final = {
@@ -53,7 +67,9 @@ SUITES: Final = {
         ("test_sqlite.py", "test_aiosqlite.py", "test_*delta*.py", "test_writes_task_path_migration.py"),
     ),
     "postgres-saver": Suite(
-        "langgraph-checkpoint-postgres", ("test_sync.py", "test_async.py", "test_*delta*.py", "test_prune.py")
+        "langgraph-checkpoint-postgres",
+        ("test_sync.py", "test_async.py", "test_*delta*.py", "test_prune.py"),
+        server="postgresql",
     ),
     "agents": Suite("langchain", ("unit_tests/agents",), ("plain", "middleware")),
 }
@@ -68,6 +84,49 @@ class Outcome:
 
 
 Outcomes = Mapping[str, Outcome]
+
+
+@dataclass(frozen=True)
+class Played:
+    """The tests of a suite that ended in one column, and why the others did not; None if there are no others."""
+
+    found: Outcomes
+    cut: str | None = None
+
+
+@dataclass
+class Report:
+    """What a run has found."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    not_run: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+
+    def add(self, name: str, column: str, theirs: Played | None, played: Played) -> None:
+        """Add a column of a suite; what did not run to its end is compared as far as it ran, and not kept."""
+        is_theirs = column in THEIRS
+        if played.cut is not None:
+            self.not_run.append(f"{name}, {column}: {played.cut} after {len(played.found)} tests")
+        known, new = dict[str, int](), 0
+        if not is_theirs and theirs is not None:
+            different = differences(name, column, theirs, played.found)
+            for test, why in different.items():
+                if why is None:
+                    new += 1
+                    self.new.append(f"{name}, {column}: {test}: {played.found[test].why}")
+                else:
+                    known[why] = known.get(why, 0) + 1
+            if theirs.cut is None and played.cut is None:
+                self.stale += [f"{name}, {column}: {pattern}" for pattern in unused(name, column, different)]
+        if played.cut is None and (theirs is None or theirs.cut is None):
+            shown = "theirs" if is_theirs else column
+            self.rows.append({"suite": name, "column": shown, **counts(played.found), "known": known, "new": new})
+
+    @property
+    def failed(self) -> bool:
+        """Whether the command has to fail."""
+        return bool(self.not_run or self.new or self.stale)
 
 
 def fetch(package: str) -> Path:
@@ -99,8 +158,8 @@ def install() -> None:
         subprocess.run([*PIP, "install", "-q", "--no-deps", "--target", PACKAGES, *NEEDED], check=True)
 
 
-def play(name: str, column: str, seconds: float) -> Outcomes:
-    """Run a suite in one column for at most so many seconds; return the tests that ended."""
+def play(name: str, column: str, seconds: float) -> Played:
+    """Run a suite in one column for at most so many seconds."""
     suite = SUITES[name]
     folder = fetch(suite.package)
     results = HERE / f"{name}-{column}.jsonl"
@@ -130,15 +189,14 @@ def play(name: str, column: str, seconds: float) -> Outcomes:
             [*command, "-o", "addopts=", *files], cwd=folder, env=environment, stdout=file, stderr=subprocess.STDOUT
         )
         try:
-            process.wait(seconds)
+            code = process.wait(seconds)
+            cut = None if code in ENDED else f"ended with code {code}, see {log}"
         except subprocess.TimeoutExpired:
             process.terminate()
             process.wait()
-            show(f"{name}, {column}: stopped after {seconds:.0f} s")
-    found = list(outcomes(results))
-    if not found:
-        sys.exit(f"{name}, {column}: no test ran, see {log}")
-    return dict(found)
+            cut = f"stopped for time ({seconds:.0f} s)"
+    found = dict(outcomes(results))
+    return Played(found, cut if found else cut or f"no test ran, see {log}")
 
 
 def outcomes(results: Path) -> Iterator[tuple[str, Outcome]]:
@@ -154,10 +212,21 @@ def reason(name: str, column: str, test: str) -> str | None:
     return next((why for columns, pattern, why in known if column in columns and fnmatch(test, pattern)), None)
 
 
-def cell(found: Outcomes) -> str:
-    """Return the counts of a column."""
-    counts = {kind: sum(each.outcome == kind for each in found.values()) for kind in ("passed", "failed")}
-    return f"{counts['passed']} passed, {counts['failed']} failed"
+def unused(name: str, column: str, different: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield the patterns of known differences that none of these tests fits."""
+    for columns, pattern, _ in KNOWN.get(name, ()):
+        if column in columns and not any(fnmatch(test, pattern) for test in different):
+            yield pattern
+
+
+def counts(found: Outcomes) -> dict[str, int]:
+    """Return how many tests of a column passed and failed."""
+    return {kind: sum(each.outcome == kind for each in found.values()) for kind in ("passed", "failed")}
+
+
+def cell(row: Mapping[str, Any]) -> str:
+    """Return what the table says of a column of a suite."""
+    return f"{row['passed']} passed, {row['failed']} failed"
 
 
 def show(line: str) -> None:
@@ -165,49 +234,81 @@ def show(line: str) -> None:
     print(line, flush=True)  # noqa: T201 - a command's output
 
 
-def differences(name: str, column: str, theirs: Outcomes, ours: Outcomes) -> dict[str, str | None]:
-    """Return the tests that fail with ours and not with theirs, each with its known reason or None."""
+def differences(name: str, column: str, theirs: Played, ours: Outcomes) -> dict[str, str | None]:
+    """Return the tests that fail with ours and not with theirs, each with its known reason or None.
+
+    A test that theirs did not reach is not compared.
+    """
     return {
         test: reason(name, column, test)
         for test, found in ours.items()
-        if found.outcome == "failed" and (test not in theirs or theirs[test].outcome != "failed")
+        if found.outcome == "failed"
+        and (theirs.found[test].outcome != "failed" if test in theirs.found else theirs.cut is None)
     }
 
 
+def missing(name: str, column: str) -> str | None:
+    """Return the variable that has to name a server for this column of a suite; None if nothing is missing."""
+    server = SUITES[name].server if column == "theirs" else column
+    variable = SERVERS.get(server or "")
+    return None if variable is None or os.environ.get(variable) else variable
+
+
+def table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines of the table of these rows."""
+    cells = {(row["suite"], row["column"]): cell(row) for row in rows}
+    yield f"| suite | {' | '.join(COLUMNS)} |"
+    yield f"|---{'|---' * len(COLUMNS)}|"
+    for name in dict.fromkeys(row["suite"] for row in rows):
+        yield f"| {name} | {' | '.join(cells.get((name, column), '') for column in COLUMNS)} |"
+
+
+def run(name: str, columns: list[str], until: float) -> Report:
+    """Run a suite in these columns and in theirs, up to a time of the monotonic clock."""
+    report = Report()
+    theirs: Played | None = None
+    for column in SUITES[name].columns:
+        if column not in (*THEIRS, *columns):
+            continue
+        if variable := missing(name, column):
+            report.not_run.append(f"{name}, {column}: {variable} is not set")
+            continue
+        if (left := until - time.monotonic()) < 1:
+            report.not_run.append(f"{name}, {column}: no time was left")
+            continue
+        played = play(name, column, left)
+        theirs = played if column in THEIRS else theirs
+        report.add(name, column, theirs, played)
+        show(f"{name}, {column}: {cell(counts(played.found))}")
+    return report
+
+
+def with_origin(row: dict[str, Any], began: Mapping[str, str]) -> dict[str, Any]:
+    """Return a row with the versions that it was found with, and the date and commit of the run."""
+    packages = dict.fromkeys((SUITES[row["suite"]].package, *SHOWN))
+    return {**row, "versions": {"python": python_version()} | {each: version(each) for each in packages}, **began}
+
+
 def main() -> int:
-    """Run the suites, print the table, and return 1 where something is new."""
+    """Run what was chosen, keep each suite when it ends, print the table; 1 if something is new, stale or not run."""
     install()
-    until = time.monotonic() + 60 * float(os.environ.get("MINUTES") or 60)
-    chosen = (os.environ.get("SUITE") or ",".join(SUITES)).split(",")
-    columns = os.environ.get("COLUMN")
-    rows = [f"| suite | {' | '.join((*SAVERS, 'middleware'))} |", f"|---{'|---' * (len(SAVERS) + 1)}|"]
-    new, reasons = list[str](), dict[str, int]()
-    for name in chosen:
-        cells = dict[str, str]()
-        theirs: Outcomes = {}
-        for column in SUITES[name].columns:
-            is_theirs = column in THEIRS
-            if columns and not is_theirs and column not in columns.split(","):
-                continue
-            if (left := until - time.monotonic()) < 1:
-                show(f"{name}, {column}: no time left")
-                continue
-            found = play(name, column, left)
-            theirs = found if is_theirs else theirs
-            cells["theirs" if is_theirs else column] = cell(found)
-            for test, why in () if is_theirs else differences(name, column, theirs, found).items():
-                if why is None:
-                    new.append(f"{name}, {column}: {test}: {found[test].why}")
-                else:
-                    reasons[f"{name}: {why}"] = reasons.get(f"{name}: {why}", 0) + 1
-            show(f"{name}, {column}: {cell(found)}")
-        rows.append(f"| {name} | {' | '.join(cells.get(column, '') for column in (*SAVERS, 'middleware'))} |")
-    show("\n".join(rows))
-    for why, count in sorted(reasons.items()):
-        show(f"known: {why} ({count})")
-    for line in new:
-        show(f"new: {line}")
-    return 1 if new else 0
+    began = origin()  # the code that is tested
+    until = time.monotonic() + 60 * float(os.environ.get("MINUTES") or 90)
+    columns = (os.environ.get("COLUMN") or ",".join(COLUMNS)).split(",")
+    report = Report()
+    for name in (os.environ.get("SUITE") or ",".join(SUITES)).split(","):
+        found = run(name, columns, until)
+        keep(RESULTS / "foreign.json", [with_origin(row, began) for row in found.rows], "suite", "column")
+        report.rows += found.rows
+        report.not_run += found.not_run
+        report.new += found.new
+        report.stale += found.stale
+    for line in table(report.rows):
+        show(line)
+    for kind in ("not_run", "new", "stale"):
+        for line in getattr(report, kind):
+            show(f"{kind.replace('_', ' ')}: {line}")
+    return int(report.failed)
 
 
 if __name__ == "__main__":
