@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -287,6 +288,14 @@ def test_few_names_are_public() -> None:
             found.setdefault(name, set()).add(id(getattr(exporting, name)))
     assert [name for name, objects in found.items() if len(objects) > 1] == []
     assert len(found) <= MOST_PUBLIC, sorted(found)
+
+
+@pytest.mark.parametrize("module", [PACKAGE, f"{PACKAGE}.nodes.errors", "tests.fakes"])
+def test_a_deprecation_in_our_code_fails_a_test(module: str) -> None:
+    """Those in LangGraph's are ignored."""
+    with pytest.raises(DeprecationWarning):
+        warnings.warn_explicit("old", DeprecationWarning, "file.py", 1, module)
+    warnings.warn_explicit("old", DeprecationWarning, "file.py", 1, "langgraph.pregel.main")
 
 
 def test_every_setting_is_documented() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,6 +20,8 @@ from tests.server.factories import GRAPHS
 
 ROOT = Path(__file__).parent.parent.parent
 START_S = 90
+PLAIN_LOG = {"LOG_COLOR": "false", "LOG_JSON": "false"}
+"""Each line of the log has its level in brackets, without escape sequences."""
 
 
 def free_port() -> int:
@@ -58,6 +61,10 @@ class Server:
         """All that it said."""
         return (self.folder / "log").read_text(encoding="utf-8")
 
+    def errors(self, start: int) -> list[str]:
+        """Lines of the log from this character on that are errors, or say that a call blocked the event loop."""
+        return re.findall(r".*BlockingError.*|Traceback.*|.*\[error .*|.*\[critical.*", self.log[start:])
+
     def start(self) -> None:
         """Start, and wait until it answers."""
         command = [str(Path(sys.executable).parent / "langgraph"), "dev", "--no-browser", "--no-reload"]
@@ -66,7 +73,7 @@ class Server:
             self.process = subprocess.Popen(
                 [*command, "--port", str(self.port)],
                 cwd=self.folder,
-                env={**clean, "LANGGRAPH_COMPACTION_DATABASE_URL": self.database, **self.environment},
+                env={**clean, **PLAIN_LOG, "LANGGRAPH_COMPACTION_DATABASE_URL": self.database, **self.environment},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

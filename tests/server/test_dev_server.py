@@ -3,6 +3,8 @@
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from tests.server.dev_server import Server, ids, ran, said, said_by_user, steps, talk, wish
 
@@ -27,6 +29,17 @@ def test_the_middleware_keeps_its_records_beside_the_checkpoints(client: Any, ke
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, agent["assistant_id"], input=talk(900))
     assert [row.verdict for row in CompactionRecords(kept.database).history(thread)] == ["committed"]
+
+
+def test_an_error_of_a_run_is_seen_in_the_log(server: Server, client: Any, assistant: str) -> None:
+    """`Server.errors` finds it, with its level and its traceback."""
+    before = len(server.log)
+    thread = client.threads.create()["thread_id"]
+    with pytest.raises(Exception, match="RequestError"):
+        client.runs.wait(thread, assistant, input={"messages": [], "compaction_request": "nonsense"})
+    found = server.errors(before)
+    assert any("[error " in line for line in found)
+    assert any(line.startswith("Traceback") for line in found)
 
 
 def test_a_thread_can_be_read_and_gone_on_with_at_any_checkpoint(client: Any, assistant: str) -> None:
