@@ -23,11 +23,10 @@ from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, CompactionSt
 from .build_dependencies import dependencies_of
 from .builder import Graph
 from .database import check_parent
+from .pending_updates import has_channel
 from .thread_state import settled
 
 Persist = Literal["parent", "subgraph"]
-_READ = "__pregel_read"
-"""Key in a run's configuration under which LangGraph puts a function that reads a channel."""
 
 
 def as_node(compaction_graph: Graph, *, persist: Persist = "parent") -> RunnableLambda[Any, Any]:
@@ -92,16 +91,12 @@ class _Node(RunnableLambda[Any, Any]):
         given = config.get("configurable", {})
         if dependencies_of(self._graph).in_memory_by_default:
             check_parent(given.get(CONFIG_KEY_CHECKPOINTER))
-        if not self._in_parent or _READ not in given:
-            return
-        try:
-            given[_READ](CHANNELS[0])
-        except KeyError as error:
+        if self._in_parent and has_channel(config, CHANNELS[0]) is False:
             raise EmbeddingError(
                 f"the state of the parent graph has no channel {CHANNELS[0]!r}, so that it would forget its "
                 "compactions: let it inherit CompactionState (class State(CompactionState): ...). If you cannot "
                 'change it, use as_node(graph, persist="subgraph") and a checkpointer'
-            ) from error
+            )
 
     def _enter(self, state: Mapping[str, Any], messages: list[AnyMessage]) -> dict[str, Any]:
         asked = {REQUEST: state[REQUEST]} if state.get(REQUEST) is not None else {}

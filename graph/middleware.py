@@ -56,6 +56,7 @@ from .pending_updates import (
     answer_of,
     config_of_run,
     context_of_hook,
+    has_channel,
     keep_from_streaming,
     model_call_update,
     newest_answer,
@@ -68,6 +69,9 @@ yet."""
 REMEMBERED = 256
 """Number of answers for which the middleware remembers prompt, tools and model. A compaction when the agent ends
 needs those of the last answer."""
+
+THEIR_CUT = "_summarization_event"
+"""The channel in which the summarizer of deepagents keeps the position of its cut."""
 
 Trigger = ContextSize | Mapping[str, float] | list[ContextSize | Mapping[str, float]]
 
@@ -307,16 +311,17 @@ class AgentHook:
 
 
 def _refuse_second_summarizer(state: Mapping[str, Any]) -> None:
-    """Raise `SettingsError` if deepagents' own summarizer works on this thread, too.
+    """Raise `SettingsError` if deepagents' own summarizer is in the agent, too.
 
-    deepagents' summarizer stores the position of its cut in `messages`, which a compaction would move.
+    deepagents' summarizer stores the position of its cut in `messages`, which a compaction would move. Its channel is
+    in the agent from the beginning, with a value only after its first cut.
     """
-    if state.get("_summarization_event") is not None:
+    if has_channel(config_of_run(), THEIR_CUT) or state.get(THEIR_CUT) is not None:
         raise SettingsError(
-            "deepagents' own summarizer has summarized this thread, and beside it CompactionMiddleware would leave "
-            "the model only the newest messages: build the agent with "
-            'CompactionMiddleware(name="SummarizationMiddleware"), which takes that summarizer\'s place. The thread '
-            "still has all its messages, and goes on"
+            "deepagents' own summarizer is in this agent, too, and beside it CompactionMiddleware would leave the "
+            "model only the newest messages: build the agent with "
+            'CompactionMiddleware(name="SummarizationMiddleware"), which takes that summarizer\'s place. A '
+            "thread that it has summarized still has all its messages, and goes on"
         )
 
 

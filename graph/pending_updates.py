@@ -24,6 +24,9 @@ from langgraph_compaction.nodes.state import EMBEDDED, EMBEDDED_IN, CompactionSt
 KEY = "pending"
 """The key in the channel `compaction` under which the changes wait."""
 
+READ = "__pregel_read"
+"""Key in a run's configuration under which LangGraph puts a function that reads a channel."""
+
 
 def pending(given: Sequence[AnyMessage], view: Sequence[AnyMessage], state: Sequence[Any] = ()) -> dict[str, Any]:
     """Return the changes that turn the messages `given` into `view`; every message must have a unique id.
@@ -101,6 +104,18 @@ def config_of_run() -> RunnableConfig:
         return get_config()
     except RuntimeError:
         return {}
+
+
+def has_channel(config: RunnableConfig, name: str) -> bool | None:
+    """Return whether the graph that runs with this configuration has such a channel; None outside of a run."""
+    read = config.get("configurable", {}).get(READ)
+    if read is None:
+        return None
+    try:
+        read(name)
+    except KeyError:
+        return False
+    return True
 
 
 def context_of_hook(state: Any, runtime: Runtime[Any] | None, dependencies: Dependencies) -> NodeContext:

@@ -174,21 +174,28 @@ async def talk(go: Drive, graph: Any) -> None:
         await go.invoke(graph, said(f"note {n}: {filler(600, f'n{n}-')}", f"note-{n}"))
 
 
-async def test_beside_its_summarizer_it_refuses(go: Drive) -> None:
-    """Once that one has summarized: the error names the way out, by which the same thread goes on."""
+async def test_beside_its_summarizer_it_refuses_the_first_call(go: Drive) -> None:
+    """The error names the way out, and no model is called."""
     main = ScriptedModel(replies=["ok"], profile_window=ROOM)
-    graph = deep_agent(main, name=None)
     with pytest.raises(SettingsError, match='name="SummarizationMiddleware"'):
-        await talk(go, graph)
+        await go.invoke(deep_agent(main, name=None), said("hello"))
+    assert main.received == []
+
+
+async def test_a_thread_that_its_summarizer_has_cut_goes_on_in_its_place(go: Drive) -> None:
+    """With all of its messages, which that summarizer never took from the state."""
+    main = ScriptedModel(replies=["ok"], profile_window=ROOM)
+    theirs = create_deep_agent(model=main, checkpointer=InMemorySaver())
+    await talk(go, theirs)
+    assert "_summarization_event" in theirs.get_state(CONFIG).values
     sent = len(main.received)
-    held = values(graph)["messages"]
+    held = [message.text for message in values(theirs)["messages"]]
     named = deep_agent(main)
-    named.checkpointer = graph.checkpointer
+    named.checkpointer = theirs.checkpointer
     await go.invoke(named, said("and now?", "now"))
     assert len(main.received) == sent + 1
     assert main.received[-1][-1].id == "now"
-    assert values(named)["messages"][: len(held)] == held
-    assert len([message for message in main.received[-1] if message.type != "system"]) == len(held) + 1
+    assert [message.text for message in CompactionThread(named, CONFIG).transcript()][: len(held)] == held
 
 
 async def test_a_request_is_heard_once_and_not_forwarded(go: Drive) -> None:
