@@ -221,10 +221,34 @@ def test_the_figures_are_those_that_were_measured() -> None:
     assert all(words in PAGES["benchmarks.md"] for words in survival_words())
     assert all(row in PAGES["recall.md"] for row in recall_rows())
     assert list(summary_rows()) == README.partition("|---|--:|--:|\n")[2].partition("\n\n")[0].splitlines()
-    for row in (*saver_rows(SAVERS), *missed_rows()):
+    for row in (*saver_rows(SAVERS), *missed_rows(), *foreign_rows(), *foreign_reasons()):
         assert row in PAGES["benchmarks.md"].splitlines(), row
     for row in fault_rows(IN_PLACE):
         assert row in PAGES["deepagents.md"].splitlines(), row
+
+
+def foreign_rows() -> Iterator[str]:
+    """Foreign suites, a column each: the tests that passed, and after a plus those that failed."""
+    columns = ("theirs", "sqlite", "postgresql", "mariadb", "middleware")
+    rows = {(row["suite"], row["column"]): row for row in results("foreign")}
+    for suite in dict.fromkeys(suite for suite, _ in rows):
+        found = [rows.get((suite, column)) for column in columns]
+        package = rows[suite, "theirs"]["versions"]
+        name = next(key for key in package if key != "python")
+        cells = ["" if row is None else f"{row['passed']} / {row['failed']}" for row in found]
+        yield line(f"`{suite}`", (f"{name} {package[name]}", *cells))
+
+
+def foreign_reasons() -> Iterator[str]:
+    """Why tests fail with ours and not with theirs, and the largest number of tests in one column."""
+    counts: dict[tuple[str, str], int] = {}
+    for row in results("foreign"):
+        for why, count in row["known"].items():
+            counts[row["suite"], why] = max(count, counts.get((row["suite"], why), 0))
+    yield line("suite, known differences", ("tests", "reason"))
+    yield "|---|--:|---|"
+    for (suite, why), count in counts.items():
+        yield line(f"`{suite}`", (str(count), why))
 
 
 SIZED = {

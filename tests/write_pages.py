@@ -23,6 +23,8 @@ from tests.test_readme import (
     RUN_ELSEWHERE,
     SAVERS,
     fault_rows,
+    foreign_reasons,
+    foreign_rows,
     missed_rows,
     saver_rows,
     size_rows,
@@ -58,7 +60,10 @@ def with_table(text: str, rows: Iterable[str]) -> str:
 def main() -> None:
     """Write all pages."""
     tables = {
-        "benchmarks.md": [survival_rows(), wait_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()],
+        "benchmarks.md": [
+            *(survival_rows(), wait_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()),
+            *(foreign_rows(), foreign_reasons()),
+        ],
         "deepagents.md": [fault_rows(IN_PLACE)],
         "presets.md": [size_rows()],
     }

@@ -74,8 +74,6 @@ KNOWN: Final[dict[str, tuple[Known, ...]]] = {
     "agents": (
         (AGENT, "*::test_async_middleware_with_can_jump_to_graph_snapshot", DRAWN),
         (AGENT, "*::test_create_agent_diagram", DRAWN),
-        (AGENT, "*::test_simple_agent_graph", DRAWN),
-        (AGENT, "*::test_agent_graph_with*", DRAWN),
         (AGENT, "*::TestAgentMiddlewareHooks::*-False]", ON_A_LOOP),
         (AGENT, "*::TestAgentHooksCombined::test_execution_order[[]False]", ON_A_LOOP),
         (AGENT, "*::test_per_call_needs_a_tool_call_id", IDS),
