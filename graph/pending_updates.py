@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.config import get_config
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
@@ -140,11 +141,12 @@ def _of_parent(config: RunnableConfig) -> dict[str, Any]:
 def update_of_hook(context: NodeContext, given: Sequence[Any]) -> Update:
     """Return a hook's update after its nodes: the changed channels, and the messages if they were replaced.
 
-    `given` are the messages of the state.
+    `given` are the messages of the state. The replaced list is a list of messages, which begins with the removal of
+    all earlier ones, so that a reader of the update finds the newest message at its end.
     """
     update, left = _channels_update(context), list(context.state["messages"])
     if left != with_ids(given, derived=True):
-        update["messages"] = replace(left)
+        update["messages"] = [RemoveMessage(REMOVE_ALL_MESSAGES), *replace(left).value]
     if context.compaction.get(KEY):
         update["compaction"] = {**context.compaction, KEY: None}
     return update
@@ -158,7 +160,7 @@ def keep_from_streaming(update: Update) -> Effects[None]:
     """
     if "messages" not in update:
         return
-    config, given = config_of_run(), {"messages": update["messages"].value}
+    config, given = config_of_run(), {"messages": update["messages"]}
 
     def nothing(_: Any) -> None: ...
 

@@ -150,6 +150,20 @@ async def test_in_place_of_its_summarizer(go: Drive) -> None:
     assert verdicts(graph).count("committed") >= 2
 
 
+@pytest.mark.parametrize("mode", ["updates", "messages"])
+async def test_the_usual_loop_reads_a_turn_that_compacts(go: Drive, mode: str) -> None:
+    """Each update ends with a message, and each answer streams once as a message."""
+    graph = deep_agent(ScriptedModel(replies=["ok"], profile_window=ROOM))
+    for n in range(14):
+        chunks = await go.stream(graph, said(f"note {n}: {filler(700, f'n{n}-')}"), stream_mode=mode)
+        if mode == "messages":
+            assert [message.text for message, _ in chunks] == ["ok"]
+        else:
+            found = [u for chunk in chunks for u in chunk.values() if u and "messages" in u]
+            assert {update["messages"][-1].text for update in found} == {"ok"}
+    assert "committed" in verdicts(graph)
+
+
 @pytest.mark.parametrize(
     ("excluded", "name", "nodes"),
     [
