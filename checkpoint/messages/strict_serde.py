@@ -151,7 +151,7 @@ def _refusal(names: list[tuple[str, ...]]) -> str:
     verb = "is" if len(names) == 1 else "are"
     return (
         f"{dotted} {verb} not among the types that may be stored and loaded; if you trust them, add them to the "
-        f"argument `allow` of the saver: allow=[{short}]"
+        f"argument `allow` of the saver: allow=[{short}]; in LangGraph's server, in LANGGRAPH_COMPACTION_ALLOW"
     )
 
 
