@@ -8,6 +8,7 @@ from rich.table import Table
 
 from ...control_characters import visible
 from ...window_usage import WindowUsage
+from ..confirmation_answers import prompt_of, wording_of
 from ..conversation import Status
 from .printing import Output, cells, words
 from .size_chart import gauge
@@ -53,16 +54,11 @@ class Terminal:
 
     def ask(self, question: dict[str, Any]) -> str:
         """Print a question of the graph, and read the person's answer."""
-        self.note(
-            f"{question['question']} It holds {question['current_tokens']:,} of {question['max_tokens']:,} tokens; "
-            f"at most {question['limit']:,} can be sent."
-        )
-        if about := question.get("tokens_after_about"):
-            self.note(f"About {about:,} would be left.")
-        offered = question["answers"]
-        return self.read(
-            f"{', '.join(offered)}> " if "compact" in offered else "yes, no, or what to keep above all> "
-        )
+        wording = wording_of(question)
+        self.note(f"{question['question']} {wording.sizes.format_map(question)}")
+        if question.get("tokens_after_about"):
+            self.note(wording.left.format_map(question))
+        return self.read(prompt_of(question))
 
     def gauge(self, usage: WindowUsage) -> None:
         """Print how full the model's context window is."""

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from langgraph_compaction.graph.cli.commands.chat_command import explained
+from langgraph_compaction.graph.cli.confirmation_answers import answer_of
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.nodes import SettingsError
 from tests.graph.cli.provider import ENDLESS, provider
@@ -152,7 +153,13 @@ def full() -> list[str]:
 
 @pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize(
-    ("answer", "verdict"), [("", "committed"), ("yes", "committed"), ("the ships", "committed"), ("no", "declined")]
+    ("answer", "verdict"),
+    [
+        ("yes", "committed"),
+        ("keep: the ships", "committed"),
+        ('{"accept": true, "focus": "the ships"}', "committed"),
+        *((refusal, "declined") for refusal in ("no", "decline", "否", "不要", "nope", "cancel", "no thanks")),
+    ],
 )
 def test_a_confirmation_is_asked_in_the_chat(answer: str, verdict: str) -> None:
     """With --confirm the person is asked first; yes or a focus compacts, no goes on without."""
@@ -162,6 +169,40 @@ def test_a_confirmation_is_asked_in_the_chat(answer: str, verdict: str) -> None:
     (status,) = of_kind(said, "status")
     assert status["last"] == verdict
     assert len(of_kind(said, "answer")) == len(full())
+
+
+@pytest.mark.parametrize("line", ["keep: the ships", "保留：the ships", '{"accept": true, "focus": "the ships"}'])
+def test_a_focus_is_named_behind_a_colon_or_in_json(line: str) -> None:
+    """It is the answer that the question offers for it; other JSON is unclear."""
+    asked = {"answers": ["accept", "decline", {"accept": True, "focus": ""}], "language": "en"}
+    assert answer_of(line, asked) == {"accept": True, "focus": "the ships"}
+    assert [answer_of(other, asked) for other in ("keep:", '{"focus": 1}', "[" * 9_999)] == [None, None, None]
+
+
+@pytest.mark.requirement("S4.23")
+@pytest.mark.parametrize("line", ["", "the ships", "yes, but not now", "rather not"])
+def test_an_unclear_answer_is_asked_again_and_compacts_nothing(line: str) -> None:
+    """The chat says what can be answered; it neither takes the line for a focus nor for a consent."""
+    said = heard(*full(), line, "decline", "/status", args=["--confirm"])
+    assert len(of_kind(said, "question")) == 2
+    assert any("answer yes or no" in each["text"] for each in of_kind(said, "note"))
+    (status,) = of_kind(said, "status")
+    assert (status["last"], status["epoch"]) == ("declined", 0)
+
+
+@pytest.mark.parametrize(
+    ("env", "seen"),
+    [
+        ({}, ["at most 3,600 can be sent", "yes, no, or keep:"]),
+        ({"LANGUAGE": "zh"}, ["最多可发送 3,600", "是、否，或 保留："]),
+    ],
+)
+def test_a_terminal_asks_in_the_language_of_the_settings(env: dict[str, str], seen: list[str]) -> None:
+    """Question, sizes, prompt and the sentence about an unclear answer."""
+    given = NO_MODEL | {f"LANGGRAPH_COMPACTION_{name}": value for name, value in env.items()}
+    output = talk(*full(), "hm", "no", args=["--confirm"], env=given).output
+    assert all(text in " ".join(output.split()) for text in seen)
+    assert ("尚未压缩" in output, "Nothing is compacted yet" in output) == (bool(env), not env)
 
 
 def test_a_question_left_open_is_asked_again(tmp_path: Path) -> None:
