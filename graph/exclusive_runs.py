@@ -3,6 +3,8 @@
 LangGraph reads the newest checkpoint and writes a run's input before it runs a node, and writes the last checkpoint
 after the last node, so no node can keep two runs apart. `ExclusiveGraph` therefore holds a lease around `stream` and
 `astream`, through which every way to run a graph passes, and around `update_state`.
+
+It also reports a config that names no thread, for which LangGraph's errors do not say what to write.
 """
 
 import asyncio
@@ -16,10 +18,11 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import CONFIG_KEYS, var_child_runnable_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateSnapshot
 
 from langgraph_compaction.checkpoint import CheckpointError
 from langgraph_compaction.checkpoint.db.run_leases import RunLease, RunLeases, StoredRunLeases, memory_leases
-from langgraph_compaction.nodes import ThreadBusyError
+from langgraph_compaction.nodes import SettingsError, ThreadBusyError
 from langgraph_compaction.nodes.events import log
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, either, querying, run
 
@@ -32,6 +35,7 @@ HELD = "__compaction_run_leases"
 """Key of `configurable` under which a config carries the leases that its run holds. LangGraph gives a run's config to
 its nodes and tools, and stores no key that begins with two underscores."""
 
+_EXAMPLE = '{"configurable": {"thread_id": "1"}}, with an id of your choice for the conversation'
 _TASK = "__pregel_task_id"  # LangGraph's name of the key that the config of a task has
 _FIRST_PAUSE_S = 0.005
 
@@ -41,6 +45,8 @@ class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     The lease is in the database of the compaction records or, if they are in memory, in the memory of the process. A
     run without a checkpointer, and a run as a node of a parent graph, take none.
+
+    With a checkpointer, each method raises `SettingsError` for a config that names no thread.
     """
 
     @classmethod
@@ -61,6 +67,26 @@ class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
         ):
             async for chunk in chunks:
                 yield chunk
+
+    def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """Return the state of a thread, as LangGraph does."""
+        check_thread(self, config)
+        return super().get_state(config, subgraphs=subgraphs)
+
+    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """Return the state of a thread, as LangGraph does."""
+        check_thread(self, config)
+        return await super().aget_state(config, subgraphs=subgraphs)
+
+    def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
+        """Return the states of a thread, as LangGraph does."""
+        check_thread(self, config)
+        return super().get_state_history(config, **options)
+
+    def aget_state_history(self, config: RunnableConfig, **options: Any) -> AsyncIterator[StateSnapshot]:
+        """Return the states of a thread, as LangGraph does."""
+        check_thread(self, config)
+        return super().aget_state_history(config, **options)
 
     def bulk_update_state(self, config: RunnableConfig, supersteps: Any) -> RunnableConfig:
         """Update the state as LangGraph does, after the runs on the thread."""
@@ -132,11 +158,13 @@ def _lease_for(graph: AnyGraph, config: RunnableConfig | None, context: Any) -> 
     """Return the lease that a call must take; None if it needs none, or if the calling code already holds it."""
     if not isinstance(graph, ExclusiveGraph):
         return None
-    given = configurable_of(graph.config) | configurable_of(config)
-    saver = given.get(CONFIG_KEY_CHECKPOINTER) or graph.checkpointer
-    if given.get("thread_id") is None or _TASK in given or isinstance(saver, bool) or saver is None:
+    given = _merged(graph, config)
+    saver = _saver(graph, given)
+    if saver is None or _TASK in given:
         return None
-    thread = str(given["thread_id"])
+    if given.get("thread_id") is None and configurable_of(var_child_runnable_config.get()).get("thread_id"):
+        return None  # LangGraph takes the config of the run whose node or tool makes this call
+    thread = thread_of(given)
     if any(lease.thread_id == thread and not lease.ended for lease in _held_by(given)):
         return None
     dependencies = dependencies_of(graph)
@@ -151,10 +179,44 @@ def _lease_for(graph: AnyGraph, config: RunnableConfig | None, context: Any) -> 
 
 
 def configurable_of(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a config's "configurable" part, to which LangGraph adds the keys beside it that it does not know."""
-    given = config or {}
+    """Return a config's "configurable" part, to which LangGraph adds the keys beside it that it does not know.
+
+    Raise `SettingsError` for a config of another form.
+    """
+    given = _mapping("the config", config)
+    own = _mapping('the "configurable" of the config', given.get("configurable"))
     beside = {key: value for key, value in given.items() if key not in CONFIG_KEYS and value is not None}
-    return {**(given.get("configurable") or {}), **beside}
+    return {**own, **beside}
+
+
+def thread_of(config: Mapping[str, Any] | None) -> str:
+    """Return the id of the thread that a config names; raise `SettingsError` if it names none."""
+    if (thread := configurable_of(config).get("thread_id")) is None:
+        raise SettingsError(f"the config names no thread: give {_EXAMPLE}")
+    return str(thread)
+
+
+def check_thread(graph: AnyGraph, config: RunnableConfig) -> None:
+    """Raise `SettingsError` if a graph with a checkpointer is asked for a state, and no config names its thread."""
+    given = _merged(graph, config)
+    if _saver(graph, given) is not None:
+        thread_of(given)
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping | None):
+        raise SettingsError(f"{name} is a {type(value).__name__}: give {_EXAMPLE}")
+    return cast("Mapping[str, Any]", value or {})
+
+
+def _merged(graph: AnyGraph, config: RunnableConfig | None) -> dict[str, Any]:
+    return configurable_of(graph.config) | configurable_of(config)
+
+
+def _saver(graph: AnyGraph, given: Mapping[str, Any]) -> Any:
+    """Return the checkpointer of a call, or `None` without one or if it is that of a parent graph."""
+    saver = given.get(CONFIG_KEY_CHECKPOINTER) or graph.checkpointer
+    return None if isinstance(saver, bool) else saver
 
 
 def _own_wait(context: Any) -> float | None:

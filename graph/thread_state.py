@@ -9,7 +9,7 @@ from langgraph.graph import END
 from langgraph.types import Overwrite, StateSnapshot
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
-from langgraph_compaction.nodes import CompactionError, SettingsError
+from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.compaction_request import REQUEST
 from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
@@ -17,7 +17,7 @@ from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, 
 
 from .build_dependencies import dependencies_of, node_of_compaction
 from .builder import Graph
-from .exclusive_runs import aturn, configurable_of, turn
+from .exclusive_runs import aturn, check_thread, turn
 from .pending_updates import KEY, in_view
 
 T = TypeVar("T")
@@ -38,13 +38,6 @@ def settled(graph: Graph) -> Effects[Dependencies]:
 def records_of(graph: Graph) -> CompactionRecords:
     """Return snapshots, ledger and archive of a graph made by this package; raise `TypeError` for another graph."""
     return dependencies_of(graph).records
-
-
-def thread_of(config: RunnableConfig) -> str:
-    """Return the id of the thread that a config names; raise `SettingsError` if it names none."""
-    if (thread := configurable_of(config).get("thread_id")) is None:
-        raise SettingsError('the config names no thread: give {"configurable": {"thread_id": "..."}}')
-    return str(thread)
 
 
 def run_sync(graph: Graph, twin: str, step: Effects[T]) -> T:
@@ -92,7 +85,11 @@ def _on_event_loop() -> bool:
 
 
 def state_of(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
-    """Return a thread's state with the messages that the model sees, including a compaction not yet stored."""
+    """Return a thread's state with the messages that the model sees, including a compaction not yet stored.
+
+    Raise `SettingsError` if the config names no thread.
+    """
+    check_thread(graph, config)
     state = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
     compaction = state.values.get("compaction") or {}
     if not compaction.get(KEY):
