@@ -81,8 +81,8 @@ def _nothing_left(context: NodeContext) -> Update:
     raise ContextExhaustedError(
         f"the request needs {context.size} tokens and the limit is {sizes.limit} (window {sizes.window}, output "
         f"reserve {sizes.reserve}, system prompt, system messages and tools {sizes.fixed}), and everything that "
-        "may be removed is gone. Use a model with a larger window, shorten the system prompt, remove pins, or let "
-        "a long input be summarized or shortened (long_input='summarize')."
+        "may be removed is gone. Start a new thread, use a model with a larger window, shorten the system prompt, "
+        "remove pins, or let a long input be summarized or shortened (long_input='summarize')."
     )
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_google_genai import ChatGoogleGenerativeAI
 from opentelemetry import trace
 from opentelemetry.trace import TracerProvider
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from typer.testing import CliRunner
 
 from langgraph_compaction.checkpoint import errors as storage_errors
@@ -254,11 +255,18 @@ def foreign_reasons() -> Iterator[str]:
 SIZED = {
     "gpt-4o": ("ChatOpenAI", gpt("gpt-4o")),
     "gpt-4o, max_tokens=16_384": ("ChatOpenAI", gpt("gpt-4o", max_tokens=16_384)),
+    "gpt-4o-mini": ("ChatOpenAI", gpt("gpt-4o-mini")),
     "gpt-4.1": ("ChatOpenAI", gpt("gpt-4.1")),
     "gpt-5": ("ChatOpenAI", gpt("gpt-5")),
     "o3": ("ChatOpenAI", gpt("o3")),
     "claude-sonnet-4-5": ("ChatAnthropic", claude()),
     "claude-sonnet-4-5, max_tokens=8_192": ("ChatAnthropic", claude(max_tokens=8_192)),
+    "claude-haiku-4-5": ("ChatAnthropic", claude("claude-haiku-4-5")),
+    "claude-opus-4-5": ("ChatAnthropic", claude("claude-opus-4-5")),
+    "gemini-2.5-pro": (
+        "ChatGoogleGenerativeAI",
+        ChatGoogleGenerativeAI(model="gemini-2.5-pro", api_key=SecretStr("none")),
+    ),
 }
 """The model objects of the table of sizes: the argument that names each, its class and the object."""
 

@@ -1,12 +1,12 @@
 """Breaks functions that the tests of the requirements enter, and counts how often those tests fail.
 
-`python -m tests.requirements.mutants [--seed 0] [--draw 60] [--minutes 60] [--named] [PATH ...]` runs all tests that
-are marked with a line of the requirements (or those of them below PATH) once under coverage.py and records which product lines
-each one executes; the record is kept in `.make` and taken again until product or tests change. Then it draws
-functions by the seed, and in each one change of a line that is executed: a number one higher or lower, a comparison
-flipped, a condition negated, a call left out, a text misspelt. Each change is made in a copy of the project, and only
-the tests that execute the line run, those that execute the fewest product lines first, until one fails. Where none
-fails, the tests of the folder that mirrors the file's run too.
+`python -m tests.requirements.mutants [--seed 0] [--draw 60] [--minutes 60] [--named] [PATH ...]` runs all tests
+that are marked with a line of the requirements (or those of them below PATH) once under coverage.py and records
+which product lines each one executes; the record is kept in `.make` and taken again until product or tests change.
+Then it draws functions by the seed, and in each one change of a line that is executed: a number one higher or
+lower, a comparison flipped, a condition negated, a call left out, a text misspelt. Each change is made in a copy of
+the project, and only the tests that execute the line run, those that execute the fewest product lines first, until
+one fails. Where none fails, the tests of the folder that mirrors the file's run too.
 
 What the figures mean: of the changes in functions that the requirements need, the share that the marked tests notice,
 and how many more the tests beside them do: those of one function that no line of the requirements names.
