@@ -9,6 +9,7 @@ PreCompactEvent     when a trigger fires, also if the attempt is then skipped
 CompactionMetaEvent at each phase of an attempt, if `emit_compaction_meta_events` is set; `summary_done` only
                     when the gate has accepted the summary, `rollback` once for each failed attempt
 KeyInformationEvent when a provider of key information failed or timed out, and its text is left out
+ReleaseEvent        when a run's input allowed automatic compactions again after an undo
 MarksRemovedEvent   when a client sent messages with marks that only a compaction writes
 PreparationEvent    when a summary is prepared ahead, and when it is used, or is not
 ContextEvent        at a commit (COMPACTION_PERFORMED), and when messages were replaced, also by a rollback
@@ -107,6 +108,8 @@ class CompactionEvent:
     """Calls of the summarizer, failed ones included."""
     summary_input_tokens: int = 0
     summary_output_tokens: int = 0
+    detail: str = ""
+    """What the reason is about, such as an error's text, redacted as in the ledger and cut to 500 characters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +156,14 @@ class KeyInformationEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReleaseEvent:
+    """A run's input allowed automatic compactions again after an undo."""
+
+    held: bool
+    """Whether they were held off before."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MarksRemovedEvent:
     """Messages came with marks that only a compaction writes, and lost them; they are ordinary messages now."""
 
@@ -188,6 +199,7 @@ Event = (
     | KeyInformationEvent
     | MarksRemovedEvent
     | PreparationEvent
+    | ReleaseEvent
 )
 
 
