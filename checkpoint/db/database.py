@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.pool import Pool, StaticPool
 
-from ..errors import CheckpointError, DatabaseError
+from ..errors import CheckpointError, DatabaseError, DatabaseURLError
 from ..telemetry import database_call
 from . import reclaim, schema, urls
 from .connections import READS, WRITES, OwnEngine, begin, in_turn
@@ -259,7 +259,8 @@ class Database:
         try:
             return engine.connect()
         except (exc.SQLAlchemyError, self._driver_error) as error:
-            raise DatabaseError(
+            kind = DatabaseURLError if urls.is_unusable_file(error) else DatabaseError
+            raise kind(
                 f"cannot connect to {self._place}: {self._text(error)}; check that it runs, and its host, "
                 "port, name, user and password (of a file: its folder and rights)"
             ) from error

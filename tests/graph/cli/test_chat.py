@@ -289,13 +289,14 @@ def test_a_provider_that_cannot_be_reached_is_one_line() -> None:
         (["--window", "-5"], {}, "--window"),
         (["--window", "9", "--tools"], {}, "no room for a conversation"),
         (["--db", "nonsense"], {}, "no database URL"),
+        (["--thread", ""], {}, "an id is empty"),
         ([], {"OPENAI_API_KEY": "x", "OPENAI_MODEL": "my-own-model"}, "--window TOKENS"),
     ],
 )
 def test_what_cannot_work_is_said_clearly(args: list[str], env: dict[str, str], said: str) -> None:
     """A wrong option ends the command at once, with what to change and no traceback."""
     result = talk("Hello.", args=args, env={**NO_MODEL, **env})
-    assert result.exit_code != 0
+    assert result.exit_code == 2
     assert said in result.output
     assert isinstance(result.exception, SystemExit)
 

@@ -168,19 +168,20 @@ def test_a_checkpoint_that_is_damaged_fails_the_command(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "said", "code"),
     [
-        (("--summarizer", "model"), "OPENAI_API_KEY"),
-        (("--summarizer", "magic"), "magic"),
-        (("--db", "oracle://x/y"), "oracle"),
-        (("--db", "postgresql://user:secret@127.0.0.1:1/y"), "cannot connect to postgresql://127.0.0.1:1/y"),
-        (("--db", "sqlite:////no/such/folder/x.db"), "/no/such/folder/x.db"),
+        (("--summarizer", "model"), "OPENAI_API_KEY", 2),
+        (("--summarizer", "magic"), "magic", 2),
+        (("--db", "oracle://x/y"), "oracle", 2),
+        (("--db", "postgresql://user:secret@127.0.0.1:1/y"), "cannot connect to postgresql://127.0.0.1:1/y", 1),
+        (("--db", "sqlite:////no/such/folder/x.db"), "/no/such/folder/x.db", 2),
+        (("--db", "sqlite:////dev/null/x.db"), "cannot connect to", 2),
     ],
 )
-def test_what_cannot_work_is_said_clearly(args: tuple[str, ...], said: str) -> None:
-    """A wrong option ends the command at once, with what is wrong and no traceback."""
+def test_what_cannot_work_is_said_clearly(args: tuple[str, ...], said: str, code: int) -> None:
+    """A wrong option ends the command at once with 2, a server that does not answer with 1, and no traceback."""
     result = run(*args, env={"OPENAI_API_KEY": None})
-    assert result.exit_code != 0
+    assert result.exit_code == code
     assert said in result.output
     assert "secret" not in result.output
     assert isinstance(result.exception, SystemExit)

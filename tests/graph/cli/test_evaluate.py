@@ -183,7 +183,9 @@ def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suff
 )
 def test_what_cannot_be_measured_is_told_in_a_line(recorded: Path, args: tuple[str, ...], said: str) -> None:
     """And what to do instead."""
-    assert said in one_line(evaluate(*(arg.format(file=recorded) for arg in args), width=400))
+    result = evaluate(*(arg.format(file=recorded) for arg in args), width=400)
+    assert result.exit_code == 2
+    assert said in one_line(result)
 
 
 @pytest.mark.parametrize(
