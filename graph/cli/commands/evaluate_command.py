@@ -3,6 +3,7 @@
 The results are compared with a random choice of messages and with langchain-core's `trim_messages`.
 """
 
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,10 +32,12 @@ from ...lab.recordings import Recording, read_recordings
 from ...lab.replay.online_runs import run_of, through_the_graph
 from ...lab.replay.user_parts import UserParts, load_user_parts
 from ...offline_edit import newest
-from ..command_settings import checked_shares, shares_of
+from ...window_text import tokens_or_share
+from ..command_settings import checked_shares, shares_of, usage_errors
 from ..open_database import open_existing, report_errors
 from ..output.online_table import print_online
 from ..output.printing import Output, print_lines
+from .threads_command import DB_VARIABLE
 
 _LEGEND = (
     "Of the identifiers that calls after the cut need from before it, recall: those that are left; bound: those "
@@ -51,6 +54,17 @@ _HEADINGS = ("cap", "policy", "recall", "bound", "95 %", "calls", "rules", "prec
 def _picture(value: Path | None) -> Path | None:
     if value is not None and value.suffix not in SUFFIXES:
         raise typer.BadParameter(f"{value} is none of {', '.join(SUFFIXES)}")
+    return value
+
+
+def _windows(value: str) -> list[float]:
+    """Return windows, separated by commas: tokens as ints, shares as floats; raise a usage error for other text."""
+    with usage_errors():
+        return [tokens_or_share(one.strip()) for one in value.split(",")]
+
+
+def _windows_given(value: str) -> str:
+    _windows(value)
     return value
 
 
@@ -72,13 +86,24 @@ def evaluate(
         bool, typer.Option("--online", help="Play whole runs, turn by turn, and measure availability and cost.")
     ] = False,
     window: Annotated[
-        str, typer.Option(callback=checked_shares, help="With --online: windows, as shares of a run's own tokens.")
-    ] = "0.5",
+        str,
+        typer.Option(
+            callback=_windows_given,
+            metavar="TOKENS|SHARE",
+            help="With --online: windows in tokens, or as shares: system prompt and tools + 50% of the rest.",
+        ),
+    ] = "50%",
     use: Annotated[
         str | None, typer.Option(help="A Python file with your own strategies in a dict STRATEGIES.")
     ] = None,
-    db: Annotated[str | None, typer.Option(help="URL of a checkpoint database to read threads from.")] = None,
-    thread: Annotated[list[str] | None, typer.Option(help="A thread of --db; may be repeated.")] = None,
+    db: Annotated[
+        str | None,
+        typer.Option(
+            help="URL of a database to read threads from; without --thread, all its threads. With --thread, the "
+            f"default is {DB_VARIABLE}."
+        ),
+    ] = None,
+    thread: Annotated[list[str] | None, typer.Option(help="A thread of the database; may be repeated.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(callback=_picture, help="Draw the figures into an .svg, .png or .html file."),
@@ -99,11 +124,11 @@ def evaluate(
         own = load_user_parts(use) if use else UserParts()
         chosen = _chosen([name.strip() for name in preset.split(",")], own)
         recordings = [one for file in files or () for one in read_recordings(file)]
-        recordings += _threads(db, thread or [])
+        recordings += _threads(db or (os.environ.get(DB_VARIABLE) if thread else None), thread or [])
         if not recordings:
             raise SettingsError("name files of conversations, or threads of a database: --db URL --thread ID")
         if online:
-            rows = _online(recordings, chosen, own, shares_of(window))
+            rows = _online(recordings, chosen, own, _windows(window))
         else:
             rows = _measured(_tasks(recordings, shares_of(cut_at)), chosen, own, shares_of(budget))
         if as_json:
@@ -134,7 +159,7 @@ def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
     """Read the whole conversations of the named threads, including their archived messages."""
     if db is None:
         if threads:
-            raise SettingsError("--thread needs --db: the database that the thread is in")
+            raise SettingsError(f"--thread needs the database that the thread is in: --db URL, or {DB_VARIABLE}")
         return []
     with open_existing(db, *threads) as saver:
         found: list[Recording] = []

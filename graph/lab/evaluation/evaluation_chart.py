@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from langgraph_compaction.nodes import SettingsError
 
+from ...window_text import window_label
 from .scores import SAID
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def write_courses(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> 
         for row in rows:
             course = row["course"][name]
             points = [100 * (at + 1) / len(course) for at in range(len(course))]
-            label = row["policy"] if len(windows) == 1 else f"{row['policy']}, {row['window']:.0%}"
+            label = row["policy"] if len(windows) == 1 else f"{row['policy']}, {window_label(row['window'])}"
             axes.plot(points, course, label=label)
         axes.set(title=heading, xlabel="requests of a run, %", xlim=(0, 100))
         axes.set_ylim(bottom=0)

@@ -11,6 +11,8 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.cli.main import app
 from langgraph_compaction.graph.lab.evaluation.recoverable import RECOVERED
 from langgraph_compaction.graph.lab.evaluation.scores import SAID, measured
+from langgraph_compaction.graph.lab.recordings import read_recordings
+from langgraph_compaction.graph.lab.replay.online_runs import run_of
 from tests.graph.cli.replaying import one_line, run
 
 FIELDS = {
@@ -157,6 +159,33 @@ def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) ->
     assert rows("--db", db, "--preset", "faithful", "--budget", "0.5")[0] == kept
 
 
+def test_the_variable_names_the_database_of_a_thread_alone(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where files are given, the threads of that database are not read."""
+    db = f"sqlite:///{tmp_path / 'kept.db'}"
+    assert run(recorded, "--db", db).exit_code == 0
+    monkeypatch.setenv("LANGGRAPH_COMPACTION_DATABASE_URL", db)
+    with SQLAlchemySaver.from_url(db) as saver:
+        (thread,) = saver.threads()
+    options = ("--preset", "faithful", "--budget", "0.5")
+    assert rows("--thread", thread, *options) == rows("--db", db, "--thread", thread, *options)
+    assert {row["runs"] for row in rows(recorded, *options)} == {1}
+    assert {row["runs"] for row in rows(recorded, "--thread", thread, *options)} == {2}
+
+
+def test_a_window_is_tokens_or_a_share_as_in_other_commands(recorded: Path) -> None:
+    """A run in a window of tokens is the run in the share that makes as many."""
+    (run_,) = [run_of(one) for one in read_recordings(recorded)]
+    tokens = run_.limit(0.5)
+    found = rows(recorded, "--online", "--preset", "recent_rounds", "--window", f"{tokens},50%")
+    assert [row["window"] for row in found[::4]] == [tokens, 0.5]
+    for row, other in zip(found[:4], found[4:], strict=True):
+        assert {**row, "window": 0.5} == other
+    table = evaluate(recorded, "--online", "--preset", "recent_rounds", "--window", str(tokens)).stdout
+    assert f"window {tokens:,} tokens: 1 runs" in " ".join(table.split())
+
+
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
 def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suffix: str) -> None:
     """Retention against budget, or the course of the runs."""
@@ -176,7 +205,8 @@ def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suff
     [
         ((), "name files of conversations, or threads of a database: --db URL --thread ID"),
         (("{file}", "--preset", "faithfull"), "did you mean faithful?"),
-        (("--thread", "a"), "--thread needs --db"),
+        (("--thread", "a"), "--db URL, or LANGGRAPH_COMPACTION_DATABASE_URL"),
+        (("{file}", "--online", "--window", "5"), "no room for a conversation: window 5, system prompt and tools"),
         (("nowhere.json",), "no such file"),
         (("--db", "sqlite:///nowhere.db"), "there is no file nowhere.db"),
     ],
@@ -193,7 +223,7 @@ def test_what_cannot_be_measured_is_told_in_a_line(recorded: Path, args: tuple[s
     [
         (("--budget", "0.25,2"), "is no share"),
         (("--cut", "half"), "is neither a number of tokens nor a share"),
-        (("--online", "--window", "150%"), "is no share"),
+        (("--online", "--window", "half"), "is neither a number of tokens nor a share"),
         (("--out", "a.pdf"), "is none of"),
     ],
 )
