@@ -17,6 +17,7 @@ import ormsgpack
 import zstandard
 
 from ..errors import KeyringError, RowError
+from ..extras import how_to_install
 
 HASH_PREFIX_BYTES = 6
 """Number of bytes, from the start of a message's hash, that the message's handle shows in hexadecimal characters.
@@ -58,7 +59,7 @@ class Keyring:
         try:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - only installed with the extra
         except ModuleNotFoundError as error:
-            raise KeyringError("encryption needs `pip install 'langgraph-compaction[encryption]'`") from error
+            raise KeyringError(f"encryption needs cryptography: {how_to_install('encryption')}") from error
         self.current = current
         self._ciphers = {name: AESGCM(bytes(key)) for name, key in keys.items()}
 

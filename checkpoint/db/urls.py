@@ -7,6 +7,7 @@ from sqlalchemy import exc
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from ..errors import DatabaseError, DatabaseURLError
+from ..extras import how_to_install
 
 MEMORY = "memory"
 BUSY_TIMEOUT_S = 30.0
@@ -68,7 +69,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
         return sa.create_engine(url.difference_update_query([_PREPARE]), hide_parameters=True, **options)
     except ModuleNotFoundError as error:
         backend = url.get_backend_name()
-        extra = f"; pip install 'langgraph-compaction[{_EXTRAS[backend]}]'" if backend in _EXTRAS else ""
+        extra = f"; {how_to_install(_EXTRAS[backend])}" if backend in _EXTRAS else ""
         raise DatabaseURLError(f"{place(url)} needs the Python package {error.name!r}{extra}") from error
     except (exc.ArgumentError, TypeError, ValueError) as error:
         raise DatabaseURLError(f"{place(url)} cannot be opened: {error}") from error

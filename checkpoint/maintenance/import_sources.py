@@ -26,6 +26,7 @@ from sqlalchemy import exc
 
 from ..db import urls
 from ..errors import CheckpointError, DatabaseError, DatabaseURLError, ValueTypeError
+from ..extras import how_to_install
 from ..messages.strict_serde import StrictSerializer
 
 _EXAMPLES = "sqlite:///FILE (a SqliteSaver's) or postgresql://user@host/name (a PostgresSaver's)"
@@ -239,8 +240,7 @@ def open_source(target: str, *, allow: Iterable[type] = ()) -> Generator[Source]
             source = stack.enter_context(opened(url, SourceSerializer(allow=allow)))
         except ModuleNotFoundError as error:
             raise SourceError(
-                f"to read {urls.place(url)} the Python package {error.name!r} is missing; "
-                "pip install 'langgraph-compaction[import]'"
+                f"to read {urls.place(url)} the Python package {error.name!r} is missing; {how_to_install('import')}"
             ) from error
         yield source
 

@@ -5,6 +5,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from langgraph_compaction.checkpoint.extras import how_to_install
 from langgraph_compaction.nodes import SettingsError
 
 from ...window_text import window_label
@@ -60,9 +61,7 @@ def _figure(title: str) -> "Figure":
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - only a chart needs it
     except ImportError as error:
-        raise SettingsError(
-            "a chart needs matplotlib: pip install 'langgraph-compaction[lab]', or leave out --out"
-        ) from error
+        raise SettingsError(f"a chart needs matplotlib: {how_to_install('lab')}, or leave out --out") from error
     figure = Figure(figsize=(11, 5), layout="constrained")
     figure.suptitle(title)
     figure.text(0.5, -0.04, SAID, ha="center", fontsize=8)

@@ -139,7 +139,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
     url = foreign_url({"postgres": "postgresql"}.get(package, package))
     line = refused(url, target)
     assert f"'langgraph.checkpoint.{package}' is missing" in line
-    assert "pip install 'langgraph-compaction[import]'" in line
+    assert "pip install '.[import]' in the project's folder" in line
 
 
 @pytest.mark.parametrize(
