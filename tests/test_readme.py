@@ -28,8 +28,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDES = sorted((ROOT / "docs").glob("*.md"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *GUIDES)}
-RUN_ELSEWHERE = {"fastapi.md", "migrate.md"}
-"""By `test_fastapi.py` and `test_docs.py`, with what stands in for the models of these guides."""
+RUN_ELSEWHERE = {"fastapi.md", "migrate.md", "server.md"}
+"""By `test_fastapi.py`, `test_docs.py` and `server/test_page.py`, with what stands in for models and addresses."""
+KINDS = {"console", "json", "mermaid", "python", "sh", "text", "yaml"}
+"""The languages of blocks: those of `python` are run, with the `text` behind them; the others show no Python."""
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -76,6 +78,16 @@ def test_every_python_block_runs(
         printed = capsys.readouterr().out
         assert printed == (shown or printed), f"{page}, block {number}"
         assert shown or not printed, f"{page}, block {number} prints what is not shown"
+
+
+def test_every_block_is_of_a_known_language() -> None:
+    """A block of Python under another name, or under none, would not be run."""
+    others = [path.read_text(encoding="utf-8") for path in ROOT.glob("*.md")]
+    found = [
+        kind for text in (*PAGES.values(), *others) for kind in re.findall(r"^ *```(.*)\n.*", text, re.MULTILINE)
+    ]
+    assert set(found[::2]) <= KINDS
+    assert set(found[1::2]) == {""}
 
 
 def test_the_first_example_is_short() -> None:
