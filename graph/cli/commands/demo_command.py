@@ -121,7 +121,10 @@ def _figures(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "messages lost", f"{lost or 'none'} of {figures['messages_said']}, {order}"
     if (rollback := figures["rollback"]) is not None:
         same, before, after = rollback["identical"], rollback["before"][:8], rollback["after"][:8]
-        yield "failed summary", f"conversation is {'identical' if same else 'DIFFERENT'}: SHA-256 {before} → {after}"
+        yield (
+            "failed summary",
+            f"conversation is {'identical' if same else 'DIFFERENT'} (its hash: {before} → {after})",
+        )
     for fact in figures["facts"]:
         yield "said in turn 1", f"{fact['said']} {fact['where'] or 'only in the archive'}"
     sizes = f"{decimal(figures['stored_bytes'])}; {decimal(figures['unshared_bytes'])} if nothing were shared"

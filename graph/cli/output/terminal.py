@@ -93,14 +93,29 @@ def described(event: dict[str, Any]) -> str:
         return str(event["message"]) if "message" in event else prepared(event)
     before, after, verdict = event.get("tokens_before", 0), event.get("tokens_after", 0), event.get("verdict", "")
     if verdict in {"committed", "degraded_deterministic"}:
-        instead = "; the digest wrote the summary instead" if verdict == "degraded_deterministic" else ""
+        instead = " by the fallback, without a model" if verdict == "degraded_deterministic" else ""
         return f"compacted: {before:,} → {after:,} tokens{instead}"
     if verdict == "noop":
         return "nothing to compact: every message is in the newest rounds, which are kept"
     if verdict == "refused":
         return f"your message was not sent: it needs {before:,} tokens, and the limit is {after:,}"
-    what, why = ("summary rejected" if verdict.startswith("rejected") else "not compacted"), event.get("reason")
-    return f"{what}: {why or verdict}; the messages are as they were"
+    why = event.get("reason") or verdict
+    what = f"summary rejected: {REJECTED[verdict]}" if verdict in REJECTED else f"not compacted: {why}"
+    return f"{what}; the messages are as they were"
+
+
+REJECTED = {
+    "rejected_empty": "the reply is empty",
+    "rejected_truncated": "the reply was cut off",
+    "rejected_not_a_summary": "the reply is no summary",
+    "rejected_tool_call": "the reply is a tool call",
+    "rejected_inflated": "it is too long",
+    "rejected_pairing": "a provider would refuse the conversation",
+    "rejected_pin_lost": "a pinned text is missing",
+    "rejected_facts_lost": "a fact that must stay is missing",
+    "rejected_insufficient": "the request is still too large",
+}
+"""What each verdict means; `history` and the JSON lines also have the exact reason."""
 
 
 PREPARED = {
