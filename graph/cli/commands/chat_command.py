@@ -81,7 +81,9 @@ def chat(
     db: Annotated[
         str | None,
         typer.Option(
-            envvar=DB_VARIABLE, help="URL of a database to keep the conversation in; by default nothing is kept."
+            envvar=DB_VARIABLE,
+            show_envvar=False,
+            help="URL of a database to keep the conversation in; by default nothing is kept.",
         ),
     ] = None,
     as_json: Annotated[

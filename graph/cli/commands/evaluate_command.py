@@ -98,10 +98,7 @@ def evaluate(
     ] = None,
     db: Annotated[
         str | None,
-        typer.Option(
-            help="URL of a database to read threads from; without --thread, all its threads. With --thread, the "
-            f"default is {DB_VARIABLE}."
-        ),
+        typer.Option(help="URL of a database to read threads from; without --thread, all its threads."),
     ] = None,
     thread: Annotated[list[str] | None, typer.Option(help="A thread of the database; may be repeated.")] = None,
     out: Annotated[
@@ -118,7 +115,7 @@ def evaluate(
     A run is cut in two, the part before the cut is compacted to a cap, and the identifiers that calls after the cut
     need are searched in the result. For comparison, randomly chosen exchanges and `trim_messages` are held to the
     same caps. With --online nothing is cut: the whole run is played through the real graph in a small window. --use
-    executes the file it names.
+    executes the file it names. With --thread, --db defaults to the variable LANGGRAPH_COMPACTION_DATABASE_URL.
     """
     with report_errors():
         own = load_user_parts(use) if use else UserParts()

@@ -22,7 +22,15 @@ from ..open_database import open_existing
 from ..output.printing import Output, cells, print_lines
 
 DB_VARIABLE = "LANGGRAPH_COMPACTION_DATABASE_URL"
-Db = Annotated[str, typer.Option("--db", envvar=DB_VARIABLE, help="URL of the database, such as sqlite:///agent.db.")]
+Db = Annotated[
+    str,
+    typer.Option(
+        "--db",
+        envvar=DB_VARIABLE,
+        show_envvar=False,  # the end of the help names it: a column of options is too narrow
+        help="URL of the database, such as sqlite:///agent.db.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="A thread's id.")]
 _SPENT = "summary\nin/out"
