@@ -2,10 +2,10 @@
 
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial, wraps
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
 from weakref import finalize
 
@@ -23,6 +23,7 @@ from .workers import Workers, off_event_loop, on_event_loop, threads_for
 T = TypeVar("T")
 P = ParamSpec("P")
 S = TypeVar("S", bound="UsesDatabase")
+_NONE: Mapping[str, Any] = MappingProxyType({})
 _ATTEMPTS = 8
 _FIRST_PAUSE_S = 0.02
 
@@ -134,6 +135,18 @@ class Database:
     def run_read(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `work` in a reading transaction; run a new transaction with `work` after a lost connection."""
         return self.retry(partial(_run, self.read, work))
+
+    def run_statement(self, statement: sa.Insert | sa.Update | sa.Delete, values: Mapping[str, Any] = _NONE) -> int:
+        """Run `statement` with retries, as `run_write` does; the same condition holds."""
+        return self.retry(partial(self.statement, statement, values))
+
+    def statement(self, statement: sa.Insert | sa.Update | sa.Delete, values: Mapping[str, Any] = _NONE) -> int:
+        """Run a statement as a transaction of its own, and return how many rows it changed.
+
+        On PostgreSQL this is one round trip, once a transaction has checked the version of the tables.
+        """
+        with (self.single_statements if self.can_read_at_once else self.write)() as conn:
+            return conn.execute(statement, dict(values)).rowcount
 
     def retry(self, transaction: Callable[[], T]) -> T:
         """Run a whole transaction; repeat it after a deadlock or a lost connection, up to 8 attempts in all."""
