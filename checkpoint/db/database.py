@@ -16,7 +16,7 @@ from sqlalchemy.pool import Pool, StaticPool
 from ..errors import CheckpointError, DatabaseError, DatabaseURLError
 from ..telemetry import database_call
 from . import reclaim, schema, urls
-from .connections import READS, WRITES, OwnEngine, begin, in_turn
+from .connections import READS, WRITES, OwnEngine, begin, forget_isolation, in_turn
 from .row_codec import Keyring
 from .workers import Workers, off_event_loop, on_event_loop, threads_for
 
@@ -188,6 +188,7 @@ class Database:
         Only for servers. The caller makes sure that `write()` or `read()` has checked the version of the tables.
         """
         with self._connect(self._autocommit) as conn, self._translated():
+            forget_isolation(conn)
             yield conn
 
     def change_stamp(self, conn: sa.Connection) -> tuple[int, int]:
@@ -204,6 +205,7 @@ class Database:
         """
         self.finish_setup()
         with self._exclusive(WRITES), self._connect(self._autocommit) as conn, self._translated(self._driver_error):
+            forget_isolation(conn)
             reclaim.rewrite(conn, self._place)
 
     def close(self) -> None:

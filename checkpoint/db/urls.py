@@ -11,6 +11,7 @@ from ..extras import how_to_install
 
 MEMORY = "memory"
 BUSY_TIMEOUT_S = 30.0
+READ_COMMITTED = "READ COMMITTED"
 
 _BACKENDS = {
     "sqlite": ("sqlite", "pysqlite"),
@@ -107,10 +108,11 @@ def _options(url: sa.URL) -> dict[str, object]:
         return {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     if url.get_backend_name() == "sqlite":
         return {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
-    # a ping costs a round trip for each transaction; PostgreSQL needs none, because a transaction whose connection
-    # was lost is retried
-    options: dict[str, object] = {"isolation_level": "READ COMMITTED"}
-    options["pool_pre_ping"] = url.get_backend_name() != "postgresql"
+    # without `pool_pre_ping`: a ping costs a round trip for each transaction, and a transaction whose connection was
+    # lost is retried
+    options: dict[str, object] = {"isolation_level": READ_COMMITTED}
+    if url.get_backend_name() != "postgresql":
+        options["pool_reset_on_return"] = None  # see `connections._roll_back_unless_ended`
     if (given := url.query.get(_PREPARE)) is not None:
         options["connect_args"] = {_PREPARE: None if given == "none" else int(str(given))}
     return options

@@ -16,6 +16,7 @@ from tests.graph.harness import said
 
 WINDOW = CompactionSettings(context_window=128_000)
 MOST = {
+    "mariadb": {"turn of a node": 26, "turn of the agent": 38, "state": 6},
     "postgresql": {"turn of a node": 6, "turn of the agent": 8, "state": 1},
 }
 """The most sends of a client, by server."""
