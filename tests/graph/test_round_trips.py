@@ -16,8 +16,8 @@ from tests.graph.harness import said
 
 WINDOW = CompactionSettings(context_window=128_000)
 MOST = {
-    "mariadb": {"turn of a node": 26, "turn of the agent": 38, "state": 6},
-    "postgresql": {"turn of a node": 6, "turn of the agent": 8, "state": 1},
+    "mariadb": {"turn of a node": 26, "turn of the agent": 38, "state": 6, "list": 9},
+    "postgresql": {"turn of a node": 6, "turn of the agent": 8, "state": 1, "list": 2},
 }
 """The most sends of a client, by server."""
 
@@ -53,6 +53,7 @@ def test_a_turn_takes_few_round_trips(server: str, session_url: Callable[[str], 
             "turn of a node": least(wire, lambda: graph.invoke(said("how?"), config, durability="sync")),
             "turn of the agent": least(wire, lambda: agent.invoke(said("how?"), of_agent)),
             "state": least(wire, lambda: graph.get_state(config), 2),
+            "list": least(wire, lambda: list(saver.list(config, limit=5)), 2),
         }
         assert len(agent.get_state(of_agent).values["messages"]) == 12
     assert {name: count for name, count in found.items() if count > MOST[server][name]} == {}
