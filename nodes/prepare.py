@@ -9,19 +9,21 @@ import asyncio
 import math
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
-from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
 
+from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import AIMessage
+from langchain_core.tracers.langchain import LangChainTracer
 from langgraph.runtime import Runtime
 
 from langgraph_compaction.checkpoint.checkpoints.write_guards import acting_for, current_run
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.compaction.prepared import PREPARED, PREPARING, READY
 from langgraph_compaction.checkpoint.messages.message_codec import dumps, fingerprint
+from langgraph_compaction.checkpoint.telemetry import span
 
 from .conversation.tokens import total
 from .conversation.transcript import Transcript, message_id
@@ -35,6 +37,7 @@ from .runtime.levels import names, untried_level
 from .runtime.node_context import NodeContext
 from .runtime.preparations import Place, preparations_of, working_on
 from .runtime.propose_draft import choose_messages, opened_draft
+from .runtime.summarizer_call import context_without_run
 from .runtime.trigger_and_warning import breaker_history
 from .selection.breaker import suspension_reason
 from .selection.selector import Selection
@@ -74,7 +77,8 @@ def prepare_if_due(context: NodeContext, size: int) -> Effects[None]:
         ahead = _Ahead(context, loop)
 
         def work() -> bool:
-            with acting_for(turn):
+            thread = {"gen_ai.conversation.id": ahead.thread_id or ""}
+            with acting_for(turn), span("compaction.prepare", thread):
                 return run(_prepared(ahead))
 
         preparations.start(place, work, context.epoch)
@@ -124,7 +128,7 @@ def _lead(context: NodeContext, usual_s: float, pace: float | None) -> int:
 
 
 class _Ahead(NodeContext):
-    """The context of a preparation: that of a turn's node, without its callbacks and streams."""
+    """The context of a preparation: that of a turn's node, without its streams, and of its callbacks with tracers."""
 
     def __init__(self, turn: NodeContext, loop: asyncio.AbstractEventLoop | None) -> None:
         known = turn.config.get("configurable", {})
@@ -133,7 +137,10 @@ class _Ahead(NodeContext):
         due = {**turn.compaction, **wanted, "summarize_all": False, "max_messages": None}
         super().__init__(
             cast("CompactionState", {**turn.state, "messages": turn.messages, "compaction": due}),
-            {"configurable": {name: known[name] for name in kept if name in known}},
+            {
+                "configurable": {name: known[name] for name in kept if name in known},
+                "callbacks": _tracers(turn.callbacks),
+            },
             Runtime(context=turn.runtime.context, store=turn.runtime.store),
             turn.dependencies,
             messages=turn.messages,
@@ -148,6 +155,20 @@ class _Ahead(NodeContext):
             level if level.is_deterministic else replace(level, summarizer=_OffLoop(level.summarizer, self._loop))
             for level in self._chain
         )
+
+
+def _tracers(callbacks: Any) -> BaseCallbackManager | None:
+    """Return those of a run's callbacks that may be called after the run has ended: LangSmith's tracers.
+
+    They put a later call below the node that started it, and write it in the background. Other handlers may belong to
+    streams that are closed by then, or to an event loop that has ended.
+    """
+    if not isinstance(callbacks, BaseCallbackManager):
+        return None
+    tracers = [one for one in callbacks.handlers if isinstance(one, LangChainTracer)]
+    kept = callbacks.copy()
+    kept.set_handlers(tracers)
+    return kept
 
 
 @dataclass(frozen=True)
@@ -171,7 +192,8 @@ class _OffLoop:
             if loop is None or not loop.is_running():
                 raise
             asked = self.inner.asummarize(request)
-            reply = Context().run(lambda: asyncio.run_coroutine_threadsafe(cast("Any", asked), loop))
+            context = context_without_run()
+            reply = context.run(lambda: asyncio.run_coroutine_threadsafe(cast("Any", asked), loop))
             try:
                 return cast("Reply", reply.result())
             except CancelledError as error:

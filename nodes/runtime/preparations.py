@@ -1,14 +1,14 @@
 """The summaries that this process prepares in the background, each on a daemon OS thread.
 
-A daemon thread with an empty context is not waited for when the process exits, and inherits neither the callbacks nor
-the streams of the turn that started it. A task would be cancelled with its run, and an executor would be joined.
+A daemon thread is not waited for when the process exits; a task would be cancelled with its run, and an executor
+would be joined. The thread has a copy of the turn's `contextvars` context, with its tracing and credentials, but
+without the configuration of the run, whose callbacks and streams end with the turn.
 """
 
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from contextvars import Context
 from threading import Lock, Thread
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from langgraph_compaction.checkpoint import Database
 
 from ..events import log
+from .summarizer_call import context_without_run
 
 MOST_AT_ONCE = 16
 """Maximum number of preparations that a process works on for one database."""
@@ -73,7 +74,7 @@ class Preparations:
                 self.usual_s = max(time.monotonic() - began, 1.0) if begun else self.usual_s
                 self._working.pop(place, None)
 
-        worker = Thread(target=Context().run, args=(target,), daemon=True, name="compaction-ahead")
+        worker = Thread(target=context_without_run().run, args=(target,), daemon=True, name="compaction-ahead")
         with self._lock:
             self._working[place] = worker
         worker.start()

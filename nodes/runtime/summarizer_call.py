@@ -141,7 +141,7 @@ def _measure(reply: Reply) -> None:
     annotate({"gen_ai.response.model": reply.model})
 
 
-def _context_without_run() -> contextvars.Context:
+def context_without_run() -> contextvars.Context:
     """Return a copy of the current context without the configuration of the current run."""
     context = contextvars.copy_context()
     context.run(var_child_runnable_config.set, None)
@@ -163,7 +163,7 @@ def bounded(call: Callable[[], T], seconds: float) -> T:
             failure.append(error)
 
     thread = threading.Thread(
-        target=_context_without_run().run, args=(target,), daemon=True, name="compaction-summary"
+        target=context_without_run().run, args=(target,), daemon=True, name="compaction-summary"
     )
     thread.start()
     thread.join(seconds)
@@ -180,7 +180,7 @@ async def abounded(call: Callable[[], Awaitable[T]], seconds: float) -> T:
     async def target() -> T:
         return await call()
 
-    task = asyncio.get_running_loop().create_task(target(), context=_context_without_run())
+    task = asyncio.get_running_loop().create_task(target(), context=context_without_run())
     try:
         async with asyncio.timeout(seconds):
             return await task

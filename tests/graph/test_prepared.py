@@ -1,7 +1,6 @@
 import asyncio
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,13 @@ from langgraph_compaction.nodes.text.quoting import without_quotations
 from tests.fakes import ScriptedModel, StalledSummarizer
 from tests.graph.harness import (
     CONFIG,
+    NEAR,
     SUMMARY,
     THREAD,
     Drive,
     agent,
+    at_work,
+    ended,
     events,
     filler,
     ledger,
@@ -39,8 +41,6 @@ from tests.graph.middleware.agents import agent as langchain_agent
 from tests.graph.test_embedding import World
 
 MODES = ["updates", "custom"]
-NEAR: dict[str, Any] = {"messages": [*rounds(6), HumanMessage(filler(60, "near"), id="near")]}
-"""An input after which one more round as long as the last two would reach the trigger of 800 words."""
 REPLY = Reply(content=SUMMARY)
 OVER = said(filler(90, "over"), "over")
 BEYOND = said(filler(300, "beyond"), "beyond")
@@ -55,17 +55,6 @@ def told(chunks: Any) -> list[str]:
 def entries(graph: Any) -> list[tuple[str | None, str]]:
     """Verdict and reason of each row of the ledger."""
     return [(row.verdict, row.reason) for row in ledger(graph)]
-
-
-def at_work() -> list[threading.Thread]:
-    """The OS threads that prepare summaries."""
-    return [one for one in threading.enumerate() if one.name == "compaction-ahead"]
-
-
-async def ended() -> None:
-    """Wait until nothing is prepared any more."""
-    for worker in at_work():
-        await asyncio.to_thread(worker.join, 60)
 
 
 @pytest.fixture
