@@ -179,8 +179,8 @@ class PreparationEvent:
 
     state: Preparing
     """`preparing`: it began. `waiting`: a trigger fired before it was ready, and the turn goes on without it.
-    `joined`: over the limit, the turn waited for it. `swapped`: the compaction uses it. `stale`: it was not used, for
-    this reason. `failed`: there is none, for this reason."""
+    `joined`: the turn waited for it, over the limit or because a person asked for the compaction. `swapped`: the
+    compaction uses it. `stale`: it was not used, for this reason. `failed`: there is none, for this reason."""
     reason: str = ""
     seconds: float | None = None
     """With `swapped`, the seconds that the summary took, for which the turn did not wait; with `joined`, the seconds

@@ -18,6 +18,7 @@ from langgraph_compaction.checkpoint.compaction.prepared import STALE, Preparati
 from langgraph_compaction.checkpoint.db.owner import owner
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint, loads
 
+from .compaction_request import WISHES
 from .conversation.transcript import message_id
 from .digest.examination import contradiction, used_since
 from .events import PreparationEvent, emit, log
@@ -52,8 +53,9 @@ class Ahead:
 def find_prepared(context: NodeContext) -> Effects[Ahead]:
     """Return what is prepared for this thread.
 
-    If the summary is not ready, the turn goes on without a compaction as long as the request fits; over the limit it
-    waits. A summary that is on its way is not asked for a second time.
+    If the summary is not ready, the turn goes on without a compaction as long as the request fits. It waits if the
+    request is over the limit, or if a person asked for the compaction. A summary that is on its way is not asked for
+    a second time.
     """
     compaction = context.compaction
     special = compaction.get("focus") or compaction.get("summarize_all") or compaction.get("max_messages")
@@ -65,7 +67,7 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     if found is not None and found.is_under_way and not _may_end(context, found):
         found = yield from _read(context, place)  # it may have ended since it was read
     if found is not None and _may_end(context, found):
-        if not urgent(context):
+        if not urgent(context) and compaction.get("trigger") not in WISHES:
             emit(context.writer, PreparationEvent(state="waiting", compaction_id=found.compaction_id))
             return Ahead(waits=True)
         found, changed = yield from _joined(context, place, found)

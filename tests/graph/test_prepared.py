@@ -14,6 +14,7 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Reply, prepare, use_prepared
+from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
 from langgraph_compaction.nodes.digest import rules_and_requests
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
 from langgraph_compaction.nodes.text.quoting import without_quotations
@@ -134,6 +135,17 @@ async def test_while_it_is_written_a_turn_that_fits_goes_on(go: Drive, stalled: 
     assert (told(third), stalled.calls) == (["swapped"], 1)
 
 
+def answers_when_joined(stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the summarizer go as soon as a turn waits for it."""
+    waited = use_prepared._slept
+
+    def pause(seconds: float) -> Any:
+        stalled.let_go.set()
+        return waited(seconds)
+
+    monkeypatch.setattr(use_prepared, "_slept", pause)
+
+
 async def test_over_the_limit_a_turn_waits_for_it(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,18 +153,26 @@ async def test_over_the_limit_a_turn_waits_for_it(
     graph = agent(ScriptedModel(), stalled, summary_ahead=True)
     await go.invoke(graph, NEAR)
     await asyncio.to_thread(stalled.entered.wait, 60)
-    waited = use_prepared._slept
-
-    def pause(seconds: float) -> Any:
-        stalled.let_go.set()  # the turn waits
-        return waited(seconds)
-
-    monkeypatch.setattr(use_prepared, "_slept", pause)
+    answers_when_joined(stalled, monkeypatch)
     second = await go.stream(graph, BEYOND, stream_mode=MODES)
     assert told(second)[:2] == ["joined", "swapped"]  # then the next one is prepared
     prepared, committed = ledger(graph)[:2]
     assert (prepared.verdict, committed.verdict) == ("prepared", "committed")
     assert (prepared.summary_calls or 0) + (committed.summary_calls or 0) == 1
+
+
+@pytest.mark.parametrize("given", [{"messages": [], "compaction_request": {"focus": None}}, said("/compact")])
+async def test_who_asks_for_a_compaction_waits_for_it(
+    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch, given: Any
+) -> None:
+    """A wish is not passed over, although the request fits: the summary that is on its way is joined."""
+    graph = agent(ScriptedModel(), stalled, summary_ahead=True, triggers=[UsedRatio(ratio=0.8), Command()])
+    await go.invoke(graph, NEAR)
+    await asyncio.to_thread(stalled.entered.wait, 60)
+    answers_when_joined(stalled, monkeypatch)
+    second = await go.stream(graph, given, stream_mode=MODES)
+    assert told(second)[:2] == ["joined", "swapped"]
+    assert (entries(graph), stalled.calls) == ([("prepared", "swapped"), ("committed", "")], 1)
 
 
 def forget(graph: Any) -> None:
