@@ -31,7 +31,10 @@ PREPARING = "ahead"
 STALE = "stale"
 HOUR_S = 3_600.0
 STALE_IN_A_ROW = 2
-"""Number of preparations in a row that went stale, after which nothing is prepared for a thread any more."""
+"""Number of preparations in a row that went stale, after which one compaction is not prepared."""
+PAUSE_ENDS = 2
+"""Number of commits since the last stale preparation began, after which another one may begin: that of the compaction
+which found it stale, and that of the compaction which is not prepared."""
 
 Refusal = Literal["exists", "unused", "stale"]
 """Why a preparation may not begin: the thread has one, too many were not used, or the last ones went stale."""
@@ -79,8 +82,8 @@ def claim(
     """Write the row of a preparation that this process begins, and its ledger row; return why it may not begin.
 
     It may not if the thread has another one, unless the process of that one has died or a commit came since; if
-    `unused` preparations of the last hour were not used; or if the last `STALE_IN_A_ROW` went stale. `body` has the
-    number of commits so far under the key `epoch`.
+    `unused` preparations of the last hour were not used; or if the last `STALE_IN_A_ROW` went stale, until
+    `PAUSE_ENDS` commits have been made since. `body` has the number of commits so far under the key `epoch`.
     """
     if (found := read(conn, thread, key.namespace)) is not None:
         if found.may_end(now) if found.is_under_way else found.body.get("epoch") == body["epoch"]:
@@ -89,8 +92,9 @@ def claim(
         reason = UNUSED if reason == READY else reason
         settle(conn, thread, key.namespace, found.compaction_id, verdict=verdict, reason=reason, now=now)
     mine = sa.and_(_ledger.thread == thread.id, _ledger.namespace == key.namespace, _ledger.trigger == PREPARING)
-    newest = sa.select(_ledger.verdict).where(mine).order_by(_ledger.id.desc()).limit(STALE_IN_A_ROW)
-    if list(conn.execute(newest).scalars()) == [STALE] * STALE_IN_A_ROW:
+    newest = sa.select(_ledger.verdict, _ledger.epoch).where(mine).order_by(_ledger.id.desc()).limit(STALE_IN_A_ROW)
+    last = conn.execute(newest).all()
+    if [row.verdict for row in last] == [STALE] * STALE_IN_A_ROW and body["epoch"] < last[0].epoch + PAUSE_ENDS:
         return "stale"
     young = sa.and_(mine, _ledger.started_at > now - HOUR_S, _ledger.reason != SWAPPED)
     if conn.execute(sa.select(sa.func.count()).where(young)).scalar_one() >= unused:
