@@ -8,7 +8,7 @@ of the conversation. The messages that arrive meanwhile do not matter: they stay
 import asyncio
 import math
 from collections.abc import Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -37,7 +37,7 @@ from .runtime.levels import names, untried_level
 from .runtime.node_context import NodeContext
 from .runtime.preparations import Place, preparations_of, working_on
 from .runtime.propose_draft import choose_messages, opened_draft
-from .runtime.summarizer_call import context_without_run
+from .runtime.summarizer_call import SummaryAbandonedError, context_without_run
 from .runtime.trigger_and_warning import breaker_history
 from .selection.breaker import suspension_reason
 from .selection.selector import Selection
@@ -54,6 +54,10 @@ MOST_STEPS = 8
 """Largest number of steps of a tool loop that a preparation begins ahead of the trigger."""
 GRACE_S = 30.0
 """Seconds beyond `summary_deadline_s` that a preparation may take before another process takes its place."""
+_LOOK_S = 0.05
+"""Seconds after which an OS thread that waits for an asynchronous summarizer looks whether the loop still runs."""
+_ASYNCHRONOUS_ONLY = ("No synchronous function provided", "Cannot invoke a coroutine function synchronously")
+"""Texts of the `TypeError` of a node of LangGraph, and of a `RunnableLambda`, with only an asynchronous function."""
 ATTEMPT = -1
 """The attempt number in the key of a preparation; an attempt at a level has another."""
 
@@ -171,6 +175,11 @@ def _tracers(callbacks: Any) -> BaseCallbackManager | None:
     return kept
 
 
+def _is_asynchronous_only(error: Exception) -> bool:
+    """Whether a summarizer refused a synchronous call because it has only an asynchronous side."""
+    return isinstance(error, NotImplementedError) or any(text in str(error) for text in _ASYNCHRONOUS_ONLY)
+
+
 @dataclass(frozen=True)
 class _OffLoop:
     """A summarizer that is called synchronously; one that has no synchronous side is awaited on the run's loop."""
@@ -184,20 +193,32 @@ class _OffLoop:
         return self.inner.name
 
     def summarize(self, request: SummaryRequest) -> Reply:
-        """Call the summarizer; raise `NotImplementedError` if it is only asynchronous and there is no loop."""
+        """Call the summarizer.
+
+        Raises the summarizer's own error if it is only asynchronous and the run has no loop, and
+        `SummaryAbandonedError` if the loop ends before the reply.
+        """
         try:
             return self.inner.summarize(request)
-        except NotImplementedError:
-            loop = self.loop
-            if loop is None or not loop.is_running():
+        except (NotImplementedError, TypeError) as error:
+            if self.loop is None or not _is_asynchronous_only(error):
                 raise
-            asked = self.inner.asummarize(request)
-            context = context_without_run()
-            reply = context.run(lambda: asyncio.run_coroutine_threadsafe(cast("Any", asked), loop))
-            try:
-                return cast("Reply", reply.result())
-            except CancelledError as error:
-                raise ConnectionError("the event loop ended before the summary was written") from error
+            return self._awaited(request, self.loop)
+
+    def _awaited(self, request: SummaryRequest, loop: asyncio.AbstractEventLoop) -> Reply:
+        if not loop.is_running():
+            raise SummaryAbandonedError
+        asked = cast("Any", self.inner.asummarize(request))
+        try:
+            reply = context_without_run().run(lambda: asyncio.run_coroutine_threadsafe(asked, loop))
+        except RuntimeError as error:  # the loop was closed just now
+            asked.close()
+            raise SummaryAbandonedError from error
+        while not reply.done() and loop.is_running():
+            wait([reply], timeout=_LOOK_S)
+        if not reply.done() or reply.cancelled():
+            raise SummaryAbandonedError
+        return cast("Reply", reply.result())
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Await the summarizer."""

@@ -47,7 +47,8 @@ class Ahead:
     waits: bool = False
     """Whether the turn goes on without a compaction, because the summary is not ready yet."""
     changed: Update = field(default_factory=dict[str, Any])
-    """Keys of the channel `compaction`: a failed preparation counts as a failed attempt, and waiting takes time."""
+    """Keys of the channel `compaction`: a failed preparation counts as a failed attempt, and waiting takes time. A
+    preparation that was abandoned with its event loop is no failure of the summarizer."""
 
 
 def find_prepared(context: NodeContext) -> Effects[Ahead]:
@@ -76,7 +77,7 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     yield from settle(context, found.compaction_id, found.verdict, found.reason)
     told = PreparationEvent(state="failed", reason=found.reason, compaction_id=found.compaction_id)
     emit(context.writer, told)
-    if found.body["levels"] == names(context):
+    if found.verdict != ABANDONED and found.body["levels"] == names(context):
         changed |= count_failure(context, found.body["base"], found.body["level"], Finding(*found.body["failure"]))
     return Ahead(changed=changed)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
+from langgraph_compaction.checkpoint.compaction.ledger import ABANDONED
 from langgraph_compaction.checkpoint.telemetry import annotate, count_attempt, record
 
 from ..conversation.redaction import masked
@@ -15,6 +16,7 @@ from ..state import FOCUS_CHARACTERS, Draft
 from ..summary.fallback_chain import COMMITTED
 from ..text.quoting import clip
 from .node_context import NodeContext, Update
+from .summarizer_call import SummaryAbandonedError
 
 MEASURED = ("verdict", "reason", "strategy", "tokens_before", "tokens_after", "summary_calls")
 """Fields of a `CompactionEvent` that a span shows."""
@@ -27,6 +29,8 @@ def failure(error: Exception, reason: str) -> Finding:
     """
     if isinstance(error, TokenCounterError):
         raise error
+    if isinstance(error, SummaryAbandonedError):
+        return Finding(ABANDONED, "loop_ended", str(error))
     kind = classify(error)
     verdict = "failed_transient" if kind == "transient" else "failed_permanent"
     return Finding(verdict, f"{reason}:{type(error).__name__}", masked(str(error)), kind)

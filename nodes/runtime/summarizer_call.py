@@ -40,12 +40,21 @@ class SummaryTimeoutError(TimeoutError):
         super().__init__(f"the summarizer gave no answer within {seconds} s (summary_timeout_s)")
 
 
+class SummaryAbandonedError(Exception):
+    """The event loop on which the summarizer was awaited has ended. This is no failure of the summarizer."""
+
+    def __init__(self) -> None:
+        super().__init__("the event loop of the run ended before the summary was written")
+
+
 class _PassingError(Exception):
     """Tells tenacity to repeat a call that failed with an error that may pass; `__cause__` is that error."""
 
 
 def _may_pass(error: Exception) -> bool:
     """Whether the same call may succeed: after a transient error, and after one of unknown kind without a status."""
+    if isinstance(error, SummaryAbandonedError):
+        return False
     kind = classify(error)
     return kind == "transient" or (kind == "permanent" and status_of(error) is None)
 

@@ -1,6 +1,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
@@ -283,6 +286,88 @@ async def test_an_asynchronous_client_is_awaited_on_the_loop() -> None:
     await graph.ainvoke(NEAR, CONFIG)
     await ended()
     assert entries(graph) == [("prepared", "ready")]
+
+
+async def write(_: Any) -> dict[str, Any]:
+    """Write a summary, as the node of a graph."""
+    await asyncio.sleep(0)
+    return {"messages": [AIMessage(SUMMARY)]}
+
+
+async def text(_: Any) -> AIMessage:
+    """Write a summary, as a runnable."""
+    await asyncio.sleep(0)
+    return AIMessage(SUMMARY)
+
+
+def compiled() -> Any:
+    """A graph that has only an asynchronous node."""
+    builder: Any = StateGraph(MessagesState)
+    builder.add_node("write", write)
+    builder.add_edge(START, "write")
+    return builder.compile()
+
+
+@pytest.mark.parametrize("summarizer", [compiled(), RunnableLambda(text)], ids=["graph", "runnable"])
+async def test_what_has_no_synchronous_side_is_awaited_on_the_loop(summarizer: Any) -> None:
+    """A graph and a runnable refuse a synchronous call by an error of their own."""
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
+    await graph.ainvoke(NEAR, CONFIG)
+    await ended()
+    await graph.ainvoke(OVER, CONFIG)
+    assert entries(graph) == [("prepared", "swapped"), ("committed", "")]
+
+
+async def test_a_type_error_of_the_summarizer_is_its_failure() -> None:
+    """It is not asked a second time, on the loop."""
+    summarizer = ReplyingSummarizer(TypeError("broken"))
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0)
+    await graph.ainvoke(NEAR, CONFIG)
+    await ended()
+    assert (entries(graph), len(summarizer.requests)) == ([("failed_permanent", "summary_exception:TypeError")], 1)
+
+
+class NeverOnThisLoop(OnlyAsynchronous):
+    """An asynchronous summarizer that does not answer before its loop ends."""
+
+    def __init__(self) -> None:
+        super().__init__(REPLY)
+        self.asked = threading.Event()
+
+    async def asummarize(self, request: Any) -> Any:
+        """Reply on the second loop."""
+        if self.requests or self.asked.is_set():
+            return await super().asummarize(request)
+        self.asked.set()
+        return await asyncio.Future()
+
+
+@pytest.mark.parametrize("cancels", [True, False], ids=["cancelled", "closed"])
+def test_a_loop_that_ends_is_no_failure_of_the_summarizer(*, cancels: bool) -> None:
+    """The preparation is abandoned at once, and the next turn asks the same summarizer, on its own loop."""
+    summarizer = NeverOnThisLoop()
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
+
+    async def turn() -> None:
+        await graph.ainvoke(NEAR, CONFIG)
+        await asyncio.to_thread(summarizer.asked.wait, 60)
+
+    if cancels:
+        asyncio.run(turn())
+    else:
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(turn())
+        pending = asyncio.all_tasks(loop)
+        loop.close()
+        for task in pending:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # as the test wants it
+    for worker in at_work():
+        worker.join(60)
+    assert entries(graph) == [("abandoned", "loop_ended")]
+    asyncio.run(graph.ainvoke(OVER, CONFIG))
+    assert entries(graph) == [("abandoned", "loop_ended"), ("committed", "")]
+    assert standing(graph).get("streak", 0) == 0
+    assert standing(graph)["last"]["strategy"] == "selective+own"
 
 
 async def test_an_erased_thread_does_not_come_back(stalled: StalledSummarizer, tmp_path: Path) -> None:
