@@ -93,6 +93,16 @@ class CompactionRecords:
         return prepared.claim(conn, thread, key, opening, body, now=now, until=until, unused=unused)
 
     @reads
+    def preparation_refusal(
+        self, conn: sa.Connection, thread_id: str, namespace: str, *, epoch: int, now: float, unused: int
+    ) -> prepared.Refusal | None:
+        """Return why a preparation may not begin now, or None; see `prepared.refusal`."""
+        thread = self.store.find(conn, thread_id, lock=False)
+        if thread is None:
+            return None
+        return prepared.refusal(conn, thread, namespace, epoch=epoch, now=now, unused=unused)
+
+    @reads
     def preparation(self, conn: sa.Connection, thread_id: str, namespace: str) -> prepared.Preparation | None:
         """Return the summary that is prepared for a thread, or None."""
         thread = self.store.find(conn, thread_id, lock=False)

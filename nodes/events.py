@@ -178,13 +178,14 @@ class PreparationEvent:
     """A summary is prepared ahead, or what became of it."""
 
     state: Preparing
-    """`preparing`: it began. `waiting`: a trigger fired before it was ready, and the turn goes on without it.
-    `joined`: the turn waited for it, over the limit or because a person asked for the compaction. `swapped`: the
-    compaction uses it. `stale`: it was not used, for this reason. `failed`: there is none, for this reason."""
+    """`preparing`: it begins; it ends without a summary if no message may be removed yet. `waiting`: a trigger fired
+    before it was ready, and the turn goes on without it. `joined`: the turn waited for it, over the limit or because
+    a person asked for the compaction. `swapped`: the compaction uses it. `stale`: it was not used, for this reason.
+    `failed`: there is none, for this reason."""
     reason: str = ""
     seconds: float | None = None
-    """With `swapped`, the seconds that the summary took, for which the turn did not wait; with `joined`, the seconds
-    that it waited."""
+    """With `swapped`, the seconds of the preparation for which no turn waited; with `joined`, the seconds that the
+    turn waited."""
     compaction_id: str | None = None
     """Id of the preparation's row in the ledger."""
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
 
-from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.messages import AIMessage
 from langchain_core.tracers.langchain import LangChainTracer
 from langgraph.runtime import Runtime
@@ -90,8 +90,23 @@ def prepare_if_due(context: NodeContext, size: int) -> Effects[None]:
     async def alaunch() -> None:
         launch(asyncio.get_running_loop())
 
+    told = preparations.is_promising(place) and not (yield from _is_refused(context, place))
     yield from either(lambda: launch(None), alaunch)
-    emit(context.writer, PreparationEvent(state="preparing"))
+    if told:
+        emit(context.writer, PreparationEvent(state="preparing"))
+
+
+def _is_refused(context: NodeContext, place: Place) -> Effects[bool]:
+    """Whether earlier preparations keep one from beginning, or this cannot be found out."""
+    epoch, now, unused = context.epoch, context.now(), context.settings.summary_ahead_unused
+    try:
+        found = yield from context.query(
+            lambda: context.records.preparation_refusal(*place, epoch=epoch, now=now, unused=unused)
+        )
+    except Exception:  # noqa: BLE001 - the turn goes on
+        log.exception("The preparations of thread %r could not be read", context.thread_id)
+        return True
+    return found is not None
 
 
 def place_of(context: NodeContext) -> Place | None:
@@ -169,7 +184,7 @@ def _tracers(callbacks: Any) -> BaseCallbackManager | None:
     """
     if not isinstance(callbacks, BaseCallbackManager):
         return None
-    tracers = [one for one in callbacks.handlers if isinstance(one, LangChainTracer)]
+    tracers: list[BaseCallbackHandler] = [one for one in callbacks.handlers if isinstance(one, LangChainTracer)]
     kept = callbacks.copy()
     kept.set_handlers(tracers)
     return kept

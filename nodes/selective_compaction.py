@@ -2,8 +2,6 @@
 
 from typing import Any, get_args
 
-from langgraph_compaction.checkpoint.compaction.prepared import Preparation
-
 from .compaction_request import WISHES
 from .config.triggers import SINCE_COMPACTION, Unit
 from .errors import ContextExhaustedError
@@ -18,7 +16,7 @@ from .runtime.propose_draft import choose_messages, opened_draft
 from .selection.trigger_evaluation import counted
 from .state import Draft
 from .summary.fallback_chain import strategy
-from .use_prepared import find_prepared, use_prepared
+from .use_prepared import Ahead, find_prepared, use_prepared
 
 RESTARTING = WISHES | {"marker", *SINCE_COMPACTION}
 """Triggers after which turns and calls of the model are counted anew even if nothing could be compacted, so that they
@@ -37,11 +35,11 @@ def selective_compaction(context: NodeContext) -> Effects[Update]:
     ahead = yield from find_prepared(context)
     if ahead.waits:
         return {"compaction": {"step": context.compaction.get("route", "model"), "draft": None, "seconds_left": None}}
-    update = yield from _begun(context.after(ahead.changed), ahead.preparation)
+    update = yield from _begun(context.after(ahead.changed), ahead)
     return {**update, "compaction": {**ahead.changed, **update["compaction"]}}
 
 
-def _begun(context: NodeContext, prepared: Preparation | None) -> Effects[Update]:
+def _begun(context: NodeContext, ahead: Ahead) -> Effects[Update]:
     base, trigger = context.base_fingerprint(), context.compaction.get("trigger", "precheck")
     level = untried_level(context, base)
     if level is None:
@@ -54,7 +52,7 @@ def _begun(context: NodeContext, prepared: Preparation | None) -> Effects[Update
     try:
         key = context.key(base, level, draft["attempt"])
         yield from begin(context, key, strategy=name, trigger=trigger, tokens_before=before)
-        used = yield from use_prepared(context, draft, prepared)
+        used = yield from use_prepared(context, draft, ahead)
         found = used or (yield from choose_messages(context, draft))
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict, and the turn goes on
         return failed(draft, failure(error, "selective"))

@@ -44,6 +44,8 @@ class Ahead:
 
     preparation: Preparation | None = None
     """A preparation that may be used."""
+    waited_s: float = 0.0
+    """Seconds that this turn has waited for the preparation."""
     waits: bool = False
     """Whether the turn goes on without a compaction, because the summary is not ready yet."""
     changed: Update = field(default_factory=dict[str, Any])
@@ -64,16 +66,17 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     by_model = context.settings.summary_ahead and not context.fallback_chain[0].is_deterministic
     if place is None or special or compaction.get("trigger") == NEW_THREAD or not by_model:
         return Ahead()
-    found, changed = (yield from _read(context, place)), Update()
+    found, changed, waited = (yield from _read(context, place)), Update(), 0.0
     if found is not None and found.is_under_way and not _may_end(context, found):
         found = yield from _read(context, place)  # it may have ended since it was read
     if found is not None and _may_end(context, found):
         if not urgent(context) and compaction.get("trigger") not in WISHES:
             emit(context.writer, PreparationEvent(state="waiting", compaction_id=found.compaction_id))
             return Ahead(waits=True)
-        found, changed = yield from _joined(context, place, found)
+        found, waited = yield from _joined(context, place, found)
+        changed["seconds_left"] = max(0.0, context.settings.summary_deadline_s - waited)
     if found is None or not found.has_failed:
-        return Ahead(preparation=found, changed=changed)
+        return Ahead(preparation=found, waited_s=waited, changed=changed)
     yield from settle(context, found.compaction_id, found.verdict, found.reason)
     told = PreparationEvent(state="failed", reason=found.reason, compaction_id=found.compaction_id)
     emit(context.writer, told)
@@ -98,8 +101,8 @@ def _may_end(context: NodeContext, found: Preparation) -> bool:
     return is_working_on(found.compaction_id) if found.owner == owner() else found.may_end(context.now())
 
 
-def _joined(context: NodeContext, place: Place, found: Preparation) -> Effects[tuple[Preparation | None, Update]]:
-    """Wait until the summary is there or cannot be expected any more; return it, and the time that is left."""
+def _joined(context: NodeContext, place: Place, found: Preparation) -> Effects[tuple[Preparation | None, float]]:
+    """Wait until the summary is there or cannot be expected any more; return it, and the seconds that it took."""
     began, pause, left = time.monotonic(), _FIRST_PAUSE_S, context.settings.summary_deadline_s
     now: Preparation | None = found
     while now is not None and _may_end(context, now) and time.monotonic() - began < left:
@@ -112,22 +115,20 @@ def _joined(context: NodeContext, place: Place, found: Preparation) -> Effects[t
         context.writer,
         PreparationEvent(state="joined", seconds=round(waited, 3), compaction_id=found.compaction_id),
     )
-    return now, {"seconds_left": max(0.0, left - waited)}
+    return now, waited
 
 
 def _slept(seconds: float) -> Effects[None]:
     yield from either(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
 
 
-def use_prepared(
-    context: NodeContext, draft: Draft, found: Preparation | None
-) -> Effects[tuple[Selection, Update] | None]:
+def use_prepared(context: NodeContext, draft: Draft, ahead: Ahead) -> Effects[tuple[Selection, Update] | None]:
     """Complete the draft with a prepared choice, and return what `choose_messages` returns; `None` if it is stale.
 
     It is stale if a message that it removes was changed, if the choice is not allowed or does not fit any more, if
     another summarizer is set, or if what was said since contradicts the summary.
     """
-    if found is None:
+    if (found := ahead.preparation) is None:
         return None
     trial = draft.copy()
     outcome = yield from _examined(context, trial, found)
@@ -137,7 +138,7 @@ def use_prepared(
         emit(context.writer, PreparationEvent(state="stale", reason=outcome, compaction_id=found.compaction_id))
         log.info("The prepared summary of thread %r is not used: %s", context.thread_id, outcome)
         return None
-    seconds = None if found.duration_s is None else round(found.duration_s, 3)
+    seconds = None if found.duration_s is None else round(max(0.0, found.duration_s - ahead.waited_s), 3)
     emit(context.writer, PreparationEvent(state="swapped", seconds=seconds, compaction_id=found.compaction_id))
     return outcome
 

@@ -40,6 +40,7 @@ class Preparations:
         self._working: dict[Place, Thread] = {}
         self._begun: OrderedDict[Place, int] = OrderedDict()
         self._answered: OrderedDict[Place, float] = OrderedDict()
+        self._in_vain: OrderedDict[Place, bool] = OrderedDict()
         self.usual_s = USUAL_S
         """Seconds that the last preparation took."""
 
@@ -58,6 +59,11 @@ class Preparations:
             free = place not in self._working and len(self._working) < MOST_AT_ONCE
             return free and self._begun.get(place) != epoch
 
+    def is_promising(self, place: Place) -> bool:
+        """Whether the last preparation of a thread found messages to summarize, or there was none yet."""
+        with self._lock:
+            return not self._in_vain.get(place, False)
+
     def start(self, place: Place, work: Callable[[], bool], epoch: int) -> None:
         """Start a daemon thread that does the work; `work` returns whether a preparation has begun, or must not."""
 
@@ -69,6 +75,7 @@ class Preparations:
                 log.exception("A summary could not be prepared for thread %r", place[0])
                 begun = True
             with self._lock:
+                _remember(self._in_vain, place, not begun)
                 if begun:
                     _remember(self._begun, place, epoch)
                 self.usual_s = max(time.monotonic() - began, 1.0) if begun else self.usual_s

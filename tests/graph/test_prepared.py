@@ -19,6 +19,7 @@ from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Reply, prepare, use_prepared
 from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
 from langgraph_compaction.nodes.digest import rules_and_requests
+from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
 from langgraph_compaction.nodes.text.quoting import without_quotations
 from tests.fakes import ScriptedModel, StalledSummarizer
@@ -235,6 +236,64 @@ async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> Non
     second = await go.stream(graph, OVER, stream_mode=MODES)
     assert told(second)[0] == "failed"
     assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
+
+
+async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive) -> None:
+    """The cool-down begins with it if it is the last failure that is allowed: nothing is asked again for a while."""
+    summarizer = ReplyingSummarizer(ValueError("broken"))
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0, breaker_cooldown_after=1)
+    await go.invoke(graph, NEAR)
+    await ended()
+    await go.invoke(graph, OVER)
+    first = standing(graph)
+    assert (len(summarizer.requests), first["last"]["verdict"]) == (1, "degraded_deterministic")
+    assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
+
+
+async def test_only_the_time_that_nobody_waited_is_told(
+    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seconds that a turn waited for a preparation are not counted as saved."""
+    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
+    await go.invoke(graph, NEAR)
+    await asyncio.to_thread(stalled.entered.wait, 60)
+    answers_when_joined(stalled, monkeypatch)
+    second = await go.stream(graph, BEYOND, stream_mode=MODES)
+    joined, swapped = events(second, "PreparationEvent")[:2]
+    took = ledger(graph)[0].duration_s or 0.0
+    assert swapped["seconds"] == pytest.approx(max(0.0, took - joined["seconds"]), abs=0.002)
+
+
+async def test_a_preparation_that_may_not_begin_is_not_told(go: Drive) -> None:
+    """Too many were not used: the ledger has no row, and the stream no event."""
+    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True, summary_ahead_unused=1)
+    await go.invoke(graph, NEAR)
+    await ended()
+    forget(graph)
+    again = await go.stream(graph, OVER, stream_mode=MODES)
+    assert told(again) == ["stale"]
+    for n in range(8):  # until another compaction is near, and due
+        assert told(await go.stream(graph, said(filler(60, f"more{n}-")), stream_mode=MODES)) == []
+        await ended()
+    assert [row.trigger for row in ledger(graph)] == ["ahead", "precheck", "precheck"]
+
+
+async def test_a_preparation_that_finds_nothing_to_remove_is_told_once(
+    go: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins again after each answer, because more messages may be old enough then."""
+
+    def nothing(*_: Any) -> Any:
+        return Finding("noop", "nothing_old_enough")
+        yield
+
+    monkeypatch.setattr(prepare, "choose_messages", nothing)
+    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
+    states = list[str]()
+    for given in (NEAR, said(filler(20, "a")), said(filler(20, "b"))):
+        states += told(await go.stream(graph, given, stream_mode=MODES))
+        await ended()
+    assert (states, ledger(graph)) == (["preparing"], [])
 
 
 async def test_far_from_the_trigger_nothing_is_done(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ PREPARED = {
     "preparing": "a summary is prepared in the background",
     "waiting": "the prepared summary is not ready yet; the turn goes on without it",
     "joined": "waited {seconds:.1f} s for the summary that was being prepared",
-    "swapped": "the prepared summary is used; nobody waited the {seconds:.1f} s that it took",
+    "swapped": "the prepared summary is used, which saved a wait of {seconds:.1f} s",
     "stale": "the prepared summary is not used ({reason})",
     "failed": "the summary could not be prepared ({reason})",
 }

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.graph.cli.commands.chat_command import explained
 from langgraph_compaction.graph.cli.confirmation_answers import answer_of
 from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.cli.output.terminal import described
 from langgraph_compaction.nodes import SettingsError
 from tests.graph.cli.provider import ENDLESS, provider
 
@@ -257,6 +258,38 @@ def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
     assert (event["verdict"], event["strategy"]) == ("committed", "selective+model")
     assert [each["text"].strip() for each in of_kind(said, "answer")] == [*["Yes."] * turns, "Well."]
     assert "The person counted." in json.dumps(script.requests[-1])
+
+
+def test_a_summary_that_is_prepared_is_a_line_of_its_own() -> None:
+    """The chat says when a summary is prepared, and when it is used; each once."""
+
+    def answer(request: dict[str, Any]) -> str:
+        script.counted = len(json.dumps(request["messages"])) // 4
+        return "Yes." if request.get("stream") else "<summary>The person told of ships and ports.</summary>"
+
+    with provider(answer=answer) as script:
+        env = {**script.env, "LANGGRAPH_COMPACTION_CONTEXT_WINDOW": "4000"}
+        said = heard(*[f"{n}. {STORY}" for n in range(8)], env=env)
+    told = [each["state"] for each in of_kind(said, "event") if each["event"] == "PreparationEvent"]
+    assert told[0] == "preparing"
+    shown = [described(each) for each in of_kind(said, "event")]
+    assert shown.count("a summary is prepared in the background") == told.count("preparing")
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        ({"state": "preparing"}, "a summary is prepared in the background"),
+        ({"state": "waiting"}, "the prepared summary is not ready yet; the turn goes on without it"),
+        ({"state": "joined", "seconds": 2.04}, "waited 2.0 s for the summary that was being prepared"),
+        ({"state": "swapped", "seconds": 3.0}, "the prepared summary is used, which saved a wait of 3.0 s"),
+        ({"state": "stale", "reason": "contradicted"}, "the prepared summary is not used (contradicted)"),
+        ({"state": "failed", "reason": "x:ValueError"}, "the summary could not be prepared (x:ValueError)"),
+    ],
+)
+def test_what_becomes_of_a_prepared_summary_is_a_sentence(event: dict[str, Any], line: str) -> None:
+    """Each state has its own."""
+    assert described({"event": "PreparationEvent", **event}) == line
 
 
 @pytest.mark.parametrize(
