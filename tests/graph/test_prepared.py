@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
 from langgraph_compaction.nodes import Reply, prepare, use_prepared
@@ -488,6 +488,20 @@ async def test_a_summary_outlives_its_graph(own_url: str) -> None:
             found.append(entries(graph))
     assert found == [[("prepared", "ready")], [("prepared", "swapped"), ("committed", "")]]
     assert broken.requests == []
+
+
+async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
+    """The preparation writes from its own OS thread while the saver's loop runs."""
+    async with AsyncSQLAlchemySaver.from_url(own_url) as saver:
+        await saver.setup()
+        summarizer = ReplyingSummarizer(REPLY)
+        graph = agent(ScriptedModel(), summarizer, summary_ahead=True, checkpointer=saver)
+        await graph.ainvoke(NEAR, CONFIG)
+        await ended()
+        await graph.ainvoke(OVER, CONFIG)
+        rows = await asyncio.to_thread(ledger, graph)
+        assert [(row.verdict, row.reason) for row in rows] == [("prepared", "swapped"), ("committed", "")]
+        assert len(summarizer.requests) == 1
 
 
 def test_a_thread_without_a_checkpointer_prepares_nothing() -> None:
