@@ -22,6 +22,8 @@ from .pending_updates import KEY, in_view
 
 T = TypeVar("T")
 
+TOOLS = "tools"
+"""Name of the node that runs tools, in the graphs of this package and in LangChain's agent."""
 AS_NODE = "commit"
 """Name of the node that `update_state` is told to have written a change, if the thread's turn is over."""
 
@@ -108,11 +110,15 @@ def check_in_parent(graph: Graph) -> None:
         )
 
 
-def at_rest(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
-    """Return the state of a thread whose turn is over; raise `CompactionError` if it has nodes to run."""
+def at_rest(graph: Graph, config: RunnableConfig, *, or_failed: bool = False) -> Effects[StateSnapshot]:
+    """Return the state of a thread whose turn is over; raise `CompactionError` if it has nodes to run.
+
+    With `or_failed` the turn may also have ended with an error of a node that runs no tools.
+    """
     check_in_parent(graph)
     state = yield from state_of(graph, config)
-    if nodes := open_nodes(state):
+    failed = or_failed and all(task.error and task.name != TOOLS for task in state.tasks)
+    if (nodes := open_nodes(state)) and not failed:
         raise CompactionError(f"this thread has work to go on with ({', '.join(nodes)}): resume it first")
     return state
 
@@ -164,7 +170,7 @@ def compacted(graph: Graph, config: RunnableConfig, focus: str | None, *, full: 
 
 
 def _refuse_open_calls(state: StateSnapshot) -> None:
-    if "tools" in open_nodes(state):
+    if TOOLS in open_nodes(state):
         raise CompactionError(
             "tool calls of this thread are waiting: resume it first, with Command(resume=...) where it asks, else "
             "with invoke(None)"

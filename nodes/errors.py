@@ -54,9 +54,10 @@ class EmbeddingError(CompactionError):
 
 
 class MessageRefusedError(CompactionError):
-    """The newest user message alone exceeds the limit; the state holds a one-line notice in its place.
+    """The newest user message alone exceeds the limit, or a new system message leaves no room for a conversation.
 
-    If the message could not be archived, it stays in the state, and this error is raised whatever `on_refusal` says.
+    The state holds a one-line notice in its place. If the message could not be archived, it stays in the state, and
+    this error is raised whatever `on_refusal` says.
     """
 
 
@@ -74,5 +75,5 @@ class StepError(CompactionError):
 class ContextExhaustedError(CompactionError):
     """The request is over the limit: every level was tried, or a person chose to delete messages by hand.
 
-    The state is unchanged.
+    The state is unchanged. If pins do not fit because the window became smaller, the text names them.
     """

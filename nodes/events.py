@@ -11,6 +11,7 @@ CompactionMetaEvent at each phase of an attempt, if `emit_compaction_meta_events
 KeyInformationEvent when a provider of key information failed or timed out, and its text is left out
 ReleaseEvent        when a run's input allowed automatic compactions again after an undo
 MarksRemovedEvent   when a client sent messages with marks that only a compaction writes
+PinsRefusedEvent    when messages came with pins for which there is no room, and are not pinned
 PreparationEvent    when a summary is prepared ahead, and when it is used, or is not
 ContextEvent        at a commit (COMPACTION_PERFORMED), and when messages were replaced, also by a rollback
                     that restores them (CONVERSATION_REPLACED)
@@ -170,6 +171,15 @@ class MarksRemovedEvent:
     message_ids: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PinsRefusedEvent:
+    """Messages came with pins for which there is no room; they are ordinary messages now."""
+
+    message_ids: tuple[str, ...]
+    most_tokens: int
+    """Tokens that pins may hold together: half of the room."""
+
+
 Preparing = Literal["preparing", "waiting", "joined", "swapped", "stale", "failed"]
 
 
@@ -199,6 +209,7 @@ Event = (
     | ContextWarningEvent
     | KeyInformationEvent
     | MarksRemovedEvent
+    | PinsRefusedEvent
     | PreparationEvent
     | ReleaseEvent
 )

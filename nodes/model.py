@@ -12,6 +12,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from .compaction_request import NO_REQUEST
 from .config.triggers import Marker
 from .confirm import by_hand, room_made
+from .conversation.message_marks import refusal
 from .conversation.request import calibration_factor, render
 from .conversation.tokens import total
 from .conversation.transcript import outline
@@ -41,7 +42,7 @@ def model(context: NodeContext) -> Effects[Update]:
     """
     last = (context.compaction.get("last") or {}) if context.compaction.get("route") == "end" else {}
     if last.get("verdict") == "refused":
-        raise MessageRefusedError(context.messages[-1].text)
+        raise MessageRefusedError(refusal(context.messages))
     if last.get("reason") == NO_REQUEST:
         raise RequestError(last["detail"])
     called = context.model

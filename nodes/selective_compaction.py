@@ -4,9 +4,11 @@ from typing import Any, get_args
 
 from .compaction_request import WISHES
 from .config.triggers import SINCE_COMPACTION, Unit
+from .conversation.message_marks import is_pinned
 from .errors import ContextExhaustedError
 from .events import Counts, log, meta_event
 from .gate.invariants import Finding
+from .runtime.admission import pinned_tokens
 from .runtime.effects import Effects
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
 from .runtime.ledger_io import begin, close
@@ -79,8 +81,20 @@ def _nothing_left(context: NodeContext) -> Update:
     raise ContextExhaustedError(
         f"the request needs {context.size} tokens and the limit is {sizes.limit} (window {sizes.window}, output "
         f"reserve {sizes.reserve}, system prompt, system messages and tools {sizes.fixed}), and everything that "
-        "may be removed is gone. Start a new thread, use a model with a larger window, shorten the system prompt, "
-        "remove pins, or let a long input be summarized or shortened (long_input='summarize')."
+        f"may be removed is gone. {_advice(context)}"
+    )
+
+
+def _advice(context: NodeContext) -> str:
+    """Return what to do if the messages that must stay do not fit; pins are named if they hold much of the room."""
+    other = "Start a new thread, use a model with a larger window, shorten the system prompt, or "
+    held = pinned_tokens(context)
+    if held <= context.sizes.most_pinned:
+        return f"{other}let a long input be summarized or shortened (long_input='summarize')."
+    pins = ", ".join(repr(message.id) for message in context.messages if is_pinned(message, context.call.pins))
+    return (
+        f"Pins hold {held} tokens of a room of {context.sizes.room}: the messages {pins}. {other}remove pins with "
+        "CompactionThread(graph, config).unpin(message_id), then go on with invoke(None) or a new message."
     )
 
 

@@ -205,6 +205,9 @@ class CompactionChannel(TypedDict, total=False):
     own_marks: list[str]
     """Fingerprints of the messages of this state whose marks the nodes have written. Other messages with such marks
     come from a client, and lose them."""
+    admitted: list[str]
+    """Fingerprints of the system messages and pins of this state, which stay as they are. Others are new, and are
+    admitted if there is room for them."""
     head: str | None
     """Id of the last committed compaction of this state."""
 

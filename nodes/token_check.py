@@ -1,11 +1,12 @@
 """`token_check`: the first node of every turn, which also runs after each step of tool calls."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from operator import is_not
 from typing import Any, Literal, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
@@ -13,7 +14,8 @@ from langgraph_compaction.checkpoint.db.owner import may_run
 
 from .compaction_request import REQUEST, Memory, fault_of
 from .config.triggers import Command
-from .conversation.message_marks import MARK, first_inputs, marks
+from .conversation.item_types import without_pin_mark
+from .conversation.message_marks import MARK, first_inputs, is_pinned, marks
 from .conversation.pin_tags import leaves_pin_open
 from .conversation.tokens import total
 from .conversation.transcript import Transcript, message_id
@@ -21,6 +23,7 @@ from .errors import EmbeddingError, MessageRefusedError
 from .events import PreCompactEvent, TriggerSource, emit, log
 from .gate.invariants import Finding
 from .prepare import prepare_if_due
+from .runtime.admission import SYSTEM_REFUSED, Admission, admit, pinned_tokens
 from .runtime.effects import Effects, either
 from .runtime.ephemeral_removal import expire
 from .runtime.finish_attempt import failure, finish_attempt
@@ -47,26 +50,24 @@ def token_check(context: NodeContext) -> Effects[Update]:
     asked = context.request
     if fault := fault_of(asked, cast("dict[str, Any]", context.compaction)):
         return reject_request(context, fault)
-    context = yield from without_foreign_marks(context)
-    if asked is None:
-        return (yield from _decided(context, None))
-    context, request = _adopted(context, asked)
-    update = yield from _decided(context, request)
-    memory = {**asked.get("memory", {}), **update.get("memory", {})}
-    return {**update, REQUEST: None, **({"memory": memory} if memory else {})}
-
-
-def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Update]:
     _refuse_bare_embedding(context)
+    context = yield from without_foreign_marks(context)
+    context, request = (context, None) if asked is None else _adopted(context, asked)
+    admission = admit(context)
+    update = yield from _decided(admission, request)
+    memory = {**(asked or {}).get("memory", {}), **admission.memory, **update.get("memory", {})}
+    return {**update, **({} if asked is None else {REQUEST: None}), **({"memory": memory} if memory else {})}
+
+
+def _decided(admission: Admission, request: dict[str, Any] | None) -> Effects[Update]:
+    context = admission.context
     check_askable(context.settings, answerable=context.can_ask)
-    common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(context), "overflows": 0, **FORGOTTEN}
-    if context.compaction.get("seconds_left") is not None:
-        common["seconds_left"] = None
+    common = _common(admission)
     view = Transcript(context.messages)
     if context.compaction.get("step") == "selective_compaction" and not context.compaction.get("draft"):
         yield from abandon(context)  # a run died in `selective_compaction`, before its draft was in the state
-    if (oversize := _refused(context, view)) is not None:
-        return (yield from _refuse(context, common, *oversize))
+    if refusal := _refused_system(admission) or _refused_input(context, view):
+        return (yield from _refuse(context, common, refusal))
     if context.messages and leaves_pin_open(context.messages[-1]):
         log.warning(
             "The message %r opens <Pin> and does not close it: its text from there on is pinned",
@@ -92,6 +93,17 @@ def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Up
     if context.dependencies.embedded and decided["step"] == "model":  # the parent has the model
         yield from prepare_if_due(context_now, context_now.size)
     return {**_update(context, {**common, **decided}), **gone}
+
+
+def _common(admission: Admission) -> dict[str, Any]:
+    """Return the keys of the channel `compaction` that every check writes."""
+    context = admission.context
+    common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(context), "overflows": 0, **FORGOTTEN}
+    if context.compaction.get("seconds_left") is not None:
+        common["seconds_left"] = None
+    if admission.admitted != context.compaction.get("admitted", []):
+        common["admitted"] = admission.admitted
+    return common
 
 
 def _may_expire(context: NodeContext) -> bool:
@@ -157,11 +169,14 @@ def _first_pinned(context: NodeContext) -> Memory | None:
     ):
         return None
     first = first_inputs(context.messages)
-    held, most = context.meter.scaled(total(context.counter, first)), context.sizes.room // 2
-    if held > most:
-        log.warning("The first input is not pinned: it takes %d tokens, more than half of the room (%d)", held, most)
-        first = []
-    return {"pins": [*dict.fromkeys([*(known or ()), *map(message_id, first)])]}
+    pins = [*dict.fromkeys([*(known or ()), *map(message_id, first)])]
+    held, most = pinned_tokens(context, pins), context.sizes.most_pinned
+    if first and held > most:
+        log.warning(
+            "The first input is not pinned: pins would take %d tokens, more than half of the room (%d)", held, most
+        )
+        pins = list(known or ())
+    return {"pins": pins}
 
 
 def _refuse_bare_embedding(context: NodeContext) -> None:
@@ -244,67 +259,129 @@ def wished(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _refused(context: NodeContext, view: Transcript) -> tuple[AnyMessage, int] | None:
-    """Return the newest user message and the tokens of the smallest request with it, if they exceed the limit."""
+@dataclass(frozen=True, kw_only=True)
+class _Refusal:
+    """Messages that cannot be sent to the model, and why."""
+
+    messages: Sequence[AnyMessage]
+    least: int
+    """Tokens of the smallest request with them."""
+    reason: str
+    why: str
+    """The reason as it is told to the user and to the model."""
+    what: str
+
+
+def _refused_system(admission: Admission) -> _Refusal | None:
+    """Return the refusal of new system messages that leave too little room."""
+    if not admission.refused:
+        return None
+    why = f"with it, system messages, system prompt and tools take {admission.needed} tokens"
+    return _Refusal(
+        messages=admission.refused,
+        least=admission.needed,
+        reason=SYSTEM_REFUSED,
+        why=why,
+        what="system message",
+    )
+
+
+def _refused_input(context: NodeContext, view: Transcript) -> _Refusal | None:
+    """Return the refusal of the newest user message if the smallest request with it exceeds the limit.
+
+    That request also holds the pins, unless they hold more than half of the room, because the window became smaller,
+    or unless the message may be shortened.
+    """
     if view.pending_user is None:
         return None
-    newest = context.messages[view.pending_user]
-    least = context.sizes.fixed + context.meter.scaled(context.counter.message(newest))
-    return (newest, least) if least > context.sizes.limit else None
+    newest, sizes = context.messages[view.pending_user], context.sizes
+    least, why = sizes.fixed + context.meter.scaled(context.counter.message(newest)), "with the fixed part"
+    if (
+        least <= sizes.limit
+        and context.settings.long_input == "keep"
+        and not is_pinned(newest, context.memory.get("pins") or ())
+    ):
+        pinned = pinned_tokens(context)
+        least += pinned if pinned <= sizes.most_pinned else 0
+        why = "with the fixed part and the pins"
+    if least <= sizes.limit:
+        return None
+    return _Refusal(
+        messages=[newest],
+        least=least,
+        reason="message_over_limit",
+        why=f"{why} it needs {least} tokens",
+        what="message",
+    )
 
 
-NOT_SENT = (
-    "Your last message was not sent to the model: with the fixed part it needs {least:,} tokens and the limit is "
-    "{limit:,}. It is kept in the archive under {name}. Send a shorter one."
-)
-"""The answer to a user message that alone exceeds the limit."""
 NOT_SENT_ID = "not-sent-"
-"""The beginning of the id of such an answer."""
+"""The beginning of the id of an answer to messages that were not sent to the model."""
 
 
-def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, least: int) -> Effects[Update]:
-    """Archive a refused message, put one line in its place, answer with a message that says so, and end the turn.
+def _refuse(context: NodeContext, common: dict[str, Any], refusal: _Refusal) -> Effects[Update]:
+    """Archive refused messages, put one line in the place of each, answer with one that says so, and end the turn.
 
     Raises `MessageRefusedError` inside a parent with `on_refusal="raise"`; the parent's list is unchanged. Raises the
-    error also if the archive cannot be written: the message then stays in the conversation, and the run can be
+    error also if the archive cannot be written: the messages then stay in the conversation, and the run can be
     resumed once the database works.
     """
-    if marks(message).get("refused"):
+    if any(marks(message).get("refused") for message in refusal.messages):
         # even with the line in the message's place the request exceeds the limit
         return _update(context, {**common, "step": "end", "route": "end"})
-    limit, key = context.sizes.limit, context.key(context.base_fingerprint(), 0, REFUSAL)
+    others = [message for message in context.messages if message not in refusal.messages]
+    rest = context.after({}, others)
+    limit, key = rest.sizes.limit, context.key(context.base_fingerprint(), 0, REFUSAL)
     try:
-        name = yield from store(context, key, message)
+        names = yield from store(context, key, refusal.messages)
     except Exception as error:
-        yield from _tell(context, key, failure(error, "archive"), least)
+        yield from _tell(rest, key, failure(error, "archive"), refusal.least)
         raise MessageRefusedError(
-            f"the newest message needs {least} tokens with the fixed part and the limit is {limit}. It could not "
+            f"a {refusal.what} cannot be sent: {refusal.why} and the limit is {limit}. It could not "
             f"be archived ({type(error).__name__}) and stays in the conversation: mend the database, then run "
             "again, or send a shorter message"
         ) from error
-    line = (
-        f"[This message was not sent to the model: with the fixed part it needs {least} tokens and the limit "
-        f"is {limit}. It is kept in the archive under {name}. Send a shorter one.]"
-    )
-    mark = {**marks(message), "refused": True, "handle": name}
-    kwargs = {**message.additional_kwargs, MARK: mark}
-    stand_in = HumanMessage(line, id=message.id, additional_kwargs=kwargs, name=message.name)
-    last = yield from _tell(context, key, Finding("refused", "message_over_limit"), least)
+    lines = {
+        message_id(message): _line(refusal, message, name, limit)
+        for message, name in zip(refusal.messages, names, strict=True)
+    }
+    last = yield from _tell(rest, key, Finding("refused", refusal.reason), refusal.least)
     raises = context.settings.on_refusal == "raise"
     if raises and context.dependencies.embedded:
-        raise MessageRefusedError(line)  # no later node of this graph could raise
+        raise MessageRefusedError(next(iter(lines.values())).text)  # no later node of this graph could raise
     step = "model" if raises else "end"
-    kept = [stand_in if item is message else item for item in context.messages]
-    answer = AIMessage(NOT_SENT.format(least=least, limit=limit, name=name), id=f"{NOT_SENT_ID}{key.compaction_id}")
-    told = context.sizes.fixed + context.meter.scaled(total(context.counter, [stand_in, answer]))
-    if told <= limit and not raises and not context.dependencies.embedded:  # a parent answers itself
+    kept: list[AnyMessage] = [lines.get(message_id(item), item) for item in context.messages]
+    answer = AIMessage(_told(refusal, names, limit), id=f"{NOT_SENT_ID}{key.compaction_id}")
+    size = rest.sizes.fixed + context.meter.scaled(total(context.counter, [*lines.values(), answer]))
+    if size <= limit and not raises and not context.dependencies.embedded:  # a parent answers itself
         kept.append(answer)
         yield from _stream(context, answer)
     return {
         "messages": replace(kept),
         "compaction": {**common, "step": step, "route": "end", "last": last},
-        "applied": {"drop": [], "clip": {message.id: stand_in}, "summary": None},
+        "applied": {"drop": [], "clip": lines, "summary": None},
     }
+
+
+def _line(refusal: _Refusal, message: AnyMessage, name: str, limit: int) -> HumanMessage:
+    """Return the line in the place of a refused message, of which `name` is the handle."""
+    text = (
+        f"[This {refusal.what} was not sent to the model: {refusal.why} and the limit is {limit}. It is kept in the "
+        f"archive under {name}. Send a shorter one.]"
+    )
+    mark = {**marks(without_pin_mark(message)), "refused": True, "handle": name}
+    if isinstance(message, SystemMessage):
+        mark["is_meta"] = True
+    kwargs = {**message.additional_kwargs, MARK: mark}
+    return HumanMessage(text, id=message.id, additional_kwargs=kwargs, name=message.name)
+
+
+def _told(refusal: _Refusal, names: Sequence[str], limit: int) -> str:
+    """Return the answer to refused messages, of which `names` are the handles."""
+    return (
+        f"A {refusal.what} was not sent to the model: {refusal.why} and the limit is {limit}. It is kept in the "
+        f"archive under {', '.join(names)}. Send a shorter one."
+    )
 
 
 def _stream(context: NodeContext, message: AnyMessage) -> Effects[None]:
@@ -322,7 +399,7 @@ def _stream(context: NodeContext, message: AnyMessage) -> Effects[None]:
 
 
 def _tell(context: NodeContext, key: AttemptKey, found: Finding, least: int) -> Effects[dict[str, Any]]:
-    """Report a refused message in the ledger and as an event; return `compaction["last"]`."""
+    """Report refused messages in the ledger and as an event; return `compaction["last"]`."""
     yield from note(context, "precheck", found.verdict, least, reason=found.reason, key=key)
     limit = context.sizes.limit
     return finish_attempt(context, found.verdict, reason=found.reason, before=least, after=limit, limit=limit)

@@ -232,8 +232,9 @@ class RequestSettings(Frozen):
     between them."""
 
     on_refusal: Literal["message", "raise"] = Field(default="message", title="Request: input over the limit")
-    """What to do with a new input that is larger than the limit. `message`: replace the input by one line of text and
-    answer with a message that says so. `raise`: replace the input and raise an error."""
+    """What to do with a new input that is larger than the limit, or a new system message that leaves no room.
+    `message`: replace it by one line of text and answer with a message that says so. `raise`: replace it and raise an
+    error."""
 
     join_user_messages: bool = Field(default=False, title="Request: join user messages")
     """Join adjacent user messages in the request, for providers that require alternating roles."""

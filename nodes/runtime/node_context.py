@@ -165,13 +165,17 @@ class NodeContext:
     @cached_property
     def sizes(self) -> Sizes:
         """Window, limit, trigger and aim of the model's call, in tokens."""
-        fixed = self.meter.scaled(self.meter.overhead + self._system_tokens)
+        if (origin := self._origin) and self._parts_of_sizes == origin._parts_of_sizes:  # noqa: SLF001 - another context
+            return origin.sizes
+        window, fixed, recalls = self._parts_of_sizes
+        return self.dependencies.sizes_for(self.model, self.settings, window=window, fixed=fixed, recalls=recalls)
+
+    @cached_property
+    def _parts_of_sizes(self) -> tuple[int, int, bool]:
+        """The window, the tokens of the fixed part, and whether the archive may be quoted."""
         window = window_of(self.settings, self.model)
         window = min(window, (self.compaction.get("learned") or {}).get(self.model_name, window))
-        same = (window, fixed, recalls := self.may_quote_archive)
-        if (origin := self._origin) and same == (origin.sizes.window, origin.sizes.fixed, origin.may_quote_archive):
-            return origin.sizes
-        return self.dependencies.sizes_for(self.model, self.settings, window=window, fixed=fixed, recalls=recalls)
+        return window, self.meter.scaled(self.meter.overhead + self._system_tokens), self.may_quote_archive
 
     @cached_property
     def sizes_after_commit(self) -> Sizes:
