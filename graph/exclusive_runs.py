@@ -12,7 +12,8 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import CONFIG_KEYS, var_child_runnable_config
@@ -21,8 +22,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateSnapshot
 
 from langgraph_compaction.checkpoint import CheckpointError
-from langgraph_compaction.checkpoint.db.run_leases import RunLease, RunLeases, StoredRunLeases, memory_leases
+from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, RunLease, RunLeases, StoredRunLeases, memory_leases
 from langgraph_compaction.nodes import SettingsError, ThreadBusyError
+from langgraph_compaction.nodes.errors import TurnLostError
 from langgraph_compaction.nodes.events import log
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, either, querying, run
 
@@ -38,6 +40,7 @@ its nodes and tools, and stores no key that begins with two underscores."""
 _EXAMPLE = '{"configurable": {"thread_id": "1"}}, with an id of your choice for the conversation'
 _TASK = "__pregel_task_id"  # LangGraph's name of the key that the config of a task has
 _FIRST_PAUSE_S = 0.005
+_wall_clock = time.time
 
 
 class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -104,7 +107,8 @@ def turn(graph: AnyGraph, config: RunnableConfig | None, context: Any = None) ->
     """Hold the lease of the thread that a config names; yield the config for the calls that hold the lease.
 
     `context` is that of the run, which may change the setting `turn_wait_s`. Raises `ThreadBusyError` if another run
-    does not end in time. A graph whose runs do not take turns takes no lease.
+    does not end in time, and `TurnLostError` after a run that ended well and did not hold the lease any more. A graph
+    whose runs do not take turns takes no lease.
     """
     wanted = _lease_for(graph, config, context)
     if wanted is None:
@@ -113,8 +117,10 @@ def turn(graph: AnyGraph, config: RunnableConfig | None, context: Any = None) ->
     try:
         run(_taken(wanted))
         yield _holding(config, wanted.lease)
-    finally:
+    except BaseException:
         run(_released(wanted))
+        raise
+    run(_ended(wanted))
 
 
 @asynccontextmanager
@@ -129,13 +135,15 @@ async def aturn(
     try:
         await arun(_taken(wanted))
         yield _holding(config, wanted.lease)
-    finally:  # a second cancellation does not keep the lease from being given back
+    except BaseException:  # a second cancellation does not keep the lease from being given back
         await asyncio.shield(arun(_released(wanted)))
+        raise
+    await asyncio.shield(arun(_ended(wanted)))
 
 
 @contextmanager
 def stored_turn(leases: RunLeases, thread: str, wait_s: float, setting: str) -> Generator[None]:
-    """Hold the lease of a thread for a change without its graph; raise `ThreadBusyError` as `turn` does.
+    """Hold the lease of a thread for a change without its graph; raise the errors that `turn` raises.
 
     `setting` is the name of what decides how long the change may wait.
     """
@@ -143,15 +151,20 @@ def stored_turn(leases: RunLeases, thread: str, wait_s: float, setting: str) -> 
     try:
         run(_taken(wanted))
         yield
-    finally:
+    except BaseException:
         run(_released(wanted))
+        raise
+    run(_ended(wanted))
 
 
-class _Wanted(NamedTuple):
+@dataclass
+class _Wanted:
     lease: RunLease
     leases: RunLeases
     wait_s: float
     setting: str = "turn_wait_s"
+    until: float = 0.0
+    """Until when the lease is held without a heartbeat, in seconds of the wall clock."""
 
 
 def _lease_for(graph: AnyGraph, config: RunnableConfig | None, context: Any) -> _Wanted | None:
@@ -239,6 +252,7 @@ def _holding(config: RunnableConfig | None, lease: RunLease) -> RunnableConfig:
 def _taken(wanted: _Wanted) -> Effects[None]:
     """Take the lease, or wait until it is free; raise `ThreadBusyError` when the time is over."""
     started, pause = time.monotonic(), _FIRST_PAUSE_S
+    wanted.until = _wall_clock() + LEASE_S
     while not (yield from _called(wanted, wanted.leases.take)):
         left = wanted.wait_s - (time.monotonic() - started)
         if left <= 0:
@@ -249,16 +263,34 @@ def _taken(wanted: _Wanted) -> Effects[None]:
             )
         yield from _slept(min(left, pause * random.uniform(0.5, 1.5)))  # noqa: S311 - not a secret
         pause = min(pause * 1.5, wanted.leases.longest_pause_s)
+        wanted.until = _wall_clock() + LEASE_S
 
 
-def _released(wanted: _Wanted) -> Effects[None]:
-    """Give the lease back. The run is over, so a database that is lost is no error of the run."""
+def _ended(wanted: _Wanted) -> Effects[None]:
+    """Give the lease back after a run that ended well; raise `TurnLostError` if it may not have been held until now.
+
+    If the database cannot be reached, the lease was held as long as it lasts without a heartbeat.
+    """
+    if (yield from _released(wanted)):
+        return
+    raise TurnLostError(
+        f"this run did not hold the lease of thread {wanted.lease.thread_id!r} until its end: its process was "
+        f"suspended, or it could not reach the database of the lease, for longer than {LEASE_S:g} s. Another run may "
+        "have worked on the thread meanwhile, so the input of either run may be missing. Read the thread "
+        "(CompactionThread.transcript) and send again what is missing"
+    )
+
+
+def _released(wanted: _Wanted) -> Effects[bool]:
+    """Give the lease back; return whether it was held until now, as far as that can be told."""
     try:
-        yield from _called(wanted, wanted.leases.release)
+        held: Any = yield from _called(wanted, wanted.leases.release)
     except CheckpointError as error:
         log.warning(
             "The lease of thread %r could not be given back, and ends by itself: %s", wanted.lease.thread_id, error
         )
+        return _wall_clock() < wanted.until
+    return held is not False
 
 
 def _called(wanted: _Wanted, call: Callable[[RunLease], T]) -> Effects[T]:
