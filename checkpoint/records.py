@@ -264,7 +264,7 @@ class CompactionRecords:
         thread = self.store.find(conn, thread_id, lock=False)
         if thread is None:
             return original_conversation.join(messages, (), (), ())
-        line = original_conversation.chain(ledger.parents(conn, thread), head, thread_id)
+        line = _chain(conn, thread, head)
         snapshot_runs, entries = snapshots.of_thread(conn, thread), archive.entries(conn, thread)
         original_conversation.check_complete(line, snapshot_runs, {one.compaction_id for one in entries}, thread_id)
         archive_runs = {one.compaction_id: one.runs for one in entries if one.namespace == namespace}
@@ -295,7 +295,7 @@ class CompactionRecords:
         the state's last commit. Raise UnknownAttemptError if the state does not contain the compaction.
         """
         thread = self.store.find(conn, thread_id, lock=False)
-        line = [] if thread is None else original_conversation.chain(ledger.parents(conn, thread), head, thread_id)
+        line = [] if thread is None else _chain(conn, thread, head)
         wanted = compaction_id or (line[-1] if line else None)
         if thread is None or wanted not in line:
             raise UnknownAttemptError(_nothing_to_undo(thread_id, compaction_id, line))
@@ -319,7 +319,7 @@ class CompactionRecords:
         `head` is the compaction_id of the state's last commit.
         """
         thread = self.store.find(conn, thread_id, lock=False)
-        return [] if thread is None else original_conversation.chain(ledger.parents(conn, thread), head, thread_id)
+        return [] if thread is None else _chain(conn, thread, head)
 
     @reads
     def began_with(self, conn: sa.Connection, thread_id: str, compaction_id: str) -> list[BaseMessage]:
@@ -361,6 +361,16 @@ class CompactionRecords:
         if thread.next_seq or thread.next_checkpoint:
             self.erasures.note_run_write(run, thread_id, thread.id)
         return thread
+
+
+def _chain(conn: sa.Connection, thread: Thread, head: str | None) -> list[str]:
+    """Return the compactions on which `head` builds, oldest first; see `original_conversation.chain`."""
+    return original_conversation.chain(
+        ledger.parents(conn, thread),
+        head,
+        thread.thread_id,
+        stored=lambda: {*snapshots.of_thread(conn, thread), *archive.of_thread(conn, thread)},
+    )
 
 
 def _nothing_to_undo(thread_id: str, compaction_id: str | None, line: Sequence[str]) -> str:
