@@ -214,19 +214,20 @@ class CompactionRecords:
         compaction_id: str | None = None,
         since: float | None = None,
         until: float | None = None,
+        follow: bool = False,
     ) -> list[SearchHit]:
         """Return the archived messages of a thread that contain words of a query or stand beside them, best first.
 
         `compaction_id` restricts the search to one compaction; `since` and `until` (Unix seconds) restrict it to a
-        time. The first search of a thread reads its whole archive into an index in memory, later ones read what was
-        archived since.
+        time. With `follow`, rare identifiers in the best messages are searched too. The first search of a thread
+        reads its whole archive into an index in memory, later ones read what was archived since.
         """
         thread = self.store.find(conn, thread_id, lock=False)
         scope = recall_search.Scope(compaction_id, since, until)
         if thread is None:  # another process may have erased it
             INDEXES.drop(conn.engine.pool, thread_id)
             return []
-        return recall_search.search_archive(conn, self.store, thread, query, limit=limit, scope=scope)
+        return recall_search.search_archive(conn, self.store, thread, query, limit=limit, scope=scope, follow=follow)
 
     @reads
     def by_handle(

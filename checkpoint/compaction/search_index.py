@@ -11,7 +11,7 @@ import os
 import sqlite3
 from bisect import insort
 from collections import OrderedDict
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -33,6 +33,9 @@ MAX_BYTES = 64 * 2**20
 
 QUERY_TERMS = 64
 """Number of terms of a query that are searched: those in the fewest messages, of a longer query."""
+
+IDENTIFIER_WEIGHT = 4
+"""Number of times that an identifier of a query counts, where a word counts once."""
 
 _BYTES_PER_MESSAGE = 150
 """Memory that an index takes for each message outside SQLite."""
@@ -92,18 +95,22 @@ class ThreadIndex:
     def terms_of(self, query: str) -> list[str]:
         """Return the terms of a query that the index holds; of a long query, those in the fewest messages."""
         asked = query_terms(query, self._languages)
-        counts = {term: found[0] for term in asked if (found := self._conn.execute(_COUNT, (term,)).fetchone())}
+        counts = self.counts(asked)
         return sorted(counts, key=counts.__getitem__)[:QUERY_TERMS]
 
-    def scores(self, asked: Sequence[str]) -> dict[int, float]:
+    def counts(self, asked: Iterable[str]) -> dict[str, int]:
+        """Return the number of messages that contain each of the terms, without the terms that none contains."""
+        return {term: found[0] for term in asked if (found := self._conn.execute(_COUNT, (term,)).fetchone())}
+
+    def scores(self, asked: Iterable[str]) -> dict[int, float]:
         """Return the score of each message that contains one of the terms.
 
         The score is that of BM25, divided by the logarithm of the number of messages: a word that stands in one
         message only adds about 1.
         """
-        if not asked:
-            return {}
         either = " OR ".join(f'"{term}"' for term in asked)
+        if not either:
+            return {}
         unit = math.log(1 + len(self.held))
         return {seq: score / unit for seq, score in self._conn.execute(_FIND, (either,)).fetchall()}
 

@@ -26,7 +26,7 @@ NAME = "archive-quotation"
 """The id of the message with the quotation."""
 LEAST_SCORE = 0.5
 """Least score of the best hit; with one below, nothing is quoted. See `SearchHit.score`."""
-SHARE_OF_BEST = 0.4
+SHARE_OF_BEST = 0.2
 """Hits with less than this share of the best score are not quoted."""
 _ENOUGH = 4
 """Number of different terms from which on a message says what it is about."""
@@ -72,7 +72,7 @@ def found_for(records: CompactionRecords, thread: str, messages: Sequence[AnyMes
         return said, []
     query = "\n".join([said, *_context(before)])
     shown = {message.id for message in messages if is_original(message)}
-    hits = records.search(thread, query, limit=MOST_FOUND)
+    hits = records.search(thread, query, limit=MOST_FOUND, follow=True)
     hits = [one for one in hits if is_original(one.message) and one.message.id not in shown]
     best = _best(hits)
     return query, [one for one in hits if best >= LEAST_SCORE and one.score >= SHARE_OF_BEST * best]

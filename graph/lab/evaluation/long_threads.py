@@ -163,7 +163,7 @@ def measured(
             ("auto_recall", query, quoted),
         ):
             reach = _in_reach(question, messages, own, words)
-            every_hit = records.search(thread, words, limit=len(messages))
+            every_hit = records.search(thread, words, limit=len(messages), follow=asking == "auto_recall")
             known = [one for one in every_hit if one.message.id in own][:MOST_FOUND]
             for name, each in (("recall", hits), ("BM25 with stems", plain_bm25(messages, words)), (KNOWN, known)):
                 found.setdefault((asking, name), []).append((*_judged(question, own, words, each), reach))

@@ -188,6 +188,28 @@ CLIPPED = ToolMessage(
 )
 
 
+def test_an_identifier_counts_more_than_words(records: CompactionRecords, thread_id: str) -> None:
+    """Three words of the query stand in one message, its identifier in another; words come first without it."""
+    words = HumanMessage("The teal parcel is at the harbor", id="words")
+    between: list[AnyMessage] = [HumanMessage(f"calm sea {n}", id=f"n{n}") for n in range(9)]
+    archive(records, thread_id, [words, *between, AIMessage("RX-77 has left the building", id="named")])
+    assert found(records, thread_id, "teal parcel harbor RX-77", limit=1) == ["named"]
+    assert found(records, thread_id, "teal parcel harbor left", limit=1) == ["words"]
+
+
+def test_a_search_can_follow_the_identifiers_that_it_finds(records: CompactionRecords, thread_id: str) -> None:
+    """Only rare ones, and only where it is asked to."""
+    about = AIMessage("The tulips are parcel PX-9, sent 2024-05-17", id="about")
+    elsewhere = ToolMessage("PX-9: delayed", tool_call_id="c", id="same")
+    days: list[AnyMessage] = [HumanMessage(f"calm sea on 2024-05-17, {n}", id=f"n{n}") for n in range(120)]
+    archive(records, thread_id, [about, *days, elsewhere])
+    assert "same" not in found(records, thread_id, "tulips", limit=9)
+    followed = found(records, thread_id, "tulips", limit=4, follow=True)
+    assert (followed[0], "same" in followed) == ("about", True)
+    assert "n60" not in found(records, thread_id, "tulips", limit=99, follow=True)
+    assert found(records, thread_id, "xylophone", follow=True) == []
+
+
 def test_an_original_comes_before_a_summary_of_it(records: CompactionRecords, thread_id: str) -> None:
     """However many words of the query the summary has; it is found where no original holds a word."""
     first = archive(records, thread_id, SAID)
