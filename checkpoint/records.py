@@ -11,7 +11,7 @@ from .checkpoints.write_guards import ErasureGuard, current_run
 from .compaction import archive, ledger, original_conversation, prepared, recall_search, snapshots, summary_cache
 from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
 from .compaction.ledger import Opening
-from .compaction.recall_search import SearchHit
+from .compaction.recall_search import SPEAKERS, SearchHit
 from .compaction.search_index import INDEXES
 from .db.database import Database, reads, writes
 from .db.run_leases import StoredRunLeases
@@ -214,16 +214,20 @@ class CompactionRecords:
         compaction_id: str | None = None,
         since: float | None = None,
         until: float | None = None,
+        speaker: str | None = None,
         follow: bool = False,
     ) -> list[SearchHit]:
         """Return the archived messages of a thread that contain words of a query or stand beside them, best first.
 
-        `compaction_id` restricts the search to one compaction; `since` and `until` (Unix seconds) restrict it to a
-        time. With `follow`, rare identifiers in the best messages are searched too. The first search of a thread
-        reads its whole archive into an index in memory, later ones read what was archived since.
+        `compaction_id` restricts the search to one compaction, `since` and `until` (Unix seconds) to a time, and
+        `speaker` to the messages of "user", "assistant" or "tool"; any other speaker raises `ValueError`. With
+        `follow`, rare identifiers in the best messages are searched too. The first search of a thread reads its whole
+        archive into an index in memory, later ones read what was archived since.
         """
+        if speaker is not None and speaker not in SPEAKERS:
+            raise ValueError(f"speaker={speaker!r} is none of {', '.join(map(repr, SPEAKERS))}")
         thread = self.store.find(conn, thread_id, lock=False)
-        scope = recall_search.Scope(compaction_id, since, until)
+        scope = recall_search.Scope(compaction_id, since, until, speaker)
         if thread is None:  # another process may have erased it
             INDEXES.drop(conn.engine.pool, thread_id)
             return []

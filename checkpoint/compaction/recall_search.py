@@ -56,18 +56,28 @@ class SearchHit:
     """Relevance of the hit. A word of the query that stands in no other message adds about 1, an identifier 4."""
 
 
+SPEAKERS = {"user": "human", "assistant": "ai", "tool": "tool"}
+"""The type of the messages of each speaker."""
+
+
 class Scope(NamedTuple):
     """The part of an archive that is searched; times are Unix seconds."""
 
     compaction_id: str | None
     since: float | None
     until: float | None
+    speaker: str | None
+    """A key of `SPEAKERS`: only messages of this speaker are returned. They may still be found by a neighbor."""
 
     def contains(self, entry: Entry) -> bool:
         """Return whether the scope includes the messages of an archive entry."""
         begin = -math.inf if self.since is None else self.since
         end = math.inf if self.until is None else self.until
         return self.compaction_id in (None, entry.compaction_id) and begin <= entry.created_at <= end
+
+    def has_said(self, kind: str) -> bool:
+        """Return whether the scope includes the messages of a type."""
+        return self.speaker is None or SPEAKERS[self.speaker] == kind
 
 
 def search_archive(
@@ -84,8 +94,8 @@ def search_archive(
     if not tokens(query):
         return []
     places = {seq: one for one in reversed(archive.entries(conn, thread)) for seq in expand(one.runs)}
-    with INDEXES.open(conn, thread, places) as index:
-        new = sorted(places.keys() - index.held)
+    with INDEXES.open(conn, thread, places.keys()) as index:
+        new = sorted(places.keys() - index.held.keys())
         index.add((seq, message) for seq, _, message in store.each(conn, thread, runs_of(new)))
         asked = index.terms_of(query)
         originals = [seq for seq in index.originals if scope.contains(places[seq])]
@@ -97,12 +107,14 @@ def search_archive(
             best = store.get_many(conn, thread, [runs_of(sorted(_ranked(scores)[:_BEST]))])
             own = _add_scores(own, index.scores(_rare_names(index, best.values(), asked)), places, scope)
             scores = _with_neighbors(own, originals)
-    best = _ranked(scores)[:limit]
-    others = [seq for seq in _ranked(own) if seq not in scores][:_MOST_REPETITIONS]
+        said = {seq for seq in (own.keys() | scores.keys()) if scope.has_said(index.held[seq])}
+    best = [seq for seq in _ranked(scores) if seq in said][:limit]
+    others = [seq for seq in _ranked(own) if seq in said and seq not in scores][:_MOST_REPETITIONS]
     if len(best) == limit:
         others = []
     held = store.get_many(conn, thread, [runs_of(sorted([*best, *others]))])
-    order = [*best, *_adding(others, [held[seq] for seq in best], held, asked)][:limit]
+    more = _adding(others, [held[seq] for seq in best], held, asked, retold=scope.speaker is None)
+    order = [*best, *more][:limit]
     return [_found(held[seq], places[seq], scores.get(seq, own.get(seq, 0.0))) for seq in order]
 
 
@@ -140,15 +152,24 @@ def _with_neighbors(own: Mapping[int, float], originals: Sequence[int]) -> dict[
 
 
 def _adding(
-    others: Sequence[int], originals: Sequence[BaseMessage], held: Mapping[int, BaseMessage], asked: Sequence[str]
+    others: Sequence[int],
+    originals: Sequence[BaseMessage],
+    held: Mapping[int, BaseMessage],
+    asked: Sequence[str],
+    *,
+    retold: bool,
 ) -> list[int]:
-    """Return those clipped messages, then those summaries and recalled messages, that add something to originals."""
+    """Return those clipped messages, then those summaries and recalled messages, that add something to originals.
+
+    Without `retold`, summaries and recalled messages are left out: they tell what several speakers said.
+    """
     if not others:
         return []
     names = {handle_of(message) for message in originals}
     said = frozenset[str]().union(*(found_in(message, asked) for message in originals))
     clipped = [seq for seq in others if (name := clipped_from(held[seq])) is not None and name not in names]
-    return [*clipped, *(seq for seq in others if retells(held[seq]) and not found_in(held[seq], asked) <= said)]
+    retelling = [seq for seq in others if retold and retells(held[seq]) and not found_in(held[seq], asked) <= said]
+    return [*clipped, *retelling]
 
 
 def find_by_handle(

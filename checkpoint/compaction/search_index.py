@@ -12,6 +12,7 @@ import sqlite3
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Collection, Generator, Iterable
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -54,8 +55,8 @@ class ThreadIndex:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.held: set[int] = set()
-        """Sequence numbers of the messages in the index."""
+        self.held: dict[int, str] = {}
+        """The type of each message in the index, such as `human`, by its sequence number."""
         self.originals: list[int] = []
         """Sequence numbers of those that are originals (see `is_original`), in order."""
         self._languages: dict[str, None] = {DEFAULT: None}
@@ -80,7 +81,7 @@ class ThreadIndex:
                 language = language_of(text)
                 self._conn.execute(_ADD, (seq, " ".join(terms(text, [language])))).close()
                 self._languages[language] = None
-                self.held.add(seq)
+                self.held[seq] = message.type
                 if is_original(message):
                     insort(self.originals, seq)
         finally:
@@ -154,13 +155,13 @@ class SearchIndexes:
         self._begin()
 
     @contextmanager
-    def open(self, conn: sa.Connection, thread: Thread, archived: Collection[int]) -> Generator[ThreadIndex]:
+    def open(self, conn: sa.Connection, thread: Thread, archived: AbstractSet[int]) -> Generator[ThreadIndex]:
         """Lock the index of a thread, which holds only archived messages; the caller adds those that are missing."""
         if self._process != os.getpid():  # a forked child: another OS thread of the parent may have held the locks
             self._begin()
         kept = self._find((ref(conn.engine.pool), thread.thread_id), thread)
         with kept.index.lock:
-            if not kept.index.held.issubset(archived):
+            if not kept.index.held.keys() <= archived:
                 kept.index.clear()
             before = len(kept.index.held)
             yield kept.index

@@ -163,6 +163,26 @@ def test_a_search_can_be_narrowed(records: CompactionRecords, thread_id: str) ->
     assert len(found(records, thread_id, "card user", limit=2)) == 2
 
 
+@pytest.mark.parametrize(
+    ("speaker", "expected"),
+    [("user", {"m0", "m4"}), ("assistant", {"m1", "m3"}), ("tool", {"m2"}), (None, {"m0", "m1", "m2", "m3", "m4"})],
+)
+def test_a_search_can_be_narrowed_to_a_speaker(
+    records: CompactionRecords, thread_id: str, speaker: Any, expected: set[str]
+) -> None:
+    """Who said the words, or something beside them; a summary is nobody's words."""
+    summary = HumanMessage("oslo reykjavik", id="s", additional_kwargs={"compaction": {"kind": "compaction_summary"}})
+    archive(records, thread_id, [*SAID, summary])
+    assert set(found(records, thread_id, "oslo", limit=9, speaker=speaker)) == expected
+    assert found(records, thread_id, "reykjavik", speaker=speaker) == ([] if speaker else ["s"])
+
+
+def test_an_unknown_speaker_is_an_error(memory: CompactionRecords) -> None:
+    """That names the speakers there are."""
+    with pytest.raises(ValueError, match="'human' is none of 'user', 'assistant', 'tool'"):
+        memory.search("t", "oslo", speaker="human")
+
+
 def test_the_message_beside_a_hit_is_found_too(records: CompactionRecords, thread_id: str) -> None:
     """The question's words stand in one message, the value in the next; two messages away, no further."""
     said: list[AnyMessage] = [HumanMessage(f"entry {number}", id=f"e{number}") for number in range(9)]
@@ -332,6 +352,15 @@ def test_with_a_key_the_same_is_found(tmp_path: Any) -> None:
     archive(records, "t")
     assert first(records, "t", "oslo") == "m2"
     assert first(records, "t", "订单") == "m4"
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert written
+    for word in ("oslo", "Oslo", "4421486", "ZK-4471", "zk-4471", "订单", "reserv"):
+        assert word.encode() not in written
+    plain = tmp_path / "plain.db"
+    records = CompactionRecords(Database.open(f"sqlite:///{plain}"))
+    records.database.setup()
+    archive(records, "t")
+    assert b"ZK-4471" in b"".join(path.read_bytes() for path in tmp_path.glob("plain.db*"))
 
 
 def test_old_messages_are_found_in_a_long_archive(records: CompactionRecords, thread_id: str) -> None:
