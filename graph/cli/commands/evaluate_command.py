@@ -15,12 +15,14 @@ from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.presets import PRESETS
 
 from ...lab.evaluation.evaluation_chart import SUFFIXES, write_chart, write_courses
+from ...lab.evaluation.long_threads import measured as long_measured
+from ...lab.evaluation.long_threads import questions, task_of
 from ...lab.evaluation.online import BASELINES as ONLINE_BASELINES
 from ...lab.evaluation.online import Online
 from ...lab.evaluation.online_scores import replayed
@@ -37,6 +39,7 @@ from ..command_settings import checked_shares, shares_of, usage_errors
 from ..open_database import open_existing, report_errors
 from ..output.online_table import print_online
 from ..output.printing import Output, print_lines
+from ..output.recall_table import print_recall
 from .threads_command import DB_VARIABLE
 
 _LEGEND = (
@@ -47,6 +50,8 @@ _LEGEND = (
     "cap. 95 %: bootstrap interval of bound, over runs."
 )
 
+_THREAD_TOKENS = 100_000
+"""With --recall: number of tokens of other runs in a thread, if there are so many."""
 _NEEDED = ("recall", "bound", "calls")
 _HEADINGS = ("cap", "policy", "recall", "bound", "95 %", "calls", "rules", "precise", "used", "recov-\nerable")
 
@@ -85,6 +90,13 @@ def evaluate(
     online: Annotated[
         bool, typer.Option("--online", help="Play whole runs, turn by turn, and measure availability and cost.")
     ] = False,
+    auto_recall: Annotated[
+        bool | None,
+        typer.Option("--auto-recall/--no-auto-recall", help="With --online: as the setting; default: each preset's."),
+    ] = None,
+    recall: Annotated[
+        bool, typer.Option("--recall", help="Measure what `recall` finds in long threads made of the files.")
+    ] = False,
     window: Annotated[
         str,
         typer.Option(
@@ -114,41 +126,51 @@ def evaluate(
 
     A run is cut in two, the part before the cut is compacted to a cap, and the identifiers that calls after the cut
     need are searched in the result. For comparison, randomly chosen exchanges and `trim_messages` are held to the
-    same caps. With --online nothing is cut: the whole run is played through the real graph in a small window. --use
-    executes the file it names. With --thread, --db defaults to the variable LANGGRAPH_COMPACTION_DATABASE_URL.
+    same caps. With --online nothing is cut: the whole run is played through the real graph in a small window. With
+    --recall the archives of threads of 100,000 tokens are searched by the users' own messages, and by the queries of
+    `auto_recall`; presets do not matter. --use executes the file it
+    names. With --thread, --db defaults to the variable LANGGRAPH_COMPACTION_DATABASE_URL.
     """
     with report_errors():
+        if recall and (online or out is not None):
+            raise SettingsError("--recall goes with neither --online nor --out: it prints one table")
+        if auto_recall is not None and not online:
+            raise SettingsError("--auto-recall and --no-auto-recall need --online")
         own = load_user_parts(use) if use else UserParts()
-        chosen = _chosen([name.strip() for name in preset.split(",")], own)
+        chosen = _chosen([name.strip() for name in preset.split(",")], own, auto_recall)
         recordings = [one for file in files or () for one in read_recordings(file)]
         recordings += _threads(db or (os.environ.get(DB_VARIABLE) if thread else None), thread or [])
         if not recordings:
             raise SettingsError("name files of conversations, or threads of a database: --db URL --thread ID")
-        if online:
+        if recall:
+            rows = _recalled(recordings)
+        elif online:
             rows = _online(recordings, chosen, own, _windows(window))
         else:
             rows = _measured(_tasks(recordings, shares_of(cut_at)), chosen, own, shares_of(budget))
         if as_json:
             print_lines({**row, "note": SAID} for row in rows)
         else:
-            (print_online if online else _print)(rows)
+            (print_recall if recall else print_online if online else _print)(rows)
         if out is not None:
             draw = write_courses if online else write_chart
             draw(rows, out, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
 
 
-def _chosen(names: Sequence[str], own: UserParts) -> dict[str, CompactionSettings]:
+def _chosen(names: Sequence[str], own: UserParts, auto_recall: bool | None) -> dict[str, CompactionSettings]:
     """Return the settings of each preset or strategy to measure."""
     known = [*PRESETS, *own.strategies]
     for name in names:
         if name not in known:
             raise SettingsError(f"there is no preset or strategy {name!r}; {nearest(name, known)}")
-    return {name: _settings(name) for name in names}
+    return {name: _settings(name, auto_recall) for name in names}
 
 
-def _settings(name: str) -> CompactionSettings:
+def _settings(name: str, auto_recall: bool | None) -> CompactionSettings:
     """Return a preset's settings, or the default settings with the strategy that the user chose."""
     given: dict[str, Any] = {"preset": name} if name in PRESETS else {"strategies": (name,)}
+    if auto_recall is not None:
+        given["auto_recall"] = auto_recall
     return CompactionSettings.model_validate(given)
 
 
@@ -199,6 +221,20 @@ def _online(
     runs = [run_of(one) for one in recordings]
     with _progress("runs", len(runs) * len(policies) * len(windows)) as seen:
         return list(replayed(runs, policies, windows, seen=seen))
+
+
+def _recalled(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
+    """Search threads that hold a run among the other runs, up to 100,000 tokens of them."""
+    runs = [(task_of(one), one) for one in recordings]
+    total = sum(1 for name, one in runs for _ in questions(one, name))
+    if not total:
+        raise SettingsError(
+            "nothing to look for: no call in the conversations needs an identifier that is older than two rounds"
+        )
+    with Database.open("memory") as database, _progress("questions", total) as seen:
+        database.setup()
+        records = CompactionRecords(database)
+        return long_measured(records, runs, tokens=_THREAD_TOKENS, most=total, seen=seen)
 
 
 @contextmanager

@@ -11,9 +11,11 @@ what words can reach (`_in_reach`), and what would be found if the run to which 
 """
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -37,6 +39,7 @@ IN_VIEW = 2
 """Number of rounds before the message that are in view."""
 OTHERS = 8
 """Number of other tasks in a thread of unlimited size."""
+_TRIAL = re.compile(r"#([^#]+)-\d+\Z")
 _TOP = 5
 _RARE = 0.05
 """Share of a thread's messages; a term in no more of them is rare."""
@@ -59,6 +62,12 @@ class Question:
     def words(self) -> str:
         """The message itself."""
         return self.view[-1].text
+
+
+def task_of(run: Recording) -> str:
+    """Return the task of a recording: of `file#task-trial` the task, else the recording's name."""
+    found = _TRIAL.search(run.name)
+    return found[1] if found else run.name
 
 
 def questions(run: Recording, task: str) -> Iterator[Question]:
@@ -112,7 +121,7 @@ def thread_of(
 
 def plain_bm25(messages: Sequence[AnyMessage], query: str) -> list[SearchHit]:
     """Return the messages that BM25 with English stems ranks first, without stop words and neighbors."""
-    texts = [Counter(terms(searched_text(message))) for message in messages]
+    texts = [_counted(searched_text(message)) for message in messages]
     wanted = set(terms(query))
     having = Counter(term for text in texts for term in wanted & text.keys())
     mean = sum(text.total() for text in texts) / len(texts)
@@ -133,6 +142,11 @@ def plain_bm25(messages: Sequence[AnyMessage], query: str) -> list[SearchHit]:
     ]
 
 
+@lru_cache(maxsize=16_384)
+def _counted(text: str) -> Counter[str]:
+    return Counter(terms(text))
+
+
 def measured(
     records: CompactionRecords,
     runs: Sequence[tuple[str, Recording]],
@@ -141,12 +155,12 @@ def measured(
     most: int,
     skipped: int = 0,
     seed: int = 0,
+    seen: Callable[[], None] = lambda: None,
 ) -> list[dict[str, Any]]:
     """Return a row of figures for each way to search, over at most `most` questions, drawn by the seed.
 
-    The first `skipped` questions that were drawn are left out.
-
-    `runs` are recordings, each with the name of its task.
+    The first `skipped` questions that were drawn are left out. `runs` are recordings, each with the name of its task.
+    `seen` is called after each question, to show the progress.
     """
     every = [question for task, run in runs for question in questions(run, task)]
     Random(seed).shuffle(every)  # noqa: S311 - a draw that can be repeated
@@ -168,6 +182,7 @@ def measured(
             for name, each in (("recall", hits), ("BM25 with stems", plain_bm25(messages, words)), (KNOWN, known)):
                 found.setdefault((asking, name), []).append((*_judged(question, own, words, each), reach))
         records.forget(thread)
+        seen()
     return [
         {
             "query": asking,
