@@ -104,8 +104,8 @@ def search_archive(
         own = _add_scores(own, index.scores(names), places, scope, times=IDENTIFIER_WEIGHT - 1)
         scores = _with_neighbors(own, originals)
         if follow:
-            best = store.get_many(conn, thread, [runs_of(sorted(_ranked(scores)[:_BEST]))])
-            own = _add_scores(own, index.scores(_rare_names(index, best.values(), asked)), places, scope)
+            first = store.get_many(conn, thread, [runs_of(sorted(_ranked(scores)[:_BEST]))])
+            own = _add_scores(own, index.scores(_rare_names(index, first.values(), asked)), places, scope)
             scores = _with_neighbors(own, originals)
         said = {seq for seq in (own.keys() | scores.keys()) if scope.has_said(index.held[seq])}
     best = [seq for seq in _ranked(scores) if seq in said][:limit]

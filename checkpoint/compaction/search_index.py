@@ -176,6 +176,15 @@ class SearchIndexes:
         with self._lock:
             self._kept.pop((ref(pool), thread_id), None)
 
+    @property
+    def size(self) -> int:
+        """Memory that all indexes take, in bytes."""
+        with self._lock:
+            return self._size()
+
+    def _size(self) -> int:
+        return sum(kept.size for kept in self._kept.values())
+
     def __len__(self) -> int:
         with self._lock:
             return len(self._kept)
@@ -209,7 +218,7 @@ class SearchIndexes:
     def _shrink(self) -> None:
         """Drop the indexes that were searched longest ago until the others are within the limit."""
         with self._lock:
-            while sum(kept.size for kept in self._kept.values()) > self._max_bytes:
+            while self._size() > self._max_bytes:
                 self._kept.popitem(last=False)
 
 

@@ -65,17 +65,23 @@ def found_for(records: CompactionRecords, thread: str, messages: Sequence[AnyMes
     A message of `_ENOUGH` terms or more must itself be about something in the archive. A shorter one such as "yes, do
     that" says nothing alone. Both are then searched with what they refer to (see `_context`).
     """
-    said, before = _newest(messages)
+    said, _ = _newest(messages)
     if not said:
         return "", []
     if len(query_terms(said, [DEFAULT])) >= _ENOUGH and _best(records.search(thread, said, limit=1)) < LEAST_SCORE:
         return said, []
-    query = "\n".join([said, *_context(before)])
+    query = query_for(messages)
     shown = {message.id for message in messages if is_original(message)}
     hits = records.search(thread, query, limit=MOST_FOUND, follow=True)
     hits = [one for one in hits if is_original(one.message) and one.message.id not in shown]
     best = _best(hits)
     return query, [one for one in hits if best >= LEAST_SCORE and one.score >= SHARE_OF_BEST * best]
+
+
+def query_for(messages: Sequence[AnyMessage]) -> str:
+    """Return the newest messages and what they refer to (see `_context`); empty if no user wrote them."""
+    said, before = _newest(messages)
+    return "\n".join([said, *_context(before)]) if said else ""
 
 
 def _best(hits: Sequence[SearchHit]) -> float:
