@@ -232,7 +232,9 @@ def test_the_figures_are_those_that_were_measured() -> None:
     for row in shown:
         assert row in PAGES["benchmarks.md"].splitlines(), row
     assert all(words in PAGES["benchmarks.md"] for words in survival_words())
-    assert all(row in PAGES["recall.md"] for row in recall_rows())
+    for row in (*recall_rows(), *recall_cost_rows(), *recall_online_rows()):
+        assert row in PAGES["recall.md"].splitlines(), row
+    assert all(words in PAGES["recall.md"] for words in recall_words())
     assert list(summary_rows()) == README.partition("|---|--:|--:|\n")[2].partition("\n\n")[0].splitlines()
     for row in (*saver_rows(SAVERS), *missed_rows(), *foreign_rows(), *foreign_reasons()):
         assert row in PAGES["benchmarks.md"].splitlines(), row
@@ -385,6 +387,52 @@ def recall_rows() -> Iterator[str]:
         if search in ("recall", "BM25 with stems"):
             name = f"{threads[thread]}, {queries[query]}"
             yield line(name if search == "recall" else "the same, BM25", parts)
+
+
+def recall_cost_rows() -> Iterator[str]:
+    """The index, and the CPU time of searches, by the size of the archive."""
+    for row in results("recall")["cpu"]:
+        times = [f"{row[name]:.0f} ms" for name in ("search_ms", "mean_ms", "p95_ms")]
+        yield line(
+            f"{round(row['tokens'], -4):,} tokens",
+            [f"{row['index_mb']:.1f} MB", f"{row['first_ms'] / 1_000:.2f} s", *times],
+        )
+
+
+def recall_online_rows() -> Iterator[str]:
+    """Whole runs in long threads, with quotations and without, by the limit of a request."""
+    for row in results("recall")["online"]:
+        low, high = (100 * edge for edge in row["ci95"])
+        gain = (
+            "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * each for each in (row["gain"], *row["gain_ci95"])))
+            if "gain" in row
+            else ""
+        )
+        policy = re.sub(r"^(faithful|trim_messages)", r"`\1`", row["policy"]).replace(
+            "auto_recall=False", "`auto_recall=False`"
+        )
+        yield line(
+            f"{row['limit']:,}, {policy}",
+            [
+                f"{100 * row['available']:.1f} % ({low:.1f}-{high:.1f})",
+                gain,
+                f"{row['tokens_over_limit']:.2f}",
+                f"{row['cost']:.3f}",
+            ],
+        )
+
+
+def recall_words() -> Iterator[str]:
+    """What the text says of the bounds in 100,000 tokens."""
+    bounds = {
+        (row["query"], row["search"], row["part"]): row
+        for row in results("recall")["found"]
+        if row["thread"] == "100,000 tokens"
+    }
+    known = "recall, its run known"
+    for query, name in (("message", "in_reach"), ("auto_recall", "in_reach"), ("auto_recall", "found")):
+        pair = [100 * bounds[query, known, part][name] for part in ("tuned with", "others")]
+        yield "{:.0f} % and {:.0f} %".format(*pair)
 
 
 def online_rows() -> Iterator[str]:
