@@ -329,8 +329,8 @@ def test_an_index_with_an_erased_message_is_made_anew(records: CompactionRecords
     with records.database.read() as conn:
         thread = records.store.find(conn, thread_id, lock=False)
         assert thread is not None
-        with INDEXES.open(conn, thread, range(3)) as index:
-            assert (index.held, index.originals) == (set(), [])
+        with INDEXES.open(conn, thread, set(range(3))) as index:
+            assert (index.held, index.originals) == ({}, [])
     assert first(records, thread_id, "oslo") == "m2"
 
 
