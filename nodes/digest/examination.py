@@ -10,7 +10,7 @@ from ..conversation.message_marks import is_real_user
 from ..conversation.tokens import texts_of
 from ..text.identifiers import contains_whole, identifiers, words_of_key
 from ..text.quoting import one_line
-from .entry import Entry
+from .entry import LATER, Entry
 from .facts import Field, fields_of, object_lookups, place_of, superseded, superseded_fields
 from .revisions import apply_revisions
 from .rules_and_requests import earlier_lines, own_sentences, rules, strength_of
@@ -105,7 +105,7 @@ def _revised(body: str, since: Sequence[AnyMessage]) -> str | None:
         Entry("Rules" if strength_of(line.value) else "Said", -1, line.worth, line.value)
         for line in earlier_lines(body, -1)
     ]
-    left = {entry.value for entry in apply_revisions(lines, since, 0)}
+    left = {entry.value for entry in apply_revisions(lines, since, 0, only_cues=True) if entry.path != LATER}
     return next((one_line(line.value, _QUOTED) for line in lines if line.value not in left), None)
 
 
