@@ -108,7 +108,9 @@ def load_settings(
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     named = [layer.values["preset"] for layer in reversed(layers) if "preset" in layer.values]
-    implied = {place: preset for layer in reversed(layers) for place, preset in layer.implied.items()}
+    implied: dict[str, Preset] = {}
+    for layer in reversed(layers):
+        implied |= layer.implied
     preset = next(iter([*named, *implied.values()]), None)
     if preset is not None:
         values["preset"] = preset
@@ -167,7 +169,9 @@ def _layer(raw: Mapping[str, Any], place: str, spell: Callable[[str], str]) -> _
         plain = CompactionOverrides.model_validate(values).model_dump(include=set(values))
     except ValidationError as error:
         raise _settings_error(error, places) from None
-    implied = {places[ALIASES[name]]: preset for name, preset in IMPLIED.items() if spell(name) in raw}
+    implied: dict[str, Preset] = {
+        places[ALIASES[name]]: preset for name, preset in IMPLIED.items() if spell(name) in raw
+    }
     return _Layer({**plain, **turns}, places, implied)
 
 
