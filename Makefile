@@ -109,7 +109,7 @@ bench: $(STAMPS)/dev
 bench-checkpoints: $(STAMPS)/dev
 	$(BIN)/python benchmarks/checkpoints.py $(BENCH)
 
-# Two and a half minutes: turns a second with PostgreSQL up to 20 ms away. Server: TEST_POSTGRES_URL.
+# Ten minutes: CPU of a turn and turns a second with PostgreSQL up to 20 ms away. Server: TEST_POSTGRES_URL.
 bench-distance: $(STAMPS)/dev
 	$(BIN)/python benchmarks/distance.py --seconds 0.8
 
