@@ -168,15 +168,21 @@ class Work:
     """A preparation that is under way in a process."""
 
     owner: str
+    epoch: int
     steps: Generator[Effect, Any, bool]
     effect: Effect | None = None
+    begun: bool = False
+    """Whether it has begun, or must not, so that its process begins no other before the next commit."""
+    unstored: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+    """The messages of its summaries that were paid for and are not stored yet."""
 
     def advance(self) -> bool:
         """Make the next call; return whether the work is over."""
         OWNER[0] = self.owner
         try:
             self.effect = next(self.steps) if self.effect is None else self.steps.send(self.effect.call())
-        except StopIteration:
+        except StopIteration as ended:
+            self.begun = ended.value
             return True
         return False
 
@@ -199,6 +205,8 @@ class World:
         self.alive = {"one", "two"}
         self.lost: set[frozenset[str]] = set()
         """Summaries whose process died before they were stored."""
+        self.begun: dict[str, int] = {}
+        """The number of commits at which each process last began a preparation."""
         self.clock = 1_000.0
         self.dependencies = Dependencies(
             settings=SETTINGS,
@@ -226,9 +234,10 @@ class World:
 
     def start(self, context: Any, size: int) -> Any:
         """Begin a preparation as the nodes do, but leave its steps to the schedule."""
-        near = prepare._is_near(context, size) and prepare._may(context)
+        free = OWNER[0] not in {work.owner for work in self.works} and self.begun.get(OWNER[0]) != context.epoch
+        near = free and prepare._is_near(context, size) and prepare._may(context)
         if near and size + prepare._lead(context, 20.0, None) >= context.sizes.trigger:
-            self.works.append(Work(OWNER[0], prepare._prepared(prepare._Ahead(context, None))))
+            self.works.append(Work(OWNER[0], context.epoch, prepare._prepared(prepare._Ahead(context, None))))
         yield from ()
 
     def context(self) -> NodeContext:
@@ -282,13 +291,20 @@ class World:
         for work in [one for one in self.works if one.owner == gone]:
             work.steps.close()
             self.works.remove(work)
-        known = set(self.asked)
-        self.lost |= known
+            self.lost |= set(work.unstored)
 
     def work(self) -> None:
         """Advance a preparation."""
-        if self.works and self.works[-1].advance():
+        if not self.works:
+            return
+        work, asked, stored = self.works[-1], len(self.asked), len(self.records.summaries)
+        if work.advance():
             self.works.pop()
+            if work.begun:
+                self.begun[work.owner] = work.epoch
+        work.unstored += self.asked[asked:]
+        if len(self.records.summaries) > stored:
+            work.unstored.clear()
 
     def check(self) -> None:
         """Raise `AssertionError` for a wrong swap, a lost message, a double payment or an open draft."""
