@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any, Unpack
 
 import sqlalchemy as sa
@@ -86,11 +87,12 @@ class CompactionRecords:
         now: float,
         until: float,
         unused: int,
+        since: float = inf,
         **opening: Unpack[Opening],
     ) -> prepared.Refusal | None:
         """Begin to prepare a summary until a time, or return why that may not begin; see `prepared.claim`."""
         thread = self._lock(conn, key.thread_id)
-        return prepared.claim(conn, thread, key, opening, body, now=now, until=until, unused=unused)
+        return prepared.claim(conn, thread, key, opening, body, now=now, until=until, unused=unused, since=since)
 
     @reads
     def preparation_refusal(

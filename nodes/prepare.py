@@ -166,6 +166,8 @@ class _Ahead(NodeContext):
             origin=turn,
         )
         self._chain, self._loop = turn.fallback_chain, loop
+        self.read_at = turn.now()
+        """The time at which the messages were read."""
 
     @cached_property
     def fallback_chain(self) -> FallbackChain:
@@ -240,7 +242,7 @@ class _OffLoop:
         return await self.inner.asummarize(request)
 
 
-def _prepared(context: NodeContext) -> Effects[bool]:
+def _prepared(context: _Ahead) -> Effects[bool]:
     """Choose the messages and have them summarized; return whether no other preparation is to be begun now."""
     base = context.base_fingerprint()
     level = untried_level(context, base)
@@ -259,7 +261,9 @@ def _prepared(context: NodeContext) -> Effects[bool]:
     until, unused = now + context.settings.summary_deadline_s + GRACE_S, context.settings.summary_ahead_unused
     with working_on(key.compaction_id):
         refused = yield from context.query(
-            lambda: context.records.claim_preparation(key, body, now=now, until=until, unused=unused, **opening)
+            lambda: context.records.claim_preparation(
+                key, body, now=now, until=until, unused=unused, since=context.read_at, **opening
+            )
         )
         if refused:
             log.debug("No summary is prepared for thread %r: %s", context.thread_id, refused)

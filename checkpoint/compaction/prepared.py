@@ -7,6 +7,7 @@ which has the trigger `PREPARING`, says how far it is: the verdict is `prepared`
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal
 
 import ormsgpack
@@ -36,8 +37,9 @@ PAUSE_ENDS = 2
 """Number of commits since the last stale preparation began, after which another one may begin: that of the compaction
 which found it stale, and that of the compaction which is not prepared."""
 
-Refusal = Literal["exists", "unused", "stale"]
-"""Why a preparation may not begin: the thread has one, too many were not used, or the last ones went stale."""
+Refusal = Literal["exists", "unused", "stale", "late"]
+"""Why a preparation may not begin: the thread has one, too many were not used, the last ones went stale, or a
+compaction has begun since the messages were read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +80,11 @@ def claim(
     now: float,
     until: float,
     unused: int,
+    since: float = inf,
 ) -> Refusal | None:
     """Write the row of a preparation that this process begins, and its ledger row; return why it may not begin.
 
+    `since` is the time at which its messages were read: a compaction that began later removes them without it.
     It may not if the thread has another one, unless the process of that one has died or a commit came since; if
     `unused` preparations of the last hour were not used; or if the last `STALE_IN_A_ROW` went stale, until
     `PAUSE_ENDS` commits have been made since. `body` has the number of commits so far under the key `epoch`.
@@ -91,6 +95,10 @@ def claim(
         verdict, reason = (ledger.ABANDONED, "") if found.is_under_way else (found.verdict, found.reason)
         reason = UNUSED if reason == READY else reason
         settle(conn, thread, key.namespace, found.compaction_id, verdict=verdict, reason=reason, now=now)
+    here = sa.and_(_ledger.thread == thread.id, _ledger.namespace == key.namespace)
+    begun = sa.select(_ledger.id).where(here, _ledger.trigger != PREPARING, _ledger.started_at > since).limit(1)
+    if since < inf and conn.execute(begun).first() is not None:
+        return "late"
     if (refused := _paused(conn, thread, key.namespace, epoch=body["epoch"], now=now, unused=unused)) is not None:
         return refused
     ledger.note(conn, thread, key, opening, Outcome(verdict=PREPARED, reason=UNDER_WAY, now=now))

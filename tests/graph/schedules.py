@@ -70,9 +70,12 @@ class Records:
         self.ends: list[tuple[str, str]] = []
         """How each preparation ended that is no longer there."""
         self.open: set[str] = set()
+        self.last_begun = 0.0
+        """The time at which the last compaction began."""
 
-    def begin(self, key: AttemptKey, messages: Sequence[Any], **_: Any) -> None:
+    def begin(self, key: AttemptKey, messages: Sequence[Any], *, now: float, **_: Any) -> None:
         """Write the snapshot."""
+        self.last_begun = now
         self.snapshots[key.compaction_id] = list(messages)
         self.open.add(key.compaction_id)
 
@@ -110,7 +113,7 @@ class Records:
         """Find nothing."""
 
     def claim_preparation(
-        self, key: AttemptKey, body: Any, *, now: float, until: float, unused: int, **_: Any
+        self, key: AttemptKey, body: Any, *, now: float, until: float, unused: int, since: float, **_: Any
     ) -> str | None:
         """Begin a preparation unless there is one, as `prepared.claim` does."""
         assert unused
@@ -119,6 +122,9 @@ class Records:
             if held:
                 return "exists"
             self.ends.append((self.row.verdict, "unused"))
+            self.row = None
+        if self.last_begun > since:
+            return "late"
         self.row = Preparation(
             compaction_id=key.compaction_id,
             verdict=PREPARED,

@@ -103,6 +103,13 @@ def test_preparations_that_are_not_used_end_the_preparing(
     assert later == (refused if refused == "stale" else None)
 
 
+def test_a_preparation_that_a_compaction_overtook_does_not_begin(records: CompactionRecords) -> None:
+    """The compaction began after the messages were read, and removes them itself."""
+    records.begin(AttemptKey(THREAD, "", "base", 0, 0), [], now=30.0, **opening())
+    assert claim(records, 1, now=31.0, since=29.0) == "late"
+    assert claim(records, 1, now=31.0, since=30.5) is None
+
+
 def test_after_stale_preparations_one_compaction_is_not_prepared(records: CompactionRecords) -> None:
     """Then another one may begin; if it goes stale too, the next compaction is not prepared either."""
 
