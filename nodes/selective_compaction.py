@@ -2,6 +2,7 @@
 
 from typing import Any, get_args
 
+from .ahead.use_prepared import Ahead, find_prepared, use_prepared
 from .compaction_request import WISHES
 from .config.triggers import SINCE_COMPACTION, Unit
 from .conversation.message_marks import is_pinned
@@ -18,7 +19,6 @@ from .runtime.propose_draft import choose_messages, opened_draft
 from .selection.trigger_evaluation import counted
 from .state import Draft
 from .summary.fallback_chain import strategy
-from .use_prepared import Ahead, find_prepared, use_prepared
 
 RESTARTING = WISHES | {"marker", *SINCE_COMPACTION}
 """Triggers after which turns and calls of the model are counted anew even if nothing could be compacted, so that they

@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.db.owner import may_run
 
+from .ahead.prepare import prepare_if_due
 from .compaction_request import REQUEST, Memory, fault_of
 from .config.triggers import Command
 from .conversation.item_types import without_pin_mark
@@ -22,7 +23,6 @@ from .conversation.transcript import Transcript, message_id
 from .errors import EmbeddingError, MessageRefusedError
 from .events import PreCompactEvent, TriggerSource, emit, log
 from .gate.invariants import Finding
-from .prepare import prepare_if_due
 from .runtime.admission import SYSTEM_REFUSED, Admission, admit, pinned_tokens
 from .runtime.effects import Effects, either
 from .runtime.ephemeral_removal import expire
@@ -33,7 +33,7 @@ from .runtime.own_marks import without_foreign_marks
 from .runtime.trigger_and_warning import check, check_askable
 from .runtime.undo_request import is_undo, reject_request, undo_or_release
 from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, merge, replace
-from .summarize import is_paid
+from .summarize import is_paid, summarize
 from .text.quoting import clip
 
 FORGOTTEN = {"handoff": None, "awaiting_choice": 0, "marked_alone": False}
@@ -91,7 +91,7 @@ def _decided(admission: Admission, request: dict[str, Any] | None) -> Effects[Up
     context_now = context.after(common, gone["messages"].value if gone else None)
     decided = yield from _checked(context_now)
     if context.dependencies.embedded and decided["step"] == "model":  # the parent has the model
-        yield from prepare_if_due(context_now, context_now.size)
+        yield from prepare_if_due(context_now, context_now.size, summarize)
     return {**_update(context, {**common, **decided}), **gone}
 
 

@@ -64,6 +64,7 @@ ROOMS = (
     "nodes.gate",
     "nodes.summary",
     "nodes.runtime",
+    "nodes.ahead",
     "nodes of the graph",
     "nodes.inline",
     "nodes.testing",

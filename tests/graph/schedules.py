@@ -28,9 +28,8 @@ from langgraph_compaction.nodes import (
     ContextExhaustedError,
     Reply,
     SummaryRequest,
-    prepare,
-    use_prepared,
 )
+from langgraph_compaction.nodes.ahead import prepare, use_prepared
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.inline.runner import NODES, run_nodes
@@ -238,12 +237,13 @@ class World:
         """Never called here."""
         raise NotImplementedError
 
-    def start(self, context: Any, size: int) -> Any:
+    def start(self, context: Any, size: int, summarize: Any) -> Any:
         """Begin a preparation as the nodes do, but leave its steps to the schedule."""
         free = OWNER[0] not in {work.owner for work in self.works} and self.begun.get(OWNER[0]) != context.epoch
         near = free and prepare._is_near(context, size) and prepare._may(context)
         if near and size + prepare._lead(context, 20.0, None) >= context.sizes.trigger:
-            self.works.append(Work(OWNER[0], context.epoch, prepare._prepared(prepare._Ahead(context, None))))
+            ahead = prepare._prepared(prepare._Ahead(context, None), summarize)
+            self.works.append(Work(OWNER[0], context.epoch, ahead))
         yield from ()
 
     def context(self) -> NodeContext:

@@ -16,7 +16,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes import Reply, prepare, use_prepared
+from langgraph_compaction.nodes import Reply
+from langgraph_compaction.nodes.ahead import prepare, use_prepared
 from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
 from langgraph_compaction.nodes.digest import rules_and_requests
 from langgraph_compaction.nodes.gate.invariants import Finding

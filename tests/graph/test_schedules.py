@@ -22,7 +22,7 @@ def test_no_schedule_of_stored_turns_swaps_in_a_wrong_summary() -> None:
 
 def broken(monkeypatch: pytest.MonkeyPatch, name: str, replaced: Any) -> None:
     """Replace a function in every node that uses it."""
-    for node in ("prepare", "use_prepared", "summarize", "commit"):
+    for node in ("ahead.prepare", "ahead.use_prepared", "summarize", "commit"):
         module = sys.modules[f"langgraph_compaction.nodes.{node}"]
         if hasattr(module, name):
             monkeypatch.setattr(module, name, replaced)

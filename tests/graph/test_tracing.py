@@ -21,7 +21,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver, telemetry
-from langgraph_compaction.nodes import Reply, prepare
+from langgraph_compaction.nodes import Reply
+from langgraph_compaction.nodes.ahead import prepare
 from langgraph_compaction.nodes.testing import ReplyingSummarizer, ScriptedModel, usage
 from tests.fakes import StalledSummarizer
 from tests.graph import harness
@@ -351,9 +352,9 @@ async def test_a_preparation_reaches_tracers_alone_of_the_callbacks(
     """LangSmith's tracer puts the call below the node, even after the run; no other handler is called late."""
     uploads, runs, gate, prepared = Uploads(), Runs(), threading.Event(), prepare._prepared
 
-    def late(context: Any) -> Any:
+    def late(*given: Any) -> Any:
         gate.wait(60)
-        return (yield from prepared(context))
+        return (yield from prepared(*given))
 
     monkeypatch.setattr(prepare, "_prepared", late)
     graph = build(ScriptedModel(), summary_ahead=True)

@@ -18,21 +18,20 @@ from langgraph_compaction.checkpoint.compaction.prepared import STALE, Preparati
 from langgraph_compaction.checkpoint.db.owner import owner
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint, loads
 
-from .compaction_request import WISHES
-from .conversation.transcript import message_id
-from .digest.examination import contradiction, used_since
-from .events import PreparationEvent, emit, log
-from .gate.invariants import Finding
+from ..compaction_request import WISHES
+from ..conversation.transcript import message_id
+from ..digest.examination import contradiction, used_since
+from ..events import PreparationEvent, emit, log
+from ..gate.invariants import Finding
+from ..runtime.effects import Effects, either
+from ..runtime.ledger_io import known_summary, settle
+from ..runtime.levels import count_failure, names, urgent
+from ..runtime.node_context import NEW_THREAD, NodeContext, Update
+from ..runtime.propose_draft import choose_messages, summary_name
+from ..selection.selector import Choice, Selection
+from ..state import Draft
+from .preparations import Place, is_working_on
 from .prepare import place_of
-from .runtime.effects import Effects, either
-from .runtime.ledger_io import known_summary, settle
-from .runtime.levels import count_failure, names, urgent
-from .runtime.node_context import NEW_THREAD, NodeContext, Update
-from .runtime.preparations import Place, is_working_on
-from .runtime.propose_draft import choose_messages
-from .selection.selector import Choice, Selection
-from .state import Draft
-from .summarize import summary_name
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.2
 """Shortest and longest pause between two looks at a preparation that a turn waits for."""

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from langgraph_compaction.checkpoint import Database
 
 from ..events import log
-from .summarizer_call import context_without_run
+from ..runtime.summarizer_call import context_without_run
 
 MOST_AT_ONCE = 16
 """Maximum number of preparations that a process works on for one database."""

@@ -7,7 +7,7 @@ of the conversation. The messages that arrive meanwhile do not matter: they stay
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,26 +25,25 @@ from langgraph_compaction.checkpoint.compaction.prepared import PREPARED, PREPAR
 from langgraph_compaction.checkpoint.messages.message_codec import dumps, fingerprint
 from langgraph_compaction.checkpoint.telemetry import span
 
-from .conversation.tokens import total
-from .conversation.transcript import Transcript, message_id
-from .events import PreparationEvent, emit, log
-from .gate.invariants import Finding
-from .gate.reply_checks import Reply
-from .runtime.effects import Effects, either, run
-from .runtime.finish_attempt import failure, outcome_of
-from .runtime.ledger_io import opening_of
-from .runtime.levels import names, untried_level
-from .runtime.node_context import NodeContext
-from .runtime.preparations import Place, preparations_of, working_on
-from .runtime.propose_draft import choose_messages, opened_draft
-from .runtime.summarizer_call import SummaryAbandonedError, context_without_run
-from .runtime.trigger_and_warning import breaker_history
-from .selection.breaker import suspension_reason
-from .selection.selector import Selection
-from .state import EMBEDDED, EMBEDDED_IN, CompactionState, Draft
-from .summarize import summarize, summary_name
-from .summary.fallback_chain import FallbackChain
-from .summary.summarizers import Summarizer, SummaryRequest
+from ..conversation.tokens import total
+from ..conversation.transcript import Transcript, message_id
+from ..events import PreparationEvent, emit, log
+from ..gate.invariants import Finding
+from ..gate.reply_checks import Reply
+from ..runtime.effects import Effects, either, run
+from ..runtime.finish_attempt import failure, outcome_of
+from ..runtime.ledger_io import opening_of
+from ..runtime.levels import names, untried_level
+from ..runtime.node_context import NodeContext, Update
+from ..runtime.propose_draft import choose_messages, opened_draft, summary_name
+from ..runtime.summarizer_call import SummaryAbandonedError, context_without_run
+from ..runtime.trigger_and_warning import breaker_history
+from ..selection.breaker import suspension_reason
+from ..selection.selector import Selection
+from ..state import EMBEDDED, EMBEDDED_IN, CompactionState, Draft
+from ..summary.fallback_chain import FallbackChain
+from ..summary.summarizers import Summarizer, SummaryRequest
+from .preparations import Place, preparations_of, working_on
 
 EARLIEST = 0.6
 """Share of the trigger below which nothing is prepared, however fast the conversation grows."""
@@ -58,14 +57,17 @@ _LOOK_S = 0.05
 """Seconds after which an OS thread that waits for an asynchronous summarizer looks whether the loop still runs."""
 _ASYNCHRONOUS_ONLY = ("No synchronous function provided", "Cannot invoke a coroutine function synchronously")
 """Texts of the `TypeError` of a node of LangGraph, and of a `RunnableLambda`, with only an asynchronous function."""
+Node = Callable[[NodeContext], Effects[Update]]
+
 ATTEMPT = -1
 """The attempt number in the key of a preparation; an attempt at a level has another."""
 
 
-def prepare_if_due(context: NodeContext, size: int) -> Effects[None]:
+def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[None]:
     """Start to prepare a summary in the background if the next compaction is near; `size` is that of the request.
 
-    Far below the trigger this compares numbers only: it reads no database and starts no thread.
+    `summarize` is the node that writes the summary of a draft. Far below the trigger this compares numbers only: it
+    reads no database and starts no thread.
     """
     place = place_of(context)
     if place is None or not _is_near(context, size):
@@ -83,7 +85,7 @@ def prepare_if_due(context: NodeContext, size: int) -> Effects[None]:
         def work() -> bool:
             thread = {"gen_ai.conversation.id": ahead.thread_id or ""}
             with acting_for(turn), span("compaction.prepare", thread):
-                return run(_prepared(ahead))
+                return run(_prepared(ahead, summarize))
 
         preparations.start(place, work, context.epoch)
 
@@ -242,7 +244,7 @@ class _OffLoop:
         return await self.inner.asummarize(request)
 
 
-def _prepared(context: _Ahead) -> Effects[bool]:
+def _prepared(context: _Ahead, summarize: Node) -> Effects[bool]:
     """Choose the messages and have them summarized; return whether no other preparation is to be begun now."""
     base = context.base_fingerprint()
     level = untried_level(context, base)
@@ -268,11 +270,13 @@ def _prepared(context: _Ahead) -> Effects[bool]:
         if refused:
             log.debug("No summary is prepared for thread %r: %s", context.thread_id, refused)
         else:
-            yield from _summarized(context, draft, key, body)
+            yield from _summarized(context, draft, key, body, summarize)
     return True
 
 
-def _summarized(context: NodeContext, draft: Draft, key: AttemptKey, body: Mapping[str, Any]) -> Effects[None]:
+def _summarized(
+    context: NodeContext, draft: Draft, key: AttemptKey, body: Mapping[str, Any], summarize: Node
+) -> Effects[None]:
     """Have the chosen messages summarized, and store the result."""
     try:
         done: Draft = (yield from summarize(context.after({"draft": draft})))["compaction"]["draft"]
