@@ -283,8 +283,9 @@ def _ended(wanted: _Wanted) -> Effects[None]:
 
 def _released(wanted: _Wanted) -> Effects[bool]:
     """Give the lease back; return whether it was held until now, as far as that can be told."""
+    give_back = cast("Callable[[RunLease], bool | None]", wanted.leases.release)
     try:
-        held: Any = yield from _called(wanted, wanted.leases.release)
+        held = yield from _called(wanted, give_back)
     except CheckpointError as error:
         log.warning(
             "The lease of thread %r could not be given back, and ends by itself: %s", wanted.lease.thread_id, error
