@@ -42,6 +42,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from benchmarks.two_writers import database_of
 from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, ThreadBusyError, create_compacting_agent
+from langgraph_compaction.nodes.errors import TurnLostError
 from langgraph_compaction.nodes.testing import ScriptedModel
 from tests.checkpoint.breaking import Server
 
@@ -52,7 +53,7 @@ INPUTS_PER_HARM = 8
 """A process is killed, or a connection cut, at most once for so many inputs, so that slow machines get on."""
 REOPENED = 20
 """How often a writer opens the database anew."""
-UNACKNOWLEDGED = (CheckpointError, ThreadBusyError, sa.exc.DBAPIError, TimeoutError)
+UNACKNOWLEDGED = (CheckpointError, ThreadBusyError, TurnLostError, sa.exc.DBAPIError, TimeoutError)
 """Errors with which a run may end that waited too long, whose connection was cut, or which was canceled."""
 Harm = Literal["none", "kills", "cuts", "cancels"]
 CONTEXT = multiprocessing.get_context("fork")
