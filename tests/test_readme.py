@@ -229,6 +229,7 @@ def test_parts_of_ones_own_are_short() -> None:
 def test_the_figures_are_those_that_were_measured() -> None:
     """Every row of a measured table, from the benchmark's own results."""
     shown = (*survival_rows(), *online_rows(), *constraint_rows(), *wait_rows(), *fault_rows(COMPARED))
+    shown += (*growth_rows(), *stall_rows())
     for row in shown:
         assert row in PAGES["benchmarks.md"].splitlines(), row
     assert all(words in PAGES["benchmarks.md"] for words in survival_words())
@@ -477,6 +478,25 @@ def wait_rows() -> Iterator[str]:
             waits = sorted(row["added_s"])
             each = (waits[len(waits) // 2], waits[-1], row["added_cpu_s"])
             yield line(name, ["–" if one is None else f"{100 * one / found['summary_s']:.1f} %" for one in each])
+
+
+GROWING = ("compaction, user", "compaction, faithful", "compaction, hostile reply", "digest", "recall, query")
+"""The functions whose growth the guide shows, beside the worst of all."""
+
+
+def growth_rows() -> Iterator[str]:
+    """How the time of functions grows with crafted texts: for four times the text, and the most seconds."""
+    rows = results("growth")["rows"]
+    worst = [max(row[name] for row in rows) for name in ("worst growth", "most seconds")]
+    found = {row["function"]: [row["worst growth"], row["most seconds"]] for row in rows}
+    for name, (growth, seconds) in (("the worst of all", worst), *((name, found[name]) for name in GROWING)):
+        yield line(name, [f"{growth:.1f}", f"{1_000 * seconds:.0f}"])
+
+
+def stall_rows() -> Iterator[str]:
+    """How long another conversation of the event loop waits, without and beside a turn that compacts."""
+    for row in results("stall"):
+        yield line(row["case"], [str(row[name]) for name in ("control ms", "compacting ms", "more ms")])
 
 
 def fault_rows(systems: Iterable[str]) -> Iterator[str]:
