@@ -19,7 +19,7 @@ from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
 from langgraph_compaction.nodes.conversation.transcript import calls_of
 from langgraph_compaction.nodes.runtime.admission import SYSTEM_REFUSED
-from langgraph_compaction.nodes.token_check import NOT_SENT_ID
+from langgraph_compaction.nodes.runtime.refusal import NOT_SENT_ID
 
 from ...builder import Graph, create_compacting_agent
 from ...window_text import part_of, tokens_or_share
