@@ -63,7 +63,7 @@ def _decided(admission: Admission, request: dict[str, Any] | None) -> Effects[Up
         yield from abandon(context)  # a run died in `selective_compaction`, before its draft was in the state
     if refusal := refused_system(admission) or refused_input(context, view):
         ended = {**common, "step": "end", "route": "end"}
-        return _update(context, ended) if refusal.told else (yield from refuse(context, common, refusal))
+        return _update(context, ended) if refusal.is_repeated else (yield from refuse(context, common, refusal))
     if context.messages and leaves_pin_open(context.messages[-1]):
         log.warning(
             "The message %r opens <Pin> and does not close it: its text from there on is pinned",

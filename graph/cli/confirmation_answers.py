@@ -1,14 +1,14 @@
 """What a person types at the question before a compaction: the prompt, and the answer that the line stands for."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from langgraph_compaction.nodes.text.yes_or_no import yes_or_no
 
-_FOCUS = re.compile(r"(?:keep|focus|保留|重点)\s*[:：]\s*(\S.*)", re.IGNORECASE)
+_FOCUS = ("keep", "focus", "保留", "重点")
+"""Words before the colon of a line that says what the summary must keep."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +95,9 @@ def answer_of(line: str, question: Mapping[str, Any]) -> bool | str | dict[str, 
             return said.lower()
         ways: Mapping[bool | None, Literal["compact", "raise"]] = {True: "compact", False: "raise"}
         return ways.get(accepted)
-    if focus := _FOCUS.fullmatch(said):
-        return {"accept": True, "focus": focus[1]}
+    word, _, focus = said.replace("：", ":", 1).partition(":")
+    if word.strip().lower() in _FOCUS and focus.strip():
+        return {"accept": True, "focus": focus.strip()}
     return accepted if accepted is not None else _object(said)
 
 

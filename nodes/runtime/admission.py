@@ -14,7 +14,7 @@ from langchain_core.messages import AnyMessage, SystemMessage
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 
 from ..conversation.item_types import without_pin_mark
-from ..conversation.message_marks import MARK, is_pinned, is_summary
+from ..conversation.message_marks import is_pinned, is_summary
 from ..conversation.tokens import total
 from ..events import PinsRefusedEvent, emit, log
 from ..selection.selector import Selector
@@ -111,10 +111,8 @@ def _pinned(context: NodeContext) -> dict[str, list[AnyMessage]]:
 
 def _may_be_pinned(context: NodeContext, pins: Collection[str]) -> bool:
     """Whether a message has a mark that could pin it, or is in `pins`: to find tool blocks costs more than this."""
-    return any(
-        message.id in pins or (MARK in message.additional_kwargs and not is_summary(message))
-        for message in context.messages
-    )
+    marked = [message for message in context.marked if not is_summary(message)]
+    return bool(marked) or (bool(pins) and any(message.id in pins for message in context.messages))
 
 
 def _selector(context: NodeContext, pins: frozenset[str]) -> Selector:

@@ -20,7 +20,7 @@ from langgraph_compaction.checkpoint.telemetry import annotate, span
 
 from ..compaction_request import REQUEST, Memory
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
-from ..conversation.message_marks import marked_by_us
+from ..conversation.message_marks import MARK, marked_by_us
 from ..conversation.request import Meter, placeholder_results, render
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript, outline
@@ -200,6 +200,11 @@ class NodeContext:
             return origin._system_tokens  # noqa: SLF001 - another context
         kinds = {kind for kind in {*map(type, self.messages)} if issubclass(kind, SystemMessage)}
         return total(self.counter, [one for one in self.messages if type(one) in kinds] if kinds else [])
+
+    @cached_property
+    def marked(self) -> list[AnyMessage]:
+        """The messages that have marks of this package, whoever wrote the marks."""
+        return [message for message in self.messages if MARK in message.additional_kwargs]
 
     @cached_property
     def call(self) -> Call:

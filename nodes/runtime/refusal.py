@@ -36,7 +36,7 @@ class Refusal:
     what: str
 
     @property
-    def told(self) -> bool:
+    def is_repeated(self) -> bool:
         """Whether a line stands in the place of these messages already, and the request exceeds the limit with it."""
         return any(marks(message).get("refused") for message in self.messages)
 
@@ -117,7 +117,7 @@ def refuse(context: NodeContext, common: dict[str, Any], refusal: Refusal) -> Ef
         raise MessageRefusedError(next(iter(lines.values())).text)  # no later node of this graph could raise
     step = "model" if raises else "end"
     kept: list[AnyMessage] = [lines.get(message_id(item), item) for item in context.messages]
-    answer = AIMessage(_told(refusal, names, limit), id=f"{NOT_SENT_ID}{key.compaction_id}")
+    answer = AIMessage(_answer_text(refusal, names, limit), id=f"{NOT_SENT_ID}{key.compaction_id}")
     size = rest.sizes.fixed + context.meter.scaled(total(context.counter, [*lines.values(), answer]))
     if size <= limit and not raises and not context.dependencies.embedded:  # a parent answers itself
         kept.append(answer)
@@ -142,7 +142,7 @@ def _line(refusal: Refusal, message: AnyMessage, name: str, limit: int) -> Human
     return HumanMessage(text, id=message.id, additional_kwargs=kwargs, name=message.name)
 
 
-def _told(refusal: Refusal, names: Sequence[str], limit: int) -> str:
+def _answer_text(refusal: Refusal, names: Sequence[str], limit: int) -> str:
     """Return the answer to refused messages, of which `names` are the handles."""
     return (
         f"A {refusal.what} was not sent to the model: {refusal.why} and the limit is {limit}. It is kept in the "

@@ -11,7 +11,6 @@ what words can reach (`_in_reach`), and what would be found if the run to which 
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +38,6 @@ IN_VIEW = 2
 """Number of rounds before the message that are in view."""
 OTHERS = 8
 """Number of other tasks in a thread of unlimited size."""
-_TRIAL = re.compile(r"#([^#]+)-\d+\Z")
 _TOP = 5
 _RARE = 0.05
 """Share of a thread's messages; a term in no more of them is rare."""
@@ -66,8 +64,8 @@ class Question:
 
 def task_of(run: Recording) -> str:
     """Return the task of a recording: of `file#task-trial` the task, else the recording's name."""
-    found = _TRIAL.search(run.name)
-    return found[1] if found else run.name
+    task, _, trial = run.name.rpartition("#")[2].rpartition("-")
+    return task if "#" in run.name and task and trial.isdecimal() else run.name
 
 
 def questions(run: Recording, task: str) -> Iterator[Question]:
