@@ -63,8 +63,8 @@ class TriggerSettings(Frozen):
     """How the size of a request is measured, and when a compaction starts."""
 
     fallback_window: PositiveInt | None = Field(default=None, title="Trigger: fallback for the window (tokens)")
-    """The context window to assume if neither `context_window` nor the model's profile gives a value. `None`: without
-    a value, an error is raised."""
+    """The context window to assume if neither `context_window` nor the model's profile gives a value. `None`: if
+    there is no value, an error is raised."""
 
     token_counter: str = Field(
         default="usage", pattern=r"^(usage|tiktoken|cjk_aware|chars/[1-9]\d*)$", title="Trigger: token counter"
@@ -89,7 +89,7 @@ class TriggerSettings(Frozen):
 
     warn_ratio: float | None = Field(default=None, gt=0, le=1, title="Trigger: warning (share of the window)")
     """Size of a request at which (inclusive) a `ContextWarningEvent` is written, as a share of the window. After this
-    event, no other is written until the next compaction is committed."""
+    event, no further `ContextWarningEvent` is written until the next compaction is committed."""
 
     emit_compaction_meta_events: bool = Field(default=False, title="Trigger: events of each phase")
     """Also write a `CompactionMetaEvent` to the custom stream for each phase of a compaction."""
@@ -106,8 +106,8 @@ class SummarySettings(Frozen):
     on_summary_failure: Literal["digest", "nothing"] = Field(default="digest", title="Summary: after a failure")
     """What happens after a model's summary failed. `digest`: the next attempt uses the next level of the fallback
     chain (the list of summarizers tried in turn, which ends with the digest). `nothing`: the conversation stays
-    unchanged until a model's summary succeeds. If the request is over the limit, the next level is used with both
-    values."""
+    unchanged until a model's summary succeeds. For a request over the limit, the next attempt uses the next level
+    whatever this setting says."""
 
     summary_mode: Literal["always", "if_needed", "last_resort"] = Field(default="always", title="Summary: mode")
     """When a summary is written. `always`: in every compaction that removes messages. `if_needed`: only if the
@@ -151,8 +151,8 @@ class SummarySettings(Frozen):
 
     summary_deadline_s: float = Field(default=120.0, gt=0, title="Summary: deadline of a compaction (seconds)")
     """Seconds after which a compaction makes no further call of a summarizer. All calls, retries and fallbacks of a
-    turn count together. When the time is over, a request over the limit is compacted with the digest (a summary
-    without a model). A request that fits is sent without a compaction."""
+    turn count together. When the time is over, a request over the limit is compacted with the digest (a summary made
+    without a model), and a request that fits is sent without a compaction."""
 
     summary_ahead: bool = Field(default=True, title="Summary: prepared ahead")
     """Prepare a model's summary in the background when the size of the request comes near a token trigger. The turn
@@ -245,8 +245,8 @@ class RequestSettings(Frozen):
 
     on_refusal: Literal["message", "raise"] = Field(default="message", title="Request: input over the limit")
     """What to do with a new input that is larger than the limit, or with a new system message that leaves too little
-    room. Both values replace the message by one line of text. `message`: answer the turn with a message that says so.
-    `raise`: raise an error."""
+    room. In both cases, one line of text replaces the message. `message`: answer the turn with a message that says
+    so. `raise`: raise an error."""
 
     join_user_messages: bool = Field(default=False, title="Request: join user messages")
     """Join adjacent user messages in the request, for providers that require alternating roles."""

@@ -102,8 +102,8 @@ class StrategySettings(Frozen):
     the next turn would compact again."""
 
     dialogue_beyond_keep: NonNegativeInt = Field(default=5, title="tool_blocks: messages kept beyond the rounds")
-    """Number of the newest user messages before the kept rounds that stay too. The same number of assistant messages
-    stays."""
+    """Number of the newest user messages before the kept rounds that stay too. Before the kept rounds, the same
+    number of assistant messages stays."""
 
     type_rules: dict[str, TypeRule] = Field(default=TYPE_RULES, title="typed_rules: rule of each message type")
     """What the strategy `typed_rules` does with each type of message. A rule given here replaces the default rule for
@@ -130,8 +130,8 @@ class StrategySettings(Frozen):
     """Score from 0 to 10 at and above which the strategy `importance` keeps a message."""
 
     importance_tool_base_score: float = Field(default=2.0, ge=0, le=10, title="importance: score of a tool result")
-    """Score that `importance` gives to a tool result before it adds points for keywords. With 0, nearly all tool
-    results are removed."""
+    """Score that `importance` gives to a tool result before it adds points for keywords. With the value 0, nearly all
+    tool results are removed."""
 
     importance_keep_low: NonNegativeInt = Field(default=5, title="importance: low scores kept")
     """Number of the newest messages with a score below the threshold that `importance` keeps too."""
