@@ -213,7 +213,7 @@ class ConfirmationSettings(Frozen):
 
 
 class BreakerSettings(Frozen):
-    """The breaker pauses automatic compactions, so that failing or useless attempts are not repeated each time."""
+    """The breaker pauses automatic compactions, so that failing or useless attempts are not repeated at each call."""
 
     breaker_cooldown_s: float = Field(default=8.0, ge=0, title="Breaker: cooldown (seconds)")
     """Length of the cooldown in seconds: the time without automatic attempts after repeated failures."""
