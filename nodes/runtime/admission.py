@@ -22,7 +22,7 @@ from .node_context import NodeContext
 
 SYSTEM_REFUSED = "system_message_over_limit"
 """Reason of the verdict `refused` if new system messages left too little room."""
-LEAST_ROOM = 0.1
+LEAST_ROOM = 0.04
 """Share of the limit that a new system message must leave to the rest of the conversation."""
 
 
