@@ -131,7 +131,6 @@ def install(kind: str, python: str) -> None:
     """Make an environment anew, with the project, its extras and the tests' own packages."""
     options: list[str | Path] = []
     if kind == "oldest":
-        MADE.mkdir(exist_ok=True)
         (MADE / "oldest.txt").write_text("\n".join(floors()))
         options = ["-c", MADE / "oldest.txt"]
     elif kind == "pinned":
@@ -148,6 +147,7 @@ def install(kind: str, python: str) -> None:
 
 def test(kind: str, python: str) -> dict[str, Any]:
     """Install an environment, run the tests in it, and return what the row says of them."""
+    MADE.mkdir(exist_ok=True)
     folder = place(kind, python)
     if folder != ROOT / ".venv":
         install(kind, python)
@@ -166,7 +166,9 @@ def test(kind: str, python: str) -> dict[str, Any]:
 
 
 def counts(results: Path) -> dict[str, int]:
-    """Return how many tests passed, failed and were skipped, from a file that pytest wrote."""
+    """Return how many tests passed, failed and were skipped, from the file that pytest writes when it has run."""
+    if not results.exists():
+        return {}
     [suite] = ET.parse(results).getroot().iter("testsuite")  # noqa: S314 - our own file
     of = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
     failed = of["failures"] + of["errors"]
