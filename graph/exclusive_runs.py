@@ -19,6 +19,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from langgraph_compaction.checkpoint import CheckpointError
 from langgraph_compaction.checkpoint.db.run_leases import RunLease, RunLeases, StoredRunLeases, memory_leases
+from langgraph_compaction.checkpoint.telemetry import record
 from langgraph_compaction.nodes import ThreadBusyError
 from langgraph_compaction.nodes.events import log
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, either, querying, run
@@ -175,6 +176,16 @@ def _holding(config: RunnableConfig | None, lease: RunLease) -> RunnableConfig:
 
 
 def _taken(wanted: _Wanted) -> Effects[None]:
+    """Take the lease, or wait until it is free; record the wait, however it ends."""
+    began, taken = time.monotonic(), False
+    try:
+        yield from _awaited(wanted)
+        taken = True
+    finally:
+        record("run.wait", time.monotonic() - began, {"taken": taken})
+
+
+def _awaited(wanted: _Wanted) -> Effects[None]:
     """Take the lease, or wait until it is free; raise `ThreadBusyError` when the time is over."""
     started, pause = time.monotonic(), _FIRST_PAUSE_S
     while not (yield from _called(wanted, wanted.leases.take)):
