@@ -1,5 +1,6 @@
 """The graph and the checkpointer that `langgraph.json` names: what they take from the environment."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ ASKED = {"messages": [("user", "how is the weather?")]}
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
     """Build the graph anew for each test, without a key, on a database of its own."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("LANGGRAPH_COMPACTION_DATABASE_URL", f"sqlite:///{tmp_path / 'threads.db'}")
     served._built.cache_clear()
-    return monkeypatch
+    yield monkeypatch
+    served._built.cache_clear()
 
 
 async def answered() -> Any:
