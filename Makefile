@@ -88,7 +88,7 @@ test-oldest test-newest:
 # Both and the pinned versions on each Python that is on PATH or in pyenv's folder (PYTHONS=3.12,3.13 chooses), and the
 # type checkers for each supported version of Python. Writes benchmarks/results/matrix.json.
 matrix: $(STAMPS)/dev
-	$(PYTHON) -m tests.versions.run oldest pinned newest types --python $${PYTHONS:-every}
+	$(PYTHON) -m tests.versions.run oldest pinned newest types --python $${PYTHONS:-every} --keep
 
 # Tests of LangGraph and LangChain with our checkpointers and our middleware; their sources are downloaded. Half an
 # hour. Servers: TEST_POSTGRES_URL and TEST_MARIADB_URL. Writes benchmarks/results/foreign.json.

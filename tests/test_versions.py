@@ -53,7 +53,7 @@ def test_a_python_of_another_version_is_not_taken(tmp_path: Path) -> None:
 def test_a_part_that_fails_fails_the_run_after_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both are kept, with the date and the commit; the type checkers need no Python of the version."""
+    """All are kept if asked to, with date and commit; the type checkers need no Python of the version."""
 
     def tested(_: str, python: str) -> dict[str, Any]:
         if python == "3.12":
@@ -62,7 +62,7 @@ def test_a_part_that_fails_fails_the_run_after_the_others(
 
     monkeypatch.setattr(run, "test", tested)
     monkeypatch.setattr(run, "check", lambda python: {"failed_checkers": [], "ok": python != "3.14"})
-    assert run.main(["oldest", "types", "--python", "3.12,3.13"]) == 1
+    assert run.main(["oldest", "types", "--python", "3.12,3.13", "--keep"]) == 1
     kept = {(row["kind"], row["python"]): row for row in json.loads((tmp_path / "matrix.json").read_text())}
     assert [python for kind, python in kept if kind == "oldest"] == ["3.12", "3.13"]
     assert [python for kind, python in kept if kind == "types"] == list(run.PYTHONS)
@@ -73,7 +73,9 @@ def test_a_part_that_fails_fails_the_run_after_the_others(
         "| 3.13 | 7 passed |  |  | passed |",
         "| 3.14 |  |  |  | failed |",
     ]
+    before = (tmp_path / "matrix.json").read_bytes()
     assert run.main(["oldest", "--python", "3.13"]) == 0
+    assert (tmp_path / "matrix.json").read_bytes() == before
 
 
 def test_every_is_each_python_that_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

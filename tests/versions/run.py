@@ -6,8 +6,9 @@ constraints, `pinned` what constraints.txt says, each into an environment of its
 has the wanted Python); `types` runs both type checkers in .venv for every supported version of Python.
 
 `--python` names versions of Python such as `3.12,3.13`, or `every` for all that are found on PATH and in pyenv's
-folder; without it, the tests run on the Python that runs this file. Prints a table at the end and writes it into
-benchmarks/results/matrix.json. Exits with 1 if a part fails, after the others. Needs no package.
+folder; without it, the tests run on the Python that runs this file. With `--keep`, each part is written into
+benchmarks/results/matrix.json. Prints a table at the end. Exits with 1 if a part fails, after the others. Needs no
+package.
 """
 
 import argparse
@@ -229,17 +230,19 @@ def show(line: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run what was chosen, keep each row when it is known, and print the table; 1 if a part failed."""
+    """Run what was chosen, keep each row when it is known if asked to, and print the table; 1 if a part failed."""
     parser = argparse.ArgumentParser(description="Runs a part of the tests with several versions.")
     parser.add_argument("kinds", nargs="+", choices=KINDS)
     parser.add_argument("--python", default=THIS, help="versions with commas between, or `every`")
+    parser.add_argument("--keep", action="store_true", help="write each part into the results")
     options = parser.parse_args(arguments)
     every = options.python == "every"
     pythons = [each for each in PYTHONS if interpreter(each)] if every else options.python.split(",")
     began, rows = origin(), list[dict[str, Any]]()
     for kind, python in cells(options.kinds, pythons):
         rows.append(row(kind, python, lambda: check(python) if kind == "types" else test(kind, python)))  # noqa: B023 - called at once
-        keep(RESULTS / "matrix.json", [{**rows[-1], **began}], "kind", "python")
+        if options.keep:
+            keep(RESULTS / "matrix.json", [{**rows[-1], **began}], "kind", "python")
     for line in table(rows):
         show(line)
     return int(not all(each["ok"] for each in rows))
