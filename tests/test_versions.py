@@ -94,8 +94,22 @@ def test_every_is_each_python_that_is_found(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_tests_are_counted_as_pytest_reports_them(tmp_path: Path) -> None:
-    """An error counts as a failure; without a report nothing is known."""
+    """An error counts as a failure."""
     report = tmp_path / "report.xml"
-    assert run.counts(report) == {}
     report.write_text(JUNIT)
     assert run.counts(report) == {"passed": 4, "failed": 3, "skipped": 3}
+
+
+def test_tests_that_are_killed_fail_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a report of pytest nothing is known of them."""
+    monkeypatch.setattr(run, "MADE", tmp_path)
+    monkeypatch.setattr(run, "place", lambda *_: tmp_path)
+    monkeypatch.setattr(run, "install", lambda *_: None)
+    listed = json.dumps([{"name": each, "version": "1"} for each in run.SHOWN])
+    installed(tmp_path / "bin" / "pip", f"'{listed}'")
+    installed(tmp_path / "bin" / "pytest", "begins; kill -9 $$")
+    found = run.row("oldest", "3.12", lambda: run.test("oldest", "3.12"))
+    assert (found["ok"], found["error"]) == (False, "CalledProcessError")
+    assert "SIGKILL" in capsys.readouterr().out

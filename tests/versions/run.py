@@ -159,17 +159,17 @@ def test(kind: str, python: str) -> dict[str, Any]:
     results = MADE / f"versions-{kind}-{python}.xml"
     results.unlink(missing_ok=True)
     command = [folder / "bin/pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={results}", *TESTS]
-    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    done = subprocess.run(command, cwd=ROOT, check=False)
+    if not results.exists():  # it was killed, or could not collect the tests
+        done.check_returncode()
     release = said(folder / "bin/python", "-c", "import platform; print(platform.python_version())").strip()
     packages = int(said(folder / "bin/python", "-c", COUNT))
     found = {"release": release, "versions": shown, "packages": packages, **counts(results)}
-    return {**found, "ok": code == 0}
+    return {**found, "ok": done.returncode == 0}
 
 
 def counts(results: Path) -> dict[str, int]:
     """Return how many tests passed, failed and were skipped, from the file that pytest writes when it has run."""
-    if not results.exists():
-        return {}
     [suite] = ET.parse(results).getroot().iter("testsuite")  # noqa: S314 - our own file
     of = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
     failed = of["failures"] + of["errors"]
