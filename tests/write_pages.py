@@ -25,6 +25,8 @@ from tests.test_readme import (
     fault_rows,
     foreign_reasons,
     foreign_rows,
+    matrix_rows,
+    matrix_versions,
     missed_rows,
     saver_rows,
     size_rows,
@@ -62,7 +64,7 @@ def main() -> None:
     tables = {
         "benchmarks.md": [
             *(survival_rows(), wait_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()),
-            *(foreign_rows(), foreign_reasons()),
+            *(foreign_rows(), foreign_reasons(), matrix_rows(), matrix_versions()),
         ],
         "deepagents.md": [fault_rows(IN_PLACE)],
         "presets.md": [size_rows()],
