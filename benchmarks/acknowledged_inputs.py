@@ -8,6 +8,8 @@ connections to the server, some runs are canceled. A run that ends with an error
 goes on with the next input. Afterwards each acknowledged input has to stand in the transcript, before its answer,
 and the inputs of one writer in the order in which it gave them. Servers: TEST_POSTGRES_URL, TEST_MARIADB_URL.
 
+A plan whose server is absent is named, and the exit code is 1, unless `--without-servers` is given.
+
 `--price` measures what taking turns costs a run that nobody competes with. Both write their rows into
 benchmarks/results/acknowledged_inputs.json, in place of rows of the same name.
 """
@@ -40,6 +42,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from benchmarks.two_writers import database_of
 from langgraph_compaction.checkpoint import CheckpointError, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, ThreadBusyError, create_compacting_agent
+from langgraph_compaction.nodes.errors import TurnLostError
 from langgraph_compaction.nodes.testing import ScriptedModel
 from tests.checkpoint.breaking import Server
 
@@ -50,7 +53,7 @@ INPUTS_PER_HARM = 8
 """A process is killed, or a connection cut, at most once for so many inputs, so that slow machines get on."""
 REOPENED = 20
 """How often a writer opens the database anew."""
-UNACKNOWLEDGED = (CheckpointError, ThreadBusyError, sa.exc.DBAPIError, TimeoutError)
+UNACKNOWLEDGED = (CheckpointError, ThreadBusyError, TurnLostError, sa.exc.DBAPIError, TimeoutError)
 """Errors with which a run may end that waited too long, whose connection was cut, or which was canceled."""
 Harm = Literal["none", "kills", "cuts", "cancels"]
 CONTEXT = multiprocessing.get_context("fork")
@@ -356,32 +359,44 @@ def keep(row: Mapping[str, Any]) -> None:
     RESULTS.write_text(json.dumps(list(rows.values()), indent=1) + "\n", encoding="utf-8")
 
 
+def prices(*, without_servers: bool) -> bool:
+    """Measure, print and keep what taking turns costs; return whether a database was left out."""
+    skipped: list[str] = []
+    for database in ("memory", "sqlite", "postgresql", "mariadb"):
+        with place_of(database) as url:
+            if url is None:
+                skipped.append(database)
+                continue
+            keep(row := price(database, url))
+            print(f"{row['name']}: a turn takes {row['wall']} of the wall time, {row['cpu']} of the CPU time")
+    if skipped and not without_servers:
+        print(absent(skipped))
+    return bool(skipped and not without_servers)
+
+
 def main() -> None:
-    """Play the plans, print and keep the rows; end with 1 if an acknowledged input is lost or out of place."""
+    """Play the plans, print and keep the rows; end with 1 if an acknowledged input is lost, or a plan is left out."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--inputs", type=int, default=10_000, help="inputs in sum, of all plans")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="words that the name of a plan has to hold, divided by commas")
     parser.add_argument("--price", action="store_true")
+    parser.add_argument("--without-servers", action="store_true", help="do not fail where a server is absent")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if options.price:
-        for database in ("memory", "sqlite", "postgresql", "mariadb"):
-            with place_of(database) as url:
-                if url is not None:
-                    keep(row := price(database, url))
-                    print(f"{row['name']}: a turn takes {row['wall']} of the wall time, {row['cpu']} of the CPU time")
-        return
+        sys.exit(prices(without_servers=options.without_servers))
     every = list(plans())
     each = -(-options.inputs // len(every) // 8) * 8
     wanted = options.only.split(",")
     chosen = [replace(plan, inputs=each) for plan in every if all(word in plan.name for word in wanted)]
-    bad = 0
+    bad, skipped = 0, list[str]()
     print("| plan | acknowledged | failed | harm | lost | unanswered | out of order | s |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     for plan in chosen:
         with place_of(plan.database) as url:
             if url is None:
+                skipped.append(plan.name)
                 continue
             row = play(plan, url, options.seed)
         keep(asdict(row))
@@ -391,7 +406,17 @@ def main() -> None:
             flush=True,
         )
         bad += row.lost + row.unanswered + row.disordered
-    sys.exit(bad > 0)
+    if skipped and not options.without_servers:
+        print(f"{absent(skipped)}. --without-servers leaves them out")
+    sys.exit(bad > 0 or bool(skipped and not options.without_servers))
+
+
+def absent(plans: Sequence[str]) -> str:
+    """Return which plans were not played because their server is absent."""
+    return (
+        f"not played, because TEST_POSTGRES_URL or TEST_MARIADB_URL names no server: {len(plans)} plans "
+        f"({', '.join(plans)})"
+    )
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from langgraph_compaction.graph.lab.replay.online_runs import COUNTER, run_of, t
 from langgraph_compaction.graph.lab.replay.recorded_run import Player
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings, Reply, SummaryRequest
+from langgraph_compaction.nodes.ahead.preparations import Place, Preparations
 from langgraph_compaction.nodes.digest.digest import digest
-from langgraph_compaction.nodes.runtime.preparations import Place, Preparations
 
 REPLAY = "langgraph_compaction.graph.lab.replay"
 TOKENS = 600

@@ -9,6 +9,7 @@ benchmarks/results/growth.json, and exits with 1 if a family grows faster.
 """
 
 import json
+import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -19,8 +20,9 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.compaction.search_index import ThreadIndex
+from langgraph_compaction.checkpoint.text_cache import cached_by_text, forget_texts
 from langgraph_compaction.graph.control_characters import in_line, json_line
-from langgraph_compaction.nodes import ContextExhaustedError, compact_messages
+from langgraph_compaction.nodes import CompactionSettings, ContextExhaustedError, compact_messages
 from langgraph_compaction.nodes.config.summary_format import FORMATS
 from langgraph_compaction.nodes.conversation.clipping import clip_at_sentence_end, clip_result
 from langgraph_compaction.nodes.conversation.pin_tags import pins_in
@@ -226,7 +228,26 @@ def compacting(role: str, **settings: Any) -> Callable[[str], object]:
 
 
 COUNTER = approximate_counter()
-GOOD = "<summary>The user asked 30 questions. The assistant answered each of them.</summary>"
+GOOD_TEXT = "The user asked 30 questions. The assistant answered each of them."
+GOOD = f"<summary>{GOOD_TEXT}</summary>"
+ONCE = CompactionSettings(summary_retries=0, summary_backoff_s=0)
+
+
+def replying(reply: Callable[[str], str]) -> Callable[[str], object]:
+    """Return a function that compacts a short conversation with a summarizer that replies with this text."""
+
+    def work(text: str) -> None:
+        model = ScriptedModel(replies=[reply(text)])
+        with suppress(ContextExhaustedError):
+            compact_messages(
+                conversation("user", "word " * 900),
+                max_tokens=1_000,
+                token_counter=characters,
+                summarizer=model,
+                settings=ONCE,
+            )
+
+    return work
 
 
 FUNCTIONS: Mapping[str, Callable[[str], object]] = {
@@ -237,6 +258,8 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "digest": lambda text: digest([HumanMessage(text)], budget=500, counter=COUNTER),
     "digest of a summary": lambda text: digest([HumanMessage("x")], budget=500, counter=COUNTER, previous_text=text),
     "importance": lambda text: weighted_entries([HumanMessage(text), AIMessage(text)]),
+    "compaction, hostile reply": replying(lambda text: f"<summary>{GOOD_TEXT} {text}</summary>"),
+    "compaction, bare reply": replying(lambda text: text),
     "compaction, by a model": compacting("user", summarizer=ScriptedModel(replies=[GOOD])),
     "gate, tags": lambda text: summary_text(Reply(content=f"<summary>{text}</summary>")),
     "gate, free": lambda text: summary_text(Reply(content=text, contract=Free())),
@@ -249,6 +272,10 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "kind of task": lambda text: task_type([HumanMessage(text), AIMessage(text)]),
     "identifiers": identifiers,
     "recall, search": lambda text: searched(f"{text} order", "order AB-12 错误"),
+    "recall, query": lambda text: searched("the order AB-12 is late", f"order {text}"),
+    "recall, excerpt for a query": lambda text: excerpt(
+        HumanMessage("the order AB-12 is late. " * 400), f"order {text}", max_tokens=300, counter=COUNTER
+    ),
     "recall, excerpt": lambda text: excerpt(HumanMessage(text), "order AB-12", max_tokens=300, counter=COUNTER),
     "clip of a result": lambda text: clip_result(
         ToolMessage(text, tool_call_id="c"), threshold=50, keep=20, counter=COUNTER
@@ -264,7 +291,8 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
 
 
 def seconds(work: Callable[[str], object], text: str) -> float:
-    """Return the CPU time that this thread takes for one call."""
+    """Return the CPU time that this thread takes for one call, in which no function remembers the text."""
+    forget_texts()
     begun = time.thread_time()
     work(text)
     return time.thread_time() - begun
@@ -282,12 +310,22 @@ def growth(work: Callable[[str], object], make: Make, length: int = LENGTH) -> t
     return growth(work, make, length * TIMES) if factor > MOST and length == LENGTH else (factor, long)
 
 
+@cached_by_text
+def quadratic(text: str) -> int:
+    """Read a text in quadratic time, and remember the result."""
+    return sum(text.count("q", start) for start in range(0, len(text), 8))
+
+
 def main() -> int:
     """Measure every function with every family; return the exit code."""
+    logging.disable(logging.CRITICAL)
+    if growth(quadratic, lambda length: "a" * length)[0] <= MOST:
+        print("the measurement is blind: a function that takes quadratic time was not found")
+        return 2
     made, rows = families(), list[dict[str, Any]]()
     for name, work in FUNCTIONS.items():
         work("warm up: imports and tables")
-        measured = []
+        measured = list[tuple[float, float, str]]()
         for family, make in made.items():
             factor, long = growth(work, make)
             measured.append((factor, long, family))

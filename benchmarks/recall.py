@@ -1,6 +1,6 @@
 """What `recall` finds in long threads by the user's own words, what that costs, and `auto_recall` turn by turn.
 
-    python benchmarks/recall.py [--questions 60] [--runs 12]
+    python benchmarks/recall.py [--questions 60]
 
 Writes `results/recall.json`. Needs the recordings of tau-bench (`make data`).
 """
@@ -9,31 +9,41 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from statistics import mean, quantiles
 from typing import Any
 
+from langchain_core.messages import SystemMessage
+
 from langgraph_compaction.checkpoint import CompactionRecords, Database
-from langgraph_compaction.graph.lab.evaluation.long_threads import FIGURES, measured, questions, thread_of
-from langgraph_compaction.graph.lab.evaluation.online_scores import replayed
-from langgraph_compaction.graph.lab.evaluation.policies import COUNTER
+from langgraph_compaction.checkpoint.compaction.search_index import INDEXES
+from langgraph_compaction.graph.lab.evaluation.long_threads import FIGURES, measured, questions, task_of
+from langgraph_compaction.graph.lab.evaluation.online import DEPTH, Online, but_the_newest, turn_by_turn
+from langgraph_compaction.graph.lab.evaluation.online_threads import long_threads, played_threads, with_bm25
+from langgraph_compaction.graph.lab.evaluation.policies import (
+    COUNTER,
+    SEEDS,
+    Policy,
+    count,
+    random_exchanges,
+    trimmed,
+)
 from langgraph_compaction.graph.lab.recordings import Recording, read_recordings
 from langgraph_compaction.graph.lab.replay.online_runs import run_of, through_the_graph
 from langgraph_compaction.graph.lab.replay.user_parts import UserParts
 from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes.runtime.archive_quotation import found_for
 from langgraph_compaction.nodes.summary.recall_answer import MOST_FOUND, quotation
 
 DATA = Path(os.environ.get("COMPACTION_DATA", "../shared/data"))
 TAU = DATA / "tau-bench-airline" / "gpt-4o-airline-tasks-00-24.json"
 RESULTS = Path(__file__).parent / "results" / "recall.json"
 LONG = 100_000
-WINDOWS = (0.25, 0.5)
-
-
-def task_of(run: Recording) -> str:
-    """Return the task of a recording that is named `file#task-trial`."""
-    return run.name.rpartition("#")[2].partition("-")[0]
+MILLION = 1_000_000
+LIMITS = (8_000, 16_000)
 
 
 def found(runs: list[Recording], most: int) -> list[dict[str, Any]]:
@@ -55,48 +65,76 @@ def found(runs: list[Recording], most: int) -> list[dict[str, Any]]:
     return rows
 
 
-def cost(runs: list[Recording], most: int) -> dict[str, float]:
-    """Measure the CPU time of searching 100,000 tokens and of writing the quotation, index and counter warm."""
+def cost(runs: list[Recording], tokens: int, most: int) -> dict[str, float]:
+    """Measure the CPU time of a turn that recalls: its searches and its quotation, index and counter warm.
+
+    The archive holds the runs, repeated until it has so many tokens.
+    """
     every = [question for run in runs for question in questions(run, task_of(run))]
-    drawn = Random(1)  # noqa: S311 - a draw that can be repeated
-    drawn.shuffle(every)
-    messages, _ = thread_of(every[0], [(task_of(run), run) for run in runs], LONG, drawn)
+    Random(1).shuffle(every)  # noqa: S311 - a draw that can be repeated
+    messages, size = list[Any](), 0
+    for run in cycle(runs):
+        if size >= tokens:
+            break
+        said = [message for message in run.messages if not isinstance(message, SystemMessage)]
+        messages += [one.model_copy(update={"id": f"m{len(messages) + n}"}) for n, one in enumerate(said)]
+        size += count(said)
     with Database.open("memory") as database:
         database.setup()
         records = CompactionRecords(database)
         records.archive("t", "", "0" * 16, messages, now=0.0)
-        begun = time.thread_time()
-        records.search("t", "first", limit=1)
-        first = time.thread_time() - begun
-        spent = []
+        before = INDEXES.size
+        first = _cpu_ms(lambda: records.search("t", "first", limit=1))
+        turns, searches = list[float](), list[float]()
         for question in every[: most + 5]:
-            begun = time.thread_time()
-            hits = records.search("t", question.words, limit=MOST_FOUND)
-            quotation(hits, question.words, max_tokens=1_000, counter=COUNTER)
-            spent.append(1_000 * (time.thread_time() - begun))
-    warm = spent[5:]
-    row = {"first_ms": 1_000 * first, "mean_ms": mean(warm), "p95_ms": quantiles(warm, n=20)[-1]}
-    row = {name: round(value, 1) for name, value in row.items()}
-    print("CPU of a turn that recalls, 100,000 tokens:", row, flush=True)
+            turns.append(_cpu_ms(lambda view=question.view: _recalled(records, view)))
+            searches.append(_cpu_ms(lambda words=question.words: records.search("t", words, limit=MOST_FOUND)))
+        row = {
+            "index_mb": (INDEXES.size - before) / 1e6,
+            "first_ms": first,
+            "search_ms": mean(searches[5:]),
+            "mean_ms": mean(turns[5:]),
+            "p95_ms": quantiles(turns[5:], n=20)[-1],
+        }
+    row = {"tokens": size, **{name: round(value, 1) for name, value in row.items()}}
+    print("CPU of a turn that recalls:", row, flush=True)
     return row
 
 
-def online(runs: list[Recording], most: int) -> list[dict[str, Any]]:
-    """Play runs turn by turn through `faithful`, with and without `auto_recall`."""
-    chosen = runs[:: max(1, len(runs) // most)][:most]
-    policies = {
-        name: (through_the_graph(CompactionSettings(preset="faithful", auto_recall=on), chosen, UserParts()),)
-        for name, on in (("faithful", True), ("faithful, auto_recall=False", False))
+def _recalled(records: CompactionRecords, view: Sequence[Any]) -> None:
+    query, hits = found_for(records, "t", view)
+    if hits:
+        quotation(hits, query, max_tokens=1_000, counter=COUNTER)
+
+
+def _cpu_ms(call: Callable[[], object]) -> float:
+    begun = time.thread_time()
+    call()
+    return 1_000 * (time.thread_time() - begun)
+
+
+def online(runs: list[Recording]) -> list[dict[str, Any]]:
+    """Play all runs turn by turn in long threads, with `auto_recall` and without; peers with hits of BM25."""
+    threads = long_threads(runs, LONG)
+    recordings = [one.recording for one in threads]
+    policies: dict[str, Sequence[Online]] = {
+        name: (through_the_graph(CompactionSettings(preset="faithful", auto_recall=on), recordings, UserParts()),)
+        for name, on in (("faithful, auto_recall=False", False), ("faithful", True))
     }
+    compared = {"faithful": "faithful, auto_recall=False"}
+    peers: dict[str, tuple[tuple[Policy, ...], float]] = {
+        "trim_messages": ((trimmed,), 1.0),
+        "random exchanges": (tuple(but_the_newest(random_exchanges(seed)) for seed in SEEDS), DEPTH),
+    }
+    for name, (each, depth) in peers.items():
+        policies[name] = tuple(turn_by_turn(policy, depth) for policy in each)
+        policies[f"{name}, BM25"] = tuple(with_bm25(policy, depth) for policy in each)
+        compared[f"{name}, BM25"] = name
     rows = []
-    for row in replayed([run_of(one) for one in chosen], policies, WINDOWS):
-        row.pop("course")
+    played = [(run_of(one.recording), one.parts) for one in threads]
+    for row in played_threads(played, policies, LIMITS, compared):
         rows.append(row)
-        print(
-            f"window {row['window']:.0%} {row['policy']:28} available {100 * row['available']:5.1f}  "
-            f"cost {row['cost']:.3f}  over {row['over_window']:.3f}",
-            flush=True,
-        )
+        print(row, flush=True)
     return rows
 
 
@@ -104,13 +142,12 @@ def main() -> None:
     """Measure, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--questions", type=int, default=60)
-    parser.add_argument("--runs", type=int, default=12)
     given = parser.parse_args()
     runs = read_recordings(TAU)
     results = {
         "found": found(runs, given.questions),
-        "cpu": cost(runs, given.questions),
-        "online": online(runs, given.runs),
+        "cpu": [cost(runs, tokens, given.questions) for tokens in (LONG, MILLION)],
+        "online": online(runs),
     }
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

@@ -2,11 +2,12 @@
 
     CheckpointError
     ├── DatabaseError            the database cannot be opened, reached or used
+    │   ├── DatabaseURLError (ValueError)  the URL is malformed, or names a database that this code cannot open
     │   └── SchemaError          the database's tables are missing, older or newer than this code
     ├── MessageError             a message cannot be stored: it has no id, or a type that could not be read again
     ├── ValueTypeError           a value holds a type that is not allowed
     ├── RowError                 a stored row is missing, damaged or of a type that is not allowed
-    ├── KeyTextError             an id is empty, too long or holds a character that no database takes
+    ├── KeyTextError (ValueError)  an id is empty, too long or holds a character that no database takes
     ├── KeyringError             an encryption key is missing, malformed or not the right one
     ├── ConflictError            another run has stored newer checkpoints than the one this run builds on
     ├── LeaseError               the thread is leased to another writer
@@ -25,6 +26,10 @@ class DatabaseError(CheckpointError):
     """The database cannot be opened, reached or used; the message says what to do."""
 
 
+class DatabaseURLError(DatabaseError, ValueError):
+    """A URL is malformed, or names a missing driver, a kind of database without support, or an unusable file."""
+
+
 class SchemaError(DatabaseError):
     """The database's tables are missing (`setup()` was not called), or this code does not support their version."""
 
@@ -41,7 +46,7 @@ class RowError(CheckpointError):
     """A stored row is missing, damaged, or holds a value of a type that is not allowed; the error names the row."""
 
 
-class KeyTextError(CheckpointError):
+class KeyTextError(CheckpointError, ValueError):
     """An id cannot be stored: it is empty, too long, or holds a NUL or an unpaired surrogate."""
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any, Unpack
 
 import sqlalchemy as sa
@@ -11,7 +12,7 @@ from .checkpoints.write_guards import ErasureGuard, current_run
 from .compaction import archive, ledger, original_conversation, prepared, recall_search, snapshots, summary_cache
 from .compaction.attempt import AttemptKey, Before, LedgerRow, Outcome, SummaryRecord
 from .compaction.ledger import Opening
-from .compaction.recall_search import SearchHit
+from .compaction.recall_search import SPEAKERS, SearchHit
 from .compaction.search_index import INDEXES
 from .db.database import Database, reads, writes
 from .db.run_leases import StoredRunLeases
@@ -86,11 +87,22 @@ class CompactionRecords:
         now: float,
         until: float,
         unused: int,
+        since: float = inf,
         **opening: Unpack[Opening],
     ) -> prepared.Refusal | None:
         """Begin to prepare a summary until a time, or return why that may not begin; see `prepared.claim`."""
         thread = self._lock(conn, key.thread_id)
-        return prepared.claim(conn, thread, key, opening, body, now=now, until=until, unused=unused)
+        return prepared.claim(conn, thread, key, opening, body, now=now, until=until, unused=unused, since=since)
+
+    @reads
+    def preparation_refusal(
+        self, conn: sa.Connection, thread_id: str, namespace: str, *, epoch: int, now: float, unused: int
+    ) -> prepared.Refusal | None:
+        """Return why a preparation may not begin now, or None; see `prepared.refusal`."""
+        thread = self.store.find(conn, thread_id, lock=False)
+        if thread is None:
+            return None
+        return prepared.refusal(conn, thread, namespace, epoch=epoch, now=now, unused=unused)
 
     @reads
     def preparation(self, conn: sa.Connection, thread_id: str, namespace: str) -> prepared.Preparation | None:
@@ -204,19 +216,24 @@ class CompactionRecords:
         compaction_id: str | None = None,
         since: float | None = None,
         until: float | None = None,
+        speaker: str | None = None,
+        follow: bool = False,
     ) -> list[SearchHit]:
         """Return the archived messages of a thread that contain words of a query or stand beside them, best first.
 
-        `compaction_id` restricts the search to one compaction; `since` and `until` (Unix seconds) restrict it to a
-        time. The first search of a thread reads its whole archive into an index in memory, later ones read what was
-        archived since.
+        `compaction_id` restricts the search to one compaction, `since` and `until` (Unix seconds) to a time, and
+        `speaker` to the messages of "user", "assistant" or "tool"; any other speaker raises `ValueError`. With
+        `follow`, rare identifiers in the best messages are searched too. The first search of a thread reads its whole
+        archive into an index in memory, later ones read what was archived since.
         """
+        if speaker is not None and speaker not in SPEAKERS:
+            raise ValueError(f"speaker={speaker!r} is none of {', '.join(map(repr, SPEAKERS))}")
         thread = self.store.find(conn, thread_id, lock=False)
-        scope = recall_search.Scope(compaction_id, since, until)
+        scope = recall_search.Scope(compaction_id, since, until, speaker)
         if thread is None:  # another process may have erased it
             INDEXES.drop(conn.engine.pool, thread_id)
             return []
-        return recall_search.search_archive(conn, self.store, thread, query, limit=limit, scope=scope)
+        return recall_search.search_archive(conn, self.store, thread, query, limit=limit, scope=scope, follow=follow)
 
     @reads
     def by_handle(
@@ -254,7 +271,7 @@ class CompactionRecords:
         thread = self.store.find(conn, thread_id, lock=False)
         if thread is None:
             return original_conversation.join(messages, (), (), ())
-        line = original_conversation.chain(ledger.parents(conn, thread), head, thread_id)
+        line = _chain(conn, thread, head)
         snapshot_runs, entries = snapshots.of_thread(conn, thread), archive.entries(conn, thread)
         original_conversation.check_complete(line, snapshot_runs, {one.compaction_id for one in entries}, thread_id)
         archive_runs = {one.compaction_id: one.runs for one in entries if one.namespace == namespace}
@@ -285,7 +302,7 @@ class CompactionRecords:
         the state's last commit. Raise UnknownAttemptError if the state does not contain the compaction.
         """
         thread = self.store.find(conn, thread_id, lock=False)
-        line = [] if thread is None else original_conversation.chain(ledger.parents(conn, thread), head, thread_id)
+        line = [] if thread is None else _chain(conn, thread, head)
         wanted = compaction_id or (line[-1] if line else None)
         if thread is None or wanted not in line:
             raise UnknownAttemptError(_nothing_to_undo(thread_id, compaction_id, line))
@@ -309,7 +326,7 @@ class CompactionRecords:
         `head` is the compaction_id of the state's last commit.
         """
         thread = self.store.find(conn, thread_id, lock=False)
-        return [] if thread is None else original_conversation.chain(ledger.parents(conn, thread), head, thread_id)
+        return [] if thread is None else _chain(conn, thread, head)
 
     @reads
     def began_with(self, conn: sa.Connection, thread_id: str, compaction_id: str) -> list[BaseMessage]:
@@ -351,6 +368,16 @@ class CompactionRecords:
         if thread.next_seq or thread.next_checkpoint:
             self.erasures.note_run_write(run, thread_id, thread.id)
         return thread
+
+
+def _chain(conn: sa.Connection, thread: Thread, head: str | None) -> list[str]:
+    """Return the compactions on which `head` builds, oldest first; see `original_conversation.chain`."""
+    return original_conversation.chain(
+        ledger.parents(conn, thread),
+        head,
+        thread.thread_id,
+        stored=lambda: {*snapshots.of_thread(conn, thread), *archive.of_thread(conn, thread)},
+    )
 
 
 def _nothing_to_undo(thread_id: str, compaction_id: str | None, line: Sequence[str]) -> str:

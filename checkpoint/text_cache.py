@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from hashlib import blake2b
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 MOST_CHARS = 2_000_000
 """Number of characters of the texts whose results are remembered, for each function."""
@@ -45,10 +45,26 @@ class TextCache(Generic[T]):
                 self._chars -= self._results.popitem(last=False)[1][0]
         return result
 
+    def forget(self) -> None:
+        """Forget all results."""
+        with self._lock:
+            self._results.clear()
+            self._chars = 0
+
+
+_ALL: list[TextCache[Any]] = []
+
+
+def forget_texts() -> None:
+    """Forget the results of every function that `cached_by_text` made, so that a measurement reads texts again."""
+    for cache in _ALL:
+        cache.forget()
+
 
 def cached_by_text(function: Callable[[str], T]) -> Callable[[str], T]:
     """Make a pure function of a text remember its results for `MOST_CHARS` characters of text."""
     cache = TextCache[T](MOST_CHARS)
+    _ALL.append(cache)
 
     @wraps(function)
     def cached(text: str) -> T:

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 
+from langgraph_compaction.checkpoint.extras import how_to_install
 from langgraph_compaction.nodes import SettingsError
 
 from .echo_model import EchoModel
@@ -27,7 +28,7 @@ def named_model(name: str, **options: Any) -> BaseChatModel:
         if provider != "openai" or not model:
             raise SettingsError(
                 f'without langchain model={name!r} cannot be opened, only "openai:...": '
-                "pip install 'langgraph-compaction[langchain]', or give a chat model instead of a name"
+                f"{how_to_install('langchain')}, or give a chat model instead of a name"
             ) from error
         return _openai(model, **options)
     try:

@@ -3,6 +3,8 @@
 LangGraph reads the newest checkpoint and writes a run's input before it runs a node, and writes the last checkpoint
 after the last node, so no node can keep two runs apart. `ExclusiveGraph` therefore holds a lease around `stream` and
 `astream`, through which every way to run a graph passes, and around `update_state`.
+
+It also reports a config that names no thread, for which LangGraph's errors do not say what to write.
 """
 
 import asyncio
@@ -10,17 +12,20 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import CONFIG_KEYS, var_child_runnable_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateSnapshot
 
 from langgraph_compaction.checkpoint import CheckpointError
-from langgraph_compaction.checkpoint.db.run_leases import RunLease, RunLeases, StoredRunLeases, memory_leases
+from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, RunLease, RunLeases, StoredRunLeases, memory_leases
 from langgraph_compaction.checkpoint.telemetry import record
-from langgraph_compaction.nodes import ThreadBusyError
+from langgraph_compaction.nodes import SettingsError, ThreadBusyError
+from langgraph_compaction.nodes.errors import TurnLostError
 from langgraph_compaction.nodes.events import log
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, either, querying, run
 
@@ -33,8 +38,10 @@ HELD = "__compaction_run_leases"
 """Key of `configurable` under which a config carries the leases that its run holds. LangGraph gives a run's config to
 its nodes and tools, and stores no key that begins with two underscores."""
 
+_EXAMPLE = '{"configurable": {"thread_id": "1"}}, with an id of your choice for the conversation'
 _TASK = "__pregel_task_id"  # LangGraph's name of the key that the config of a task has
 _FIRST_PAUSE_S = 0.005
+_wall_clock = time.time
 
 
 class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -42,6 +49,8 @@ class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     The lease is in the database of the compaction records or, if they are in memory, in the memory of the process. A
     run without a checkpointer, and a run as a node of a parent graph, take none.
+
+    With a checkpointer, each method raises `SettingsError` for a config that names no thread.
     """
 
     @classmethod
@@ -63,6 +72,26 @@ class ExclusiveGraph(CompiledStateGraph[Any, Any, Any, Any]):
             async for chunk in chunks:
                 yield chunk
 
+    def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """Return the state of a thread, as LangGraph does."""
+        check_thread(self, config)
+        return super().get_state(config, subgraphs=subgraphs)
+
+    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """Return the state of a thread, as LangGraph does."""
+        check_thread(self, config)
+        return await super().aget_state(config, subgraphs=subgraphs)
+
+    def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
+        """Return the states of a thread, as LangGraph does."""
+        check_thread(self, config)
+        return super().get_state_history(config, **options)
+
+    def aget_state_history(self, config: RunnableConfig, **options: Any) -> AsyncIterator[StateSnapshot]:
+        """Return the states of a thread, as LangGraph does."""
+        check_thread(self, config)
+        return super().aget_state_history(config, **options)
+
     def bulk_update_state(self, config: RunnableConfig, supersteps: Any) -> RunnableConfig:
         """Update the state as LangGraph does, after the runs on the thread."""
         with turn(self, config) as held:
@@ -79,7 +108,8 @@ def turn(graph: AnyGraph, config: RunnableConfig | None, context: Any = None) ->
     """Hold the lease of the thread that a config names; yield the config for the calls that hold the lease.
 
     `context` is that of the run, which may change the setting `turn_wait_s`. Raises `ThreadBusyError` if another run
-    does not end in time. A graph whose runs do not take turns takes no lease.
+    does not end in time, and `TurnLostError` after a run that ended well and did not hold the lease any more. A graph
+    whose runs do not take turns takes no lease.
     """
     wanted = _lease_for(graph, config, context)
     if wanted is None:
@@ -88,8 +118,10 @@ def turn(graph: AnyGraph, config: RunnableConfig | None, context: Any = None) ->
     try:
         run(_taken(wanted))
         yield _holding(config, wanted.lease)
-    finally:
+    except BaseException:
         run(_released(wanted))
+        raise
+    run(_ended(wanted))
 
 
 @asynccontextmanager
@@ -104,13 +136,15 @@ async def aturn(
     try:
         await arun(_taken(wanted))
         yield _holding(config, wanted.lease)
-    finally:  # a second cancellation does not keep the lease from being given back
+    except BaseException:  # a second cancellation does not keep the lease from being given back
         await asyncio.shield(arun(_released(wanted)))
+        raise
+    await asyncio.shield(arun(_ended(wanted)))
 
 
 @contextmanager
 def stored_turn(leases: RunLeases, thread: str, wait_s: float, setting: str) -> Generator[None]:
-    """Hold the lease of a thread for a change without its graph; raise `ThreadBusyError` as `turn` does.
+    """Hold the lease of a thread for a change without its graph; raise the errors that `turn` raises.
 
     `setting` is the name of what decides how long the change may wait.
     """
@@ -118,26 +152,33 @@ def stored_turn(leases: RunLeases, thread: str, wait_s: float, setting: str) -> 
     try:
         run(_taken(wanted))
         yield
-    finally:
+    except BaseException:
         run(_released(wanted))
+        raise
+    run(_ended(wanted))
 
 
-class _Wanted(NamedTuple):
+@dataclass
+class _Wanted:
     lease: RunLease
     leases: RunLeases
     wait_s: float
     setting: str = "turn_wait_s"
+    until: float = 0.0
+    """Until when the lease is held without a heartbeat, in seconds of the wall clock."""
 
 
 def _lease_for(graph: AnyGraph, config: RunnableConfig | None, context: Any) -> _Wanted | None:
     """Return the lease that a call must take; None if it needs none, or if the calling code already holds it."""
     if not isinstance(graph, ExclusiveGraph):
         return None
-    given = configurable_of(graph.config) | configurable_of(config)
-    saver = given.get(CONFIG_KEY_CHECKPOINTER) or graph.checkpointer
-    if given.get("thread_id") is None or _TASK in given or isinstance(saver, bool) or saver is None:
+    given = _merged(graph, config)
+    saver = _saver(graph, given)
+    if saver is None or _TASK in given:
         return None
-    thread = str(given["thread_id"])
+    if given.get("thread_id") is None and configurable_of(var_child_runnable_config.get()).get("thread_id"):
+        return None  # LangGraph takes the config of the run whose node or tool makes this call
+    thread = thread_of(given)
     if any(lease.thread_id == thread and not lease.ended for lease in _held_by(given)):
         return None
     dependencies = dependencies_of(graph)
@@ -152,10 +193,44 @@ def _lease_for(graph: AnyGraph, config: RunnableConfig | None, context: Any) -> 
 
 
 def configurable_of(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a config's "configurable" part, to which LangGraph adds the keys beside it that it does not know."""
-    given = config or {}
+    """Return a config's "configurable" part, to which LangGraph adds the keys beside it that it does not know.
+
+    Raise `SettingsError` for a config of another form.
+    """
+    given = _mapping("the config", config)
+    own = _mapping('the "configurable" of the config', given.get("configurable"))
     beside = {key: value for key, value in given.items() if key not in CONFIG_KEYS and value is not None}
-    return {**(given.get("configurable") or {}), **beside}
+    return {**own, **beside}
+
+
+def thread_of(config: Mapping[str, Any] | None) -> str:
+    """Return the id of the thread that a config names; raise `SettingsError` if it names none."""
+    if (thread := configurable_of(config).get("thread_id")) is None:
+        raise SettingsError(f"the config names no thread: give {_EXAMPLE}")
+    return str(thread)
+
+
+def check_thread(graph: AnyGraph, config: RunnableConfig) -> None:
+    """Raise `SettingsError` if a graph with a checkpointer is asked for a state, and no config names its thread."""
+    given = _merged(graph, config)
+    if _saver(graph, given) is not None:
+        thread_of(given)
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping | None):
+        raise SettingsError(f"{name} is a {type(value).__name__}: give {_EXAMPLE}")
+    return cast("Mapping[str, Any]", value or {})
+
+
+def _merged(graph: AnyGraph, config: RunnableConfig | None) -> dict[str, Any]:
+    return configurable_of(graph.config) | configurable_of(config)
+
+
+def _saver(graph: AnyGraph, given: Mapping[str, Any]) -> Any:
+    """Return the checkpointer of a call, or `None` without one or if it is that of a parent graph."""
+    saver = given.get(CONFIG_KEY_CHECKPOINTER) or graph.checkpointer
+    return None if isinstance(saver, bool) else saver
 
 
 def _own_wait(context: Any) -> float | None:
@@ -188,6 +263,7 @@ def _taken(wanted: _Wanted) -> Effects[None]:
 def _awaited(wanted: _Wanted) -> Effects[None]:
     """Take the lease, or wait until it is free; raise `ThreadBusyError` when the time is over."""
     started, pause = time.monotonic(), _FIRST_PAUSE_S
+    wanted.until = _wall_clock() + LEASE_S
     while not (yield from _called(wanted, wanted.leases.take)):
         left = wanted.wait_s - (time.monotonic() - started)
         if left <= 0:
@@ -198,16 +274,35 @@ def _awaited(wanted: _Wanted) -> Effects[None]:
             )
         yield from _slept(min(left, pause * random.uniform(0.5, 1.5)))  # noqa: S311 - not a secret
         pause = min(pause * 1.5, wanted.leases.longest_pause_s)
+        wanted.until = _wall_clock() + LEASE_S
 
 
-def _released(wanted: _Wanted) -> Effects[None]:
-    """Give the lease back. The run is over, so a database that is lost is no error of the run."""
+def _ended(wanted: _Wanted) -> Effects[None]:
+    """Give the lease back after a run that ended well; raise `TurnLostError` if it may not have been held until now.
+
+    If the database cannot be reached, the lease was held as long as it lasts without a heartbeat.
+    """
+    if (yield from _released(wanted)):
+        return
+    raise TurnLostError(
+        f"this run did not hold the lease of thread {wanted.lease.thread_id!r} until its end: its process was "
+        f"suspended, or it could not reach the database of the lease, for longer than {LEASE_S:g} s. Another run may "
+        "have worked on the thread meanwhile, so the input of either run may be missing. Read the thread "
+        "(CompactionThread.transcript) and send again what is missing"
+    )
+
+
+def _released(wanted: _Wanted) -> Effects[bool]:
+    """Give the lease back; return whether it was held until now, as far as that can be told."""
+    give_back = cast("Callable[[RunLease], bool | None]", wanted.leases.release)
     try:
-        yield from _called(wanted, wanted.leases.release)
+        held = yield from _called(wanted, give_back)
     except CheckpointError as error:
         log.warning(
             "The lease of thread %r could not be given back, and ends by itself: %s", wanted.lease.thread_id, error
         )
+        return _wall_clock() < wanted.until
+    return held is not False
 
 
 def _called(wanted: _Wanted, call: Callable[[RunLease], T]) -> Effects[T]:

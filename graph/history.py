@@ -16,9 +16,10 @@ from langgraph_compaction.nodes.runtime.effects import Effects, either, querying
 
 from .build_dependencies import dependencies_of, node_of_compaction
 from .builder import Graph
+from .exclusive_runs import thread_of
 from .notebook_display import Parts, card
 from .recall_tool import Wanted, Where, recalled
-from .thread_state import check_in_parent, records_of, state_of, thread_of
+from .thread_state import check_in_parent, records_of, state_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,8 +33,9 @@ from langgraph_compaction.nodes.compaction_request import (
     fault_of,
 )
 from langgraph_compaction.nodes.config.settings import effective, settings_of
+from langgraph_compaction.nodes.conversation.message_marks import refusal
 from langgraph_compaction.nodes.conversation.transcript import Transcript
-from langgraph_compaction.nodes.errors import RequestError
+from langgraph_compaction.nodes.errors import MessageRefusedError, RequestError
 from langgraph_compaction.nodes.inline.runner import COMPACTION_NODES, NODES, run_nodes
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies, Model, window_of
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, is_long, run
@@ -57,6 +58,7 @@ from .pending_updates import (
     config_of_run,
     context_of_hook,
     has_channel,
+    in_view,
     keep_from_streaming,
     model_call_update,
     newest_answer,
@@ -246,6 +248,8 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         step, last = compaction.get("step", "end"), compaction.get("last") or {}
         if step == "model" and last.get("reason") == NO_REQUEST:
             raise RequestError(last["detail"])
+        if step == "model" and last.get("verdict") == "refused":
+            raise MessageRefusedError(refusal(in_view(state["messages"], compaction)))
         if step not in COMPACTION_NODES and not compaction.get(KEY):
             return None
         context = yield from run_nodes(context_of_hook(state, runtime, self._remembered(state)), step)
@@ -265,7 +269,7 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         return replaced(
             dependencies,
             settings=self._sized(window),
-            model=model,
+            model=model.bind(**request.model_settings) if request.model_settings else model,
             summary_model=dependencies.summary_model or model,
             system_prompt=request.system_message,
             tools=schemas(request),
@@ -344,5 +348,5 @@ def _response(context: NodeContext, caller: Caller, given: Sequence[Any]) -> Res
         return with_answer(caller.response, answer) if caller.response.result else Response(result=[answer])
     last: Mapping[str, Any] = context.compaction.get("last") or {}
     refused = last.get("verdict") == "refused"
-    told = context.messages[-1].text if refused else f"[compaction: {last.get('verdict', 'noop')}]"
+    told = refusal(context.messages) if refused else f"[compaction: {last.get('verdict', 'noop')}]"
     return Response(result=[AIMessage(told, id=f"lc_run--{uuid4()}")])

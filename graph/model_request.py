@@ -20,6 +20,8 @@ class Caller(Runnable[Any, Any]):
     def __init__(self, request: Request, handler: Callable[[Request], Any]) -> None:
         self.bound = request.model
         """The chat model itself, from which name, window and output limit are read, as from any LangChain binding."""
+        self.kwargs = request.model_settings
+        """The arguments that LangChain's handler binds to the chat model, such as `max_tokens`."""
         self.request, self.handler = request, handler
         self.given = with_ids(request.state["messages"], derived=True)
         """The messages of the state, each with an id."""

@@ -5,15 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import MARK, is_pinned, marks
 from langgraph_compaction.nodes.conversation.pin_tags import pins_in, without_pin
+from langgraph_compaction.nodes.conversation.request import meter_of_thread
+from langgraph_compaction.nodes.conversation.tokens import total
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
+from langgraph_compaction.nodes.selection.selector import Selector
 from langgraph_compaction.nodes.state import with_ids
 
 from .builder import Graph
@@ -42,15 +45,19 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
     if not any(message.id == name for message in messages):
         raise SettingsError(f"the thread holds no message {name!r}: CompactionThread.pins() and get_state show ids")
     dependencies = yield from settled(graph)
-    yield from blocking(lambda: _hold_half(dependencies, messages, {*known, name}))
+    compaction = state.values.get("compaction") or {}
+    yield from blocking(lambda: _hold_half(dependencies, compaction, messages, frozenset({*known, name})))
     yield from written(graph, config, update)
     return name
 
 
 def unpinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: str | None) -> Effects[None]:
-    """Remove the pin of a message or text of a thread at rest."""
+    """Remove the pin of a message or text of a thread at rest, or of one whose turn failed.
+
+    A failed turn then has to begin with the check of its size again: pins may have been all that did not fit.
+    """
     _one_of(message_id, text)
-    state = yield from at_rest(graph, config)
+    state = yield from at_rest(graph, config, or_failed=True)
     yield from written(graph, config, _releasing(state, message_id) if text is None else _releasing_text(state, text))
 
 
@@ -108,11 +115,16 @@ def _marked(message: AnyMessage, mark: Mapping[str, Any]) -> AnyMessage:
     return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: dict(mark)}})
 
 
-def _hold_half(dependencies: Dependencies, messages: list[AnyMessage], known: set[str]) -> None:
+def _hold_half(
+    dependencies: Dependencies, compaction: Mapping[str, Any], messages: list[AnyMessage], known: frozenset[str]
+) -> None:
     sizes = dependencies.sizes()
     if sizes is None:  # each call chooses the model, and so the window
         return
     counter = dependencies.counter_for(dependencies.fixed_model)
-    held = sum(counter.message(message) for message in messages if is_pinned(message, known))
-    if held > sizes.room // 2:
-        raise SettingsError(f"pins would hold {held} tokens, more than half of the room of {sizes.room}: pin less")
+    meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
+    system = total(counter, [message for message in messages if isinstance(message, SystemMessage)])
+    room = sizes.limit - meter.scaled(meter.overhead + system)
+    held = Selector.of(messages, dependencies.settings, meter, known).pinned_tokens
+    if held > room // 2:
+        raise SettingsError(f"pins would hold {held} tokens, more than half of the room of {room}: pin less")

@@ -1,14 +1,14 @@
 """The tool `recall`, with which an agent reads archived messages of its thread, and the lookup behind it."""
 
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langgraph_compaction.checkpoint import CompactionRecords
-from langgraph_compaction.checkpoint.compaction.recall_search import SearchHit
+from langgraph_compaction.checkpoint.compaction.recall_search import SPEAKERS, SearchHit
 from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter
 from langgraph_compaction.nodes.runtime.effects import Effects, arun, querying, run
@@ -18,6 +18,10 @@ MAX_TOKENS = 1_000
 """Maximum number of tokens of an answer, unless the caller gives another number."""
 
 
+Speaker = Literal["user", "assistant", "tool"]
+"""The sender of a message."""
+
+
 class Arguments(BaseModel):
     """Arguments of the tool."""
 
@@ -25,6 +29,9 @@ class Arguments(BaseModel):
     handle: Annotated[
         str, Field(description="A handle, as stands in a clipped result or a summary: of a message or a compaction.")
     ] = ""
+    speaker: Annotated[
+        Speaker | None, Field(description="With a query: find only what the user, the assistant or a tool said.")
+    ] = None
 
 
 DESCRIPTION = """\
@@ -38,6 +45,7 @@ class Where(TypedDict, total=False):
     handle: str | None
     since: float | None
     until: float | None
+    speaker: Speaker | None
     max_tokens: int
 
 
@@ -53,12 +61,16 @@ class Wanted:
     """Earliest time at which a message left the view (seconds of the wall clock)."""
     until: float | None = None
     """Latest time at which a message left the view."""
+    speaker: Speaker | None = None
+    """With a query: only messages of the user, of the assistant (with its calls), or results of tools."""
     max_tokens: int = MAX_TOKENS
     """Maximum number of tokens of the answer."""
 
     def __post_init__(self) -> None:
         if not self.query.strip() and not self.handle:
             raise SettingsError("give a query (words or identifiers of the text that you look for) or a handle")
+        if self.speaker is not None and self.speaker not in SPEAKERS:
+            raise SettingsError(f"speaker={self.speaker!r} is none of {', '.join(map(repr, SPEAKERS))}")
         if self.max_tokens < 1:
             raise SettingsError(f"max_tokens={self.max_tokens} leaves no room for an answer")
 
@@ -86,20 +98,22 @@ def look_up(records: CompactionRecords, thread: str, wanted: Wanted) -> list[Sea
         compaction_id=within.pop() if len(within) == 1 else None,
         since=wanted.since,
         until=wanted.until,
+        speaker=wanted.speaker,
     )
 
 
 def recall_tool(records: CompactionRecords, counter: TokenCounter) -> BaseTool:
     """Return the tool `recall`. It reads only the archive of the thread in which it is called."""
 
-    def wanted(query: str, handle: str) -> Wanted:
-        return Wanted(query=query, handle=handle.strip() or None)
+    def asked(config: RunnableConfig, query: str, handle: str, speaker: Speaker | None) -> Effects[str]:
+        wanted = Wanted(query=query, handle=handle.strip() or None, speaker=speaker)
+        return recalled(records, _thread(config), wanted, counter)
 
-    def call(config: RunnableConfig, query: str = "", handle: str = "") -> str:
-        return run(recalled(records, _thread(config), wanted(query, handle), counter))
+    def call(config: RunnableConfig, query: str = "", handle: str = "", speaker: Speaker | None = None) -> str:
+        return run(asked(config, query, handle, speaker))
 
-    async def acall(config: RunnableConfig, query: str = "", handle: str = "") -> str:
-        return await arun(recalled(records, _thread(config), wanted(query, handle), counter))
+    async def acall(config: RunnableConfig, query: str = "", handle: str = "", speaker: Speaker | None = None) -> str:
+        return await arun(asked(config, query, handle, speaker))
 
     return StructuredTool.from_function(
         call, acall, name="recall", description=DESCRIPTION, args_schema=Arguments, handle_tool_error=True

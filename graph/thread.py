@@ -178,7 +178,7 @@ class CompactionThread:
 
         The message stays in the conversation until a compaction removes it. Raises `SettingsError` for a message or
         text that is not pinned and for neither or both arguments; `CompactionError` while the thread's turn is not
-        over.
+        over, unless the turn ended with an error: it can be resumed then, and its size is checked anew.
         """
         change_sync(self.graph, self.config, "aunpin", lambda config: unpinned(self.graph, config, message_id, text))
 

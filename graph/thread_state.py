@@ -9,7 +9,7 @@ from langgraph.graph import END
 from langgraph.types import Overwrite, StateSnapshot
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, CompactionRecords
-from langgraph_compaction.nodes import CompactionError, SettingsError
+from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.compaction_request import REQUEST
 from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
@@ -17,11 +17,13 @@ from langgraph_compaction.nodes.runtime.effects import Effects, arun, blocking, 
 
 from .build_dependencies import dependencies_of, node_of_compaction
 from .builder import Graph
-from .exclusive_runs import aturn, configurable_of, turn
+from .exclusive_runs import aturn, check_thread, turn
 from .pending_updates import KEY, in_view
 
 T = TypeVar("T")
 
+TOOLS = "tools"
+"""Name of the node that runs tools, in the graphs of this package and in LangChain's agent."""
 AS_NODE = "commit"
 """Name of the node that `update_state` is told to have written a change, if the thread's turn is over."""
 
@@ -38,13 +40,6 @@ def settled(graph: Graph) -> Effects[Dependencies]:
 def records_of(graph: Graph) -> CompactionRecords:
     """Return snapshots, ledger and archive of a graph made by this package; raise `TypeError` for another graph."""
     return dependencies_of(graph).records
-
-
-def thread_of(config: RunnableConfig) -> str:
-    """Return the id of the thread that a config names; raise `SettingsError` if it names none."""
-    if (thread := configurable_of(config).get("thread_id")) is None:
-        raise SettingsError('the config names no thread: give {"configurable": {"thread_id": "..."}}')
-    return str(thread)
 
 
 def run_sync(graph: Graph, twin: str, step: Effects[T]) -> T:
@@ -92,7 +87,11 @@ def _on_event_loop() -> bool:
 
 
 def state_of(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
-    """Return a thread's state with the messages that the model sees, including a compaction not yet stored."""
+    """Return a thread's state with the messages that the model sees, including a compaction not yet stored.
+
+    Raise `SettingsError` if the config names no thread.
+    """
+    check_thread(graph, config)
     state = yield from either(lambda: graph.get_state(config), lambda: graph.aget_state(config))
     compaction = state.values.get("compaction") or {}
     if not compaction.get(KEY):
@@ -111,11 +110,15 @@ def check_in_parent(graph: Graph) -> None:
         )
 
 
-def at_rest(graph: Graph, config: RunnableConfig) -> Effects[StateSnapshot]:
-    """Return the state of a thread whose turn is over; raise `CompactionError` if it has nodes to run."""
+def at_rest(graph: Graph, config: RunnableConfig, *, or_failed: bool = False) -> Effects[StateSnapshot]:
+    """Return the state of a thread whose turn is over; raise `CompactionError` if it has nodes to run.
+
+    With `or_failed` the turn may also have ended with an error of a node that runs no tools.
+    """
     check_in_parent(graph)
     state = yield from state_of(graph, config)
-    if nodes := open_nodes(state):
+    failed = or_failed and all(task.error and task.name != TOOLS for task in state.tasks)
+    if (nodes := open_nodes(state)) and not failed:
         raise CompactionError(f"this thread has work to go on with ({', '.join(nodes)}): resume it first")
     return state
 
@@ -175,7 +178,7 @@ def compacted(graph: Graph, config: RunnableConfig, focus: str | None, *, full: 
 
 
 def _refuse_open_calls(state: StateSnapshot) -> None:
-    if "tools" in open_nodes(state):
+    if TOOLS in open_nodes(state):
         raise CompactionError(
             "tool calls of this thread are waiting: resume it first, with Command(resume=...) where it asks, else "
             "with invoke(None)"

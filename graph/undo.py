@@ -16,8 +16,9 @@ from langgraph_compaction.nodes.runtime.undo_request import over_limit, tell_led
 from langgraph_compaction.nodes.state import STATE_VERSION, replace
 
 from .builder import Graph
+from .exclusive_runs import thread_of
 from .notebook_display import card
-from .thread_state import at_rest, records_of, settled, state_of, thread_of, written
+from .thread_state import at_rest, records_of, settled, state_of, written
 
 
 class OverLimitError(CompactionError):

@@ -22,6 +22,11 @@ def tokens_or_share(text: str) -> int | float:
     return value
 
 
+def window_label(window: float) -> str:
+    """Return what `tokens_or_share` returned as text: "8,000 tokens" of an int, "25%" of a float."""
+    return f"{window:,} tokens" if isinstance(window, int) else f"{window:.0%}"
+
+
 def share(text: str) -> float:
     """Return a share above 0 and up to 1, of "25%", "0.25" or "1"; raise SettingsError for any other text."""
     value = tokens_or_share(text)

@@ -1,27 +1,35 @@
-"""The graph's nodes, one file each; the vocabulary that they share; and folders for the functions that they call."""
+"""The graph's nodes, one file each; the vocabulary that they share; and folders for the functions that they call.
 
-from .config.loading import load_settings
-from .config.settings import CompactionSettings
-from .conversation.message_marks import is_summary
-from .conversation.redaction import Redaction
-from .conversation.request import render
-from .errors import (
-    CompactionError,
-    ContextExhaustedError,
-    InvalidMessagesError,
-    MessageRefusedError,
-    RequestError,
-    SettingsError,
-    ThreadBusyError,
-    UnknownWindowError,
-)
-from .gate.reply_checks import Reply
-from .inline.compact_messages import CompactionResult, acompact_messages, compact_messages, should_compact
-from .selection.selector import Choice, Demand, Selector
-from .selection.trigger_evaluation import Reading
-from .state import CompactionState, compaction_count
-from .summary.key_information import KeyContext
-from .summary.summarizers import Summarizer, SummaryRequest
+Each name below is imported on first use.
+"""
+
+from typing import TYPE_CHECKING
+
+from langgraph_compaction.checkpoint.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from .config.loading import load_settings
+    from .config.settings import CompactionSettings
+    from .conversation.message_marks import is_summary
+    from .conversation.redaction import Redaction
+    from .conversation.request import render
+    from .errors import (
+        CompactionError,
+        ContextExhaustedError,
+        InvalidMessagesError,
+        MessageRefusedError,
+        RequestError,
+        SettingsError,
+        ThreadBusyError,
+        UnknownWindowError,
+    )
+    from .gate.reply_checks import Reply
+    from .inline.compact_messages import CompactionResult, acompact_messages, compact_messages, should_compact
+    from .selection.selector import Choice, Demand, Selector
+    from .selection.trigger_evaluation import Reading
+    from .state import CompactionState, compaction_count
+    from .summary.key_information import KeyContext
+    from .summary.summarizers import Summarizer, SummaryRequest
 
 __all__ = [
     "Choice",
@@ -52,3 +60,36 @@ __all__ = [
     "render",
     "should_compact",
 ]
+
+_MODULES = {
+    "Choice": ".selection.selector",
+    "CompactionError": ".errors",
+    "CompactionResult": ".inline.compact_messages",
+    "CompactionSettings": ".config.settings",
+    "CompactionState": ".state",
+    "ContextExhaustedError": ".errors",
+    "Demand": ".selection.selector",
+    "InvalidMessagesError": ".errors",
+    "KeyContext": ".summary.key_information",
+    "MessageRefusedError": ".errors",
+    "Reading": ".selection.trigger_evaluation",
+    "Redaction": ".conversation.redaction",
+    "Reply": ".gate.reply_checks",
+    "RequestError": ".errors",
+    "Selector": ".selection.selector",
+    "SettingsError": ".errors",
+    "Summarizer": ".summary.summarizers",
+    "SummaryRequest": ".summary.summarizers",
+    "ThreadBusyError": ".errors",
+    "UnknownWindowError": ".errors",
+    "acompact_messages": ".inline.compact_messages",
+    "compact_messages": ".inline.compact_messages",
+    "compaction_count": ".state",
+    "is_summary": ".conversation.message_marks",
+    "load_settings": ".config.loading",
+    "render": ".conversation.request",
+    "should_compact": ".inline.compact_messages",
+}
+
+if not TYPE_CHECKING:  # type checkers would otherwise accept any name
+    __getattr__, __dir__ = lazy_names(__name__, _MODULES)

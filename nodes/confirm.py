@@ -18,6 +18,7 @@ from .runtime.node_context import NEW_THREAD, NodeContext, Update
 from .selection.selector import Demand
 from .state import FOCUS_CHARACTERS
 from .text.quoting import clip
+from .text.yes_or_no import yes_or_no
 
 Way = Literal["compact", "drop_oldest", "new_thread", "raise"]
 
@@ -37,9 +38,9 @@ WAYS: tuple[Way, ...] = get_args(Way)
 def confirm(context: NodeContext) -> Effects[Update]:
     """Ask a person; go on to the compaction if the person accepts, else follow the stored route.
 
-    The answer is `True` or "accept", `False` or "decline", or a mapping `{"accept": bool, "focus": text}`; any other
-    answer declines. If the request is over the limit, the answers are those that `ways` returns, and any other counts
-    as "raise".
+    The answer is `True` or a word that accepts, such as "accept", "yes" and "是"; `False` or a word that declines;
+    or a mapping `{"accept": bool, "focus": text}`. Any other answer declines. If the request is over the limit, the
+    answers are those that `ways` returns, and any other counts as "raise".
     """
     if context.compaction.get("awaiting_choice"):
         return (yield from _choose(context))
@@ -100,10 +101,11 @@ def ways(context: NodeContext) -> tuple[Way, ...]:
 def question(context: NodeContext) -> dict[str, Any]:
     """Return what the interrupt shows: sizes now, the number of messages to remove, and the size afterwards.
 
-    `max_tokens` is the window, `limit` the part of it that a request may fill.
+    `max_tokens` is the window, `limit` the part of it that a request may fill. `language` is that of the question.
     """
     return {
         "question": QUESTIONS[context.settings.language][0],
+        "language": context.settings.language,
         "answers": ["accept", "decline", {"accept": True, "focus": "what to keep above all"}],
         **_sizes(context),
     }
@@ -113,6 +115,7 @@ def last_question(context: NodeContext) -> dict[str, Any]:
     """Return what the interrupt shows for a conversation over the limit: sizes, and the answers to choose from."""
     return {
         "question": QUESTIONS[context.settings.language][1],
+        "language": context.settings.language,
         "answers": list(ways(context)),
         **_sizes(context),
     }
@@ -151,8 +154,9 @@ def understood(answer: Any) -> tuple[bool, str | None]:
         given = cast("Mapping[str, Any]", answer)
         focus = given.get("focus")
         kept = clip(str(focus), FOCUS_CHARACTERS) if focus else None
-        return bool(given.get("accept", focus is not None)), kept
-    return answer is True or str(answer).strip().lower() in {"accept", "yes", "y", "true"}, None
+        accept = given.get("accept", focus is not None)
+        return bool(yes_or_no(accept) if isinstance(accept, str) else accept), kept
+    return answer is True or yes_or_no(str(answer)) is True, None
 
 
 def chosen(answer: Any, offered: tuple[Way, ...]) -> tuple[Way, str | None]:

@@ -12,6 +12,7 @@
     ├── EmbeddingError                  the compaction graph added to a parent that cannot keep compactions
     ├── MessageRefusedError             one input alone is larger than the limit (on_refusal="raise", or no archive)
     ├── ThreadBusyError                 another run on the same thread did not end in time
+    ├── TurnLostError                   a run ended without the lease of its thread; an input may be missing
     ├── StepError                       a node named a step that may not follow it: a defect of that node
     └── ContextExhaustedError           the request does not fit, and nothing more can or may be removed
 
@@ -54,14 +55,23 @@ class EmbeddingError(CompactionError):
 
 
 class MessageRefusedError(CompactionError):
-    """The newest user message alone exceeds the limit; the state holds a one-line notice in its place.
+    """The newest user message alone exceeds the limit, or a new system message leaves no room for a conversation.
 
-    If the message could not be archived, it stays in the state, and this error is raised whatever `on_refusal` says.
+    The state holds a one-line notice in its place. If the message could not be archived, it stays in the state, and
+    this error is raised whatever `on_refusal` says.
     """
 
 
 class ThreadBusyError(CompactionError):
     """Another run was working on the thread for longer than `turn_wait_s`; nothing of this run was stored."""
+
+
+class TurnLostError(CompactionError):
+    """A run ended well, but it did not hold the lease of its thread until its end.
+
+    The process was suspended, or could not reach the database of the lease, for longer than the lease lasts. Another
+    run may have worked on the thread meanwhile, and the input of either run may be missing: read the thread again.
+    """
 
 
 class StepError(CompactionError):
@@ -74,5 +84,5 @@ class StepError(CompactionError):
 class ContextExhaustedError(CompactionError):
     """The request is over the limit: every level was tried, or a person chose to delete messages by hand.
 
-    The state is unchanged.
+    The state is unchanged. If pins do not fit because the window became smaller, the text names them.
     """

@@ -9,7 +9,9 @@ PreCompactEvent     when a trigger fires, also if the attempt is then skipped
 CompactionMetaEvent at each phase of an attempt, if `emit_compaction_meta_events` is set; `summary_done` only
                     when the gate has accepted the summary, `rollback` once for each failed attempt
 KeyInformationEvent when a provider of key information failed or timed out, and its text is left out
+ReleaseEvent        when a run's input allowed automatic compactions again after an undo
 MarksRemovedEvent   when a client sent messages with marks that only a compaction writes
+PinsRefusedEvent    when messages came with pins for which there is no room, and are not pinned
 PreparationEvent    when a summary is prepared ahead, and when it is used, or is not
 ContextEvent        at a commit (COMPACTION_PERFORMED), and when messages were replaced, also by a rollback
                     that restores them (CONVERSATION_REPLACED)
@@ -107,6 +109,8 @@ class CompactionEvent:
     """Calls of the summarizer, failed ones included."""
     summary_input_tokens: int = 0
     summary_output_tokens: int = 0
+    detail: str = ""
+    """What the reason is about, such as an error's text, redacted as in the ledger and cut to 500 characters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,10 +157,27 @@ class KeyInformationEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReleaseEvent:
+    """A run's input allowed automatic compactions again after an undo."""
+
+    held: bool
+    """Whether they were held off before."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MarksRemovedEvent:
     """Messages came with marks that only a compaction writes, and lost them; they are ordinary messages now."""
 
     message_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinsRefusedEvent:
+    """Messages came with pins for which there is no room; they are ordinary messages now."""
+
+    message_ids: tuple[str, ...]
+    most_tokens: int
+    """Tokens that pins may hold together: half of the room."""
 
 
 Preparing = Literal["preparing", "waiting", "joined", "swapped", "stale", "failed"]
@@ -167,13 +188,14 @@ class PreparationEvent:
     """A summary is prepared ahead, or what became of it."""
 
     state: Preparing
-    """`preparing`: it began. `waiting`: a trigger fired before it was ready, and the turn goes on without it.
-    `joined`: over the limit, the turn waited for it. `swapped`: the compaction uses it. `stale`: it was not used, for
-    this reason. `failed`: there is none, for this reason."""
+    """`preparing`: it begins; it ends without a summary if no message may be removed yet. `waiting`: a trigger fired
+    before it was ready, and the turn goes on without it. `joined`: the turn waited for it, over the limit or because
+    a person asked for the compaction. `swapped`: the compaction uses it. `stale`: it was not used, for this reason.
+    `failed`: there is none, for this reason."""
     reason: str = ""
     seconds: float | None = None
-    """With `swapped`, the seconds that the summary took, for which the turn did not wait; with `joined`, the seconds
-    that it waited."""
+    """With `swapped`, the seconds of the preparation for which no turn waited; with `joined`, the seconds that the
+    turn waited."""
     compaction_id: str | None = None
     """Id of the preparation's row in the ledger."""
 
@@ -187,7 +209,9 @@ Event = (
     | ContextWarningEvent
     | KeyInformationEvent
     | MarksRemovedEvent
+    | PinsRefusedEvent
     | PreparationEvent
+    | ReleaseEvent
 )
 
 

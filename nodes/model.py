@@ -9,15 +9,16 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     fingerprint,
 )
 
+from .ahead.prepare import prepare_if_due
 from .compaction_request import NO_REQUEST
 from .config.triggers import Marker
 from .confirm import by_hand, room_made
+from .conversation.message_marks import refusal
 from .conversation.request import calibration_factor, render
 from .conversation.tokens import total
 from .conversation.transcript import outline
 from .errors import ContextExhaustedError, MessageRefusedError, RequestError
 from .events import PreCompactEvent, emit, log
-from .prepare import prepare_if_due
 from .providers.overflow import is_context_overflow, overflow_sizes
 from .runtime.archive_quotation import quoted_archive
 from .runtime.effects import Effects, either
@@ -27,6 +28,7 @@ from .runtime.node_context import NodeContext, Update
 from .runtime.trigger_and_warning import check
 from .selection.compaction_marker import remove_marker
 from .state import Usage
+from .summarize import summarize
 
 
 def model(context: NodeContext) -> Effects[Update]:
@@ -41,7 +43,7 @@ def model(context: NodeContext) -> Effects[Update]:
     """
     last = (context.compaction.get("last") or {}) if context.compaction.get("route") == "end" else {}
     if last.get("verdict") == "refused":
-        raise MessageRefusedError(context.messages[-1].text)
+        raise MessageRefusedError(refusal(context.messages))
     if last.get("reason") == NO_REQUEST:
         raise RequestError(last["detail"])
     called = context.model
@@ -121,7 +123,7 @@ def _answered(context: NodeContext, given: AIMessage, extra: int) -> Effects[Upd
     else:
         compaction |= yield from check(context.after(compaction), size, "check", "end")
     if compaction["step"] in ("tools", "end"):
-        yield from prepare_if_due(context.after(compaction, [*context.messages, answer]), size)
+        yield from prepare_if_due(context.after(compaction, [*context.messages, answer]), size, summarize)
     return {"messages": [answer], "compaction": compaction}
 
 

@@ -137,5 +137,6 @@ def _finished(context: NodeContext, draft: Draft, found: Finding, *, restored: b
         after=before,
         draft=draft,
         compaction_id=context.draft_key.compaction_id,
+        detail=found.detail,
         restored=restored,
     )

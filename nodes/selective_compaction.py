@@ -2,13 +2,14 @@
 
 from typing import Any, get_args
 
-from langgraph_compaction.checkpoint.compaction.prepared import Preparation
-
+from .ahead.use_prepared import Ahead, find_prepared, use_prepared
 from .compaction_request import WISHES
 from .config.triggers import SINCE_COMPACTION, Unit
+from .conversation.message_marks import is_pinned
 from .errors import ContextExhaustedError
 from .events import Counts, log, meta_event
 from .gate.invariants import Finding
+from .runtime.admission import pinned_tokens
 from .runtime.effects import Effects
 from .runtime.finish_attempt import failed, failure, finish_attempt, outcome_of
 from .runtime.ledger_io import begin, close
@@ -18,7 +19,6 @@ from .runtime.propose_draft import choose_messages, opened_draft
 from .selection.trigger_evaluation import counted
 from .state import Draft
 from .summary.fallback_chain import strategy
-from .use_prepared import find_prepared, use_prepared
 
 RESTARTING = WISHES | {"marker", *SINCE_COMPACTION}
 """Triggers after which turns and calls of the model are counted anew even if nothing could be compacted, so that they
@@ -37,11 +37,11 @@ def selective_compaction(context: NodeContext) -> Effects[Update]:
     ahead = yield from find_prepared(context)
     if ahead.waits:
         return {"compaction": {"step": context.compaction.get("route", "model"), "draft": None, "seconds_left": None}}
-    update = yield from _begun(context.after(ahead.changed), ahead.preparation)
+    update = yield from _begun(context.after(ahead.changed), ahead)
     return {**update, "compaction": {**ahead.changed, **update["compaction"]}}
 
 
-def _begun(context: NodeContext, prepared: Preparation | None) -> Effects[Update]:
+def _begun(context: NodeContext, ahead: Ahead) -> Effects[Update]:
     base, trigger = context.base_fingerprint(), context.compaction.get("trigger", "precheck")
     level = untried_level(context, base)
     if level is None:
@@ -54,7 +54,7 @@ def _begun(context: NodeContext, prepared: Preparation | None) -> Effects[Update
     try:
         key = context.key(base, level, draft["attempt"])
         yield from begin(context, key, strategy=name, trigger=trigger, tokens_before=before)
-        used = yield from use_prepared(context, draft, prepared)
+        used = yield from use_prepared(context, draft, ahead)
         found = used or (yield from choose_messages(context, draft))
     except Exception as error:  # noqa: BLE001 - a failure becomes a verdict, and the turn goes on
         return failed(draft, failure(error, "selective"))
@@ -81,8 +81,20 @@ def _nothing_left(context: NodeContext) -> Update:
     raise ContextExhaustedError(
         f"the request needs {context.size} tokens and the limit is {sizes.limit} (window {sizes.window}, output "
         f"reserve {sizes.reserve}, system prompt, system messages and tools {sizes.fixed}), and everything that "
-        "may be removed is gone. Use a model with a larger window, shorten the system prompt, remove pins, or let "
-        "a long input be summarized or shortened (long_input='summarize')."
+        f"may be removed is gone. {_advice(context)}"
+    )
+
+
+def _advice(context: NodeContext) -> str:
+    """Return what to do if the messages that must stay do not fit; pins are named if they hold much of the room."""
+    other = "Start a new thread, use a model with a larger window, shorten the system prompt, or "
+    held = pinned_tokens(context)
+    if held <= context.sizes.most_pinned:
+        return f"{other}let a long input be summarized or shortened (long_input='summarize')."
+    pins = ", ".join(repr(message.id) for message in context.messages if is_pinned(message, context.call.pins))
+    return (
+        f"Pins hold {held} tokens of a room of {context.sizes.room}: the messages {pins}. {other}remove pins with "
+        "CompactionThread(graph, config).unpin(message_id), then go on with invoke(None) or a new message."
     )
 
 

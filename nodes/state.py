@@ -115,7 +115,8 @@ class Draft(TypedDict):
     prepared: NotRequired[str]
     """Id of the preparation whose choice and summary the draft uses."""
     used: NotRequired[list[str]]
-    """Identifiers of the removed messages that were used after the preparation and that its summary does not name."""
+    """Identifiers, values and rules of the removed messages that were used after the preparation and that its summary
+    does not state."""
     key_information: NotRequired[dict[str, str]]
     """Key information that the summary's message will carry, by name."""
     counts: NotRequired[dict[str, int]]
@@ -204,6 +205,9 @@ class CompactionChannel(TypedDict, total=False):
     own_marks: list[str]
     """Fingerprints of the messages of this state whose marks the nodes have written. Other messages with such marks
     come from a client, and lose them."""
+    admitted: list[str]
+    """Fingerprints of the system messages and pins of this state, which stay as they are. Others are new, and are
+    admitted if there is room for them."""
     head: str | None
     """Id of the last committed compaction of this state."""
 

@@ -1,11 +1,9 @@
 """`summarize`: write the summary of the messages to be removed or shortened into the draft."""
 
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Any
 
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, SummaryRecord
-from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 
 from .conversation.transcript import message_id
 from .events import log, meta_event
@@ -24,6 +22,7 @@ from .runtime.finish_attempt import failed, failure
 from .runtime.ledger_io import keep_summary, known_summary, originals_of
 from .runtime.levels import draft_level
 from .runtime.node_context import NodeContext, Update
+from .runtime.propose_draft import dropped, summary_name
 from .runtime.sections import summarize_by_sections
 from .runtime.summarize_chunks import TimeLeft, Work, WrittenSummary, seen_of
 from .state import Draft
@@ -99,7 +98,7 @@ def _summary_parts(context: NodeContext, draft: Draft) -> SummaryParts:
         context.call,
         context.fallback_chain[draft["level"]],
         context.messages,
-        _drop(context, draft),
+        dropped(context, draft),
         clip=draft["clip"],
         tokens=draft["tokens_selected"],
         ceiling=draft.get("ceiling", context.sizes.limit),
@@ -112,7 +111,7 @@ def _written(
     context: NodeContext, draft: Draft, level: Level, extra: SummaryParts, time: TimeLeft
 ) -> Effects[WrittenSummary]:
     key, call = context.draft_key, context.call
-    drop = _drop(context, draft)
+    drop = dropped(context, draft)
     goal = demand(call, trigger=draft["trigger"], before=draft["tokens_before"], last=level.hides)
     ceiling = draft.get("ceiling", goal.ceiling)
     shortened = (
@@ -169,23 +168,7 @@ def _record(name: str, written: WrittenSummary) -> SummaryRecord:
     )
 
 
-def _drop(context: NodeContext, draft: Draft) -> frozenset[int]:
-    """Return the indexes of the messages to be removed."""
-    gone = set(draft["drop"])
-    return frozenset(index for index, message in enumerate(context.messages) if message_id(message) in gone)
-
-
 def _sections(context: NodeContext, draft: Draft) -> tuple[frozenset[int], ...]:
     """Return, for each part that is summarized separately, the indexes of its messages."""
     place = {message_id(message): index for index, message in enumerate(context.messages)}
     return tuple(frozenset(place[name] for name in part if name in place) for part in draft.get("sections", ()))
-
-
-def summary_name(context: NodeContext, draft: Draft) -> str:
-    """Return the name under which the summary is recorded: a hash of all that determines it, such as the messages."""
-    drop = _drop(context, draft)
-    covered = drop | shortened_blocks(context.messages, drop, draft["clip"])
-    old = fingerprint_all([context.messages[index] for index in sorted(covered)])
-    chosen, focus = context.settings, context.compaction.get("focus")
-    asked = (draft["strategy"], focus, chosen.summary_prompts, chosen.language, chosen.summary_instructions)
-    return blake2b(f"{old}|{asked}".encode(), digest_size=16).hexdigest()

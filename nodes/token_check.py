@@ -5,32 +5,30 @@ from itertools import takewhile
 from operator import is_not
 from typing import Any, Literal, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langchain_core.runnables import RunnableLambda
+from langchain_core.messages import ToolMessage
 
-from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.db.owner import may_run
 
+from .ahead.prepare import prepare_if_due
 from .compaction_request import REQUEST, Memory, fault_of
 from .config.triggers import Command
 from .conversation.message_marks import MARK, first_inputs, marks
 from .conversation.pin_tags import leaves_pin_open
 from .conversation.tokens import total
 from .conversation.transcript import Transcript, message_id
-from .errors import EmbeddingError, MessageRefusedError
+from .errors import EmbeddingError
 from .events import PreCompactEvent, TriggerSource, emit, log
-from .gate.invariants import Finding
-from .prepare import prepare_if_due
-from .runtime.effects import Effects, either
+from .runtime.admission import Admission, admit, pinned_tokens
+from .runtime.effects import Effects
 from .runtime.ephemeral_removal import expire
-from .runtime.finish_attempt import failure, finish_attempt
-from .runtime.ledger_io import REFUSAL, abandon, note, store
+from .runtime.ledger_io import abandon
 from .runtime.node_context import NodeContext, Update
 from .runtime.own_marks import without_foreign_marks
+from .runtime.refusal import refuse, refused_input, refused_system
 from .runtime.trigger_and_warning import check, check_askable
 from .runtime.undo_request import is_undo, reject_request, undo_or_release
 from .state import EMBEDDED, FOCUS_CHARACTERS, STATE_VERSION, STEPS, Route, merge, replace
-from .summarize import is_paid
+from .summarize import is_paid, summarize
 from .text.quoting import clip
 
 FORGOTTEN = {"handoff": None, "awaiting_choice": 0, "marked_alone": False}
@@ -47,26 +45,25 @@ def token_check(context: NodeContext) -> Effects[Update]:
     asked = context.request
     if fault := fault_of(asked, cast("dict[str, Any]", context.compaction)):
         return reject_request(context, fault)
-    context = yield from without_foreign_marks(context)
-    if asked is None:
-        return (yield from _decided(context, None))
-    context, request = _adopted(context, asked)
-    update = yield from _decided(context, request)
-    memory = {**asked.get("memory", {}), **update.get("memory", {})}
-    return {**update, REQUEST: None, **({"memory": memory} if memory else {})}
-
-
-def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Update]:
     _refuse_bare_embedding(context)
+    context = yield from without_foreign_marks(context)
+    context, request = (context, None) if asked is None else _adopted(context, asked)
+    admission = admit(context)
+    update = yield from _decided(admission, request)
+    memory = {**(asked or {}).get("memory", {}), **admission.memory, **update.get("memory", {})}
+    return {**update, **({} if asked is None else {REQUEST: None}), **({"memory": memory} if memory else {})}
+
+
+def _decided(admission: Admission, request: dict[str, Any] | None) -> Effects[Update]:
+    context = admission.context
     check_askable(context.settings, answerable=context.can_ask)
-    common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(context), "overflows": 0, **FORGOTTEN}
-    if context.compaction.get("seconds_left") is not None:
-        common["seconds_left"] = None
+    common = _common(admission)
     view = Transcript(context.messages)
     if context.compaction.get("step") == "selective_compaction" and not context.compaction.get("draft"):
         yield from abandon(context)  # a run died in `selective_compaction`, before its draft was in the state
-    if (oversize := _refused(context, view)) is not None:
-        return (yield from _refuse(context, common, *oversize))
+    if refusal := refused_system(admission) or refused_input(context, view):
+        ended = {**common, "step": "end", "route": "end"}
+        return _update(context, ended) if refusal.is_repeated else (yield from refuse(context, common, refusal))
     if context.messages and leaves_pin_open(context.messages[-1]):
         log.warning(
             "The message %r opens <Pin> and does not close it: its text from there on is pinned",
@@ -90,8 +87,19 @@ def _decided(context: NodeContext, request: dict[str, Any] | None) -> Effects[Up
     context_now = context.after(common, gone["messages"].value if gone else None)
     decided = yield from _checked(context_now)
     if context.dependencies.embedded and decided["step"] == "model":  # the parent has the model
-        yield from prepare_if_due(context_now, context_now.size)
+        yield from prepare_if_due(context_now, context_now.size, summarize)
     return {**_update(context, {**common, **decided}), **gone}
+
+
+def _common(admission: Admission) -> dict[str, Any]:
+    """Return the keys of the channel `compaction` that every check writes."""
+    context = admission.context
+    common: dict[str, Any] = {"v": STATE_VERSION, "turns": _turns(context), "overflows": 0, **FORGOTTEN}
+    if context.compaction.get("seconds_left") is not None:
+        common["seconds_left"] = None
+    if admission.admitted != context.compaction.get("admitted", []):
+        common["admitted"] = admission.admitted
+    return common
 
 
 def _may_expire(context: NodeContext) -> bool:
@@ -157,11 +165,14 @@ def _first_pinned(context: NodeContext) -> Memory | None:
     ):
         return None
     first = first_inputs(context.messages)
-    held, most = context.meter.scaled(total(context.counter, first)), context.sizes.room // 2
-    if held > most:
-        log.warning("The first input is not pinned: it takes %d tokens, more than half of the room (%d)", held, most)
-        first = []
-    return {"pins": [*dict.fromkeys([*(known or ()), *map(message_id, first)])]}
+    pins = [*dict.fromkeys([*(known or ()), *map(message_id, first)])]
+    held, most = pinned_tokens(context, pins), context.sizes.most_pinned
+    if first and held > most:
+        log.warning(
+            "The first input is not pinned: pins would take %d tokens, more than half of the room (%d)", held, most
+        )
+        pins = list(known or ())
+    return {"pins": pins}
 
 
 def _refuse_bare_embedding(context: NodeContext) -> None:
@@ -242,87 +253,3 @@ def wished(request: dict[str, Any]) -> dict[str, Any]:
         "max_messages": None,
         "awaiting_choice": 0,
     }
-
-
-def _refused(context: NodeContext, view: Transcript) -> tuple[AnyMessage, int] | None:
-    """Return the newest user message and the tokens of the smallest request with it, if they exceed the limit."""
-    if view.pending_user is None:
-        return None
-    newest = context.messages[view.pending_user]
-    least = context.sizes.fixed + context.meter.scaled(context.counter.message(newest))
-    return (newest, least) if least > context.sizes.limit else None
-
-
-NOT_SENT = (
-    "Your last message was not sent to the model: with the fixed part it needs {least:,} tokens and the limit is "
-    "{limit:,}. It is kept in the archive under {name}. Send a shorter one."
-)
-"""The answer to a user message that alone exceeds the limit."""
-NOT_SENT_ID = "not-sent-"
-"""The beginning of the id of such an answer."""
-
-
-def _refuse(context: NodeContext, common: dict[str, Any], message: AnyMessage, least: int) -> Effects[Update]:
-    """Archive a refused message, put one line in its place, answer with a message that says so, and end the turn.
-
-    Raises `MessageRefusedError` inside a parent with `on_refusal="raise"`; the parent's list is unchanged. Raises the
-    error also if the archive cannot be written: the message then stays in the conversation, and the run can be
-    resumed once the database works.
-    """
-    if marks(message).get("refused"):
-        # even with the line in the message's place the request exceeds the limit
-        return _update(context, {**common, "step": "end", "route": "end"})
-    limit, key = context.sizes.limit, context.key(context.base_fingerprint(), 0, REFUSAL)
-    try:
-        name = yield from store(context, key, message)
-    except Exception as error:
-        yield from _tell(context, key, failure(error, "archive"), least)
-        raise MessageRefusedError(
-            f"the newest message needs {least} tokens with the fixed part and the limit is {limit}. It could not "
-            f"be archived ({type(error).__name__}) and stays in the conversation: mend the database, then run "
-            "again, or send a shorter message"
-        ) from error
-    line = (
-        f"[This message was not sent to the model: with the fixed part it needs {least} tokens and the limit "
-        f"is {limit}. It is kept in the archive under {name}. Send a shorter one.]"
-    )
-    mark = {**marks(message), "refused": True, "handle": name}
-    kwargs = {**message.additional_kwargs, MARK: mark}
-    stand_in = HumanMessage(line, id=message.id, additional_kwargs=kwargs, name=message.name)
-    last = yield from _tell(context, key, Finding("refused", "message_over_limit"), least)
-    raises = context.settings.on_refusal == "raise"
-    if raises and context.dependencies.embedded:
-        raise MessageRefusedError(line)  # no later node of this graph could raise
-    step = "model" if raises else "end"
-    kept = [stand_in if item is message else item for item in context.messages]
-    answer = AIMessage(NOT_SENT.format(least=least, limit=limit, name=name), id=f"{NOT_SENT_ID}{key.compaction_id}")
-    told = context.sizes.fixed + context.meter.scaled(total(context.counter, [stand_in, answer]))
-    if told <= limit and not raises and not context.dependencies.embedded:  # a parent answers itself
-        kept.append(answer)
-        yield from _stream(context, answer)
-    return {
-        "messages": replace(kept),
-        "compaction": {**common, "step": step, "route": "end", "last": last},
-        "applied": {"drop": [], "clip": {message.id: stand_in}, "summary": None},
-    }
-
-
-def _stream(context: NodeContext, message: AnyMessage) -> Effects[None]:
-    """Make `stream_mode="messages"` show a message of this node, which it does not look for in a replaced list."""
-    shown = {"messages": [message]}
-
-    def show(_: Any) -> dict[str, Any]:
-        return shown
-
-    async def ashow(_: Any) -> dict[str, Any]:
-        return shown
-
-    node = RunnableLambda(show, afunc=ashow, name=context.config.get("metadata", {}).get("langgraph_node"))
-    yield from either(lambda: node.invoke({}, context.config), lambda: node.ainvoke({}, context.config))
-
-
-def _tell(context: NodeContext, key: AttemptKey, found: Finding, least: int) -> Effects[dict[str, Any]]:
-    """Report a refused message in the ledger and as an event; return `compaction["last"]`."""
-    yield from note(context, "precheck", found.verdict, least, reason=found.reason, key=key)
-    limit = context.sizes.limit
-    return finish_attempt(context, found.verdict, reason=found.reason, before=least, after=limit, limit=limit)

@@ -2,6 +2,8 @@
 
 import sys
 
+from langgraph_compaction.checkpoint.extras import how_to_install
+
 EXTRA = {"jinja2", "rich", "typer"}
 """Packages of the extra `cli`. If one is missing, the command line says how to install the extra."""
 
@@ -14,7 +16,7 @@ def run() -> None:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRA:
             raise
-        sys.exit(f"the command line needs {missing}: pip install 'langgraph-compaction[cli]'")
+        sys.exit(f"the command line needs {missing}: {how_to_install('cli')}")
     run_commands()
 
 

@@ -44,6 +44,7 @@ ROOMS = (
     "checkpoint.patterns",
     "checkpoint.text_cache",
     "checkpoint.errors",
+    "checkpoint.extras",
     "checkpoint.telemetry",
     "checkpoint.db",
     "checkpoint.messages",
@@ -63,6 +64,7 @@ ROOMS = (
     "nodes.gate",
     "nodes.summary",
     "nodes.runtime",
+    "nodes.ahead",
     "nodes of the graph",
     "nodes.inline",
     "nodes.testing",
@@ -257,8 +259,7 @@ def test_a_graph_needs_nothing_of_the_command_line() -> None:
         refused = without([name], f"from {PACKAGE}.__main__ import run; run()")
         assert refused.returncode == 1
         assert (
-            refused.stderr.strip()
-            == f"the command line needs {name}: pip install '{PROJECT['project']['name']}[cli]'"
+            refused.stderr.strip() == f"the command line needs {name}: pip install '.[cli]' in the project's folder"
         )
 
 
@@ -269,7 +270,7 @@ def test_a_chart_says_which_extra_it_needs() -> None:
         "write_chart([], Path('x.svg'), 'title')"
     )
     refused = without(OF_LAB, draw)
-    assert f"a chart needs matplotlib: pip install '{PROJECT['project']['name']}[lab]'" in refused.stderr
+    assert "a chart needs matplotlib: pip install '.[lab]' in the project's folder" in refused.stderr
     extras = PROJECT["project"]["optional-dependencies"]
     assert [re.split(r"[>\[]", name)[0] for name in extras["lab"]] == [PROJECT["project"]["name"], *OF_LAB]
     assert sorted(re.split(">", name)[0] for name in extras["cli"]) == sorted(OF_CLI)
@@ -320,3 +321,21 @@ def test_a_benchmark_imports_names_that_exist(path: Path) -> None:
             module = import_module(str(found.module))
             missing = [one.name for one in found.names if not hasattr(module, one.name)]
             assert missing == [], f"{path.name}, line {found.lineno}"
+
+
+def test_what_a_page_or_an_error_tells_to_install_can_be_installed() -> None:
+    """The package is in no index yet: pip gets the project's folder, with an extra that exists."""
+    name, extras = PROJECT["project"]["name"], PROJECT["project"]["optional-dependencies"].keys()
+    sources = [
+        path
+        for folder in ("checkpoint", "graph", "nodes", "package", "docs", "notebooks")
+        for path in (ROOT / folder).rglob("*")
+    ]
+    pages = [path for path in (*sources, *ROOT.glob("*.md")) if path.suffix in {".py", ".md", ".ipynb"}]
+    told = {path: re.findall(r"pip install ([^\n`#]+)", path.read_text(encoding="utf-8")) for path in pages}
+    assert [path for path, commands in told.items() if any(re.search(rf"{name}\b", one) for one in commands)] == []
+    wanted = {one for commands in told.values() for one in re.findall(r"'\.\[([\w,]+)\]'", " ".join(commands))}
+    assert {"cli", "langchain", "otel"} <= {one for each in wanted for one in each.split(",")} <= extras
+    called = [one for path in pages for one in re.findall(r"how_to_install\([\"'](\w+)", path.read_text("utf-8"))]
+    assert len(called) >= 5
+    assert set(called) <= extras

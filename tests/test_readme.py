@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_google_genai import ChatGoogleGenerativeAI
 from opentelemetry import trace
 from opentelemetry.trace import TracerProvider
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from typer.testing import CliRunner
 
 from langgraph_compaction.checkpoint import errors as storage_errors
@@ -28,8 +29,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDES = sorted((ROOT / "docs").glob("*.md"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *GUIDES)}
-RUN_ELSEWHERE = {"fastapi.md", "migrate.md"}
-"""By `test_fastapi.py` and `test_docs.py`, with what stands in for the models of these guides."""
+RUN_ELSEWHERE = {"fastapi.md", "migrate.md", "server.md"}
+"""By `test_fastapi.py`, `test_docs.py` and `server/test_page.py`, with what stands in for models and addresses."""
+KINDS = {"console", "json", "mermaid", "python", "sh", "text", "yaml"}
+"""The languages of blocks: those of `python` are run, with the `text` behind them; the others show no Python."""
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -76,6 +79,16 @@ def test_every_python_block_runs(
         printed = capsys.readouterr().out
         assert printed == (shown or printed), f"{page}, block {number}"
         assert shown or not printed, f"{page}, block {number} prints what is not shown"
+
+
+def test_every_block_is_of_a_known_language() -> None:
+    """A block of Python under another name, or under none, would not be run."""
+    others = [path.read_text(encoding="utf-8") for path in ROOT.glob("*.md")]
+    found = [
+        kind for text in (*PAGES.values(), *others) for kind in re.findall(r"^ *```(.*)\n.*", text, re.MULTILINE)
+    ]
+    assert set(found[::2]) <= KINDS
+    assert set(found[1::2]) == {""}
 
 
 def test_the_first_example_is_short() -> None:
@@ -217,10 +230,13 @@ def test_parts_of_ones_own_are_short() -> None:
 def test_the_figures_are_those_that_were_measured() -> None:
     """Every row of a measured table, from the benchmark's own results."""
     shown = (*survival_rows(), *online_rows(), *constraint_rows(), *wait_rows(), *fault_rows(COMPARED))
+    shown += (*growth_rows(), *stall_rows())
     for row in shown:
         assert row in PAGES["benchmarks.md"].splitlines(), row
     assert all(words in PAGES["benchmarks.md"] for words in survival_words())
-    assert all(row in PAGES["recall.md"] for row in recall_rows())
+    for row in (*recall_rows(), *recall_cost_rows(), *recall_online_rows()):
+        assert row in PAGES["recall.md"].splitlines(), row
+    assert all(words in PAGES["recall.md"] for words in recall_words())
     assert list(summary_rows()) == README.partition("|---|--:|--:|\n")[2].partition("\n\n")[0].splitlines()
     foreign = (*foreign_rows(), *foreign_reasons(), *matrix_rows(), *matrix_versions())
     for row in (*saver_rows(SAVERS), *missed_rows(), *foreign):
@@ -277,11 +293,18 @@ def matrix_versions() -> Iterator[str]:
 SIZED = {
     "gpt-4o": ("ChatOpenAI", gpt("gpt-4o")),
     "gpt-4o, max_tokens=16_384": ("ChatOpenAI", gpt("gpt-4o", max_tokens=16_384)),
+    "gpt-4o-mini": ("ChatOpenAI", gpt("gpt-4o-mini")),
     "gpt-4.1": ("ChatOpenAI", gpt("gpt-4.1")),
     "gpt-5": ("ChatOpenAI", gpt("gpt-5")),
     "o3": ("ChatOpenAI", gpt("o3")),
     "claude-sonnet-4-5": ("ChatAnthropic", claude()),
     "claude-sonnet-4-5, max_tokens=8_192": ("ChatAnthropic", claude(max_tokens=8_192)),
+    "claude-haiku-4-5": ("ChatAnthropic", claude("claude-haiku-4-5")),
+    "claude-opus-4-5": ("ChatAnthropic", claude("claude-opus-4-5")),
+    "gemini-2.5-pro": (
+        "ChatGoogleGenerativeAI",
+        ChatGoogleGenerativeAI(model="gemini-2.5-pro", api_key=SecretStr("none")),
+    ),
 }
 """The model objects of the table of sizes: the argument that names each, its class and the object."""
 
@@ -390,6 +413,52 @@ def recall_rows() -> Iterator[str]:
             yield line(name if search == "recall" else "the same, BM25", parts)
 
 
+def recall_cost_rows() -> Iterator[str]:
+    """The index, and the CPU time of searches, by the size of the archive."""
+    for row in results("recall")["cpu"]:
+        times = [f"{row[name]:.0f} ms" for name in ("search_ms", "mean_ms", "p95_ms")]
+        yield line(
+            f"{round(row['tokens'], -4):,} tokens",
+            [f"{row['index_mb']:.1f} MB", f"{row['first_ms'] / 1_000:.2f} s", *times],
+        )
+
+
+def recall_online_rows() -> Iterator[str]:
+    """Whole runs in long threads, with quotations and without, by the limit of a request."""
+    for row in results("recall")["online"]:
+        low, high = (100 * edge for edge in row["ci95"])
+        gain = (
+            "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * each for each in (row["gain"], *row["gain_ci95"])))
+            if "gain" in row
+            else ""
+        )
+        policy = re.sub(r"^(faithful|trim_messages)", r"`\1`", row["policy"]).replace(
+            "auto_recall=False", "`auto_recall=False`"
+        )
+        yield line(
+            f"{row['limit']:,}, {policy}",
+            [
+                f"{100 * row['available']:.1f} % ({low:.1f}-{high:.1f})",
+                gain,
+                f"{row['tokens_over_limit']:.2f}",
+                f"{row['cost']:.3f}",
+            ],
+        )
+
+
+def recall_words() -> Iterator[str]:
+    """What the text says of the bounds in 100,000 tokens."""
+    bounds = {
+        (row["query"], row["search"], row["part"]): row
+        for row in results("recall")["found"]
+        if row["thread"] == "100,000 tokens"
+    }
+    known = "recall, its run known"
+    for query, name in (("message", "in_reach"), ("auto_recall", "in_reach"), ("auto_recall", "found")):
+        pair = [100 * bounds[query, known, part][name] for part in ("tuned with", "others")]
+        yield "{:.0f} % and {:.0f} %".format(*pair)
+
+
 def online_rows() -> Iterator[str]:
     """Runs played whole in a window of half of each."""
     for row in lines_of("online"):
@@ -432,6 +501,25 @@ def wait_rows() -> Iterator[str]:
             waits = sorted(row["added_s"])
             each = (waits[len(waits) // 2], waits[-1], row["added_cpu_s"])
             yield line(name, ["–" if one is None else f"{100 * one / found['summary_s']:.1f} %" for one in each])
+
+
+GROWING = ("compaction, user", "compaction, faithful", "compaction, hostile reply", "digest", "recall, query")
+"""The functions whose growth the guide shows, beside the worst of all."""
+
+
+def growth_rows() -> Iterator[str]:
+    """How the time of functions grows with crafted texts: for four times the text, and the most seconds."""
+    rows = results("growth")["rows"]
+    worst = [max(row[name] for row in rows) for name in ("worst growth", "most seconds")]
+    found = {row["function"]: [row["worst growth"], row["most seconds"]] for row in rows}
+    for name, (growth, seconds) in (("the worst of all", worst), *((name, found[name]) for name in GROWING)):
+        yield line(name, [f"{growth:.1f}", f"{1_000 * seconds:.0f}"])
+
+
+def stall_rows() -> Iterator[str]:
+    """How long another conversation of the event loop waits, without and beside a turn that compacts."""
+    for row in results("stall"):
+        yield line(row["case"], [str(row[name]) for name in ("control ms", "compacting ms", "more ms")])
 
 
 def fault_rows(systems: Iterable[str]) -> Iterator[str]:

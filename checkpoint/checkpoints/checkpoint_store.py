@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
@@ -36,12 +36,13 @@ from ..messages.write_cache import GenerationKey, WriteCache
 from ..telemetry import database_call
 from . import checkpoint_rows, delta_history, pending_writes, state_at_once
 from .checkpoint_rows import CheckpointRow
-from .listing import Key, Listing, at, larger, written
+from .listing import Key, Listing, Page, at, larger, written
 from .metadata_hashes import hashes_of
 from .pending_writes import Write
 from .state_at_once import StateRows
 from .write_guards import ErasureGuard, refuse_fork, run_of
 
+T = TypeVar("T")
 _FIRST_PAGE, _LARGEST_PAGE = 16, 128
 _Shared = dict[int, dict[int, BaseMessage]]
 _KNOWN_KEYS = frozenset({"v", "id", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels"})
@@ -213,7 +214,7 @@ class CheckpointStore:
     ) -> Generator[list[CheckpointTuple]]:
         """Yield non-empty pages of the checkpoints whose metadata has the `wanted` items.
 
-        Each page is read in a transaction of its own.
+        Each page is read in a transaction of its own, or by one statement.
         """
         named = {} if config is None else _configurable(config)
         listing = Listing(
@@ -229,7 +230,7 @@ class CheckpointStore:
         last, left, more = None, limit, True
         while (keys or more) and (left is None or left > 0):
             read = partial(self._page, serde, listing=listing, found=(keys, more), last=last, many=many, size=size)
-            (keys, more), page = self.database.run_read(partial(read, limit=left, shared=shared))
+            (keys, more), page = self._read_page(partial(read, limit=left, shared=shared), listing, at_once=not keys)
             if not keys:
                 return
             last = keys[:size][-1]
@@ -251,6 +252,13 @@ class CheckpointStore:
         encoder.remember_committed(key)
         self.erasures.note_run_write(run, encoder.thread_id, key[0])
 
+    def _read_page(self, read: Callable[..., T], listing: Listing, *, at_once: bool) -> T:
+        """Read a page by `_page`, by a single statement where that is possible."""
+        if at_once and self.database.can_read_at_once and not listing.compares_hashes(self.store.threads):
+            with suppress(CheckpointError), self.database.single_statements() as conn:
+                return read(conn, at_once=True)
+        return self.database.run_read(read)
+
     def _page(
         self,
         serde: SerializerProtocol,
@@ -263,14 +271,21 @@ class CheckpointStore:
         size: int,
         limit: int | None,
         shared: _Shared,
+        at_once: bool = False,
     ) -> tuple[tuple[list[Key], bool], list[CheckpointTuple]]:
         """Return what was found, and the checkpoints of its first `size` keys.
 
         `found` holds keys and whether there can be more; without a key, those behind `last` are read. `shared` holds
-        the messages that were read, by thread; checkpoints of a thread share them.
+        the messages that were read, by thread; checkpoints of a thread share them. `at_once` says that all rows of
+        the page may be read by one statement, of which nothing was found before.
         """
-        found = found if found[0] else listing.keys(conn, self.store.threads, last, many)
-        groups = at(conn, self.store.threads, found[0][:size])
+        known: Page | None = None
+        if at_once:
+            keys, more, known = listing.page(conn, self.store.threads, last, size)
+            found = keys, more
+        elif not found[0]:
+            found = listing.keys(conn, self.store.threads, last, many)
+        groups = at(conn, self.store.threads, found[0][:size]) if known is None else known.groups
         decoders = [
             ValueDecoder(conn, thread, self.store, serde, shared.setdefault(thread.id, {})) for thread, _ in groups
         ]
@@ -278,7 +293,10 @@ class CheckpointStore:
             [row for row in rows if _matches(decoder, row, listing.wanted)]
             for decoder, (_, rows) in zip(decoders, groups, strict=True)
         ]
-        writes = written(conn, [(decoder.thread, rows) for decoder, rows in zip(decoders, chosen, strict=True)])
+        if known is None:
+            writes = written(conn, [(decoder.thread, rows) for decoder, rows in zip(decoders, chosen, strict=True)])
+        else:
+            writes = known.writes
         page = [one for decoder, rows in zip(decoders, chosen, strict=True) for one in _build(decoder, rows, writes)]
         return found, page[:limit]
 

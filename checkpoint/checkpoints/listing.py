@@ -2,9 +2,12 @@
 
 The keys of many checkpoints are read at once, then the checkpoints of a page. The database chooses the keys by hashes
 of the metadata if a filter is given. If encrypted, these hashes are keyed by the thread, and are compared here.
+
+On PostgreSQL, one statement reads a page of checkpoints with their threads and their pending writes, unless hashes
+have to be compared here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -62,30 +65,73 @@ class Listing:
         They include all checkpoints that are wanted, and can include others.
         """
         below = self._number_before(conn)
-        hashes = wanted_hashes(_PLAIN, self.wanted) if threads.keys is None else []
-        compare = bool(self.wanted) and threads.keys is not None
         while True:
-            query = _keys(
-                one_thread=self.thread_id is not None,
-                one_namespace=self.namespace is not None,
-                only=bool(self.only),
-                below=below is not None,
-                before=self.thread_id is None and self.before is not None,
-                after=after is not None,
-                hashes=len(hashes),
-            )
-            where = {"name": self.thread_id, "namespace": self.namespace, "only": self.only, "size": size}
-            where |= {"below": below, "before": self.before}
-            where |= {f"after_{name}": value for name, value in (after._asdict() if after else {}).items()}
-            where |= {f"hash_{place}": one for place, one in enumerate(hashes)}
-            rows = conn.execute(query, where).all()
+            rows = self._found(conn, threads, _keys, after=after, size=size, below=below).all()
             found = {Key(*row[: len(Key._fields)]): row.metadata_hashes for row in rows}
-            kept = self._matching(conn, threads, found) if compare else list(found)
-            if self.thread_id is not None and self.before and below is None:
-                kept = [key for key in kept if key.id < self.before]
+            kept = self._matching(conn, threads, found) if self.compares_hashes(threads) else list(found)
+            kept = [key for key in kept if self._is_before(key, below)]
             if kept or len(rows) < size:
                 return kept, len(rows) == size
             after, size = [*found][-1], larger(size)
+
+    def compares_hashes(self, threads: Threads) -> bool:
+        """Whether the database cannot choose by the metadata, because hashes are keyed by the thread."""
+        return bool(self.wanted) and threads.keys is not None
+
+    def page(
+        self, conn: sa.Connection, threads: Threads, after: Key | None, size: int
+    ) -> tuple[list[Key], bool, "Page"]:
+        """Return what `keys`, `at` and `written` return, by one PostgreSQL statement for a page.
+
+        Only if `compares_hashes` is False. A list with `before` takes two statements.
+        """
+        below, page = self._number_before(conn), Page([], {})
+        known: dict[int, Thread] = {}
+        keys: list[Key] = []
+        while True:
+            rows = self._found(conn, threads, _whole_rows, after=after, size=size, below=below).mappings().all()
+            for row in rows:
+                after = Key(*(row[name] for name in Key._fields))
+                if not self._is_before(after, below):
+                    continue
+                keys.append(after)
+                if after.thread not in known:
+                    columns = tuple(row[f"thread_{name}"] for name in _THREAD_COLUMNS)
+                    known[after.thread] = threads.from_row(conn, columns)
+                page.add(known[after.thread], row)
+            if keys or len(rows) < size:
+                return keys, len(rows) == size, page
+
+    def _found(
+        self,
+        conn: sa.Connection,
+        threads: Threads,
+        query: Callable[..., sa.Select[*tuple[Any, ...]]],
+        *,
+        after: Key | None,
+        size: int,
+        below: int | None,
+    ) -> sa.CursorResult[*tuple[Any, ...]]:
+        """Return the first `size` rows behind `after`; `query` makes the statement."""
+        hashes = wanted_hashes(_PLAIN, self.wanted) if threads.keys is None else []
+        where = {"name": self.thread_id, "namespace": self.namespace, "only": self.only, "size": size}
+        where |= {"below": below, "before": self.before}
+        where |= {f"after_{name}": value for name, value in (after._asdict() if after else {}).items()}
+        where |= {f"hash_{place}": one for place, one in enumerate(hashes)}
+        statement = query(
+            one_thread=self.thread_id is not None,
+            one_namespace=self.namespace is not None,
+            only=bool(self.only),
+            below=below is not None,
+            before=self.thread_id is None and self.before is not None,
+            after=after is not None,
+            hashes=len(hashes),
+        )
+        return conn.execute(statement, where)
+
+    def _is_before(self, key: Key, below: int | None) -> bool:
+        """Whether a key that was found fulfills `before`, where the database does not choose by it."""
+        return self.thread_id is None or not self.before or below is not None or key.id < self.before
 
     def _number_before(self, conn: sa.Connection) -> int | None:
         """Return the highest number of the checkpoints with the id `before` in the thread, or None."""
@@ -100,6 +146,24 @@ class Listing:
         known = _threads(conn, threads, found)
         hashes = {number: wanted_hashes(thread.codec, self.wanted) for number, thread in known.items()}
         return [key for key, held in found.items() if key.thread in hashes and may_match(held, hashes[key.thread])]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Checkpoints by threads, as `at` returns them, and their pending writes, as `written` returns them."""
+
+    groups: list[tuple[Thread, list[CheckpointRow]]]
+    writes: dict[tuple[int, str, str], Sequence[Write]]
+
+    def add(self, thread: Thread, row: sa.RowMapping) -> None:
+        """Add a checkpoint of a thread."""
+        if not self.groups or self.groups[-1][0] is not thread:
+            self.groups.append((thread, []))
+        self.groups[-1][1].append(CheckpointRow.decode(thread, row))
+        if row["tasks"]:  # without any row, an aggregate is NULL
+            namespace, name = row["namespace"], row["id"]
+            rows = [(name, *one) for one in zip(row["tasks"], row["writes"], strict=True)]
+            self.writes[thread.id, namespace, name] = pending_writes.from_rows(thread, namespace, rows)[name]
 
 
 def larger(size: int) -> int:
@@ -202,9 +266,7 @@ def _keys(
     *, one_thread: bool, one_namespace: bool, only: bool, below: bool, before: bool, after: bool, hashes: int
 ) -> sa.Select[*tuple[Any, ...]]:
     name = sa.literal("") if one_thread else _thread.thread_id
-    order = {"number": _checkpoint.number}
-    if not one_thread:  # ids of threads that were copied are equal
-        order = {"id": _checkpoint.id, "name": _thread.thread_id, "number": _checkpoint.number}
+    order = _order(one_thread=one_thread)
     columns = (_checkpoint.thread, _checkpoint.namespace, _checkpoint.number, _checkpoint.id, name.label("name"))
     query = sa.select(*columns, _checkpoint.metadata_hashes)
     if not one_thread:
@@ -220,7 +282,43 @@ def _keys(
     if after:
         last = [sa.bindparam(f"after_{field}", type_=column.type) for field, column in order.items()]
         query = query.where(sa.tuple_(*order.values()) < sa.tuple_(*last))
+        if not one_thread:  # follows from the condition above, and lets the database begin within the index
+            query = query.where(_checkpoint.id <= sa.bindparam("after_id", type_=_checkpoint.id.type))
     held = _checkpoint.metadata_hashes
     query = query.where(*(held.is_(None) | held.contains(sa.bindparam(f"hash_{place}")) for place in range(hashes)))
     size = sa.bindparam("size", type_=sa.BigInteger())
     return query.order_by(*(column.desc() for column in order.values())).limit(size)
+
+
+def _order(*, one_thread: bool) -> dict[str, sa.Column[Any]]:
+    """Return the columns by which a list is ordered, by the names of a key's parts."""
+    if one_thread:
+        return {"number": _checkpoint.number}
+    # ids of threads that were copied are equal
+    return {"id": _checkpoint.id, "name": _thread.thread_id, "number": _checkpoint.number}
+
+
+@cache
+def _whole_rows(*, one_thread: bool, **options: Any) -> sa.Select[*tuple[Any, ...]]:
+    """Return the PostgreSQL statement that finds what `_keys` finds, with all columns, threads and pending writes."""
+    keys = _keys(one_thread=one_thread, **options)
+    if one_thread:
+        keys = keys.join(tables.thread, _thread.id == _checkpoint.thread)
+    others = [_checkpoint[name] for name in COLUMN_NAMES if name not in keys.selected_columns]
+    thread = [_thread[name].label(f"thread_{name}") for name in _THREAD_COLUMNS]
+    chosen = keys.add_columns(*others, *thread).subquery("chosen")  # the pending writes of no other row are read
+    writes = (
+        sa.select(sa.func.array_agg(_write.task).label("tasks"), sa.func.array_agg(_write.body).label("writes"))
+        .where(
+            _write.thread == chosen.c.thread,
+            _write.namespace == chosen.c.namespace,
+            _write.checkpoint == chosen.c.id,
+        )
+        .lateral("writes")
+    )
+    query = sa.select(chosen, writes).select_from(chosen.outerjoin(writes, sa.true()))
+    order = (chosen.c[name].desc() for name in _order(one_thread=one_thread))
+    return query.order_by(*order).execution_options(**{BINARY_RESULTS: True})
+
+
+_THREAD_COLUMNS = (*(column.name for column in COLUMNS), "salt")

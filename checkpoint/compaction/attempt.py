@@ -70,7 +70,7 @@ class SummaryRecord:
     calls: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LedgerRow:
     """A row of the ledger: one attempt. `verdict` and `ended_at` are None while the attempt is open."""
 
@@ -106,6 +106,12 @@ class LedgerRow:
     duration_s: float | None
     started_at: float
     ended_at: float | None
+
+    def __repr__(self) -> str:
+        """Return the row in one line: what was tried, how it ended, and the tokens before and after it."""
+        ended = f"{self.verdict or 'open'}{f' ({self.reason})' if self.reason else ''}"
+        sizes = f"{self.tokens_before} -> {'?' if self.tokens_after is None else self.tokens_after} tokens"
+        return f"<LedgerRow {self.compaction_id} {self.trigger} {self.strategy}: {ended}, {sizes}>"
 
     @property
     def dropped(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Rebuilds the whole conversation from the current messages and the messages that compactions removed."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 
 from langchain_core.messages import BaseMessage
@@ -17,16 +17,25 @@ log = logging.getLogger("langgraph_compaction")
 _HEADLINE = Anchored(r"\[[0-9a-f]{12} \w")
 
 
-def chain(parents: Mapping[str, str | None], head: str | None, thread_id: str) -> list[str]:
+def chain(
+    parents: Mapping[str, str | None],
+    head: str | None,
+    thread_id: str,
+    *,
+    stored: Callable[[], Collection[str]] = tuple,
+) -> list[str]:
     """Return `head` and the compactions on which it builds, oldest first.
 
     The chain goes back until a compaction has no ledger row or no parent. A row that is missing is named in the log:
-    an earlier database of the records may have held it. Raise `RowError` if the parents of the thread's ledger rows
-    lead in a circle.
+    an earlier database of the records may have held it. Raise `RowError` if this database held it, because `stored`
+    returns the compaction among those with a snapshot or an archive row, and if the parents of the thread's ledger
+    rows lead in a circle.
     """
     found = [*follow_parents(head, parents.get, lambda name: f"ledger row {name} of thread {thread_id!r}")]
     known = list(takewhile(parents.__contains__, found))
     if len(known) < len(found):
+        if found[len(known)] in stored():
+            raise RowError(f"the ledger row of compaction {found[len(known)]} of thread {thread_id!r} is missing")
         log.warning(
             "Thread %r builds on the compaction %s, which has no ledger row in this database: what it and earlier "
             "compactions archived is not found",

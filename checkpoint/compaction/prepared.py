@@ -7,6 +7,7 @@ which has the trigger `PREPARING`, says how far it is: the verdict is `prepared`
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal
 
 import ormsgpack
@@ -31,10 +32,14 @@ PREPARING = "ahead"
 STALE = "stale"
 HOUR_S = 3_600.0
 STALE_IN_A_ROW = 2
-"""Number of preparations in a row that went stale, after which nothing is prepared for a thread any more."""
+"""Number of preparations in a row that went stale, after which one compaction is not prepared."""
+PAUSE_ENDS = 2
+"""Number of commits since the last stale preparation began, after which another one may begin: that of the compaction
+which found it stale, and that of the compaction which is not prepared."""
 
-Refusal = Literal["exists", "unused", "stale"]
-"""Why a preparation may not begin: the thread has one, too many were not used, or the last ones went stale."""
+Refusal = Literal["exists", "unused", "stale", "late"]
+"""Why a preparation may not begin: the thread has one, too many were not used, the last ones went stale, or a
+compaction has begun since the messages were read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,31 +80,61 @@ def claim(
     now: float,
     until: float,
     unused: int,
+    since: float = inf,
 ) -> Refusal | None:
     """Write the row of a preparation that this process begins, and its ledger row; return why it may not begin.
 
+    `since` is the time at which its messages were read: a compaction that began later removes them without it.
     It may not if the thread has another one, unless the process of that one has died or a commit came since; if
-    `unused` preparations of the last hour were not used; or if the last `STALE_IN_A_ROW` went stale. `body` has the
-    number of commits so far under the key `epoch`.
+    `unused` preparations of the last hour were not used; or if the last `STALE_IN_A_ROW` went stale, until
+    `PAUSE_ENDS` commits have been made since. `body` has the number of commits so far under the key `epoch`.
     """
     if (found := read(conn, thread, key.namespace)) is not None:
-        if found.may_end(now) if found.is_under_way else found.body.get("epoch") == body["epoch"]:
+        if _stands(found, epoch=body["epoch"], now=now):
             return "exists"
         verdict, reason = (ledger.ABANDONED, "") if found.is_under_way else (found.verdict, found.reason)
         reason = UNUSED if reason == READY else reason
         settle(conn, thread, key.namespace, found.compaction_id, verdict=verdict, reason=reason, now=now)
-    mine = sa.and_(_ledger.thread == thread.id, _ledger.namespace == key.namespace, _ledger.trigger == PREPARING)
-    newest = sa.select(_ledger.verdict).where(mine).order_by(_ledger.id.desc()).limit(STALE_IN_A_ROW)
-    if list(conn.execute(newest).scalars()) == [STALE] * STALE_IN_A_ROW:
-        return "stale"
-    young = sa.and_(mine, _ledger.started_at > now - HOUR_S, _ledger.reason != SWAPPED)
-    if conn.execute(sa.select(sa.func.count()).where(young)).scalar_one() >= unused:
-        return "unused"
+    here = sa.and_(_ledger.thread == thread.id, _ledger.namespace == key.namespace)
+    begun = sa.select(_ledger.id).where(here, _ledger.trigger != PREPARING, _ledger.started_at > since).limit(1)
+    if since < inf and conn.execute(begun).first() is not None:
+        return "late"
+    if (refused := _paused(conn, thread, key.namespace, epoch=body["epoch"], now=now, unused=unused)) is not None:
+        return refused
     ledger.note(conn, thread, key, opening, Outcome(verdict=PREPARED, reason=UNDER_WAY, now=now))
     row = {"thread": thread.id, "namespace": key.namespace, "compaction_id": key.compaction_id}
     content = _encoded(thread, key.namespace, key.compaction_id, body)
     conn.execute(sa.insert(tables.prepared).values(**row, owner=owner(), until=until, body=content))
     return None
+
+
+def refusal(
+    conn: sa.Connection, thread: Thread, namespace: str, *, epoch: int, now: float, unused: int
+) -> Refusal | None:
+    """Return what `claim` would return now if there are `epoch` commits, without writing anything."""
+    found = read(conn, thread, namespace)
+    if found is not None and _stands(found, epoch=epoch, now=now):
+        return "exists"
+    return _paused(conn, thread, namespace, epoch=epoch, now=now, unused=unused)
+
+
+def _stands(found: Preparation, *, epoch: int, now: float) -> bool:
+    """Whether a preparation keeps another one from beginning: it may still end, or no commit came since it began."""
+    return found.may_end(now) if found.is_under_way else found.body.get("epoch") == epoch
+
+
+def _paused(
+    conn: sa.Connection, thread: Thread, namespace: str, *, epoch: int, now: float, unused: int
+) -> Refusal | None:
+    """Return why earlier preparations, which went stale or were not used, keep another one from beginning."""
+    mine = sa.and_(_ledger.thread == thread.id, _ledger.namespace == namespace, _ledger.trigger == PREPARING)
+    newest = sa.select(_ledger.verdict, _ledger.epoch).where(mine).order_by(_ledger.id.desc()).limit(STALE_IN_A_ROW)
+    last = conn.execute(newest).all()
+    if [row.verdict for row in last] == [STALE] * STALE_IN_A_ROW and epoch < last[0].epoch + PAUSE_ENDS:
+        return "stale"
+    young = sa.and_(mine, _ledger.started_at > now - HOUR_S, _ledger.reason != SWAPPED)
+    too_many = conn.execute(sa.select(sa.func.count()).where(young)).scalar_one() >= unused
+    return "unused" if too_many else None
 
 
 def read(conn: sa.Connection, thread: Thread, namespace: str) -> Preparation | None:

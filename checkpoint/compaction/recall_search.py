@@ -2,11 +2,13 @@
 
 The search works alike on every database: it uses an index in memory (`search_index`). A message is ranked by BM25.
 In a conversation the words of a question often stand in one message and the answer in the next, so a message also
-gets half of the best score within two messages.
+gets half of the best score within two messages. An identifier of the query counts `IDENTIFIER_WEIGHT` times: words
+such as "reservation" stand in every part of a conversation that is about the same kind of thing, identifiers do not.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import hexdigits
 from typing import NamedTuple
@@ -22,13 +24,19 @@ from ..messages.sequence_runs import expand, runs_of
 from . import archive
 from .archive import Entry
 from .original_conversation import clipped_from, retells
-from .search_index import INDEXES, found_in
-from .search_terms import tokens
+from .search_index import IDENTIFIER_WEIGHT, INDEXES, ThreadIndex, found_in, text_of
+from .search_terms import identifier_terms, tokens
 
 _BESIDE = 2
 """Distance, in original messages, up to which a message gets a share of another one's score."""
 _SHARE = 0.5
 """That share."""
+_BEST = 5
+"""Number of best messages whose identifiers a search may follow."""
+_MOST_FOLLOWED = 24
+"""Number of identifiers that it then follows: those in the most of these messages."""
+_RARE = 0.02
+"""It follows identifiers in at most this share of the archive's messages."""
 _MOST_REPETITIONS = 40
 """Number of summaries and other repetitions that are read to find those that add something."""
 
@@ -45,7 +53,11 @@ class SearchHit:
     archived_at: float
     """Time at which the message was archived, in Unix seconds."""
     score: float
-    """Relevance of the hit. A word of the query that stands in no other message adds about 1."""
+    """Relevance of the hit. A word of the query that stands in no other message adds about 1, an identifier 4."""
+
+
+SPEAKERS = {"user": "human", "assistant": "ai", "tool": "tool"}
+"""The type of the messages of each speaker."""
 
 
 class Scope(NamedTuple):
@@ -54,6 +66,8 @@ class Scope(NamedTuple):
     compaction_id: str | None
     since: float | None
     until: float | None
+    speaker: str | None
+    """A key of `SPEAKERS`: only messages of this speaker are returned. They may still be found by a neighbor."""
 
     def contains(self, entry: Entry) -> bool:
         """Return whether the scope includes the messages of an archive entry."""
@@ -61,11 +75,18 @@ class Scope(NamedTuple):
         end = math.inf if self.until is None else self.until
         return self.compaction_id in (None, entry.compaction_id) and begin <= entry.created_at <= end
 
+    def has_said(self, kind: str) -> bool:
+        """Return whether the scope includes the messages of a type."""
+        return self.speaker is None or SPEAKERS[self.speaker] == kind
+
 
 def search_archive(
-    conn: sa.Connection, store: MessageStore, thread: Thread, query: str, *, limit: int, scope: Scope
+    conn: sa.Connection, store: MessageStore, thread: Thread, query: str, *, limit: int, scope: Scope, follow: bool
 ) -> list[SearchHit]:
     """Return the archived messages that match a query, best match first; [] if none contains a term of the query.
+
+    With `follow`, rare identifiers in the best originals are searched too, each as a word of the query, so that
+    messages about the same thing come first.
 
     Original messages come first. A clipped message is left out where its original is found, and a summary or a
     recalled message where the originals found contain all terms of the query that it contains.
@@ -73,20 +94,49 @@ def search_archive(
     if not tokens(query):
         return []
     places = {seq: one for one in reversed(archive.entries(conn, thread)) for seq in expand(one.runs)}
-    with INDEXES.open(conn, thread, places) as index:
-        new = sorted(places.keys() - index.held)
+    with INDEXES.open(conn, thread, places.keys()) as index:
+        new = sorted(places.keys() - index.held.keys())
         index.add((seq, message) for seq, _, message in store.each(conn, thread, runs_of(new)))
         asked = index.terms_of(query)
-        own = {seq: score for seq, score in index.scores(asked).items() if scope.contains(places[seq])}
-        originals = frozenset(index.originals)
-        scores = _with_neighbors(own, [seq for seq in index.originals if scope.contains(places[seq])])
-    best = sorted(scores, key=lambda seq: (-scores[seq], -seq))[:limit]
-    others = sorted(own.keys() - originals, key=lambda seq: (-own[seq], -seq))[:_MOST_REPETITIONS]
+        originals = [seq for seq in index.originals if scope.contains(places[seq])]
+        own = _add_scores({}, index.scores(asked), places, scope)
+        names = [name for name in identifier_terms(query) if name in asked]
+        own = _add_scores(own, index.scores(names), places, scope, times=IDENTIFIER_WEIGHT - 1)
+        scores = _with_neighbors(own, originals)
+        if follow:
+            first = store.get_many(conn, thread, [runs_of(sorted(_ranked(scores)[:_BEST]))])
+            own = _add_scores(own, index.scores(_rare_names(index, first.values(), asked)), places, scope)
+            scores = _with_neighbors(own, originals)
+        said = {seq for seq in (own.keys() | scores.keys()) if scope.has_said(index.held[seq])}
+    best = [seq for seq in _ranked(scores) if seq in said][:limit]
+    others = [seq for seq in _ranked(own) if seq in said and seq not in scores][:_MOST_REPETITIONS]
     if len(best) == limit:
         others = []
     held = store.get_many(conn, thread, [runs_of(sorted([*best, *others]))])
-    order = [*best, *_adding(others, [held[seq] for seq in best], held, asked)][:limit]
+    more = _adding(others, [held[seq] for seq in best], held, asked, retold=scope.speaker is None)
+    order = [*best, *more][:limit]
     return [_found(held[seq], places[seq], scores.get(seq, own.get(seq, 0.0))) for seq in order]
+
+
+def _add_scores(
+    own: Mapping[int, float], more: Mapping[int, float], places: Mapping[int, Entry], scope: Scope, times: int = 1
+) -> dict[int, float]:
+    """Return the sums of scores and of `times` other scores, of the messages in the scope."""
+    added = {seq: own.get(seq, 0.0) + times * score for seq, score in more.items() if scope.contains(places[seq])}
+    return {**own, **added}
+
+
+def _ranked(scores: Mapping[int, float]) -> list[int]:
+    """Return messages by their score, the best first; of equal ones the newest first."""
+    return sorted(scores, key=lambda seq: (-scores[seq], -seq))
+
+
+def _rare_names(index: ThreadIndex, messages: Iterable[BaseMessage], asked: Collection[str]) -> list[str]:
+    """Return the rare identifiers of messages that a query does not contain: those in the most of them first."""
+    said = Counter(name for message in messages for name in identifier_terms(text_of(message)))
+    most = _RARE * len(index.held)
+    counts = {name: count for name, count in index.counts(said.keys() - asked).items() if count <= most}
+    return sorted(counts, key=lambda name: (-said[name], counts[name], name))[:_MOST_FOLLOWED]
 
 
 def _with_neighbors(own: Mapping[int, float], originals: Sequence[int]) -> dict[int, float]:
@@ -102,15 +152,24 @@ def _with_neighbors(own: Mapping[int, float], originals: Sequence[int]) -> dict[
 
 
 def _adding(
-    others: Sequence[int], originals: Sequence[BaseMessage], held: Mapping[int, BaseMessage], asked: Sequence[str]
+    others: Sequence[int],
+    originals: Sequence[BaseMessage],
+    held: Mapping[int, BaseMessage],
+    asked: Sequence[str],
+    *,
+    retold: bool,
 ) -> list[int]:
-    """Return those clipped messages, then those summaries and recalled messages, that add something to originals."""
+    """Return those clipped messages, then those summaries and recalled messages, that add something to originals.
+
+    Without `retold`, summaries and recalled messages are left out: they tell what several speakers said.
+    """
     if not others:
         return []
     names = {handle_of(message) for message in originals}
     said = frozenset[str]().union(*(found_in(message, asked) for message in originals))
     clipped = [seq for seq in others if (name := clipped_from(held[seq])) is not None and name not in names]
-    return [*clipped, *(seq for seq in others if retells(held[seq]) and not found_in(held[seq], asked) <= said)]
+    retelling = [seq for seq in others if retold and retells(held[seq]) and not found_in(held[seq], asked) <= said]
+    return [*clipped, *retelling]
 
 
 def find_by_handle(

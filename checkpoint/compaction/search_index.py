@@ -11,7 +11,8 @@ import os
 import sqlite3
 from bisect import insort
 from collections import OrderedDict
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -34,6 +35,9 @@ MAX_BYTES = 64 * 2**20
 QUERY_TERMS = 64
 """Number of terms of a query that are searched: those in the fewest messages, of a longer query."""
 
+IDENTIFIER_WEIGHT = 4
+"""Number of times that an identifier of a query counts, where a word counts once."""
+
 _BYTES_PER_MESSAGE = 150
 """Memory that an index takes for each message outside SQLite."""
 # tokenchars: what terms contain besides letters and digits
@@ -51,8 +55,8 @@ class ThreadIndex:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.held: set[int] = set()
-        """Sequence numbers of the messages in the index."""
+        self.held: dict[int, str] = {}
+        """The type of each message in the index, such as `human`, by its sequence number."""
         self.originals: list[int] = []
         """Sequence numbers of those that are originals (see `is_original`), in order."""
         self._languages: dict[str, None] = {DEFAULT: None}
@@ -77,7 +81,7 @@ class ThreadIndex:
                 language = language_of(text)
                 self._conn.execute(_ADD, (seq, " ".join(terms(text, [language])))).close()
                 self._languages[language] = None
-                self.held.add(seq)
+                self.held[seq] = message.type
                 if is_original(message):
                     insort(self.originals, seq)
         finally:
@@ -92,18 +96,22 @@ class ThreadIndex:
     def terms_of(self, query: str) -> list[str]:
         """Return the terms of a query that the index holds; of a long query, those in the fewest messages."""
         asked = query_terms(query, self._languages)
-        counts = {term: found[0] for term in asked if (found := self._conn.execute(_COUNT, (term,)).fetchone())}
+        counts = self.counts(asked)
         return sorted(counts, key=counts.__getitem__)[:QUERY_TERMS]
 
-    def scores(self, asked: Sequence[str]) -> dict[int, float]:
+    def counts(self, asked: Iterable[str]) -> dict[str, int]:
+        """Return the number of messages that contain each of the terms, without the terms that none contains."""
+        return {term: found[0] for term in asked if (found := self._conn.execute(_COUNT, (term,)).fetchone())}
+
+    def scores(self, asked: Iterable[str]) -> dict[int, float]:
         """Return the score of each message that contains one of the terms.
 
         The score is that of BM25, divided by the logarithm of the number of messages: a word that stands in one
         message only adds about 1.
         """
-        if not asked:
-            return {}
         either = " OR ".join(f'"{term}"' for term in asked)
+        if not either:
+            return {}
         unit = math.log(1 + len(self.held))
         return {seq: score / unit for seq, score in self._conn.execute(_FIND, (either,)).fetchall()}
 
@@ -147,13 +155,13 @@ class SearchIndexes:
         self._begin()
 
     @contextmanager
-    def open(self, conn: sa.Connection, thread: Thread, archived: Collection[int]) -> Generator[ThreadIndex]:
+    def open(self, conn: sa.Connection, thread: Thread, archived: AbstractSet[int]) -> Generator[ThreadIndex]:
         """Lock the index of a thread, which holds only archived messages; the caller adds those that are missing."""
         if self._process != os.getpid():  # a forked child: another OS thread of the parent may have held the locks
             self._begin()
         kept = self._find((ref(conn.engine.pool), thread.thread_id), thread)
         with kept.index.lock:
-            if not kept.index.held.issubset(archived):
+            if not kept.index.held.keys() <= archived:
                 kept.index.clear()
             before = len(kept.index.held)
             yield kept.index
@@ -167,6 +175,15 @@ class SearchIndexes:
         """Drop the index of a thread."""
         with self._lock:
             self._kept.pop((ref(pool), thread_id), None)
+
+    @property
+    def size(self) -> int:
+        """Memory that all indexes take, in bytes."""
+        with self._lock:
+            return self._size()
+
+    def _size(self) -> int:
+        return sum(kept.size for kept in self._kept.values())
 
     def __len__(self) -> int:
         with self._lock:
@@ -201,7 +218,7 @@ class SearchIndexes:
     def _shrink(self) -> None:
         """Drop the indexes that were searched longest ago until the others are within the limit."""
         with self._lock:
-            while sum(kept.size for kept in self._kept.values()) > self._max_bytes:
+            while self._size() > self._max_bytes:
                 self._kept.popitem(last=False)
 
 

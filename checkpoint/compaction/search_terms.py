@@ -23,6 +23,7 @@ _WIDE = "\u0900-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900
 _TOKEN = Pattern(rf"[{_WIDE}]++|[^\W{_WIDE}]++(?:[-./@:#+'’]++[^\W{_WIDE}]++)*+")
 _IS_WIDE = Anchored(f"[{_WIDE}]")
 _PART = Pattern(r"[^\W\d_]+|\d+")
+_NUMBER = Pattern(r"\d{3,}")
 _CAMEL = Pattern(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]+|\d+")
 _MAX_TOKENS = 20_000
 """Number of tokens, from the start of a text, that are compared; later tokens are ignored."""
@@ -50,6 +51,7 @@ _ALPHABETS = (("\u0400", "\u04ff", "ru"), ("\u0600", "\u06ff", "ar"))
 _LATIN_ENDS = "\u024f"
 _LONGEST_STEMMED = 40
 """Words of more characters are terms as they are."""
+_SHORTEST_IDENTIFIER = 3
 _ENOUGH = 2
 """Number of different frequent words of a language that a text must contain to be in it."""
 _LANGUAGES_OF_WORD: dict[str, list[str]] = {}
@@ -71,9 +73,28 @@ def query_terms(text: str, languages: Collection[str]) -> list[str]:
     """Return the different terms of a query, in order, without frequent words unless there are no others."""
     said = tokens(text)
     frequent = MORE_ENGLISH.union(*(COMMON_WORDS[language] for language in languages if language in COMMON_WORDS))
-    wanted = [token for token in said if token.casefold().replace("’", "'") not in frequent]
+    wanted = [token for token in said if _whole(token) not in frequent]
     key = tuple(languages)
     return list(dict.fromkeys(term for token in wanted or said for term in _terms_of(token, key)))
+
+
+def identifier_terms(text: str) -> list[str]:
+    """Return the different identifiers of a text as terms, in order: codes, paths, numbers, dates, names with `_`.
+
+    An identifier is a token of at least three characters that has more than letters, or has capital letters only.
+    Numbers of three digits or more in it are identifiers too.
+    """
+    long = (token for token in tokens(text) if len(token) >= _SHORTEST_IDENTIFIER and not _is_word(token))
+    return list(dict.fromkeys(name for token in long for name in (_whole(token), *_NUMBER.findall(token))))
+
+
+def _whole(token: str) -> str:
+    return token.casefold().replace("’", "'")
+
+
+def _is_word(token: str) -> bool:
+    plain = token.replace("'", "").replace("’", "")
+    return bool(_IS_WIDE.match(token)) or (plain.isalpha() and not plain.isupper())
 
 
 def language_of(text: str) -> str:
@@ -96,7 +117,7 @@ def _terms_of(token: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return the terms of one token (see `tokens`)."""
     if _IS_WIDE.match(token):
         return tuple(token[at : at + 2] for at in range(max(1, len(token) - 1)))
-    whole = token.casefold().replace("’", "'")
+    whole = _whole(token)
     parts = [part.casefold() for part in _parts_of(token)]
     stems = _stems(parts, languages)
     return tuple(stems if parts == [whole] else dict.fromkeys([whole, *stems]))

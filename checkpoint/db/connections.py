@@ -12,14 +12,17 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.pool import Pool
+from sqlalchemy.pool import Pool, PoolResetState
 
 from ..errors import DatabaseError
 from .statements import BINARY_RESULTS
-from .urls import BUSY_TIMEOUT_S, create_engine, is_memory
+from .urls import BUSY_TIMEOUT_S, READ_COMMITTED, create_engine, is_memory
 
 READS, WRITES = "DEFERRED", "IMMEDIATE"  # after BEGIN: SQLite takes the write lock at the first change, or at once
 _PAUSE_S = 0.01
+_ISOLATION = "compaction_isolation"
+"""Key of a connection's `info` under which the isolation of its session is noted, if this package sets it."""
+_IN_TRANSACTION = 1  # flag of the status that MariaDB sends with each answer: a transaction is open
 _PSYCOPG_BINARY = 1  # psycopg.pq.Format.BINARY
 _PRIMARY_CODE = 0xFF  # mask of SQLite's primary error code; the other bits say why the database is busy
 _ENGINES: WeakSet[sa.Engine] = WeakSet()
@@ -63,14 +66,24 @@ def begin(conn: sa.Connection, mode: str) -> None:
     SQLite's driver would begin a transaction at the first change, and would fail at once instead of waiting while
     another connection writes. MariaDB's default isolation would let a writer read rows as they were before the writer
     locked the thread's row, so writers use READ COMMITTED; readers need the consistent snapshot of REPEATABLE READ.
+    The isolation of a session of our own is changed only if the connection's last transaction had the other one.
     """
     name = conn.dialect.name
     driver: Any = conn.connection.driver_connection
     if name == "sqlite" and not getattr(driver, "in_transaction", False):
         driver.execute(f"BEGIN {mode}")
     elif name in {"mysql", "mariadb"}:
-        level = "REPEATABLE READ" if mode == READS else "READ COMMITTED"
-        conn.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
+        level = "REPEATABLE READ" if mode == READS else READ_COMMITTED
+        if _ISOLATION not in conn.info:
+            conn.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
+        elif conn.info[_ISOLATION] != level:
+            conn.exec_driver_sql(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
+            conn.info[_ISOLATION] = level
+
+
+def forget_isolation(conn: sa.Connection) -> None:
+    """Set the isolation in each transaction from now on, as SQLAlchemy is about to change that of the session."""
+    conn.info.pop(_ISOLATION, None)
 
 
 @contextmanager
@@ -90,13 +103,16 @@ def in_turn(engine: sa.Engine, place: str) -> Generator[None]:
 
 
 def _configure(engine: sa.Engine) -> None:
-    """Turn on SQLite's write-ahead log and psycopg's binary results; keep connections out of forked children."""
+    """Set what the driver of an engine needs; keep its connections out of forked children."""
     if is_memory(engine.url):
         return
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _use_write_ahead_log)
     if engine.dialect.driver == "psycopg":
         event.listen(engine, "before_cursor_execute", _request_binary_results)
+    if engine.dialect.name in {"mysql", "mariadb"}:
+        event.listen(engine, "connect", _note_isolation)
+        event.listen(engine, "reset", _roll_back_unless_ended)
     _ENGINES.add(engine)
     _register_fork_hook()
 
@@ -106,6 +122,22 @@ def _request_binary_results(
 ) -> None:
     if context is not None and context.execution_options.get(BINARY_RESULTS):
         cursor.format = _PSYCOPG_BINARY
+
+
+def _note_isolation(_connection: Any, record: Any) -> None:
+    record.info[_ISOLATION] = READ_COMMITTED
+
+
+def _roll_back_unless_ended(connection: Any, _record: Any, state: PoolResetState) -> None:
+    """Roll back what is left open on a connection that returns to the pool.
+
+    SQLAlchemy would send ROLLBACK after each transaction, also after a commit. PyMySQL keeps the status that the
+    server sent last, which tells whether a transaction is open.
+    """
+    status = getattr(connection, "server_status", None)
+    ended = state.transaction_was_reset or (isinstance(status, int) and not status & _IN_TRANSACTION)
+    if not ended and not state.terminate_only:
+        connection.rollback()
 
 
 def _use_write_ahead_log(connection: Any, _record: Any) -> None:

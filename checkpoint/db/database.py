@@ -2,10 +2,10 @@
 
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial, wraps
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
 from weakref import finalize
 
@@ -13,16 +13,17 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.pool import Pool, StaticPool
 
-from ..errors import CheckpointError, DatabaseError
+from ..errors import CheckpointError, DatabaseError, DatabaseURLError
 from ..telemetry import database_call
 from . import reclaim, schema, urls
-from .connections import READS, WRITES, OwnEngine, begin, in_turn
+from .connections import READS, WRITES, OwnEngine, begin, forget_isolation, in_turn
 from .row_codec import Keyring
 from .workers import Workers, off_event_loop, on_event_loop, threads_for
 
 T = TypeVar("T")
 P = ParamSpec("P")
 S = TypeVar("S", bound="UsesDatabase")
+_NONE: Mapping[str, Any] = MappingProxyType({})
 _ATTEMPTS = 8
 _FIRST_PAUSE_S = 0.02
 
@@ -135,6 +136,18 @@ class Database:
         """Run `work` in a reading transaction; run a new transaction with `work` after a lost connection."""
         return self.retry(partial(_run, self.read, work))
 
+    def run_statement(self, statement: sa.Insert | sa.Update | sa.Delete, values: Mapping[str, Any] = _NONE) -> int:
+        """Run `statement` with retries, as `run_write` does; the same condition holds."""
+        return self.retry(partial(self.statement, statement, values))
+
+    def statement(self, statement: sa.Insert | sa.Update | sa.Delete, values: Mapping[str, Any] = _NONE) -> int:
+        """Run a statement as a transaction of its own, and return how many rows it changed.
+
+        On PostgreSQL this is one round trip, once a transaction has checked the version of the tables.
+        """
+        with (self.single_statements if self.can_read_at_once else self.write)() as conn:
+            return conn.execute(statement, dict(values)).rowcount
+
     def retry(self, transaction: Callable[[], T]) -> T:
         """Run a whole transaction; repeat it after a deadlock or a lost connection, up to 8 attempts in all."""
         for attempt in range(_ATTEMPTS):
@@ -175,6 +188,7 @@ class Database:
         Only for servers. The caller makes sure that `write()` or `read()` has checked the version of the tables.
         """
         with self._connect(self._autocommit) as conn, self._translated():
+            forget_isolation(conn)
             yield conn
 
     def change_stamp(self, conn: sa.Connection) -> tuple[int, int]:
@@ -191,6 +205,7 @@ class Database:
         """
         self.finish_setup()
         with self._exclusive(WRITES), self._connect(self._autocommit) as conn, self._translated(self._driver_error):
+            forget_isolation(conn)
             reclaim.rewrite(conn, self._place)
 
     def close(self) -> None:
@@ -259,7 +274,8 @@ class Database:
         try:
             return engine.connect()
         except (exc.SQLAlchemyError, self._driver_error) as error:
-            raise DatabaseError(
+            kind = DatabaseURLError if urls.is_unusable_file(error) else DatabaseError
+            raise kind(
                 f"cannot connect to {self._place}: {self._text(error)}; check that it runs, and its host, "
                 "port, name, user and password (of a file: its folder and rights)"
             ) from error

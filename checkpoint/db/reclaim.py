@@ -25,7 +25,9 @@ is open, and how many transactions began since the oldest open snapshot of this 
 def rewrite(conn: sa.Connection, place: str) -> None:
     """Rewrite every table, outside of a transaction; raise DatabaseError, naming `place`, if old bytes remain.
 
-    PostgreSQL and MariaDB copy one table at a time. The logs, replicas and backups of these servers are not changed.
+    PostgreSQL and MariaDB copy one table at a time. On PostgreSQL, new statistics of the planner then replace the
+    samples of deleted rows, except in a table that is now empty, which PostgreSQL does not analyze. The logs,
+    replicas and backups of these servers are not changed.
     """
     if conn.dialect.name == "sqlite":
         _rewrite_file(conn.connection.driver_connection, place)
@@ -33,7 +35,7 @@ def rewrite(conn: sa.Connection, place: str) -> None:
     is_postgresql = conn.dialect.name == "postgresql"
     if is_postgresql:
         _wait_for_readers(conn, place)
-    verb = "VACUUM FULL" if is_postgresql else "OPTIMIZE TABLE"
+    verb = "VACUUM (FULL, ANALYZE)" if is_postgresql else "OPTIMIZE TABLE"
     for table in tables.METADATA.sorted_tables:
         conn.exec_driver_sql(f"{verb} {table.name}").close()
 

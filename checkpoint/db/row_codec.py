@@ -17,6 +17,7 @@ import ormsgpack
 import zstandard
 
 from ..errors import KeyringError, RowError
+from ..extras import how_to_install
 
 HASH_PREFIX_BYTES = 6
 """Number of bytes, from the start of a message's hash, that the message's handle shows in hexadecimal characters.
@@ -58,7 +59,7 @@ class Keyring:
         try:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - only installed with the extra
         except ModuleNotFoundError as error:
-            raise KeyringError("encryption needs `pip install 'langgraph-compaction[encryption]'`") from error
+            raise KeyringError(f"encryption needs cryptography: {how_to_install('encryption')}") from error
         self.current = current
         self._ciphers = {name: AESGCM(bytes(key)) for name, key in keys.items()}
 
@@ -96,12 +97,16 @@ class Keyring:
 class RowCodec:
     """Encodes and decodes the row bodies of one thread.
 
-    `thread` is the thread's integer key. `salt` is a random value of the thread, None where nothing is encrypted. The
+    `thread` is the thread's integer key, and `name` its thread_id: a row is bound to both, so that a thread whose
+    name was changed cannot be read. `salt` is a random value of the thread, None where nothing is encrypted. The
     salt makes rows of other databases undecodable here, and keeps the stored hashes of messages from being guessed.
     """
 
-    def __init__(self, thread: int, keys: Keyring | None = None, salt: bytes | None = None) -> None:
+    def __init__(
+        self, thread: int, keys: Keyring | None = None, salt: bytes | None = None, *, name: str = ""
+    ) -> None:
         self.thread = thread
+        self.name = name
         self._keys = keys
         self._salt = salt
 
@@ -112,7 +117,7 @@ class RowCodec:
         """
         body = _compress(data)
         if self._keys is None:
-            return _CHECKED + _checksum(f"{self.describe(row)} {bound}", body) + body
+            return _CHECKED + _checksum(self._place(row, bound), body) + body
         return _ENCRYPTED + self._keys.encrypt(self._place(row, bound), body)
 
     def decode(self, row: str, body: bytes, *, bound: str = "") -> bytes:
@@ -126,7 +131,7 @@ class RowCodec:
             raise RowError(f"{self.describe(row)} is not encrypted, but the database was opened with keys")
         data = rest[_CHECKSUM_BYTES:]
         if kind != _CHECKED or not hmac.compare_digest(
-            rest[:_CHECKSUM_BYTES], _checksum(f"{self.describe(row)} {bound}", data)
+            rest[:_CHECKSUM_BYTES], _checksum(self._place(row, bound), data)
         ):
             raise RowError(f"{self.describe(row)} is damaged: its bytes are not those that were stored there")
         return _decompress(data, self.describe(row))
@@ -170,7 +175,7 @@ class RowCodec:
         return f"{row} of thread {self.thread}"
 
     def _place(self, row: str, bound: str) -> str:
-        return f"{self.describe(row)} {bound} {'' if self._salt is None else self._salt.hex()}"
+        return f"{self.describe(row)} {self.name!r} {bound} {'' if self._salt is None else self._salt.hex()}"
 
 
 def new_salt() -> bytes:

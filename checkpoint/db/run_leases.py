@@ -7,20 +7,22 @@ rows have a key of their own: they are neither the row of the thread nor the lea
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import blake2b
 from typing import Any, Protocol
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from ..errors import CheckpointError
 from . import tables
 from .database import Database
 from .owner import may_run, owner
-from .statements import insert_if_absent
+from .statements import ignoring, insert_if_absent
 from .thread_row import LONGEST_LEASE_S
 
 LEASE_S = 60.0
@@ -40,8 +42,14 @@ class RunLease:
 
     thread_id: str
     token: str = field(default_factory=lambda: uuid4().hex)
+    process: str = field(default_factory=owner)
+    """The owner of the lease, see `owner.owner`. A forked child leaves its parent's leases alone."""
     ended: bool = False
     """Whether the run is over. A call that takes the lease after that gives it back at once."""
+    waits: bool = False
+    """Whether the lease was asked for in vain: the run then tries to be the next one."""
+    lost: bool = False
+    """Whether a stored lease was found to have ended, or to be another run's, before its run was over."""
 
     def __post_init__(self) -> None:
         _OF_THIS_PROCESS[self.token] = self
@@ -61,8 +69,11 @@ class RunLeases(Protocol):
         """Take the lease of a thread; return False if another run holds it."""
         ...
 
-    def release(self, lease: RunLease) -> None:
-        """Give the lease back."""
+    def release(self, lease: RunLease) -> bool:
+        """Give the lease back; return whether the run still held it.
+
+        False means that the lease was never taken, or that another run may have worked on the thread meanwhile.
+        """
         ...
 
 
@@ -90,12 +101,13 @@ class MemoryRunLeases:
                 self._waiting[thread] = [ref(one) for one in waiting]
         return taken
 
-    def release(self, lease: RunLease) -> None:
-        """Give the lease back."""
+    def release(self, lease: RunLease) -> bool:
+        """Give the lease back; return whether the run held it."""
         lease.ended = True
         with self._lock:
-            if self._held.get(lease.thread_id) is lease:
+            if held := self._held.get(lease.thread_id) is lease:
                 del self._held[lease.thread_id]
+        return held
 
 
 _IN_MEMORY: WeakKeyDictionary[Any, MemoryRunLeases] = WeakKeyDictionary()
@@ -130,22 +142,55 @@ class StoredRunLeases:
 
         A lease that was not prolonged in time has ended, and so has the lease of a process that no longer runs.
         """
-        taken = self.database.run_write(lambda conn: self._take(conn, lease))
+        taken = not lease.waits and self.database.run_statement(*self._free_lease(lease)) > 0
+        if not taken:
+            taken = self.database.run_write(lambda conn: self._take(conn, lease))
+            lease.waits = not taken
         if taken and lease.ended:  # the caller was cancelled meanwhile
             self.release(lease)
         elif taken:
             self._prolong_while_held(lease)
         return taken
 
-    def release(self, lease: RunLease) -> None:
-        """Give the lease back."""
+    def release(self, lease: RunLease) -> bool:
+        """Give the lease back, and the place of the next run; return whether the run still held the lease.
+
+        If the connection is lost, so that the rows may have been deleted by a call whose answer was lost, the lease
+        counts as held unless a heartbeat has found it lost.
+        """
         lease.ended = True
-        mine = sa.delete(tables.run_lease).where(_lease.name.in_(_names(lease.thread_id)), *_own([lease.token]))
-        self.database.run_write(lambda conn: conn.execute(mine))
+        if lease.process != owner():  # this is a forked child, and the run goes on in its parent
+            return True
+        mine = sa.delete(tables.run_lease).where(
+            _lease.name.in_(_names(lease.thread_id)), _lease.token == lease.token
+        )
+        calls = 0
+
+        def delete() -> int:
+            nonlocal calls
+            calls += 1
+            return self.database.statement(mine)
+
+        deleted = self.database.retry(delete)
+        with self._lock:
+            taken = lease in self._held
+            self._held.discard(lease)
+        return taken and not lease.lost and (deleted > 0 or calls > 1)
+
+    def _free_lease(self, lease: RunLease) -> tuple[sa.Insert, dict[str, Any]]:
+        """Return a statement that takes a lease that nobody holds or that has ended, and its parameters.
+
+        It changes no row if that is not certain, or if a run has the place of the next one.
+        """
+        name, place = _names(lease.thread_id)
+        now = self._now()
+        values = {"name": name, **self._mine(lease, now + self._lasts_s)}
+        times = {"place": place, "now": now, "latest": now + LONGEST_LEASE_S}
+        return _take_free(self.database.engine.dialect.name), values | times
 
     def _take(self, conn: sa.Connection, lease: RunLease) -> bool:
         name, place = _names(lease.thread_id)
-        new = {"token": lease.token, "owner": owner(), "until": self._now() + self._lasts_s}
+        new = self._mine(lease, self._now() + self._lasts_s)
         insert_if_absent(conn, tables.run_lease, {"name": name, **new})
         both = sa.select(tables.run_lease).where(_lease.name.in_((name, place))).with_for_update()
         rows = {row.name: row for row in conn.execute(both)}
@@ -168,11 +213,15 @@ class StoredRunLeases:
 
     def _keep_place(self, conn: sa.Connection, lease: RunLease, place: str, known: sa.Row[Any] | None) -> None:
         """Take the place of the next run, or keep it."""
-        new = {"token": lease.token, "owner": owner(), "until": self._now() + PLACE_S}
+        new = self._mine(lease, self._now() + PLACE_S)
         if known is None:
             insert_if_absent(conn, tables.run_lease, {"name": place, **new})
         elif known.token != lease.token or known.until - self._now() < PLACE_S / 2:
             conn.execute(sa.update(tables.run_lease).where(_lease.name == place).values(new))
+
+    @staticmethod
+    def _mine(lease: RunLease, until: float) -> dict[str, Any]:
+        return {"token": lease.token, "owner": owner(), "until": until}
 
     def _is_free(self, row: sa.Row[Any], lease: RunLease) -> bool:
         return row.token == lease.token or self._has_ended(row.token, row.owner, row.until)
@@ -198,13 +247,13 @@ class StoredRunLeases:
         while True:
             time.sleep(self._lasts_s / HEARTBEATS)
             with self._lock:
-                tokens = [lease.token for lease in self._held if not lease.ended]
-                self._held = WeakSet(lease for lease in self._held if not lease.ended)
-                if not tokens:
+                self._held = WeakSet(lease for lease in self._held if not lease.ended and lease.process == owner())
+                leases = {lease.token: lease for lease in self._held}
+                if not leases:
                     self._heart = None
                     return
             try:
-                self._prolong(tokens)
+                self._prolong(leases)
             except CheckpointError as error:
                 log.warning(
                     "The lease of a running turn could not be prolonged, and ends after %s s: %s",
@@ -212,9 +261,21 @@ class StoredRunLeases:
                     error,
                 )
 
-    def _prolong(self, tokens: Sequence[str]) -> None:
-        later = sa.update(tables.run_lease).where(*_own(tokens)).values(until=self._now() + self._lasts_s)
-        self.database.run_write(lambda conn: conn.execute(later))
+    def _prolong(self, leases: Mapping[str, RunLease]) -> None:
+        """Prolong leases by their tokens; mark those that are lost."""
+        ours = _lease.token.in_(leases)
+        later = sa.update(tables.run_lease).where(ours).values(until=self._now() + self._lasts_s)
+        if self.database.run_statement(later) >= len(leases):
+            return
+        held = self.database.run_read(lambda conn: {*conn.scalars(sa.select(_lease.token).where(ours))})
+        for token, lease in leases.items():
+            if token not in held and not lease.ended:
+                lease.lost = True
+                log.warning(
+                    "A turn on thread %r has lost its lease, which was not prolonged in time: another run may work "
+                    "on the thread",
+                    lease.thread_id,
+                )
 
 
 def forget(conn: sa.Connection, thread_id: str) -> None:
@@ -222,9 +283,34 @@ def forget(conn: sa.Connection, thread_id: str) -> None:
     conn.execute(sa.delete(tables.run_lease).where(_lease.name.in_(_names(thread_id))))
 
 
-def _own(tokens: Sequence[str]) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the conditions for leases of this process; a forked child also has the leases of its parent."""
-    return _lease.token.in_(tokens), _lease.owner == owner()
+@cache
+def _take_free(dialect: str) -> sa.Insert:
+    """Return the statement of `StoredRunLeases._free_lease`.
+
+    MariaDB has no condition for an existing row, so there the statement only takes a lease without a row.
+    """
+    new = {column.name: sa.bindparam(column.name, type_=column.type) for column in tables.run_lease.c}
+    nobody_waits = ~sa.exists().where(_lease.name == sa.bindparam("place", type_=_lease.name.type))
+    rows = sa.select(*new.values()).where(nobody_waits)
+    if dialect == "postgresql":  # takes a parameter in the list of a SELECT for text
+        rows = sa.select(*(sa.cast(value, value.type) for value in new.values())).where(nobody_waits)
+    if dialect not in {"postgresql", "sqlite"}:
+        insert: sa.Insert = ignoring(dialect, tables.run_lease).from_select(list(new), rows)
+    else:
+        until = _lease.until
+        ended = (until <= sa.bindparam("now", type_=until.type)) | (until > sa.bindparam("latest", type_=until.type))
+        kind = postgresql.insert if dialect == "postgresql" else sqlite.insert
+        insert = (
+            kind(tables.run_lease)
+            .from_select(list(new), rows)
+            .on_conflict_do_update(
+                index_elements=[_lease.name],
+                set_={name: value for name, value in new.items() if name != "name"},
+                where=(_lease.token == new["token"]) | ended,
+            )
+        )
+    # without this option SQLAlchemy does not keep the row count of an INSERT
+    return insert.execution_options(preserve_rowcount=True)
 
 
 def _names(thread_id: str) -> tuple[str, str]:

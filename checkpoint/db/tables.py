@@ -122,6 +122,7 @@ checkpoint = _table(
     Column("metadata_hashes", Text),  # see `checkpoints.metadata_hashes`; NULL where a filter has to read the body
     Column("body", Body, nullable=False),
     UniqueConstraint("thread", "namespace", "id", name="compaction_checkpoint_id"),
+    Index("compaction_checkpoint_by_id", "id"),  # ids begin with the time: lists of all threads are ordered by them
     Index("compaction_checkpoint_run", "run", **_WITH_RUN),
     without_rowid=True,
 )
@@ -140,6 +141,7 @@ erased = _table(
     "erased",
     Column("name", Key(64), primary_key=True),
     Column("at", Double, nullable=False),
+    Index("compaction_erased_at", "at"),
     without_rowid=True,
 )
 

@@ -113,7 +113,7 @@ class Threads:
     def from_row(self, conn: sa.Connection, row: Sequence[Any], *, may_create: bool = False) -> Thread:
         """Return the thread whose row was read; with `may_create`, encrypt a thread that holds nothing yet."""
         values: list[Any] = [*row]
-        salt, values[-1] = values[-1], RowCodec(values[0])
+        salt, values[-1] = values[-1], RowCodec(values[0], name=values[1])
         thread = Thread(*values)
         if self.keys is not None or salt is not None:
             thread.codec = self._codec(conn, thread, salt, may_create=may_create)
@@ -131,21 +131,21 @@ class Threads:
         body = conn.execute(sa.select(tables.thread.c.salt).where(tables.thread.c.id == thread.id)).scalar_one()
         if self.keys is None or body is None or self.keys.is_current(bytes(body)):
             return 0
-        without_salt = RowCodec(thread.id, self.keys)
+        without_salt = RowCodec(thread.id, self.keys, name=thread.thread_id)
         _store_salt(conn, thread.id, without_salt.encode(_SALT, without_salt.decode(_SALT, bytes(body))))
         return 1
 
     def _codec(self, conn: sa.Connection, thread: Thread, salt: Any, *, may_create: bool) -> RowCodec:
         if self.keys is None:
             raise KeyringError(f"thread {thread.thread_id!r} is encrypted; open the database with its keys")
-        without_salt = RowCodec(thread.id, self.keys)
+        without_salt = RowCodec(thread.id, self.keys, name=thread.thread_id)
         if salt is not None:
-            return RowCodec(thread.id, self.keys, without_salt.decode(_SALT, bytes(salt)))
+            return RowCodec(thread.id, self.keys, without_salt.decode(_SALT, bytes(salt)), name=thread.thread_id)
         if not may_create or thread.next_seq or thread.next_checkpoint or thread.next_blob:
             raise RowError(f"thread {thread.thread_id!r} is not encrypted, but the database was opened with keys")
         new = new_salt()
         _store_salt(conn, thread.id, without_salt.encode(_SALT, new))
-        return RowCodec(thread.id, self.keys, new)
+        return RowCodec(thread.id, self.keys, new, name=thread.thread_id)
 
 
 class Lease(NamedTuple):

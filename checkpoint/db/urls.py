@@ -1,13 +1,17 @@
 """Turns the URL that a user gives into one with a synchronous driver, and makes an engine for this URL."""
 
+import sqlite3
+
 import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
-from ..errors import DatabaseError
+from ..errors import DatabaseError, DatabaseURLError
+from ..extras import how_to_install
 
 MEMORY = "memory"
 BUSY_TIMEOUT_S = 30.0
+READ_COMMITTED = "READ COMMITTED"
 
 _BACKENDS = {
     "sqlite": ("sqlite", "pysqlite"),
@@ -23,24 +27,25 @@ _PREPARE = "prepare_threshold"
 
 psycopg itself takes this option as a number only, which no URL can hold.
 """
+_UNUSABLE_FILE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB}
 _EXAMPLES = "sqlite:///agent.db, postgresql://user@host/name or mariadb://user@host/name"
 
 
 def sync_url(target: str) -> sa.URL:
-    """Parse a database URL and name a synchronous driver in it; raise DatabaseError for an unusable URL."""
+    """Parse a database URL and name a synchronous driver in it; raise DatabaseURLError for an unusable URL."""
     if target == MEMORY:
         return sa.URL.create("sqlite+pysqlite")
     try:
         url = _parsed(target)
     except (exc.ArgumentError, ValueError):
         # the URL's text and the cause can hold the password, so the error shows neither
-        raise DatabaseError(
+        raise DatabaseURLError(
             f"this is no database URL; one looks like {_EXAMPLES}, with the special characters of a password "
             "percent-encoded ('memory' and a synchronous SQLAlchemy Engine are accepted too)"
         ) from None
     name, _, driver = url.drivername.partition("+")
     if name not in _BACKENDS:
-        raise DatabaseError(f"there is no support for {name!r} databases; use {_EXAMPLES}")
+        raise DatabaseURLError(f"there is no support for {name!r} databases; use {_EXAMPLES}")
     backend, default = _BACKENDS[name]
     sync = default if not driver or driver in _ASYNC_DRIVERS else driver
     return _libpq_options(url, driver).set(drivername=f"{backend}+{sync}")
@@ -59,16 +64,22 @@ def place(url: sa.URL) -> str:
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
-    """Make an engine with this package's options; raise DatabaseError if the driver is missing or unknown."""
+    """Make an engine with this package's options; raise DatabaseURLError if the driver is missing or unknown."""
     try:
         options = _options(url)
         return sa.create_engine(url.difference_update_query([_PREPARE]), hide_parameters=True, **options)
     except ModuleNotFoundError as error:
         backend = url.get_backend_name()
-        extra = f"; pip install 'langgraph-compaction[{_EXTRAS[backend]}]'" if backend in _EXTRAS else ""
-        raise DatabaseError(f"{place(url)} needs the Python package {error.name!r}{extra}") from error
+        extra = f"; {how_to_install(_EXTRAS[backend])}" if backend in _EXTRAS else ""
+        raise DatabaseURLError(f"{place(url)} needs the Python package {error.name!r}{extra}") from error
     except (exc.ArgumentError, TypeError, ValueError) as error:
-        raise DatabaseError(f"{place(url)} cannot be opened: {error}") from error
+        raise DatabaseURLError(f"{place(url)} cannot be opened: {error}") from error
+
+
+def is_unusable_file(error: Exception) -> bool:
+    """Return whether SQLite reports that it cannot open the file of a URL, or that the file is no database."""
+    code: int = getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", 0)
+    return code & 0xFF in _UNUSABLE_FILE  # the higher bits hold the details of an extended code
 
 
 def accept(engine: sa.Engine) -> None:
@@ -97,10 +108,11 @@ def _options(url: sa.URL) -> dict[str, object]:
         return {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     if url.get_backend_name() == "sqlite":
         return {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
-    # a ping costs a round trip for each transaction; PostgreSQL needs none, because a transaction whose connection
-    # was lost is retried
-    options: dict[str, object] = {"isolation_level": "READ COMMITTED"}
-    options["pool_pre_ping"] = url.get_backend_name() != "postgresql"
+    # without `pool_pre_ping`: a ping costs a round trip for each transaction, and a transaction whose connection was
+    # lost is retried
+    options: dict[str, object] = {"isolation_level": READ_COMMITTED}
+    if url.get_backend_name() != "postgresql":
+        options["pool_reset_on_return"] = None  # see `connections._roll_back_unless_ended`
     if (given := url.query.get(_PREPARE)) is not None:
         options["connect_args"] = {_PREPARE: None if given == "none" else int(str(given))}
     return options

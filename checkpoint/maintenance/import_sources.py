@@ -25,7 +25,8 @@ from langgraph.checkpoint.serde.types import (
 from sqlalchemy import exc
 
 from ..db import urls
-from ..errors import CheckpointError, DatabaseError, ValueTypeError
+from ..errors import CheckpointError, DatabaseError, DatabaseURLError, ValueTypeError
+from ..extras import how_to_install
 from ..messages.strict_serde import StrictSerializer
 
 _EXAMPLES = "sqlite:///FILE (a SqliteSaver's) or postgresql://user@host/name (a PostgresSaver's)"
@@ -37,7 +38,7 @@ _NEEDED = {"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id"
 _checkpoints = sa.table("checkpoints", *(sa.column(name) for name in ("thread_id", "checkpoint_ns", "checkpoint_id")))
 
 
-class SourceError(CheckpointError):
+class SourceError(CheckpointError, ValueError):
     """The source of an import cannot be opened or read; the message says what to do."""
 
 
@@ -239,8 +240,7 @@ def open_source(target: str, *, allow: Iterable[type] = ()) -> Generator[Source]
             source = stack.enter_context(opened(url, SourceSerializer(allow=allow)))
         except ModuleNotFoundError as error:
             raise SourceError(
-                f"to read {urls.place(url)} the Python package {error.name!r} is missing; "
-                "pip install 'langgraph-compaction[import]'"
+                f"to read {urls.place(url)} the Python package {error.name!r} is missing; {how_to_install('import')}"
             ) from error
         yield source
 
@@ -313,4 +313,5 @@ def _translated(place: str) -> Generator[None]:
         yield
     except exc.SQLAlchemyError as error:
         said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-        raise DatabaseError(f"{place}: {said}") from error
+        kind = DatabaseURLError if urls.is_unusable_file(error) else DatabaseError
+        raise kind(f"{place}: {said}") from error

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from ..checkpoints import checkpoint_rows
 from ..compaction import snapshots
+from ..compaction.prepared import PREPARING, READY, SWAPPED, UNDER_WAY
 from ..db import tables
 from ..db.thread_row import Thread
 from ..messages import blobs, message_blocks
@@ -29,6 +30,13 @@ class ThreadStats:
     messages: int
     snapshots: int
     compactions: int
+    """Attempts in the ledger, without preparations."""
+    preparations: int
+    """Summaries that were prepared ahead, with those that are being prepared and those that failed."""
+    preparations_used: int
+    """Those that a compaction used."""
+    preparations_unused: int
+    """Those that ended without being used: they failed, went stale, or the next commit did not need them."""
     checkpoint_bytes: int
     write_bytes: int
     message_bytes: int
@@ -89,7 +97,14 @@ _COUNTED = {
     "single_messages": tables.message,
     "block_messages": tables.hash_,
     "snapshots": tables.snapshot,
-    "compactions": tables.ledger,
+}
+_ledger = tables.ledger.c
+_is_ahead = _ledger.trigger == PREPARING
+_ATTEMPTS = {
+    "compactions": sa.not_(_is_ahead),
+    "preparations": _is_ahead,
+    "preparations_used": sa.and_(_is_ahead, _ledger.reason == SWAPPED),
+    "preparations_unused": sa.and_(_is_ahead, _ledger.reason.not_in([SWAPPED, UNDER_WAY, READY])),
 }
 _MEASURED = {
     "checkpoint_bytes": tables.checkpoint,
@@ -108,6 +123,9 @@ def _query(*, one: bool) -> sa.Select[*tuple[Any, ...]]:
     for name, table in _COUNTED.items():
         count = sa.select(sa.func.count()).select_from(table).where(table.c.thread == row.id)
         query = query.add_columns(count.scalar_subquery().label(name))
+    for name, condition in _ATTEMPTS.items():
+        rows = sa.select(sa.func.count()).select_from(tables.ledger).where(_ledger.thread == row.id, condition)
+        query = query.add_columns(rows.scalar_subquery().label(name))
     for name, table in _MEASURED.items():
         size = sa.select(sa.func.coalesce(sa.func.sum(sa.func.length(table.c.body)), 0)).where(
             table.c.thread == row.id

@@ -160,7 +160,13 @@ class Commands(Group):
         module = import_module(f"{__package__}.commands.{listed.module}")
         alone = typer.Typer(add_completion=False, context_settings=CONTEXT)
         alone.command(cmd_name, rich_help_panel=listed.panel)(getattr(module, listed.function))
-        return typer.main.get_command(alone)
+        command = typer.main.get_command(alone)
+        command.epilog = " ".join(
+            f"{option.opts[0]} defaults to the variable {option.envvar}."
+            for option in command.params
+            if option.envvar
+        )
+        return command
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help, with one line for each command."""

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import typer
 
-from langgraph_compaction.checkpoint import CheckpointError, DatabaseError, SQLAlchemySaver
+from langgraph_compaction.checkpoint import CheckpointError, SchemaError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.urls import is_memory, place, sync_url
 from langgraph_compaction.nodes import CompactionError, SettingsError
 
@@ -26,8 +26,12 @@ def report_errors() -> Generator[None]:
 
 
 def exit_code(error: CompactionError | CheckpointError) -> int:
-    """Return 2, as for a usage error, if what was typed or set cannot be used, else 1."""
-    return 2 if isinstance(error, SettingsError) else 1
+    """Return 2, as for a usage error, if what was typed or set cannot be used, else 1.
+
+    Errors of the first kind are `ValueError`s: a setting, a URL, a file of a recording, the name of a thread. A
+    database without tables that this code can read is one too.
+    """
+    return 2 if isinstance(error, ValueError | SchemaError) else 1
 
 
 @contextmanager
@@ -57,11 +61,8 @@ def open_existing(db: str, *threads: str) -> Generator[SQLAlchemySaver]:
 
 
 def _check_exists(db: str) -> None:
-    """Raise SettingsError if the URL is malformed, or its file is missing or holds no tables of this package."""
-    try:
-        url = sync_url(db)
-    except DatabaseError as error:
-        raise SettingsError(str(error)) from error
+    """Raise SettingsError if the URL's file is missing or holds no tables of this package; check no server."""
+    url = sync_url(db)
     if is_memory(url):
         raise SettingsError(
             "a database in memory ends with its process; name one that stays: --db sqlite:///agent.db"

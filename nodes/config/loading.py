@@ -6,7 +6,7 @@ YAML and environment variables.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -71,8 +71,8 @@ class _Layer:
     places: dict[str, str]
     """For each setting, the place that error messages name: the file and key, the environment variable, or the
     argument."""
-    implied: Preset | None = None
-    """The preset that the source implies without naming the preset."""
+    implied: Mapping[str, Preset] = field(default_factory=dict[str, Preset])
+    """For each name in the source that has an effect in one preset only, by its place, this preset."""
 
 
 def allowed_classes(text: str) -> list[tuple[str, str]]:
@@ -91,7 +91,8 @@ def load_settings(
     """Return the settings of arguments, environment variables and YAML, in this order of precedence.
 
     Settings that no source gives take the values of the preset: the first `preset` that a source gives, in
-    the order of precedence; else `recent_rounds` if a source gives `keep_recent_rounds`, else `selective`.
+    the order of precedence; else `recent_rounds` if a source gives `keep_recent_rounds`, else `selective`. With a
+    preset in which `keep_recent_rounds` has no effect, this name is an error.
 
     `yaml` is a file or its text, with the settings under the key `context_compaction`; without it, the file is the
     one that the variable `LANGGRAPH_COMPACTION_CONFIG` of `env` names, if any. From `env`, for example `os.environ`,
@@ -107,8 +108,10 @@ def load_settings(
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     named = [layer.values["preset"] for layer in reversed(layers) if "preset" in layer.values]
-    implied = [layer.implied for layer in reversed(layers) if layer.implied]
-    preset = next(iter([*named, *implied]), None)
+    implied: dict[str, Preset] = {}
+    for layer in reversed(layers):
+        implied |= layer.implied
+    preset = next(iter([*named, *implied.values()]), None)
     if preset is not None:
         values["preset"] = preset
     for layer in layers:
@@ -119,9 +122,21 @@ def load_settings(
         if turns is not None:
             values["triggers"] = _with_turns(values, turns)
     try:
-        return CompactionSettings.model_validate(values)
+        found = CompactionSettings.model_validate(values)
     except ValidationError as error:
         raise _settings_error(error, places) from None
+    _no_inert_names(found, implied)
+    return found
+
+
+def _no_inert_names(settings: CompactionSettings, implied: Mapping[str, Preset]) -> None:
+    """Raise `SettingsError` for a name that belongs to one preset if the settings use none of its strategies."""
+    for place, preset in implied.items():
+        if not {*settings.strategies} & {*CompactionSettings(preset=preset).strategies}:
+            raise SettingsError(
+                f"{place}: it has an effect in the preset {preset} only, and here the preset {settings.preset} has "
+                f"the strategies {', '.join(settings.strategies)}: choose preset {preset}, or leave the name out"
+            )
 
 
 def _layer(raw: Mapping[str, Any], place: str, spell: Callable[[str], str]) -> _Layer:
@@ -154,8 +169,10 @@ def _layer(raw: Mapping[str, Any], place: str, spell: Callable[[str], str]) -> _
         plain = CompactionOverrides.model_validate(values).model_dump(include=set(values))
     except ValidationError as error:
         raise _settings_error(error, places) from None
-    implied: list[Preset] = [preset for name, preset in IMPLIED.items() if spell(name) in raw]
-    return _Layer({**plain, **turns}, places, implied[0] if implied else None)
+    implied: dict[str, Preset] = {
+        places[ALIASES[name]]: preset for name, preset in IMPLIED.items() if spell(name) in raw
+    }
+    return _Layer({**plain, **turns}, places, implied)
 
 
 _TURNS: TypeAdapter[int] = TypeAdapter(PositiveInt)

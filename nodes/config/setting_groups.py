@@ -19,174 +19,186 @@ class EverydaySettings(Frozen):
     """The ten settings that most applications use. The other settings rarely need a change."""
 
     context_window: PositiveInt | None = Field(default=None, title="Context window (tokens)")
-    """Number of tokens that the model accepts. `None`: the value of `max_input_tokens` in the model's profile."""
+    """Number of tokens that the model accepts, including its answer. `None`: the value of `max_input_tokens` in the
+    model's profile."""
 
     preset: Preset = Field(default="selective", title="Preset")
     """The set of defaults to start from. A setting that you do not give has the preset's value."""
 
     enabled: bool = Field(default=True, title="Compact automatically")
-    """Whether compactions start automatically. If false, compactions run only when a user asks for one, and a request
-    over the limit is an error."""
+    """Whether compactions start automatically. If false, a compaction runs only when a user asks for it, and a
+    request over the limit raises an error."""
 
     trigger_ratio: float | None = Field(default=0.8, gt=0, le=1, title="Trigger (share of the window)")
-    """Share of the window at which (inclusive) a compaction starts. `None`: only the setting `triggers` starts
-    compactions."""
+    """Size of a request at which (inclusive) a compaction starts, as a share of the window. `None`: only the setting
+    `triggers` starts compactions."""
 
     target_ratio: float = Field(default=0.5, gt=0, lt=1, title="Target (share of the room)")
-    """The size that a compaction aims for, as a share of the room: the limit minus system prompt, system messages and
-    tool schemas. A compaction that misses this size is not a failure."""
+    """The size that a compaction aims for, as a share of the room (the limit minus system prompt, system messages and
+    tool schemas). A compaction that misses this size is still committed if the request fits."""
 
     output_reserve: int | None = Field(default=None, ge=0, title="Reserve for the answer (tokens)")
-    """Tokens kept free for the answer. `None`: the model's `max_tokens`; if the model has none, the smallest of
-    16,384, an eighth of the window and half of the space above the trigger, but at least min(4,096, window / 16). If
-    this setting or `max_tokens` is more than 5 % of the window, ratios are shares of the limit instead of the
-    window."""
+    """Tokens kept free for the answer. `None`: the model's `max_tokens`. If the model has no `max_tokens` either, the
+    reserve is the smallest of 16,384, an eighth of the window and half of the space above the trigger, but at least
+    min(4,096, window / 16). If this setting or `max_tokens` is more than 5 % of the window, `trigger_ratio`,
+    `warn_ratio` and the ratios in `triggers` are shares of the limit instead of the window."""
 
     summary_instructions: str | None = Field(default=None, title="Summary: additional instructions")
-    """Text added to the prompt of every summary, for example a list of what every summary has to keep."""
+    """Text added to the prompt of every summary, for example a list of the facts that every summary has to keep."""
 
     language: Language = Field(default="en", title="Language")
-    """Language of the prompts and of the fixed text around a summary."""
+    """Language of the prompts for summaries and of the fixed text around a summary."""
 
     require_confirmation: bool = Field(default=False, title="Ask before compacting")
-    """Ask a person before each compaction, with an interrupt. If the request is over the limit, the question offers
-    four choices."""
+    """Ask a person before each compaction, with a LangGraph interrupt. If the request is over the limit, the question
+    offers up to four ways to continue."""
 
     recall: bool = Field(default=False, title="Recall tool")
-    """Give the agent the tool `recall`, which finds messages that were removed from view. Clipped results and
-    summaries then contain handles, which the tool accepts."""
+    """Give the agent the tool `recall`, which finds messages that compactions removed from view. Shortened results
+    and summaries then contain handles (short names of archived messages). The tool returns the messages of a
+    handle."""
 
 
 class TriggerSettings(Frozen):
     """How the size of a request is measured, and when a compaction starts."""
 
     fallback_window: PositiveInt | None = Field(default=None, title="Trigger: fallback for the window (tokens)")
-    """The window to assume if neither `context_window` nor the model's profile gives one. `None`: a missing window is
-    an error."""
+    """The context window to assume if neither `context_window` nor the model's profile gives a value. `None`: if
+    there is no value, an error is raised."""
 
     token_counter: str = Field(
         default="usage", pattern=r"^(usage|tiktoken|cjk_aware|chars/[1-9]\d*)$", title="Trigger: token counter"
     )
     """How tokens are counted if the builder is given no counter: `usage` (tiktoken, corrected by the usage that the
-    provider reports), `tiktoken`, `cjk_aware`, or `chars/N` (characters divided by N)."""
+    provider reports), `tiktoken`, `cjk_aware` (an estimate from words and characters, which also fits Chinese), or
+    `chars/N` (characters divided by N)."""
 
     soft_zone: bool = Field(default=True, title="Trigger: start before the limit")
-    """Start a compaction at least 2 % of the window below the limit, while the request still fits. If false,
-    `trigger_ratio=1.0` starts a compaction at the limit."""
+    """Start a compaction at least 2 % of the window below the limit, while the request still fits. If false, the
+    trigger may be as high as the limit."""
 
     triggers: tuple[Trigger, ...] = Field(default=(), title="Trigger: additional triggers")
-    """Additional triggers; the first that fires starts a compaction. If there are several token triggers, the lowest
-    counts."""
+    """Triggers in addition to `trigger_ratio`. The first trigger that fires starts a compaction. If several triggers
+    are sizes in tokens, the lowest size counts."""
 
     hooks: tuple[Hook, ...] = Field(default=("pre_model", "post_model", "on_overflow"), title="Trigger: hooks")
-    """Points of a turn at which the triggers are checked. Before a call of the model, a request over the limit is
-    compacted whatever this setting says."""
+    """Points of a turn at which the triggers are checked: `pre_input` (before the newest user message counts),
+    `pre_model` (before each call of the model), `post_model` (after the model's answer), `on_overflow` (after the
+    provider refused a request as too long). A request over the limit is compacted before a call of the model even if
+    this list does not contain `pre_model`."""
 
     warn_ratio: float | None = Field(default=None, gt=0, le=1, title="Trigger: warning (share of the window)")
-    """Share of the window at which (inclusive) a `ContextWarningEvent` is written. The event is written at most once
-    until the next commit."""
+    """Size of a request at which (inclusive) a `ContextWarningEvent` is written, as a share of the window. After this
+    event, no further `ContextWarningEvent` is written until the next compaction is committed."""
 
     emit_compaction_meta_events: bool = Field(default=False, title="Trigger: events of each phase")
     """Also write a `CompactionMetaEvent` to the custom stream for each phase of a compaction."""
 
 
 class SummarySettings(Frozen):
-    """Who writes a summary and when, with which prompts, how long it may be, and what happens if a call fails."""
+    """Who writes a summary, when, with which prompts, how long a summary may be, and what happens if a call fails."""
 
     summarizer: Literal["model", "digest"] = Field(default="model", title="Summary: written by")
-    """Who writes the summaries: `model`, the model of the call; or `digest`, an extraction that needs no model. The
-    digest also writes the summary if there is no model or if a model's summary fails. A summarizer given to the
-    builder overrides this setting."""
+    """Who writes the summaries. `model`: the chat model that answers the call. `digest`: the digest, a summary made
+    by rules, without a model. The digest is also used if there is no model or if a model's summary fails. A
+    summarizer given to the builder overrides this setting."""
 
     on_summary_failure: Literal["digest", "nothing"] = Field(default="digest", title="Summary: after a failure")
-    """What follows if a model's summary fails. `digest`: the next attempt uses the next level of the fallback chain,
-    which ends with the digest. `nothing`: the conversation stays unchanged until a model's summary succeeds. A
-    request over the limit uses the next level in any case."""
+    """What happens after a model's summary failed. `digest`: the next attempt uses the next level of the fallback
+    chain (the list of summarizers tried in turn, which ends with the digest). `nothing`: the conversation stays
+    unchanged until a model's summary succeeds. For a request over the limit, the next attempt uses the next level
+    whatever this setting says."""
 
     summary_mode: Literal["always", "if_needed", "last_resort"] = Field(default="always", title="Summary: mode")
-    """When a summary is written: `always`; `if_needed`, if selective compaction misses the target; or `last_resort`,
-    a summary of the whole conversation if no strategy makes enough room."""
+    """When a summary is written. `always`: in every compaction that removes messages. `if_needed`: only if the
+    request without these messages is still larger than the target. `last_resort`: only if no strategy makes enough
+    room; the summary then replaces the whole conversation."""
 
     summary_scope: Literal["old_part", "all"] = Field(default="old_part", title="Summary: scope")
-    """Which messages the summary replaces: those that the strategy does not keep (`old_part`), or the whole
-    conversation (`all`)."""
+    """Which messages the summary replaces. `old_part`: the messages that the strategy does not keep. `all`: the whole
+    conversation."""
 
     summary_form: SummaryForm = Field(default="record", title="Summary: form of the message")
-    """Format of the message that contains the summary: `record`, a framed record; `tags`, only `<summary>` tags;
-    `cleared`, below a fixed line which says that the context was cleared; `history`, below the line `[Summary of the
-    history]`; `recent_rounds`, with a line that counts the rounds that follow; or `terse`, with the fewest tokens."""
+    """Format of the message that contains the summary. `record`: between fixed lines that call it a record. `tags`:
+    between `<summary>` tags only. `cleared`: below a fixed line which says that the context was cleared. `history`:
+    below the line `[Summary of the history]`. `recent_rounds`: with a last line that counts the rounds that follow.
+    `terse`: with the fewest tokens."""
 
     summary_prompts: PromptName = Field(default="five_sections", title="Summary: prompts")
     """The set of prompts with which a chat model is asked for a summary."""
 
     summary_retries: int = Field(default=2, ge=0, le=10, title="Summary: retries")
-    """Number of times that a failed call of the summarizer is repeated within one attempt."""
+    """How often a failed call of the summarizer is repeated within one attempt at a compaction."""
 
     summary_max_tokens: PositiveInt | None = Field(default=None, title="Summary: most tokens")
-    """Maximum length of a summary in tokens. `None`: 5 % of the window, or a quarter of the room if the room is
-    small. A digest, which is extracted without a model, may use `facts_share` of the room in addition."""
+    """Maximum length of a summary in tokens. `None`: max(window / 20, min(1,024, room / 4)). For a digest (a summary
+    made without a model), the share `facts_share` of the room is added."""
 
     summary_max_chars: PositiveInt | None = Field(default=None, title="Summary: most characters")
-    """Maximum length of a summary in characters. A summary that exceeds this setting, or a value given for
+    """Maximum length of a summary in characters. A summary that exceeds this value, or a value given for
     `summary_max_tokens`, is cut at the end of a line or sentence."""
 
     summary_input_guard: InputGuard | None = Field(default=None, title="Summary: cut of a very long input")
-    """Show a chat model only the beginning and the end of a very long conversation (counted in characters). `None`:
-    show the whole conversation, in as many calls as needed."""
+    """Show a chat model only the beginning and the end of a very long conversation (measured in characters), with a
+    digest of the part between them. `None`: show the whole conversation, in as many calls as needed."""
 
     summary_input_tokens: PositiveInt | None = Field(default=None, title="Summary: most input tokens of a call")
     """Maximum number of tokens of the conversation that the summarizer is shown in one call. `None`: three quarters
-    of the window, or nine tenths of the limit if that is less."""
+    of the window, or nine tenths of the limit if this is less."""
 
     summary_timeout_s: float = Field(default=60.0, gt=0, title="Summary: timeout (seconds)")
     """Seconds after which a call of the summarizer counts as failed."""
 
     summary_deadline_s: float = Field(default=120.0, gt=0, title="Summary: deadline of a compaction (seconds)")
     """Seconds after which a compaction makes no further call of a summarizer. All calls, retries and fallbacks of a
-    turn count together. If the request is then over the limit, the digest replaces the summary; otherwise the turn
-    continues without a compaction."""
+    turn count together. When the time is over, a request over the limit is compacted with the digest (a summary made
+    without a model), and a request that fits is sent without a compaction."""
 
     summary_ahead: bool = Field(default=True, title="Summary: prepared ahead")
-    """Prepare a model's summary in the background when the size of the request nears a token trigger, so that the
-    turn that compacts does not wait for the summary. With `require_confirmation` nothing is prepared."""
+    """Prepare a model's summary in the background when the size of the request comes near a token trigger. The turn
+    that compacts then does not wait for the summary. With `require_confirmation`, nothing is prepared."""
 
     summary_ahead_unused: PositiveInt = Field(default=2, title="Summary: most unused preparations (per hour)")
-    """Maximum number of unused prepared summaries of a thread within an hour. When this number is reached, no further
-    summary is prepared."""
+    """Maximum number of prepared summaries of a thread that stay unused within an hour. When this number is reached,
+    no further summary is prepared."""
 
     summary_backoff_s: float = Field(default=0.5, ge=0, title="Summary: pause before a retry (seconds)")
-    """Seconds before the first retry after a transient failure. The pause doubles with each retry, with jitter."""
+    """Seconds before the first retry after a temporary failure of the summarizer. The pause doubles with each retry,
+    and a random part is added."""
 
 
 class FactSettings(Frozen):
-    """The user's rules and identifiers, which are extracted without a model and kept word for word."""
+    """Facts are the user's rules and identifiers. They are extracted without a model and kept word for word."""
 
     facts_beside_summary: bool = Field(default=True, title="Facts: show beside a summary")
-    """Also add the facts to a summary that a model wrote. The gate then rejects a summary that lacks facts."""
+    """Add the facts (the user's rules and identifiers) to a summary that a model wrote. The checks before the commit
+    then reject a summary that lacks a fact which must stay."""
 
     facts_share: float = Field(default=0.10, ge=0, le=0.5, title="Facts: share of the room")
-    """Share of the room for facts, in addition to the usual size of a summary. In the message of a model's summary,
-    the user's rules come before other facts and may use up to three times this share."""
+    """Share of the room that facts may take, in addition to the usual size of a summary. In the message of a model's
+    summary, the user's rules come before other facts, and may take up to three times this share of the room."""
 
 
 class KeyInformationSettings(Frozen):
-    """Information that every compaction keeps in view."""
+    """Key information is text that is shown beside every summary, for example the goal of the conversation."""
 
     key_information: tuple[str, ...] = Field(default=(), title="Key information: sources")
-    """Names of the sources whose text is added to every summary: `goal`, `pins`, `memories`, `git_diff`, `tasks` and
+    """Names of the sources whose text is added to every summary: `goal`, `pins`, `memories`, `git_diff`, `tasks`, and
     the sources given to the builder."""
 
     key_information_share: float = Field(default=0.10, ge=0, le=0.5, title="Key information: share of the room")
-    """Share of the room for key information, not counting pins. Text that does not fit is cut."""
+    """Share of the room that key information may take, not counting pins. Text that does not fit is cut."""
 
     key_information_timeout_s: float = Field(default=5.0, gt=0, title="Key information: timeout (seconds)")
-    """Seconds after which a source of key information is left out."""
+    """Seconds that the package waits for a source of key information. After this time, the source's text is left out
+    of the summary."""
 
     key_information_memories_keep: PositiveInt = Field(default=10, title="Key information: memories kept")
-    """Number of newest memories in the store that `memories` keeps."""
+    """Number of the newest memories in LangGraph's store that the source `memories` shows."""
 
     key_information_pin_first_input: bool = Field(default=False, title="Key information: pin the first input")
-    """Pin the whole first user message. This is useful for an agent that works alone on one task."""
+    """Pin the whole first user message, so that it stays word for word. This is useful for an agent that works alone
+    on one task."""
 
 
 class ConfirmationSettings(Frozen):
@@ -196,57 +208,60 @@ class ConfirmationSettings(Frozen):
         default=None, title="Confirmation: when nobody can be asked"
     )
     """What to do if no person can be asked because the graph has no checkpointer. `proceed`: compact without asking.
-    `refuse`: do not compact, and end the run with an error if the request is over the limit. `None`: raise an error
-    before anything is sent."""
+    `refuse`: do not compact, and raise an error if the request is over the limit. `None`: raise an error before
+    anything is sent to the model."""
 
 
 class BreakerSettings(Frozen):
-    """When automatic compactions pause, so that failing or useless attempts are not repeated at every call."""
+    """The breaker pauses automatic compactions, so that failing or useless attempts are not repeated at each call."""
 
     breaker_cooldown_s: float = Field(default=8.0, ge=0, title="Breaker: cooldown (seconds)")
-    """Seconds without automatic attempts after repeated failures."""
+    """Length of the cooldown in seconds: the time without automatic attempts after repeated failures."""
 
     breaker_cooldown_after: PositiveInt = Field(default=2, title="Breaker: failures before a cooldown")
     """Number of failed attempts in a row that starts the cooldown."""
 
     breaker_ineffective_after: PositiveInt = Field(default=2, title="Breaker: useless compactions before a cooldown")
-    """Number of useless compactions in a row that starts the cooldown. A compaction is useless if the provider still
-    reports a size at or above the trigger afterwards."""
+    """Number of useless compactions in a row that starts the cooldown. A compaction is useless if the provider
+    reports, for the next request, a size at or above the trigger."""
 
     breaker_frequency_compactions: PositiveInt = Field(default=3, title="Breaker: most compactions in a while")
-    """Number of compactions within `breaker_frequency_calls` after which the next one waits, unless the request is
-    over the limit."""
+    """Maximum number of compactions within `breaker_frequency_calls` calls of the model. When it is reached, the next
+    compaction waits, unless the request is over the limit."""
 
     breaker_frequency_calls: int = Field(default=6, ge=0, title="Breaker: length of the while (model calls)")
-    """Number of model calls over which compactions are counted for `breaker_frequency_compactions`. 0 turns this
-    limit off."""
+    """Number of calls of the model over which `breaker_frequency_compactions` counts. With 0, compactions are not
+    counted, and any number of them may run."""
 
 
 class RequestSettings(Frozen):
-    """Inputs that are too long, ephemeral results, adjacent user messages, and how long a run waits."""
+    """Inputs that are too long, tool results that expire, quotations from the archive, and how long a run waits."""
 
     long_input: Literal["keep", "summarize"] = Field(default="keep", title="Request: long input")
     """What to do with an unanswered input that no longer fits together with the messages that must stay. `keep`: keep
-    the input and end with an error that reports the sizes. `summarize`: summarize the input like older messages if
-    the model has read it; otherwise shorten it to its beginning and end, with the rules and identifiers from the part
+    the input and raise an error that reports the sizes. `summarize`: if the model has read the input, summarize it
+    like older messages; if not, shorten it to its beginning and end, with the rules and identifiers from the part
     between them."""
 
     on_refusal: Literal["message", "raise"] = Field(default="message", title="Request: input over the limit")
-    """What to do with a new input that is larger than the limit. `message`: replace the input by one line of text and
-    answer with a message that says so. `raise`: replace the input and raise an error."""
+    """What to do with a new input that is larger than the limit, or with a new system message that leaves too little
+    room. In both cases, one line of text replaces the message. `message`: answer the turn with a message that says
+    so. `raise`: raise an error."""
 
     join_user_messages: bool = Field(default=False, title="Request: join user messages")
     """Join adjacent user messages in the request, for providers that require alternating roles."""
 
     auto_recall: bool = Field(default=False, title="Request: recall automatically")
-    """Before a call that answers a new user message, search the archive for that message and quote the results at the
-    end of the request, for this call only. The quotation uses at most 5 % of the room and at most 1,000 tokens.
-    Nothing is reserved or quoted before the first compaction."""
+    """Before a call that answers a new user message, search the archive (the messages that compactions removed) for
+    text about this message. Quote the results at the end of the request, for this call only. The quotation takes at
+    most 5 % of the room and at most 1,000 tokens. Before the first compaction, nothing is quoted and no tokens are
+    kept free for a quotation."""
 
     ephemeral_keep: int | None = Field(default=None, ge=0, title="Request: ephemeral results kept")
-    """For each tool, the number of newest messages marked `ephemeral` that a request still shows whole. `None`: all.
-    A tool sets its own number with `metadata={"ephemeral": n}`."""
+    """For each tool, the number of the newest messages marked `ephemeral` that a request shows whole. Older results
+    are replaced by one line each. `None`: all are shown whole. A tool sets its own number with
+    `metadata={"ephemeral": n}`."""
 
     turn_wait_s: float | None = Field(default=60.0, ge=0, title="Request: wait for another run (seconds)")
-    """Seconds that a run waits while another run works on the same thread. After that the run ends with
-    `ThreadBusyError`, and nothing of it is stored. `None`: runs do not wait for each other."""
+    """Seconds that a run waits while another run works on the same thread. If the other run has not ended by then,
+    the waiting run ends with `ThreadBusyError` and stores nothing. `None`: runs do not wait for each other."""

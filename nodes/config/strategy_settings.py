@@ -80,31 +80,34 @@ class StrategySettings(Frozen):
     """Names of strategies, tried in this order until the request is small enough."""
 
     tool_blocks_keep_recent: NonNegativeInt = Field(default=5, title="tool_blocks: blocks kept")
-    """Number of newest tool blocks that `tool_blocks` keeps. Each older block is dropped as a whole."""
+    """Number of the newest tool blocks (an assistant message with tool calls, and their results) that the strategy
+    `tool_blocks` keeps. Each older block is removed as a whole."""
 
     tool_blocks_keep_unread: bool = Field(default=True, title="tool_blocks: keep unread results whole")
-    """Do not clip results that the model has not read yet, if they fit together with the kept blocks and rounds."""
+    """Do not shorten tool results that the model has not read yet, if they fit together with the kept blocks and
+    rounds."""
 
     tool_call_threshold: PositiveInt = Field(default=500, title="tool_blocks: longest call (tokens)")
-    """Number of tokens above which (exclusive) the arguments of a kept call are clipped."""
+    """Number of tokens above which (exclusive) the arguments of a kept tool call are shortened."""
 
     tool_result_threshold: PositiveInt = Field(default=600, title="tool_blocks: longest result (tokens)")
-    """Number of tokens above which (exclusive) a kept result is clipped."""
+    """Number of tokens above which (exclusive) the result of a kept tool call is shortened."""
 
     preview_tokens: PositiveInt = Field(default=200, title="tool_blocks: beginning of a clipped field (tokens)")
-    """Number of tokens at the beginning of a clipped field that are kept."""
+    """Number of tokens kept at the beginning of a shortened argument or result."""
 
     dialogue_rounds_keep_min: NonNegativeInt = Field(default=12, title="tool_blocks: rounds kept")
-    """The round floor: the number of newest rounds whose user and assistant messages are kept. Fewer rounds are kept
-    only if the result would not fit otherwise."""
+    """The round floor: the number of the newest rounds (a user message and all messages up to the next user message)
+    whose user and assistant messages are kept. Fewer rounds are kept if the request would not fit otherwise, or if
+    the next turn would compact again."""
 
     dialogue_beyond_keep: NonNegativeInt = Field(default=5, title="tool_blocks: messages kept beyond the rounds")
-    """Number of older user messages, and of older assistant messages, that are kept in addition to the round
-    floor."""
+    """Number of the newest user messages before the kept rounds that stay too. Before the kept rounds, the same
+    number of assistant messages stays."""
 
     type_rules: dict[str, TypeRule] = Field(default=TYPE_RULES, title="typed_rules: rule of each message type")
-    """What `typed_rules` does with each type of message. Rules given here replace the usual rules of the same
-    types."""
+    """What the strategy `typed_rules` does with each type of message. A rule given here replaces the default rule for
+    its type; the other default rules stay in force."""
 
     @field_validator("type_rules")
     @classmethod
@@ -116,36 +119,40 @@ class StrategySettings(Frozen):
         return {**TYPE_RULES, **given}
 
     sliding_window_size: PositiveInt = Field(default=9, title="sliding_window: messages kept")
-    """Number of newest messages that `sliding_window` keeps. A tool block at the edge is kept as a whole."""
+    """Number of the newest messages that the strategy `sliding_window` keeps. If the oldest of them belongs to a tool
+    block, the whole block is kept."""
 
     sliding_window_quota: bool = Field(default=False, title="sliding_window: quota for each role")
-    """Divide the window of `sliding_window` between roles: of nine messages, the newest five of the model and the
-    newest four of all other authors."""
+    """Let `sliding_window` count the model's messages and all other messages separately. With a size of nine, it
+    keeps the model's newest five messages and the newest four other messages."""
 
     importance_score_threshold: float = Field(default=3.0, ge=0, le=10, title="importance: score to stay")
-    """Score from 0 to 10 at and above which `importance` keeps a message."""
+    """Score from 0 to 10 at and above which the strategy `importance` keeps a message."""
 
     importance_tool_base_score: float = Field(default=2.0, ge=0, le=10, title="importance: score of a tool result")
-    """Initial score of a tool result. With 0, nearly all tool results are dropped."""
+    """Score that `importance` gives to a tool result before it adds points for keywords. With the value 0, nearly all
+    tool results are removed."""
 
     importance_keep_low: NonNegativeInt = Field(default=5, title="importance: low scores kept")
-    """Number of newest messages below the threshold that `importance` also keeps."""
+    """Number of the newest messages with a score below the threshold that `importance` keeps too."""
 
     key_events_keep_other: NonNegativeInt = Field(default=5, title="key_events: other messages kept")
-    """Number of newest messages without a key event that `key_events` also keeps."""
+    """Number of the newest messages without a key event that the strategy `key_events` keeps too."""
 
     incremental_summary_chunk_size: PositiveInt = Field(default=20, title="incremental: size of a chunk")
-    """Number of turns or messages in a chunk of `incremental`. Every chunk except the last gets its own summary."""
+    """Number of turns or messages in each chunk into which the strategy `incremental` divides the conversation. The
+    last chunk stays in view; every other chunk gets its own summary."""
 
     incremental_chunk_unit: Literal["turn", "message"] = Field(default="turn", title="incremental: unit of a chunk")
-    """The unit in which the size of a chunk is counted."""
+    """The unit of `incremental_summary_chunk_size`: `turn` or `message`."""
 
     incremental_chunk_from: Literal["start", "end"] = Field(default="end", title="incremental: where chunks start")
-    """The end of the conversation from which chunks are counted. With `end`, the newest chunk, which stays in view,
-    always has the full size."""
+    """The end of the conversation from which `incremental` counts chunks. With `end`, the newest chunk, which stays
+    in view, always has the full size. With `start`, the newest chunk can be smaller."""
 
     adaptive_task_type: TaskType | None = Field(default=None, title="adaptive: type of task")
-    """The type of task that the agent works on. `None`: derived from the agent's tool calls and messages."""
+    """The type of task that the agent works on. `None`: the strategy `adaptive` derives the type from the agent's
+    tool calls and messages."""
 
     adaptive_orders: AdaptiveOrders = Field(default=AdaptiveOrders(), title="adaptive: strategies for each task")
     """The strategies that `adaptive` tries for each type of task, in order."""
@@ -153,18 +160,19 @@ class StrategySettings(Frozen):
     adaptive_then: tuple[Progressive, ...] = Field(
         default=("sliding_window", "importance"), title="adaptive: strategies tried next"
     )
-    """Strategies tried after `adaptive` if its choice does not make enough room. They replace the rest of
-    `strategies`."""
+    """Strategies tried after `adaptive` if its choice does not make enough room. They replace the strategies that
+    follow `adaptive` in the setting `strategies`."""
 
     keyword_languages: tuple[Language, ...] = Field(default=("en", "zh"), title="adaptive: languages of keywords")
-    """Languages whose keywords `importance`, `key_events` and `adaptive` recognize."""
+    """Languages of the keywords that the strategies `importance`, `key_events` and `adaptive` look for."""
 
     recent_rounds_keep: NonNegativeInt = Field(default=2, title="recent_rounds: rounds kept")
-    """Number of newest rounds that `recent_rounds` keeps whole. Fewer rounds are kept if they do not fit."""
+    """Number of the newest rounds that the strategy `recent_rounds` keeps whole. Fewer rounds are kept if this number
+    does not fit."""
 
     recent_rounds_as: Literal["rounds", "message_pairs"] = Field(default="rounds", title="recent_rounds: meaning")
-    """What counts as a round: `rounds`, a user message and everything up to the next user message; or
-    `message_pairs`, two messages."""
+    """What the strategy `recent_rounds` counts as a round. `rounds`: a user message and all messages up to the next
+    user message. `message_pairs`: two messages."""
 
     recent_tokens_keep: PositiveInt = Field(default=20_000, title="recent_tokens: tokens kept")
-    """Number of tokens of newest messages that `recent_tokens` keeps."""
+    """Number of tokens of the newest messages that the strategy `recent_tokens` keeps."""

@@ -1,9 +1,13 @@
 """Give each message a type, a segment and a priority, by which settings decide what may be removed first."""
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from typing import TypeVar
 
-from .message_marks import marks
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from .message_marks import MARK, marks
 from .transcript import Transcript, calls_of
+
+M = TypeVar("M", bound=BaseMessage)
 
 TOOL_CALL = "tool_call"
 """The type of an assistant message with tool calls; the message and its results are removed together."""
@@ -27,6 +31,15 @@ def item_type(message: AnyMessage) -> str:
     if isinstance(message, ToolMessage):
         return "tool_result"
     return "user_message" if isinstance(message, HumanMessage) else "assistant_message"
+
+
+def without_pin_mark(message: M) -> M:
+    """Return the message without the marks that pin it: `pinned`, and a `kind` of the header."""
+    mark = {key: value for key, value in marks(message).items() if key != "pinned"}
+    if mark.get("kind") in HEADER:
+        del mark["kind"]
+    kept = {key: value for key, value in message.additional_kwargs.items() if key != MARK}
+    return message.model_copy(update={"additional_kwargs": {**kept, **({MARK: mark} if mark else {})}})
 
 
 def is_skill(message: AnyMessage) -> bool:

@@ -73,6 +73,11 @@ def is_pinned(message: BaseMessage, pins: Collection[str] = ()) -> bool:
     return bool(marks(message).get("pinned")) or message.id in pins
 
 
+def refusal(messages: Sequence[AnyMessage]) -> str:
+    """Return the text of the newest line that stands in the place of a refused message; empty if there is none."""
+    return next((message.text for message in reversed(messages) if marks(message).get("refused")), "")
+
+
 def first_inputs(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return a person's messages before the first assistant message, except those refused as too large."""
     spoken = takewhile(lambda message: not isinstance(message, AIMessage), messages)

@@ -54,6 +54,11 @@ class Sizes:
         return self.limit - self.fixed
 
     @property
+    def most_pinned(self) -> int:
+        """Tokens that pins may hold together: half of the room."""
+        return self.room // 2
+
+    @property
     def base(self) -> int:
         """The size that ratios in the settings refer to: window or limit."""
         return self.limit if self.of_limit else self.window

@@ -63,7 +63,8 @@ SPACED: Mapping[str, Cues] = {
         r"|sorg\w{1,4} dafür|stell\w{0,3} sicher|achte\w{0,2} darauf|nicht ohne|ohne (?:meine|mich|vorher)"
         r"|hör\w{0,2} auf|ab (?:jetzt|sofort|heute)|von nun an|künftig|mindestens|höchstens|maximal"
         r"|kein\w{0,2}",
-        limit=r"nur|ausschließlich|lediglich|soll|sollen|sollst|sollte\w{0,2}|bevorzug\w{1,3}|lieber"
+        limit=r"^(?:bitte )?(?:lass(?:t|en sie)?|bleibt?|halt(?:e|et)? dich)|nicht nach (?:vorne|hinten|unten|oben)|"
+        r"nur|ausschließlich|lediglich|soll|sollen|sollst|sollte\w{0,2}|bevorzug\w{1,3}|lieber"
         r"|vermeid\w{1,3}"
         r"|nicht mehr als|nicht weniger als|jede[rsmn]?|alle[rsnm]? \w{3,20}|stets|statt|anstatt"
         r"|anstelle|außer|es sei denn"
@@ -95,7 +96,8 @@ SPACED: Mapping[str, Cues] = {
         r"|como (?:máximo|mínimo)"
         r"|al menos|a partir de ahora|desde ahora|de ahora en adelante|sin (?:mi|preguntar|avisar|consultar)"
         r"|dej\w{1,3} de|no (?:puede|puedes|pueden|podemos|se puede)|imprescindible|exijo|requier\w{1,3}",
-        limit=r"nada de|sol[oa]|sólo|solamente|únicamente|exclusivamente|prefier\w{1,3}|preferi\w{1,5}"
+        limit=r"^(?:por favor,? )?(?:dej[ae]n?|mant[eé]n|limít\w{1,3}|usa|pon)|no a (?:la|el|los|las)|no al|"
+        r"nada de|sol[oa]|sólo|solamente|únicamente|exclusivamente|prefier\w{1,3}|preferi\w{1,5}"
         r"|evit\w{1,4}|no quiero"
         r"|no (?:me |lo |la |les? )?\w{3,14}(?:es|as|en|an)|ningun[oa]?|ningún|cada|todos|todas"
         r"|máximo|mínimo|límite|presupuesto|menos de"
@@ -128,7 +130,8 @@ SPACED: Mapping[str, Cues] = {
         r"|désormais|dorénavant"
         r"|sans (?:mon|ma|me|demander|prévenir)|arrêt\w{1,3} de|ne (?:peut|peuvent|pouvez|peux) pas"
         r"|n['’]oubli\w{1,3} pas",
-        limit=r"seulement|uniquement|exclusivement|ne .{1,40} que|préf\w{2,7}|évit\w{1,3}"
+        limit=r"pas (?:devant|derrière|dedans|dehors)|"
+        r"seulement|uniquement|exclusivement|ne .{1,40} que|préf\w{2,7}|évit\w{1,3}"
         r"|^\w{3,20}ez(?:-\w{1,4})?|pas (?:de|plus)|(?:ne|n['’]) ?.{1,40}\b(?:pas|plus|aucune?|rien"
         r"|ni)|aucune?|chaque|toutes?|tous|maximum|minimum|limite"
         r"|budget|moins de|plus de|au lieu de|plutôt que|sauf|à moins que|avant de|avant|allergique"
@@ -160,7 +163,8 @@ SPACED: Mapping[str, Cues] = {
         r"|obrigatóri\w{1,2}|de (?:modo|forma) (?:nenhum|alguma)|em (?:caso|hipótese) (?:algum|alguma|nenhuma?)"
         r"|certifi\w{1,5}|garant\w{1,3}|no (?:máximo|mínimo)|pelo menos|a partir de agora|daqui (?:em|para)"
         r"|sem (?:meu|minha|perguntar|avisar)|não (?:pode\w{0,2}|deve\w{0,2})|pare de|deixe de|exijo",
-        limit=r"nada de|seja|só|somente|apenas|exclusivamente|unicamente|prefir\w{1,3}|prefer\w{1,5}"
+        limit=r"^(?:por favor,? )?(?:deix[ae]m?|mantenha\w{0,2}|mantém|limite-se|use)|"
+        r"nada de|seja|só|somente|apenas|exclusivamente|unicamente|prefir\w{1,3}|prefer\w{1,5}"
         r"|evit\w{1,3}|não \w{3,14}(?:e|em|a|am|es|as)|não quer\w{1,3}"
         r"|nenhuma?|cada|todos|todas|todo|toda|máximo|mínimo|limite|orçamento|menos de|mais de"
         r"|em vez de|ao invés de"
@@ -185,7 +189,8 @@ SPACED: Mapping[str, Cues] = {
         r"|da (?:ora|adesso) in (?:poi|avanti)|senza (?:il mio|la mia|chiedere|avvisare)|non (?:può"
         r"|puoi|possono|deve)"
         r"|smett\w{1,4} di|assolutamente",
-        limit=r"niente|sii|solo|soltanto|solamente|unicamente|esclusivamente|prefer\w{2,5}|evita\w{0,2}"
+        limit=r"^(?:per favore,? )?(?:lasci[ao]\w{0,2}|manten\w{1,3}|tieni|attien\w{1,3}|usa)|non (?:davanti|dietro)|"
+        r"niente|sii|solo|soltanto|solamente|unicamente|esclusivamente|prefer\w{2,5}|evita\w{0,2}"
         r"|non \w{3,14}(?:re|te|i)|non vogli\w{1,3}|nessun\w?"
         r"|ogni|tutt[ieoa]|massimo|minimo|limite|budget|meno di|più di|invece di|piuttosto che"
         r"|tranne|eccetto|a meno"
@@ -210,7 +215,8 @@ SPACED: Mapping[str, Cues] = {
         r"|zorg (?:ervoor|dat)|zorg er|minstens|minimaal|hoogstens|maximaal|vanaf nu|voortaan"
         r"|zonder (?:mijn|eerst|te)"
         r"|stop met|absoluut|beslist|dient|dienen",
-        limit=r"alleen|slechts|uitsluitend|enkel|liever|voorkeur|vermijd\w{0,2}|geen .{1,30} (?:voor|na"
+        limit=r"^(?:alsjeblieft,? )?(?:laat|houd|hou|blijf|gebruik)|"
+        r"alleen|slechts|uitsluitend|enkel|liever|voorkeur|vermijd\w{0,2}|geen .{1,30} (?:voor|na"
         r"|zonder|bij)|aan niemand|houd|niet (?:meer|voor|na|zonder)|wil geen|wil niet|elke?"
         r"|ieder\w?|alle|steeds"
         r"|budget|limiet|maximum|minimum|minder dan|meer dan|in plaats van|behalve|tenzij|voordat"
@@ -236,7 +242,8 @@ SPACED: Mapping[str, Cues] = {
         r"|maksymalnie|minimalnie|od (?:teraz|dzisiaj|dziś)|bez (?:mojej|pytania)|nie (?:może|można"
         r"|mogą|powin\w{1,4})"
         r"|przestań",
-        limit=r"tylko|wyłącznie|jedynie|wol[ęi]\w{0,3}|preferuj\w{1,2}|unikaj\w{0,3}|nie \w{3,14}(?:j|jcie"
+        limit=r"^(?:proszę,? )?(?:zostaw\w{0,3}|trzymaj\w{0,3}|zachowaj\w{0,3}|używaj\w{0,3})|"
+        r"tylko|wyłącznie|jedynie|wol[ęi]\w{0,3}|preferuj\w{1,2}|unikaj\w{0,3}|nie \w{3,14}(?:j|jcie"
         r"|cie)|nie chc\w{1,4}|żadn\w{1,4}|każd\w{1,4}"
         r"|wszystki\w{1,3}|wszystkie|limit\w{0,3}|budżet\w{0,3}|mniej niż|więcej niż|zamiast|oprócz"
         r"|z wyjątkiem|chyba że"

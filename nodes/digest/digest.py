@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from ..conversation.tokens import TokenCounter, approximate_counter
+from ..text.identifiers import contains_whole
 from ..text.quoting import clip
 from .entry import SECTIONS, Entry, Section, entry_bytes, pack, record_bytes, record_limit, unpack
 from .facts import facts
@@ -45,7 +46,7 @@ means that age does not matter."""
 
 _FOCUS = 3.0
 """Factor for the worth of an entry that contains a word of `focus`, the subject on which the user asked the summary
-to concentrate."""
+to concentrate, or the subject of the question that a result is to answer."""
 
 _USED = 1_000.0
 """Factor for the worth of an entry that contains a text which the conversation has used again."""
@@ -113,7 +114,8 @@ def digest(
     entries = _entries(old, start, known, text=previous_text, beside=beside, sections=sections)
     shown = [_clipped(entry, budget, counter) for entry in entries]
     count = start + len(old)
-    ranked = _ranked(shown, budget, counter, _weighing(count, _focus_words(focus), used))
+    worth = list(map(_weighing(entries, count, _focus_words(focus), used), entries))
+    ranked = _ranked(shown, budget, counter, worth)
     first = _rules_first(shown, ranked, rules_first, counter) if rules_first else []
     ranked = list(dict.fromkeys([*first, *ranked]))
     chosen = _fitting(shown, ranked, budget, counter)
@@ -202,26 +204,35 @@ def _focus_words(focus: str | None) -> list[str]:
     return [*(word for word in words if word.isascii() and len(word) >= _FOCUS_LETTERS), *pairs]
 
 
-def _weighing(total: int, focus: Sequence[str], used: Collection[str]) -> Callable[[Entry], float]:
-    """Return the function that weighs the entries of a conversation of `total` messages."""
+def _weighing(
+    entries: Sequence[Entry], total: int, focus: Sequence[str], used: Collection[str]
+) -> Callable[[Entry], float]:
+    """Return the function that weighs the entries of a conversation of `total` messages.
+
+    A row of a list that has a value with a word of `focus` is preferred, and in it the fields that `focus` names.
+    """
+    rows = {
+        (entry.at, entry.path, entry.row)
+        for entry in (entries if focus else ())
+        if entry.row and any(word in entry.value.lower() for word in focus)
+    }
 
     def weight(entry: Entry) -> float:
         text = f"{entry.path} {entry.key} {entry.value}" if focus or used else ""
-        again = _USED if any(word in text for word in used) else 1
-        return _aged(entry, total) * again * (_FOCUS if any(word in text.lower() for word in focus) else 1)
+        again = _USED if any(contains_whole(text, one) for one in used) else 1
+        row = _FOCUS if (entry.at, entry.path, entry.row) in rows else 1
+        return _aged(entry, total) * again * row * (_FOCUS if any(word in text.lower() for word in focus) else 1)
 
     return weight
 
 
-def _ranked(
-    entries: Sequence[Entry], budget: int, counter: TokenCounter, weight: Callable[[Entry], float]
-) -> list[int]:
-    """Return the indexes of the entries in the order in which they get tokens of the budget.
+def _ranked(entries: Sequence[Entry], budget: int, counter: TokenCounter, worth: Sequence[float]) -> list[int]:
+    """Return the indexes of the entries in the order in which they get tokens of the budget; `worth` weighs them.
 
     The most valuable entries come first. An entry whose section has already used its share of the budget comes after
     all entries whose sections have not.
     """
-    order = sorted(range(len(entries)), key=lambda i: (-weight(entries[i]), -entries[i].at, i))
+    order = sorted(range(len(entries)), key=lambda i: (-worth[i], -entries[i].at, i))
     spent: defaultdict[str, float] = defaultdict(float)
     within, beyond = list[int](), list[int]()
     for index in order:

@@ -31,6 +31,9 @@ list row, key, and worth in thousandths. The entry's text follows them."""
 REVISES = "changes an earlier wish"
 """The key of a rule that revises an earlier one which could not be found."""
 
+LATER = "later"
+"""The path of a rule that holds, and whose key are later words of the user about the same subject."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -48,12 +51,12 @@ class Entry:
     value: str
     path: str = ""
     """Of a fact: the keys from the outermost JSON object to the innermost list around it, joined by dots. Of a
-    quotation: who said it. Of a tool's error: the name of the tool."""
+    quotation: who said it. Of a tool's error: the name of the tool. Of a rule with later words: `LATER`."""
     row: str = ""
     """Indexes of the list elements on the entry's path, joined by dots."""
     key: str = ""
     """Of a fact: the keys from the innermost list (or the outermost object) to its value, joined by dots. Of a rule
-    that revises another: the earlier form, or `REVISES`."""
+    that revises another: the earlier form, or `REVISES`. Of a rule with the path `LATER`: the later words."""
 
 
 def record_limit(budget: int) -> int:

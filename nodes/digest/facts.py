@@ -188,9 +188,14 @@ def _carried(entry: Entry, mentions: Mapping[str, _Mentions], owners: Mapping[st
 
 def superseded(stated: Sequence[Statement]) -> set[Place]:
     """Return the locations of statements that a later statement about the same field contradicts."""
-    fields = list(_fields(stated))
+    return {place_of(one) for one, _ in superseded_fields(stated)}
+
+
+def superseded_fields(stated: Sequence[Statement]) -> list[tuple[Statement, Field]]:
+    """Return the statements that a later statement about the same field contradicts, each with its field."""
+    fields = list(fields_of(stated))
     latest = {field: one for one, field in sorted(fields, key=lambda named: named[0].at)}
-    return {place_of(one) for one, field in fields if _contradicts(latest[field], one)}
+    return [(one, field) for one, field in fields if _contradicts(latest[field], one)]
 
 
 def _contradicts(later: Statement, earlier: Statement) -> bool:
@@ -202,7 +207,7 @@ def place_of(one: Statement) -> Place:
     return one.at, one.path, one.row, one.key
 
 
-def _fields(stated: Sequence[Statement]) -> Iterator[tuple[Statement, Field]]:
+def fields_of(stated: Sequence[Statement]) -> Iterator[tuple[Statement, Field]]:
     """Yield each statement with its field, from those messages that name the id of the object that they describe."""
     groups: defaultdict[int, list[Statement]] = defaultdict(list)
     for one in stated:

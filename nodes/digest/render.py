@@ -7,7 +7,7 @@ from itertools import groupby
 from langgraph_compaction.checkpoint.patterns import Pattern
 
 from ..text.quoting import ELLIPSIS
-from .entry import REVISES, SECTIONS, Entry, Section
+from .entry import LATER, REVISES, SECTIONS, Entry, Section
 
 _FAR = 60
 """If the last key of a line is more than this number of characters back, the next value gets its key again."""
@@ -78,6 +78,8 @@ class _Phrases:
 def _line(entry: Entry) -> str:
     if entry.section in ("Said", "Answers"):
         return f'"{entry.value}"'  # quotation marks show that these are the words of a user or of the assistant
+    if entry.section == "Rules" and entry.path == LATER:
+        return f"{entry.value} (later: {entry.key})"
     if entry.section == "Rules" and entry.key:
         return f"{entry.value} ({entry.key})" if entry.key == REVISES else f"{entry.value} (was: {entry.key})"
     return f"{entry.path}: {entry.value}" if entry.path else entry.value

@@ -12,14 +12,15 @@ from langgraph_compaction.checkpoint.patterns import Pattern
 from langgraph_compaction.checkpoint.text_cache import cached_by_text
 
 from ..conversation.message_marks import is_real_user
-from ..text.identifiers import identifiers
+from ..text.identifiers import identifiers, identifiers_with_digit
 from ..text.quoting import ELLIPSIS, one_line
-from .entry import REVISES, Entry
+from .entry import LATER, REVISES, Entry
 from .languages import has_cue, languages_of, without_cues, words_of_cues
-from .rules_and_requests import FIRM, PLAIN, is_question, rule_worth, sentences_of, strength_of
+from .rules_and_requests import FIRM, PLAIN, is_question, is_statement, rule_worth, sentences_of, strength_of
 
-_SHOWN, _WAS = 320, 120
-"""Maximum number of characters of a revision, and of the earlier form that is shown with it."""
+_SHOWN, _WAS, _MOST_LATER = 320, 120, 320
+"""Maximum number of characters of a revision, of the earlier form that is shown with it, and of the later words that
+are shown with a rule."""
 
 _WORTH = 2.5
 """Worth of a revision. It is higher than that of any rule, so that a rule is never shown without its revision."""
@@ -27,6 +28,19 @@ _WORTH = 2.5
 _ALIKE, _SAME = 0.33, 0.6
 """Smallest share of the shorter sentence's terms that two sentences must have in common if the later one has a word
 that often changes a rule, and if it has no such word but other numbers."""
+
+_TOUCHING = {"touching": 0.5, "alike": 0.6}
+"""Smallest share of the shorter sentence's terms that a sentence without such a word has in common with a rule beside
+which it is shown: a sentence that sets no rule, and one that sets a rule itself."""
+
+_TOUCHING_WORDS = 3
+"""Smallest number of words of such a sentence."""
+
+_NEAR = 8
+"""Number of rules with the same term, the newest ones, with which such a sentence is compared."""
+
+_NUMBERED = 2
+"""Number of terms in common from which another number in a sentence takes the place of the earlier number."""
 
 _RARE, _RARE_SHARE = 3, 12
 """A term is rare if it occurs in at most `_RARE` sentences, or in at most one of `_RARE_SHARE` sentences. A revision
@@ -38,9 +52,9 @@ _SYMBOLS, _MOST_SYMBOLS = frozenset("{}[]()=<>_`\\|/*+"), 3
 _TIED = 0.99
 """An earlier sentence is revised together with the most similar one if it is at least this share as similar."""
 
-_MOST_RULES, _MOST_STATEMENTS, _MOST_JUDGED = 300, 100, 400
-"""Maximum number of earlier rules and statements that a sentence is compared with, and of sentences that are compared
-in one digest: these limits bound the time."""
+_MOST_RULES, _MOST_STATEMENTS, _MOST_JUDGED, _MOST_WITHOUT_CUE = 300, 100, 400, 2_000
+"""Maximum number of earlier rules and statements that a sentence is compared with, of sentences that are compared in
+one digest, and of sentences without a cue word among them: these limits bound the time."""
 
 _USER, _QUOTED = "user", f'"{ELLIPSIS} '
 _SHOWS_USER = frozenset({"Goal", "Rules", "Open", "Said", "Facts"})
@@ -50,10 +64,13 @@ _SHORTEST, _LONG = 3, 8
 _STEM, _LONG_STEM = 4, 5
 """Words of at least `_SHORTEST` characters are compared by their first `_STEM` characters, and words of at least
 `_LONG` characters by their first `_LONG_STEM`, so that most endings do not matter."""
+_CUE_STEM = 5
+"""Number of characters of a cue word from which words that begin with it count as its forms."""
+
 _WORDS = Pattern(r"[^\W_][\w\u0900-\u0dff]*")
 _NUMBER = Pattern(r"\d{1,20}|[一二三四五六七八九十百千万两]{1,6}(?=[元块点个天晚人次页年万円])")
 _UNSPACED = Pattern(r"[ぁ-ヺー㐀-鿿가-힣\u0e00-\u0e7f]")
-_PIECES = Pattern(r"(?=([ァ-ヺー㐀-鿿]{2}|[가-힣]{2}|[\u0e00-\u0e7f]{4}))")
+_PIECES = Pattern(r"(?=([ァ-ヺー㐀-鿿]{2}|[가-힣]{2}|[\u0e00-\u0e7f]{4}|(?<![㐀-鿿])[㐀-鿿](?=[ぁ-ゖ])))")
 _FUNCTION_CHARACTERS = frozenset(
     "我你您他她它们的了是在给请不要会就都也还把被和与或及这那个之前以后说过可能行好再别吧吗呢啊有没上下来去每又"
 )
@@ -116,19 +133,30 @@ class _Spoken:
     text: str
     strength: int
     worth: float
+    later: str = ""
+    """Later sentences about the same subject, which may change this one."""
 
 
 def apply_revisions(
-    entries: Sequence[Entry], old: Sequence[AnyMessage], start: int, beside: Sequence[AnyMessage] = ()
+    entries: Sequence[Entry],
+    old: Sequence[AnyMessage],
+    start: int,
+    beside: Sequence[AnyMessage] = (),
+    *,
+    only_cues: bool = False,
 ) -> list[Entry]:
-    """Return the entries with each revision in the place of what it revises.
+    """Return the entries with each revision in the place of what it revises, or beside it.
 
-    `old` are the messages that the entries were extracted from, `start` is the position of the first one. The earlier
-    form remains only as the `key` of its revision, and is removed from all other entries. A message in `beside`,
-    which the model continues to see, may revise an entry too; the revision gets the last position of `old`.
+    `old` are the messages that the entries were extracted from, `start` is the position of the first one. A revision
+    that speaks of nothing new replaces the earlier form, which remains only as the `key` of its revision, and is
+    removed from all other entries. Any other revision may be about another case: the rule stays in force, with the
+    later words as its `key` and with `LATER` as its `path`, so that the model sees both. So does a rule of which a
+    later sentence speaks without a cue word of a revision, unless `only_cues`. A message in `beside`, which the model
+    continues to see, may revise an entry too; the revision gets the last position of `old`.
     """
     earlier = [spoken for entry in entries if entry.at < start for spoken in _of_entry(entry)]
-    conversation = _Conversation(earlier, {entry.value for entry in entries if entry.key and entry.at < start})
+    known = {entry.key if entry.path == LATER else entry.value for entry in entries if entry.key and entry.at < start}
+    conversation = _Conversation(earlier, known, only_cues=only_cues)
     for index, message in enumerate(old):
         if is_real_user(message):
             conversation.read(message.text, start + index)
@@ -148,7 +176,8 @@ def _of_entry(entry: Entry) -> Iterator[_Spoken]:
     """Yield the sentences of a user that an entry of an earlier digest shows."""
     if entry.section in ("Rules", "Said"):
         strength = strength_of(entry.value) if entry.section == "Rules" else PLAIN
-        yield _Spoken(entry.at, entry.value, max(strength, FIRM if entry.key else strength), entry.worth)
+        later = entry.key if entry.path == LATER else ""
+        yield _Spoken(entry.at, entry.value, max(strength, FIRM if entry.key else strength), entry.worth, later)
     elif entry.section == "Goal" or (entry.section == "Open" and not entry.path):
         for sentence, strength in sentences_of(entry.value):
             yield _Spoken(entry.at, sentence, strength, rule_worth(sentence, strength))
@@ -159,15 +188,18 @@ def _of_entry(entry: Entry) -> Iterator[_Spoken]:
 class _Conversation:
     """The sentences of users that were read so far, and those among them that a later sentence has revised."""
 
-    def __init__(self, earlier: Sequence[_Spoken], known: Collection[str] = ()) -> None:
+    def __init__(self, earlier: Sequence[_Spoken], known: Collection[str] = (), *, only_cues: bool = False) -> None:
         self.revisions: list[Entry] = []
+        self._only_cues = only_cues
         self._known = list(known)
         """Revisions of an earlier digest, which their own messages do not revise again."""
         self.stale = defaultdict[int, list[str]](list)
         """For each message's position, the sentences of it that a revision replaces or contains."""
         self._rules = deque[_Spoken](maxlen=_MOST_RULES)
         self._statements = deque[_Spoken](maxlen=_MOST_STATEMENTS)
-        self._judged = 0
+        self._subjects = defaultdict[str, deque[frozenset[str]]](lambda: deque(maxlen=_NEAR))
+        """By term, the terms of the newest rules that have it."""
+        self._judged = self._without_cue = 0
         self._unread: list[tuple[int, _Judged]] = []
         """Messages whose sentences are not compared yet: most conversations have no sentence that revises others."""
         for spoken in earlier:
@@ -181,11 +213,28 @@ class _Conversation:
             fresh = [_Spoken(at, *sentence) for sentence in judged.sentences]
             for place, kind in judged.revising:
                 may_judge = self._judged < _MOST_JUDGED and (self._rules or self._statements)
-                if may_judge and not self._is_known(fresh[place].text):
+                own = fresh[place].text
+                if (
+                    may_judge
+                    and own not in self.stale.get(at, ())
+                    and not self._is_known(own)
+                    and self._may_touch(own, kind)
+                ):
                     self._judged += 1
                     self._revise(fresh, place, kind)
         if is_entry:
             self._unread.append((at, judged))
+
+    def _may_touch(self, text: str, kind: str) -> bool:
+        """Whether a sentence has a cue word, or enough terms of a rule to be shown beside it."""
+        if kind not in _TOUCHING:
+            return True
+        self._without_cue += 1
+        if self._only_cues or self._without_cue > _MOST_WITHOUT_CUE:
+            return False
+        terms = _terms(text)
+        near = {known for term in terms for known in self._subjects.get(term, ())}
+        return any(len(terms & known) >= _TOUCHING[kind] * min(len(terms), len(known)) for known in near)
 
     def _catch_up(self) -> None:
         """Add the sentences that were read since a sentence was last compared with them."""
@@ -201,25 +250,48 @@ class _Conversation:
     def _add(self, spoken: _Spoken) -> None:
         if not is_question(spoken.text):
             (self._rules if spoken.strength else self._statements).append(spoken)
+            if spoken.strength >= FIRM and not self._only_cues:
+                for term in (terms := _terms(spoken.text)):
+                    self._subjects[term].append(terms)
 
     def _revise(self, fresh: Sequence[_Spoken], place: int, kind: str) -> None:
         """Note the revision in the sentence at `place`, alone or together with a sentence beside it."""
         parts, targets = self._matched(fresh, place, kind)
         if not targets and not (kind == "revoking" and fresh[place].strength and self._has_firm_rule()):
             return
-        text = one_line(_joined(parts), _SHOWN)
-        was = one_line(targets[0].text, _WAS) if targets else REVISES
-        worth = max(rule_worth(text, FIRM), *(one.worth for one in [*parts, *targets]))
-        gone = {(one.at, one.text) for one in targets}
-        self.revisions = [one for one in self.revisions if (one.at, one.value) not in gone]
-        self.revisions.append(Entry("Rules", fresh[place].at, worth if targets else _WORTH, text, key=was))
+        text, at = one_line(_joined(parts), _SHOWN), fresh[place].at
+        replaced = [] if kind in _TOUCHING else [one for one in targets if _replaces(text, one)]
+        extended = [one for one in targets if one not in replaced]
+        if kind in _TOUCHING and any(len(one.later) + len(text) >= _MOST_LATER for one in extended):
+            return
+        self._forget(targets)
+        if replaced or not targets:
+            was = one_line(replaced[0].text, _WAS) if replaced else REVISES
+            worth = max(rule_worth(text, FIRM), *(one.worth for one in [*parts, *replaced])) if replaced else _WORTH
+            self.revisions.append(Entry("Rules", at, worth, text, key=was))
+            self._add(_Spoken(at, text, FIRM, worth))
+        for one in {one.text: one for one in reversed(extended)}.values():
+            self._extend(one, text, at)
         for one in [*targets, *parts]:
             self.stale[one.at].append(one.text)
-        self._rules = deque((one for one in self._rules if (one.at, one.text) not in gone), _MOST_RULES)
+
+    def _forget(self, gone: Sequence[_Spoken]) -> None:
+        """Remove sentences in whose place a revision is remembered."""
+        places = {(one.at, one.text) for one in gone}
+        self.revisions = [one for one in self.revisions if (one.at, one.value) not in places]
+        self._rules = deque((one for one in self._rules if (one.at, one.text) not in places), _MOST_RULES)
         self._statements = deque(
-            (one for one in self._statements if (one.at, one.text) not in gone), _MOST_STATEMENTS
+            (one for one in self._statements if (one.at, one.text) not in places), _MOST_STATEMENTS
         )
-        self._add(_Spoken(fresh[place].at, text, FIRM, worth))
+
+    def _extend(self, rule: _Spoken, text: str, at: int) -> None:
+        """Show later words beside a rule: the newest of them, as many as may be shown."""
+        later = f"{rule.later} {text}" if rule.later else text
+        later = later if len(later) <= _MOST_LATER else text
+        line, strength = one_line(rule.text, _SHOWN), max(FIRM, rule.strength)
+        worth = max(rule_worth(line, FIRM), rule.worth)
+        self.revisions.append(Entry("Rules", at, worth, line, path=LATER, key=later))
+        self._add(_Spoken(at, line, strength, worth, later))
 
     def _has_firm_rule(self) -> bool:
         return any(rule.strength >= FIRM for rule in self._rules)
@@ -240,7 +312,7 @@ class _Conversation:
     def _targets(self, text: str, kind: str) -> list[_Spoken]:
         """Return the earlier sentences that a revision is about, the newest of the most similar ones first."""
         terms, pool = _terms(text), [*self._statements, *self._rules]
-        each = [_terms(spoken.text) for spoken in pool]
+        each = [_terms(spoken.text) | _terms(spoken.later) for spoken in pool]
         frequency = Counter(term for found in each for term in found)
         rare = max(_RARE, len(pool) // _RARE_SHARE)
         scored: list[tuple[float, int, _Spoken]] = []
@@ -255,12 +327,27 @@ class _Conversation:
         return [spoken for _, _, spoken in sorted(chosen, key=lambda one: -one[1])]
 
     def _may_revise(self, text: str, spoken: _Spoken, alike: float, kind: str) -> bool:
+        if kind in _TOUCHING:
+            return spoken.strength >= FIRM and alike >= _TOUCHING[kind]
         if kind == "revoking":
             return bool(spoken.strength) or alike >= _ALIKE
         if kind == "changing":
             return spoken.strength >= FIRM and alike >= _ALIKE
         ours, theirs = set(_NUMBER.findall(text)), set(_NUMBER.findall(spoken.text))
         return spoken.strength >= FIRM and alike >= _SAME and bool(ours and theirs) and not ours & theirs
+
+
+def _replaces(text: str, earlier: _Spoken) -> bool:
+    """Whether a revision says nothing that is not in the earlier sentence too, but for cue words and a number.
+
+    Only then it is certainly about the same case: "You can email my wife" does not revise "Never email me".
+    """
+    known, about = _terms(earlier.text), _terms(text)
+    new = _new_terms(text) - known
+    ours, theirs = set(_NUMBER.findall(text)), set(_NUMBER.findall(earlier.text))
+    if ours and theirs and len(about & known) >= _NUMBERED:
+        new = frozenset(term for term in new if not _NUMBER.search(term))
+    return not new and not earlier.later
 
 
 def _joined(parts: Sequence[_Spoken]) -> str:
@@ -292,7 +379,11 @@ def _judged(text: str) -> _Judged:
 
 
 def _kind(text: str, strength: int) -> str:
-    """Return how a sentence may revise others: `revoking`, `changing` or `numbers`; empty if it cannot."""
+    """Return how a sentence may revise others; empty if it cannot.
+
+    It has a cue word of a revision (`revoking` or `changing`), or a number that may replace another one (`numbers`),
+    or it has neither, but perhaps the subject of a rule: `alike` if it sets a rule itself, otherwise `touching`.
+    """
     if (
         text.partition(":")[0].isdigit()
         or is_question(text)
@@ -302,10 +393,17 @@ def _kind(text: str, strength: int) -> str:
     if has_cue(text, "revoking"):
         return "revoking"
     if has_cue(text, "adding"):
-        return ""
+        return "touching" if strength < FIRM and _may_touch(text) else ""
     if has_cue(text, "changing"):
         return "changing"
-    return "numbers" if strength >= FIRM and _NUMBER.search(text) else ""
+    if strength >= FIRM:
+        return "numbers" if _NUMBER.search(text) else "alike"
+    return "touching" if _may_touch(text) else ""
+
+
+def _may_touch(text: str) -> bool:
+    """Whether a sentence is a statement without a number of an object, which would be a fact."""
+    return is_statement(text, _TOUCHING_WORDS) and not identifiers_with_digit(text)
 
 
 def _without(entry: Entry, stale: Mapping[int, Sequence[str]]) -> Entry | None:
@@ -329,15 +427,29 @@ def _names_no_more(quotation: str, line: str) -> bool:
 @lru_cache(maxsize=2_048)
 def _terms(text: str) -> frozenset[str]:
     """Return the terms that say what a sentence is about: stems, kinds, pairs of Chinese or Japanese characters."""
-    found, ignored = set[str](), set(_IGNORED)
-    for language in languages_of(text):
-        ignored |= words_of_cues(language, "revoking", "changing", "duty")
+    return _terms_but(text, ("revoking", "changing", "duty"))
+
+
+@lru_cache(maxsize=2_048)
+def _new_terms(text: str) -> frozenset[str]:
+    """Return the terms of a revision without all forms of cue words."""
+    return _terms_but(text, ("revoking", "changing", "duty", "limit", "adding", "wish"), _CUE_STEM)
+
+
+def _terms_but(text: str, kinds: tuple[str, ...], prefix: int = 0) -> frozenset[str]:
+    """Return the terms of a sentence but for cue words of these kinds.
+
+    With `prefix`, words that begin with a cue word of at least so many characters are left out too.
+    """
+    found, (ignored, beginnings) = set[str](), _ignored(languages_of(text), kinds, prefix)
     for word in map(_folded, _WORDS.findall(text.casefold())):
         if word in _KINDS:
             found.add(_KINDS[word])
+        elif beginnings and word.startswith(beginnings):
+            continue
         elif (len(word) >= _SHORTEST or word.isdigit()) and word not in ignored and not _UNSPACED.search(word):
             found.add(_stem(word))
-    plain = without_cues(text, "revoking", "changing", "duty") if _UNSPACED.search(text) else ""
+    plain = without_cues(text, *kinds) if _UNSPACED.search(text) else ""
     for name in _UNSPACED_KINDS:
         if name in plain:
             found.add(_KINDS[name])
@@ -346,6 +458,15 @@ def _terms(text: str) -> frozenset[str]:
         if not _FUNCTION_CHARACTERS.intersection(piece):
             found.add(piece)
     return frozenset(found)
+
+
+@lru_cache(maxsize=256)
+def _ignored(
+    languages: tuple[str, ...], kinds: tuple[str, ...], prefix: int
+) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the words that `_terms_but` leaves out, and the beginnings of such words."""
+    cues = {_folded(word) for language in languages for word in words_of_cues(language, *kinds)}
+    return _IGNORED | cues, tuple(sorted(word for word in cues if len(word) >= prefix)) if prefix else ()
 
 
 def _stem(word: str) -> str:

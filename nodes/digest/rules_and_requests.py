@@ -38,6 +38,9 @@ _NOT_A_RULE = Pattern(
     r"|\b(?:don['’]t|do not) (?:worry|mind|have to|need to)\b"
     r"|\b(?:I|we) must have (?:been|left|lost|made|missed|taken|thought|forgot\w{0,20}|mis\w{1,20}|mixed)\b"
     r"|\bI(?:['’]ll| will) (?:make sure|ensure|be sure)\b|\b[Ii]f I need\b|\bshould be (?:all|fine|ok|okay)\b"
+    r"|^(?:(?:yes|yeah|sure|ok(?:ay)?|alright|great|perfect|thanks?|thank you|in that case)\b[,.!]?\s++){0,3}+"
+    r"(?:please\s++|let['’]s\s++|(?:I['’]d|I would) like (?:you )?to\s++|I want (?:you )?to\s++"
+    r"|you (?:can|may)\s++){1,2}+(?:go ahead|proceed|continue)\b"
     r"|\bplease (?:go ahead|proceed|continue)\b|\bneed (?:some |your )?help\b"
     r"|\bnot only\b|\bnever ?mind\b|(?:我|还)不?(?:知道|记得|清楚|确定)|不要紧|别客气|没关系",
     IGNORE_CASE,
@@ -69,7 +72,7 @@ _FIRM = Pattern(
     r"|(?:stay|stays|remain|remains|under|below|above|over|by|before|after) (?:at |on |\W)?\d"
     r"|(?:every|each|all|any)(?: \w{1,30}){1,6} (?:needs?|has to|have to|goes|go|gets?|should|ha(?:s|ve) a))\b"
     r"|,\s{0,9}(?:not|no|never) \w|^no (?!problem|worries|thank|idea|way|one|luck)\w"
-    r"|只[要用看在做需给改选接想有]|仅限?|应该|应当|需要?先|要求|限制|预算|优先|尽量|偏好|喜欢|不想|不用|最好|除了"
+    r"|只[要用看在做需给改选接想有点订买吃喝坐住付寄发走]|[要得][关开留放锁保][着好住在]|仅限?|应该|应当|需要?先|要求|限制|预算|优先|尽量|偏好|喜欢|不想|不用|最好|除了"
     r"|以内|之内|之前|以前|先.{1,12}再|每[次个条份封天]|凡是?|一旦|默认|统一|记住|保持|按照|请用|改用|以.{1,8}为[准主]"
     r"|都[要用得须]|[把将](?:所有|全部|每).{1,12}(?:成|作|为)|(?:所有|全部).{1,12}[用要须]|用.{1,10}(?:回答|回复|格式|单位)|回[答复].{0,6}[时用要里中]"
     r"|不(?:接受|吃|喝|写|发|买|选|坐|带|含|提|碰|改|动|加|删|住|开|用|超|晚|早|过[^来去])|过敏|截止|上限|下限|称呼|叫我"
@@ -86,6 +89,17 @@ _MILD = Pattern(
     r"|请|我要|我想|希望|麻烦|需要",
     IGNORE_CASE,
 )
+
+_ASKS = Pattern(
+    r"(?:^|[¿,.;:]\s{0,9})(?:(?:and|but|so|then|also|ok(?:ay)?|well)[, ]\s{0,9})?"
+    r"(?:how|what|which|when|where|who|whose|why|wie|was|welche[rsnm]?|wann|wo|wer|warum|wieso|comment|quand|où|pourquoi|quelle?s?|combien"
+    r"|cómo|qué|cuál\w{0,2}|cuándo|dónde|quién|como|quando|onde|quanto|come|cosa|quale|dove|perché"
+    r"|как|что|какой|какая|какие|когда|где|кто|почему|сколько|jak|co|który|kiedy|gdzie|dlaczego"
+    r"|hoe|wat|welke|wanneer|waar|waarom)\b"
+    r"|什么|怎么|怎样|如何|为什么|哪|何时|多少|几[点个天]|どう|どこ|いつ|なぜ|誰",
+    IGNORE_CASE,
+)
+"""Matches a question that asks for information, and so sets no rule."""
 
 _KINDS = ((STRONG, "duty"), (FIRM, "limit"), (MILD, "wish"))
 """The kinds of cue words by strength, for languages other than English and Chinese."""
@@ -226,4 +240,6 @@ def strength_of(sentence: str) -> int:
     strength = next((s for s, cue in ((STRONG, _STRONG), (FIRM, _FIRM), (MILD, _MILD)) if cue.search(claim)), 0)
     claim = without_cues(sentence, "no_rule")
     strength = max(strength, next((s for s, kind in _KINDS if has_cue(claim, kind)), 0))
-    return max(0, strength - 1) if is_question(sentence) else strength
+    if is_question(sentence):
+        return 0 if _ASKS.search(sentence) else max(0, strength - 1)
+    return strength

@@ -12,7 +12,7 @@ from functools import lru_cache
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from langgraph_compaction.checkpoint.compaction.common_words import COMMON_WORDS, MORE_ENGLISH
-from langgraph_compaction.checkpoint.patterns import Pattern
+from langgraph_compaction.checkpoint.patterns import IGNORE_CASE, Pattern
 
 from ..conversation.message_marks import is_real_user
 from ..conversation.tokens import approximate_counter
@@ -49,6 +49,17 @@ unrecognized rule is likelier there, and the worth lets it stay in the digest.""
 _MOST_ANSWERS = 200
 """Maximum number of the assistant's statements that are considered, the best ones."""
 
+_COURTESY = Pattern(
+    r"\b(?:feel free|let me know|(?:any|further|more|other|additional) questions|anything else|happy to help"
+    r"|here to help|you['’]re (?:very )?welcome|(?:have|enjoy) a (?:\w{1,20} )?(?:day|flight|trip|time)|safe travels"
+    r"|don['’]t hesitate|please (?:provide|confirm)|thank you for|apologi[sz]e for"
+    r"|(?:weitere|noch) fragen|stehe? .{0,30}zur verfügung|gern geschehen|n['’]hésitez pas|d['’]autres questions"
+    r"|no dudes? en|alguna otra pregunta|de nada|обращайтесь|ещё вопросы|пожалуйста, сообщите)\b"
+    r"|随时(?:告诉|联系|问)|还有(?:其他|别的|什么)(?:问题|需要)|不客气|お気軽に|どういたしまして",
+    IGNORE_CASE,
+)
+"""Phrases of politeness, which say nothing about the conversation's subject."""
+
 _WORD = Pattern(r"[^\W\d_]+")
 _SHORTEST, _STEM = 3, 6
 _COMMON = frozenset[str]().union(*COMMON_WORDS.values(), MORE_ENGLISH)
@@ -73,7 +84,8 @@ def statements(
     """Return the `earlier` statements, then those of users and of the assistant in `old`, verbatim, none twice.
 
     Sentences with identifiers are left out, because the identifiers are extracted as facts, and so are the users'
-    rules. `beside` are the messages that the model continues to see: their words are not rare.
+    rules, and the assistant's courtesies and headings. `beside` are the messages that the model continues to see:
+    their words are not rare.
     """
     known = {entry.value for entry in earlier}
     found = list({one.text: one for one in _statements(old, start) if one.text not in known}.values())
@@ -122,6 +134,8 @@ def _is_worth_a_line(sentence: str, strength: int, section: Section) -> bool:
     """Whether a sentence is a statement, or may be a rule that was not recognized as one."""
     if section == "Said" and guesses_rules(sentence):
         return strength <= MILD and not is_question(sentence) and is_statement(sentence, _FOREIGN_WORDS)
+    if section == "Answers" and (sentence.rstrip("*_ ").endswith((":", "：")) or _COURTESY.search(sentence)):
+        return False
     return not strength and is_statement(sentence) and not identifiers(sentence)
 
 

@@ -18,7 +18,7 @@ from ..text.quoting import one_line, quoted, quoted_if_spaced
 
 Source = Literal["user", "assistant", "call", "result"]
 
-_VALUE = 64
+LONGEST_VALUE = 64
 """Maximum number of characters of a JSON string that is extracted whole; of a longer string only the identifiers are
 extracted, as from prose."""
 
@@ -137,7 +137,7 @@ def _json(value: Any, source: Source, at: int) -> Iterator[ExtractedValue]:
         where = ExtractedValue(
             source, at, "", quoted_if_spaced(one_line(path, _KEY)), row, quoted_if_spaced(one_line(key, _KEY))
         )
-        if isinstance(leaf, str) and (len(leaf) > _VALUE or "\n" in leaf):
+        if isinstance(leaf, str) and (len(leaf) > LONGEST_VALUE or "\n" in leaf):
             label = where.path + ("." if path and key else "") + where.key
             written = "assistant" if source == "call" else source
             yield from _prose(leaf, written, at, label, row)
@@ -180,7 +180,7 @@ def _dotted(left: str, right: str) -> str:
 
 
 def _shown(leaf: Any) -> str:
-    return leaf if isinstance(leaf, str) else json.dumps(leaf, ensure_ascii=False, default=str)[:_VALUE]
+    return leaf if isinstance(leaf, str) else json.dumps(leaf, ensure_ascii=False, default=str)[:LONGEST_VALUE]
 
 
 def _plain(key: str, leaf: Any) -> float:

@@ -11,6 +11,7 @@ from langchain_core.messages import (
     MessageLikeRepresentation,
     convert_to_messages,
 )
+from langchain_core.prompt_values import PromptValue
 from langgraph.runtime import Runtime
 
 from ..config.presets import Preset
@@ -28,6 +29,9 @@ from ..selection.trigger_evaluation import Reading, counted, firing
 from ..state import CompactionState, with_ids
 from ..summary.summarizers import summarizer_of
 from .runner import run_nodes
+
+Messages = Sequence[MessageLikeRepresentation] | PromptValue
+"""What `trim_messages` takes: a list of items that stand for messages, or the result of a prompt template."""
 
 SUMMARY_INPUT = 4_000
 """Minimum number of tokens shown to the summarizer in one call, however small `max_tokens` is."""
@@ -53,7 +57,7 @@ class CompactionResult:
 
 @overload
 def compact_messages(
-    messages: Sequence[MessageLikeRepresentation],
+    messages: Messages,
     *,
     max_tokens: int,
     preset: Preset | None = ...,
@@ -66,7 +70,7 @@ def compact_messages(
 ) -> list[AnyMessage]: ...
 @overload
 def compact_messages(
-    messages: Sequence[MessageLikeRepresentation],
+    messages: Messages,
     *,
     max_tokens: int,
     preset: Preset | None = ...,
@@ -78,7 +82,7 @@ def compact_messages(
     return_result: Literal[True],
 ) -> CompactionResult: ...
 def compact_messages(
-    messages: Sequence[MessageLikeRepresentation],
+    messages: Messages,
     *,
     max_tokens: int,
     preset: Preset | None = None,
@@ -94,10 +98,10 @@ def compact_messages(
     With `force=False` the triggers of the settings decide, as in a graph whose window is `max_tokens`: the list is
     compacted if `should_compact` says so, to a size below the trigger, and is otherwise returned unchanged.
 
-    `messages` are those that `trim_messages` takes: messages, dicts with role and content, (role, content) tuples, or
-    texts; the result holds messages. The given messages are not changed; a message without an id gets an id in the
-    result. System messages count and are kept. `strategies` are functions of the application, by the names that the
-    settings use.
+    `messages` are those that `trim_messages` takes: a list of messages, dicts with role and content, (role, content)
+    tuples or texts, or the result of a prompt template; the result is a list of messages. The given messages are not
+    changed; a message without an id gets an id in the result. System messages count and are kept. `strategies` are
+    functions of the application, by the names that the settings use.
 
     Raises `InvalidMessagesError` for items that are no messages or repeat an id, `SettingsError` if the system
     messages alone fill `max_tokens`, and `ContextExhaustedError` if the messages that must be kept do not fit.
@@ -118,7 +122,7 @@ def compact_messages(
 
 
 async def acompact_messages(
-    messages: Sequence[MessageLikeRepresentation],
+    messages: Messages,
     *,
     max_tokens: int,
     preset: Preset | None = None,
@@ -141,13 +145,13 @@ async def acompact_messages(
             strategies=strategies,
             force=force,
         ),
-        off_loop=is_long(messages),
+        off_loop=is_long(_items(messages)),
     )
     return result if return_result else result.new_messages
 
 
 def _compact(
-    messages: Sequence[MessageLikeRepresentation],
+    messages: Messages,
     *,
     max_tokens: int,
     preset: Preset | None,
@@ -182,7 +186,7 @@ def _compact(
 
 
 def should_compact(
-    messages: Sequence[MessageLikeRepresentation],
+    messages: Messages,
     *,
     max_tokens: int,
     preset: Preset | None = None,
@@ -267,18 +271,22 @@ def _result(
     )
 
 
-def _checked(messages: Sequence[MessageLikeRepresentation]) -> list[AnyMessage]:
+def _checked(messages: Messages) -> list[AnyMessage]:
     seen: set[str] = set()
     if isinstance(messages, str):
         raise InvalidMessagesError("messages is a text: give a list of messages, as `trim_messages` takes it")
     whole: list[BaseMessage] = []
-    for position, item in enumerate(messages):
+    for position, item in enumerate(_items(messages)):
         message = _message(item, position)
         if message.id and message.id in seen:
             raise InvalidMessagesError(f"message {position} has the id {message.id!r} of an earlier message")
         seen.add(message.id or "")
         whole.append(message)
     return with_ids(whole)
+
+
+def _items(messages: Messages) -> Sequence[MessageLikeRepresentation]:
+    return messages.to_messages() if isinstance(messages, PromptValue) else messages
 
 
 def _message(item: Any, position: int) -> BaseMessage:

@@ -32,13 +32,15 @@ COMPACTION_NODES = frozenset(NODES) - {"model"}
 def run_nodes(context: NodeContext, step: str, among: Collection[str] = COMPACTION_NODES) -> Effects[NodeContext]:
     """Run the node `step` and those that follow it, as long as the next node is in `among`; return the last context.
 
-    Stops after a model's answer that ends the turn: the caller decides when to compact after the answer.
+    Stops after a model's answer that ends the turn: the caller decides when to compact after the answer. Stops also
+    before the node `model` of a turn that is over, which would only raise the error that the caller raises later.
     """
     while step in among:
         context = _after(context, (yield from executed(step, NODES[step], context)))
-        if step == "model" and context.compaction.get("route") == "end":
+        following = context.compaction.get("step", "end")
+        if context.compaction.get("route") == "end" and "model" in (step, following):
             break
-        step = context.compaction.get("step", "end")
+        step = following
     return context
 
 

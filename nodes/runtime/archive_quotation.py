@@ -26,7 +26,7 @@ NAME = "archive-quotation"
 """The id of the message with the quotation."""
 LEAST_SCORE = 0.5
 """Least score of the best hit; with one below, nothing is quoted. See `SearchHit.score`."""
-SHARE_OF_BEST = 0.4
+SHARE_OF_BEST = 0.2
 """Hits with less than this share of the best score are not quoted."""
 _ENOUGH = 4
 """Number of different terms from which on a message says what it is about."""
@@ -65,17 +65,23 @@ def found_for(records: CompactionRecords, thread: str, messages: Sequence[AnyMes
     A message of `_ENOUGH` terms or more must itself be about something in the archive. A shorter one such as "yes, do
     that" says nothing alone. Both are then searched with what they refer to (see `_context`).
     """
-    said, before = _newest(messages)
+    said, _ = _newest(messages)
     if not said:
         return "", []
     if len(query_terms(said, [DEFAULT])) >= _ENOUGH and _best(records.search(thread, said, limit=1)) < LEAST_SCORE:
         return said, []
-    query = "\n".join([said, *_context(before)])
+    query = query_for(messages)
     shown = {message.id for message in messages if is_original(message)}
-    hits = records.search(thread, query, limit=MOST_FOUND)
+    hits = records.search(thread, query, limit=MOST_FOUND, follow=True)
     hits = [one for one in hits if is_original(one.message) and one.message.id not in shown]
     best = _best(hits)
     return query, [one for one in hits if best >= LEAST_SCORE and one.score >= SHARE_OF_BEST * best]
+
+
+def query_for(messages: Sequence[AnyMessage]) -> str:
+    """Return the newest messages and what they refer to (see `_context`); empty if no user wrote them."""
+    said, before = _newest(messages)
+    return "\n".join([said, *_context(before)]) if said else ""
 
 
 def _best(hits: Sequence[SearchHit]) -> float:

@@ -306,19 +306,31 @@ name and figure both match: a profile with another figure, such as the whole win
 """
 
 
+ANSWER_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""Names by which providers call the largest number of tokens of an answer: the arguments of a call and the fields."""
+
+
 def answer_tokens(model: Model | None, window: int) -> int | None:
     """Return the tokens of the window that the model's answer takes: the model's `max_tokens`; `None` if not set.
 
-    Return 0 if the window limits the input alone (see `INPUT_LIMITS`).
+    An argument that is bound to the model, as by `model.bind(max_tokens=...)`, replaces the model's own; of several
+    bindings the outermost counts. Return 0 if the window limits the input alone (see `INPUT_LIMITS`).
     """
     if model is None:
         return None
     limits = [limit for known, limit in INPUT_LIMITS.items() if model_name(model).startswith(known)]
     if window in limits and window == told_window(model):
         return 0
-    inner = core(model)
-    value = getattr(inner, "max_tokens", None) or getattr(inner, "max_output_tokens", None)  # the latter is Google's
-    return value if isinstance(value, int) and value > 0 else None
+    inner: Any = model
+    while inner is not core(model):
+        if bound := [inner.kwargs[name] for name in ANSWER_LIMITS if name in getattr(inner, "kwargs", {})]:
+            return _positive(bound[0])
+        inner = inner.bound
+    return next(filter(None, (_positive(getattr(inner, name, None)) for name in ANSWER_LIMITS)), None)
+
+
+def _positive(tokens: Any) -> int | None:
+    return tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
 def loaded(counter: TokenCounter) -> None:

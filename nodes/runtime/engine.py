@@ -85,12 +85,13 @@ class Call:
         return self.redaction.message(message) if self.redaction else message
 
     def pinned_texts(self, messages: Sequence[AnyMessage]) -> tuple[str, ...]:
-        """Return the texts that the user pinned, as far as they take no more than half of the room."""
-        return pinned_texts(messages, self.meter.unscaled(self.sizes.room // 2), self.meter.counter)
+        """Return the texts that the user pinned, as far as pins take no more than half of the room together."""
+        left = max(0, self.sizes.most_pinned - self.selector(messages).pinned_tokens)
+        return pinned_texts(messages, self.meter.unscaled(left), self.meter.counter)
 
     def selector(self, messages: Sequence[AnyMessage]) -> Selector:
         """Return the selector by which strategies choose messages of this conversation."""
-        return Selector(Transcript(messages), self.settings, self.meter, self.pins)
+        return Selector.of(messages, self.settings, self.meter, self.pins)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from langgraph_compaction.checkpoint.compaction.attempt import Outcome
+from langgraph_compaction.checkpoint.compaction.ledger import ABANDONED
 from langgraph_compaction.checkpoint.telemetry import annotate, count_attempt, record
 
 from ..conversation.redaction import masked
@@ -11,9 +12,11 @@ from ..errors import TokenCounterError
 from ..events import CompactionEvent, cost_of, emit, log
 from ..gate.invariants import Finding
 from ..providers.error_kind import classify
-from ..state import Draft
+from ..state import FOCUS_CHARACTERS, Draft
 from ..summary.fallback_chain import COMMITTED
+from ..text.quoting import clip
 from .node_context import NodeContext, Update
+from .summarizer_call import SummaryAbandonedError
 
 MEASURED = ("verdict", "reason", "strategy", "tokens_before", "tokens_after", "summary_calls")
 """Fields of a `CompactionEvent` that a span shows."""
@@ -26,6 +29,8 @@ def failure(error: Exception, reason: str) -> Finding:
     """
     if isinstance(error, TokenCounterError):
         raise error
+    if isinstance(error, SummaryAbandonedError):
+        return Finding(ABANDONED, "loop_ended", str(error))
     kind = classify(error)
     verdict = "failed_transient" if kind == "transient" else "failed_permanent"
     return Finding(verdict, f"{reason}:{type(error).__name__}", masked(str(error)), kind)
@@ -94,13 +99,15 @@ def finish_attempt(
     draft: Draft | None = None,
     compaction_id: str | None = None,
     blocks_dropped: int = 0,
+    detail: str = "",
     **more: Any,
 ) -> dict[str, Any]:
     """Emit the `CompactionEvent` of an attempt that ended with this verdict; return its `compaction["last"]`.
 
     `before` and `after` are tokens of the request before and after the attempt, `compaction_id` the id of its ledger
-    row. With a `draft` the cost of its summary is reported. `more` holds further fields of `compaction["last"]` that
-    the event does not have.
+    row. With a `draft` the cost of its summary is reported. The event's `detail` is redacted, as in the ledger, and
+    is not in `compaction["last"]`, which every checkpoint stores. `more` holds further fields of `compaction["last"]`
+    that the event does not have.
     """
     known: dict[str, Any] = {
         "verdict": verdict,
@@ -111,7 +118,11 @@ def finish_attempt(
         "tokens_remaining": max(0, context.sizes.limit - after),
         **cost_of(draft or {}),
     }
-    emit(context.writer, CompactionEvent(**known, blocks_dropped=blocks_dropped, compaction_id=compaction_id))
+    told = clip(_told_text(context, detail) or "", FOCUS_CHARACTERS)
+    emit(
+        context.writer,
+        CompactionEvent(**known, blocks_dropped=blocks_dropped, compaction_id=compaction_id, detail=told),
+    )
     _measure(context, known, draft)
     return last_of(**known, id=compaction_id, **more)
 

@@ -65,11 +65,12 @@ def note(
     yield from write_ledger(context, lambda: context.records.note(key, outcome, **opening))
 
 
-def store(context: NodeContext, key: AttemptKey, message: AnyMessage) -> Effects[str]:
-    """Archive one message that is replaced without a compaction (a refused message); return its handle."""
-    kept, names = stored(context, message), (key.thread_id, key.namespace, key.compaction_id)
-    yield from context.query(lambda: context.records.archive(*names, [kept], now=context.now()))
-    return handle(kept)
+def store(context: NodeContext, key: AttemptKey, messages: Sequence[AnyMessage]) -> Effects[list[str]]:
+    """Archive messages that are replaced without a compaction (refused messages); return their handles."""
+    kept: Sequence[BaseMessage] = [stored(context, message) for message in messages]
+    names = (key.thread_id, key.namespace, key.compaction_id)
+    yield from context.query(lambda: context.records.archive(*names, kept, now=context.now()))
+    return [handle(message) for message in kept]
 
 
 def recallable(context: NodeContext, clip: Mapping[int, AnyMessage]) -> dict[int, AnyMessage]:

@@ -20,7 +20,7 @@ from langgraph_compaction.checkpoint.telemetry import annotate, span
 
 from ..compaction_request import REQUEST, Memory
 from ..config.settings import CompactionOverrides, CompactionSettings, effective
-from ..conversation.message_marks import marked_by_us
+from ..conversation.message_marks import MARK, marked_by_us
 from ..conversation.request import Meter, placeholder_results, render
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript, outline
@@ -165,13 +165,17 @@ class NodeContext:
     @cached_property
     def sizes(self) -> Sizes:
         """Window, limit, trigger and aim of the model's call, in tokens."""
-        fixed = self.meter.scaled(self.meter.overhead + self._system_tokens)
+        if (origin := self._origin) and self._parts_of_sizes == origin._parts_of_sizes:  # noqa: SLF001 - another context
+            return origin.sizes
+        window, fixed, recalls = self._parts_of_sizes
+        return self.dependencies.sizes_for(self.model, self.settings, window=window, fixed=fixed, recalls=recalls)
+
+    @cached_property
+    def _parts_of_sizes(self) -> tuple[int, int, bool]:
+        """The window, the tokens of the fixed part, and whether the archive may be quoted."""
         window = window_of(self.settings, self.model)
         window = min(window, (self.compaction.get("learned") or {}).get(self.model_name, window))
-        same = (window, fixed, recalls := self.may_quote_archive)
-        if (origin := self._origin) and same == (origin.sizes.window, origin.sizes.fixed, origin.may_quote_archive):
-            return origin.sizes
-        return self.dependencies.sizes_for(self.model, self.settings, window=window, fixed=fixed, recalls=recalls)
+        return window, self.meter.scaled(self.meter.overhead + self._system_tokens), self.may_quote_archive
 
     @cached_property
     def sizes_after_commit(self) -> Sizes:
@@ -196,6 +200,11 @@ class NodeContext:
             return origin._system_tokens  # noqa: SLF001 - another context
         kinds = {kind for kind in {*map(type, self.messages)} if issubclass(kind, SystemMessage)}
         return total(self.counter, [one for one in self.messages if type(one) in kinds] if kinds else [])
+
+    @cached_property
+    def marked(self) -> list[AnyMessage]:
+        """The messages that have marks of this package, whoever wrote the marks."""
+        return [message for message in self.messages if MARK in message.additional_kwargs]
 
     @cached_property
     def call(self) -> Call:

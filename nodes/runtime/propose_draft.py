@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from hashlib import blake2b
+
+from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 
 from ..conversation.transcript import message_id
 from ..gate.invariants import Finding
@@ -10,7 +13,7 @@ from ..state import Draft
 from ..summary.fallback_chain import strategy
 from .collect_key_information import Proposal, bare, key_information, wants_key_information, with_key_information
 from .effects import Effects
-from .engine import Call, needs_summary
+from .engine import Call, needs_summary, shortened_blocks
 from .ledger_io import recallable
 from .levels import names
 from .node_context import NodeContext, Update
@@ -85,3 +88,19 @@ def _proposal(context: NodeContext, call: Call, level: int, before: int) -> Effe
     return with_key_information(
         call, context.messages, context.fallback_chain[level], demanded, first=first, texts=texts
     )
+
+
+def dropped(context: NodeContext, draft: Draft) -> frozenset[int]:
+    """Return the indexes of the messages to be removed."""
+    gone = set(draft["drop"])
+    return frozenset(index for index, message in enumerate(context.messages) if message_id(message) in gone)
+
+
+def summary_name(context: NodeContext, draft: Draft) -> str:
+    """Return the name under which the summary is recorded: a hash of all that determines it, such as the messages."""
+    drop = dropped(context, draft)
+    covered = drop | shortened_blocks(context.messages, drop, draft["clip"])
+    old = fingerprint_all([context.messages[index] for index in sorted(covered)])
+    chosen, focus = context.settings, context.compaction.get("focus")
+    asked = (draft["strategy"], focus, chosen.summary_prompts, chosen.language, chosen.summary_instructions)
+    return blake2b(f"{old}|{asked}".encode(), digest_size=16).hexdigest()

@@ -40,12 +40,21 @@ class SummaryTimeoutError(TimeoutError):
         super().__init__(f"the summarizer gave no answer within {seconds} s (summary_timeout_s)")
 
 
+class SummaryAbandonedError(Exception):
+    """The event loop on which the summarizer was awaited has ended. This is no failure of the summarizer."""
+
+    def __init__(self) -> None:
+        super().__init__("the event loop of the run ended before the summary was written")
+
+
 class _PassingError(Exception):
     """Tells tenacity to repeat a call that failed with an error that may pass; `__cause__` is that error."""
 
 
 def _may_pass(error: Exception) -> bool:
     """Whether the same call may succeed: after a transient error, and after one of unknown kind without a status."""
+    if isinstance(error, SummaryAbandonedError):
+        return False
     kind = classify(error)
     return kind == "transient" or (kind == "permanent" and status_of(error) is None)
 
@@ -141,7 +150,7 @@ def _measure(reply: Reply) -> None:
     annotate({"gen_ai.response.model": reply.model})
 
 
-def _context_without_run() -> contextvars.Context:
+def context_without_run() -> contextvars.Context:
     """Return a copy of the current context without the configuration of the current run."""
     context = contextvars.copy_context()
     context.run(var_child_runnable_config.set, None)
@@ -163,7 +172,7 @@ def bounded(call: Callable[[], T], seconds: float) -> T:
             failure.append(error)
 
     thread = threading.Thread(
-        target=_context_without_run().run, args=(target,), daemon=True, name="compaction-summary"
+        target=context_without_run().run, args=(target,), daemon=True, name="compaction-summary"
     )
     thread.start()
     thread.join(seconds)
@@ -180,7 +189,7 @@ async def abounded(call: Callable[[], Awaitable[T]], seconds: float) -> T:
     async def target() -> T:
         return await call()
 
-    task = asyncio.get_running_loop().create_task(target(), context=_context_without_run())
+    task = asyncio.get_running_loop().create_task(target(), context=context_without_run())
     try:
         async with asyncio.timeout(seconds):
             return await task

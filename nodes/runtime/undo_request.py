@@ -14,7 +14,7 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
 from ..compaction_request import NO_REQUEST, REQUEST
 from ..conversation.tokens import TokenCounter, total
 from ..conversation.transcript import Transcript
-from ..events import emit, log, replaced_event
+from ..events import ReleaseEvent, emit, log, replaced_event
 from ..gate.invariants import Finding
 from ..state import FOCUS_CHARACTERS, STATE_VERSION, replace
 from ..text.quoting import clip
@@ -104,6 +104,7 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
     If nothing can be undone, the conversation stays unchanged, and `compaction["last"]` and an event say why.
     """
     if request.get("release"):
+        emit(context.writer, ReleaseEvent(held=context.compaction.get("held", False)))
         return {"compaction": {**_ENDED, "held": False}}
     found = yield from _found(context, request)
     if isinstance(found, Finding):
@@ -120,9 +121,10 @@ def undo_or_release(context: NodeContext, request: Mapping[str, Any]) -> Effects
 def _finished(context: NodeContext, found: Finding) -> dict[str, Any]:
     """Report a request that changed nothing, by an event and in `compaction["last"]`, which holds a cut `detail`."""
     size, detail = context.size, clip(found.detail, FOCUS_CHARACTERS)
-    return finish_attempt(
+    last = finish_attempt(
         context, found.verdict, reason=found.reason, strategy="undo", before=size, after=size, detail=detail
     )
+    return {**last, **last_of(detail=detail)}
 
 
 def _found(context: NodeContext, request: Mapping[str, Any]) -> Effects[Before | Finding]:

@@ -129,6 +129,17 @@ class Selector:
     meter: Meter
     pins: frozenset[str] = frozenset()
 
+    @classmethod
+    def of(
+        cls,
+        messages: Sequence[AnyMessage],
+        settings: CompactionSettings,
+        meter: Meter,
+        pins: frozenset[str] = frozenset(),
+    ) -> "Selector":
+        """Return the selector of these messages; `pins` are the ids of messages that are pinned without a mark."""
+        return cls(Transcript(messages), settings, meter, pins)
+
     def resolve(self, demand: Demand, choice: Choice) -> Selection:
         """Return a choice's selection, which keeps all messages that must stay and drops no tool block in part."""
         fixed = self.untouchable - self.yielding_input if choice.takes_input else self.untouchable
@@ -240,6 +251,19 @@ class Selector:
         own = {index for index, message in enumerate(self.view.messages) if self._stays_verbatim(message)}
         partners = {i for pin in own if (block := self.view.block_of.get(pin)) for i in block.indexes}
         return frozenset(own | partners)
+
+    @cached_property
+    def pinned_units(self) -> list[tuple[int, ...]]:
+        """Indexes of each pinned message, or of its whole tool block, in order; without system messages."""
+        blocks, left = self.view.block_of, sorted(self.pinned - self.view.header)
+        found = ((index,) if (block := blocks.get(index)) is None else block.indexes for index in left)
+        return list(dict.fromkeys(found))
+
+    @cached_property
+    def pinned_tokens(self) -> int:
+        """Tokens that pinned messages hold, with their tool blocks and without system messages."""
+        held = sum(self.meter.counter.message(self.view.messages[i]) for unit in self.pinned_units for i in unit)
+        return self.meter.scaled(held)
 
     def _stays_verbatim(self, message: AnyMessage) -> bool:
         kind = item_type(message)

@@ -19,6 +19,8 @@ Replies = Callable[[], Any]
 REAL = pytest.mark.parametrize("real", [lambda: gpt("gpt-4o"), claude], ids=["gpt-4o", "claude"])
 SENTENCE = "The harbor office wrote that the ferry leaves at nine and that the crates stay in the northern shed. "
 """Twenty tokens."""
+NOTED = "The harbor office wrote to the user when the ferry leaves and where the crates stay; the assistant read it."
+"""A summary that a chat model writes unless a test says otherwise."""
 QUESTION = HumanMessage("When does the ferry leave?", id="question")
 
 
@@ -61,18 +63,18 @@ def result_of(reply: Any) -> ChatResult:
     return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def answer_with(patch: pytest.MonkeyPatch, model: Any, *replies: Any, summary: Any = None) -> Sent:
-    """Let a chat model answer with these replies instead of calling its provider."""
+def answer_with(patch: pytest.MonkeyPatch, model: Any, *replies: Any, summary: Any = NOTED) -> Sent:
+    """Let a chat model answer with these replies instead of calling its provider, and summarize with `summary`."""
     sent = Sent(replies, summary)
     patch.setattr(type(model), "_generate", lambda _, messages, *a, **k: sent.answer(messages, *a, **k))
     return sent
 
 
-def agent_of(model: Any, preset: str, tools: Sequence[Any] = (), summarizer: Any = "digest", **given: Any) -> Any:
+def agent_of(model: Any, preset: str, tools: Sequence[Any] = (), summarizer: Any = None, **given: Any) -> Any:
     """Build an agent with a preset's own settings; what is no setting is an argument of the builder.
 
-    `key_information` is the builder's argument, the sources themselves. Nothing is prepared ahead unless asked for:
-    in these talks nobody takes time to type.
+    `key_information` is the builder's argument, the sources themselves. `summary_ahead` is off unless asked for:
+    a summary prepared in the background would make the number of requests depend on time.
     """
     given.setdefault("summary_ahead", False)
     names = CompactionSettings.model_fields.keys() - {"key_information"}

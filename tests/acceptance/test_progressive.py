@@ -79,7 +79,7 @@ def test_two_hundred_calls_of_the_model_compact_within_one_long_run(answered: Ca
     assert end["messages"][-1].text == "All sheds are counted."
     assert (len(sent), standing(agent)["calls"], standing(agent)["turns"]) == (211, 211, 1)
     (row,) = ledger(agent)
-    assert (row.trigger, row.verdict, row.strategy) == ("model_calls", "committed", "progressive/full+digest")
+    assert (row.trigger, row.verdict, row.strategy) == ("model_calls", "committed", "progressive/full+model")
     assert [len(request) for request in (sent[198], sent[199])] == [397, 4]
     assert "Count the crates in every shed." in "".join(message.text for message in sent[199])
     assert standing(agent)["calls_at_commit"] == 200
@@ -126,7 +126,7 @@ def test_the_window_holds_four_of_the_user_and_five_of_the_model_before_the_ques
     agent = progressive(model)
     agent.invoke({"messages": [*said(45, 60), QUESTION]}, CONFIG)
     (row,) = ledger(agent)
-    assert (row.trigger, row.strategy) == ("precheck", "progressive/sliding_window+digest")
+    assert (row.trigger, row.strategy) == ("precheck", "progressive/sliding_window+model")
     (request,) = sent
     assert roles(request) == "u" + "auauauaua" + "u"
     assert [message.id for message in request[1:]] == [
@@ -145,7 +145,7 @@ def test_a_request_never_begins_with_two_user_messages_where_roles_must_alternat
     sent = answered(model)
     agent = progressive(model, join_user_messages=join)
     agent.invoke({"messages": [*said(6, 420), QUESTION]}, CONFIG)
-    assert ledger(agent)[0].strategy == "progressive/full+digest"
+    assert ledger(agent)[0].strategy == "progressive/full+model"
     assert roles(sent[0]) == expected
     assert sent[0][-1].text.endswith("When does the ferry leave?")
 
@@ -181,7 +181,7 @@ def test_the_flow_chart(preset: str, talk: list[AnyMessage], strategy: str, answ
     answered(model)
     agent = progressive(model, preset)
     agent.invoke({"messages": [*talk, QUESTION]}, CONFIG)
-    assert [(row.verdict, row.strategy) for row in ledger(agent)] == [("committed", f"{preset}/{strategy}+digest")]
+    assert [(row.verdict, row.strategy) for row in ledger(agent)] == [("committed", f"{preset}/{strategy}+model")]
 
 
 @pytest.mark.requirement("S2.62", "S2.56")

@@ -1,15 +1,18 @@
 """The preset `recent_rounds` as its document tells it, with a real model and the document's own settings file."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from langgraph_compaction.graph import CompactionThread, create_compacting_agent
+from langgraph_compaction.graph.middleware import CompactionMiddleware
 from langgraph_compaction.nodes import (
     CompactionSettings,
     ContextExhaustedError,
@@ -24,7 +27,7 @@ from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import named_counter, total
 from langgraph_compaction.nodes.events import CONTEXT_COMPACTED
 from tests.acceptance.talks import QUESTION, Sent, Story, agent_of, ids, said, story
-from tests.fakes import gpt
+from tests.fakes import claude, gpt
 from tests.graph.cli.provider import provider
 from tests.graph.cli.test_chat import heard as chat
 from tests.graph.cli.test_chat import of_kind
@@ -238,6 +241,64 @@ def test_the_thread_tells_how_often_it_was_compacted(agreed: Story) -> None:
 def word(number: int) -> str:
     """Return a word that is like no other."""
     return "".join(chr(ord("a") + number * 7_919 // 26**place % 26) for place in range(5))
+
+
+@pytest.mark.requirement("S4.23", "S4.29", "S4.44")
+@pytest.mark.parametrize("accepted", [True, False])
+def test_in_langchains_agent_claude_is_asked_for_a_summary_after_the_person(
+    answered: Answered, *, accepted: bool
+) -> None:
+    """At 80 % of the 136,000 tokens that its answer leaves; before the person's answer no model is called."""
+    model = claude()
+    sent = answered(model, "At nine.", summary=TOLD)
+    middleware = CompactionMiddleware(settings=CompactionSettings(preset="recent_rounds", summary_ahead=False))
+    agent: Any = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
+    agent.invoke({"messages": [*talk(140), QUESTION]}, CONFIG)
+    (asked,) = agent.get_state(CONFIG).interrupts
+    assert (asked.value["max_tokens"], asked.value["limit"]) == (200_000, 136_000)
+    assert 108_800 <= asked.value["current_tokens"] <= 136_000
+    assert (len(sent), sent.summaries) == (0, [])
+    agent.invoke(Command(resume=accepted), CONFIG)
+    (request,) = sent
+    if not accepted:
+        assert ids(request) == [*ids(talk(140)), "question"]
+        assert frozen(values(agent)["messages"][:-1]) == frozen([*talk(140), QUESTION])
+        assert (sent.summaries, [row.verdict for row in ledger(agent)]) == ([], ["declined"])
+        return
+    assert TOLD in request[0].text
+    assert ids(request[1:]) == ["note-138", "read-138", "note-139", "read-139", "question"]
+    assert [(row.verdict, row.strategy) for row in ledger(agent)] == [("committed", "recent_rounds+model")]
+    assert len(CompactionThread(agent, CONFIG).transcript()) == 2 * 140 + 2
+
+
+@pytest.mark.requirement("S4.44", "S4.6")
+@pytest.mark.filterwarnings("ignore:The model .* is deprecated:DeprecationWarning")
+def test_over_http_claude_writes_the_summary_and_answers_on_it() -> None:
+    """Two requests of the Messages API: the history for a summary, then summary, two rounds and the question."""
+
+    def reply(request: dict[str, Any]) -> str:
+        return TOLD if "<conversation>" in json.dumps(request["messages"]) else "At nine."
+
+    with provider(answer=reply) as server:
+        model = claude(base_url=server.base_url.removesuffix("/v1"), max_retries=0)
+        settings = CompactionSettings(preset="recent_rounds", require_confirmation=False, summary_ahead=False)
+        agent = create_compacting_agent(model, settings=settings, checkpointer=InMemorySaver())
+        agent.invoke({"messages": [*talk(140), QUESTION]}, CONFIG)
+    *summaries, last = server.requests
+    assert {(one["model"], one["max_tokens"]) for one in server.requests} == {("claude-sonnet-4-5", 64_000)}
+    told = " ".join(json.dumps(one["messages"]) for one in summaries)
+    assert "Note 0. " in told
+    assert "Note 137. " in told
+    assert "Note 138. " not in told
+    texts = json.dumps(last["messages"])
+    assert TOLD in texts
+    assert "Note 137. " not in texts
+    assert "Note 138. " in texts
+    assert QUESTION.text in texts
+    assert values(agent)["messages"][-1].text == "At nine."
+    (row,) = ledger(agent)
+    assert (row.verdict, row.strategy) == ("committed", "recent_rounds+model")
+    assert [row.summary_input_tokens, row.summary_output_tokens] == [20 * len(summaries), 3 * len(summaries)]
 
 
 @pytest.mark.requirement("S4.30", "S4.38")

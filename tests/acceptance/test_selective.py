@@ -50,7 +50,7 @@ LOGS: list[AnyMessage] = [TASK, *blocks(30, 186), READ, QUESTION]
 def test_the_newest_five_blocks_stay_whatever_their_tools(real: Replies, answered: Answered) -> None:
     """Not five of each tool; an older block leaves with its call and its result."""
     model = real()
-    sent = answered(model)
+    sent = answered(model, summary=SUMMARY)
     agent = agent_of(model, "selective")
     agent.invoke({"messages": LOGS}, CONFIG)
     (request,) = sent
@@ -180,7 +180,7 @@ def test_a_failed_summary_of_a_shortened_result_ends_with_the_digest(answered: A
 def clipped(answered: Answered, result: int, arguments: int, **given: Any) -> tuple[Any, Any]:
     """Return a kept call and its result after a compaction, which had so many tokens."""
     model = gpt("gpt-4o")
-    answered(model)
+    answered(model, summary=SUMMARY)
     agent = agent_of(model, "selective", **given)
     size = counter().text(arguments_json({"n": 99, "text": words(100)})) - 100
     kept = block(99, "write", words(result), text=words(arguments - size))
@@ -211,7 +211,7 @@ def test_fields_above_their_thresholds_keep_two_hundred_tokens(answered: Answere
 def test_twelve_rounds_stay_and_five_messages_of_each_type_before_them(real: Replies, answered: Answered) -> None:
     """The question is the newest of the twelve; a meta message begins none."""
     model = real()
-    sent = answered(model)
+    sent = answered(model, summary=SUMMARY)
     agent = agent_of(model, "selective")
     talk = said(40, 75)
     aside = HumanMessage("The time is ten.", id="aside", additional_kwargs={"compaction": {"is_meta": True}})
@@ -231,7 +231,7 @@ def read_shed(shed: int) -> str:
 def test_results_of_tools_are_checked_before_the_next_call(answered: Answered) -> None:
     """99,000 tokens and a result of 4,000 are over the trigger of 102,400 and under the limit of 115,200."""
     model = gpt("gpt-4o")
-    sent = answered(model, calls(("read_shed", {"shed": 1})), "Read.")
+    sent = answered(model, calls(("read_shed", {"shed": 1})), "Read.", summary=SUMMARY)
     agent = agent_of(model, "selective", [read_shed])
     given = {"messages": [*said(50, 49), QUESTION]}
     chunks = list(agent.stream(given, CONFIG, stream_mode=["updates", "custom"]))
@@ -396,7 +396,7 @@ def test_the_phases_are_told_where_they_are_switched_on(answered: Answered) -> N
 def test_a_call_of_two_tools_and_both_results_are_one_block(answered: Answered) -> None:
     """Of twelve such blocks five stay with both results, in whatever order these stand."""
     model = gpt("gpt-4o")
-    sent = answered(model)
+    sent = answered(model, summary=SUMMARY)
     agent = agent_of(model, "selective")
     given: list[AnyMessage] = [TASK]
     for n in range(12):
@@ -520,7 +520,7 @@ def test_thresholds_and_what_is_kept_of_a_field_are_settings(answered: Answered)
 def test_a_meta_message_begins_no_round_of_the_three_that_stay(answered: Answered) -> None:
     """However many there are: the number of rounds is a setting, and five messages of each type stay before them."""
     model = gpt("gpt-4o")
-    sent = answered(model)
+    sent = answered(model, summary=SUMMARY)
     agent = agent_of(model, "selective", dialogue_rounds_keep_min=3)
     marked = {"compaction": {"is_meta": True}}
     aside = [HumanMessage(f"It is {n}.", id=f"aside-{n}", additional_kwargs=marked) for n in range(4)]

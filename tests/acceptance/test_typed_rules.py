@@ -166,7 +166,7 @@ def test_the_rule_none_alone_saves_what_says_that_it_is_a_system_prompt(answered
     model = gpt("gpt-4o")
     answered(model, "At nine.")
     rules: dict[str, Any] = {"type_rules": {"system_prompt": {"action": "drop"}}} if dropped else {}
-    agent, given = agent_of(model, "typed_rules", **rules), talk(102_400, 5)
+    agent, given = agent_of(model, "typed_rules", summarizer="digest", **rules), talk(102_400, 5)
     given.insert(1, typed("system_prompt", "prompt", words(PART)))
     agent.invoke({"messages": given}, CONFIG)
     assert {"system", "later-system"}.isdisjoint(gone(agent, given))
@@ -186,7 +186,7 @@ def test_under_every_preset_the_types_of_the_header_stay_whatever_their_role(pre
         model = gpt("gpt-4o")
         sent = answered(model, "At nine.")
         rules: dict[str, Any] = {"type_rules": {"subagent_strategy": {"action": "drop"}}} if dropped else {}
-        agent = agent_of(model, preset, **rules)
+        agent = agent_of(model, preset, summarizer="digest", **rules)
         agent.invoke({"messages": [*talk[:2], *HEADER, *talk[2:], QUESTION]}, CONFIG)
         assert ledger(agent)[0].verdict == "committed"
         kept = [message for message in HEADER if not (dropped and message.id == "subagent_strategy")]

@@ -8,7 +8,7 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver
-from tests.checkpoint.contract.savers import Direct
+from tests.checkpoint.contract.savers import KEYS, Direct
 
 TESTS = {
     "put": 17,
@@ -45,6 +45,13 @@ async def direct(url: str) -> AsyncIterator[BaseCheckpointSaver[int]]:
         yield Direct(saver)
 
 
+async def encrypted(url: str) -> AsyncIterator[BaseCheckpointSaver[int]]:
+    """Open the async class with keys."""
+    async with AsyncSQLAlchemySaver.from_url(url, keys=KEYS) as saver:
+        await saver.setup()
+        yield saver
+
+
 def test_the_suite_has_the_tests_we_count() -> None:
     """All eight capabilities are counted, 81 tests in all."""
     assert set(TESTS) == {each.value for each in Capability}
@@ -52,7 +59,7 @@ def test_the_suite_has_the_tests_we_count() -> None:
 
 
 @pytest.mark.parametrize("capability", TESTS)
-@pytest.mark.parametrize("made", [asynchronous, synchronous, direct], ids=lambda made: made.__name__)
+@pytest.mark.parametrize("made", [asynchronous, synchronous, direct, encrypted], ids=lambda made: made.__name__)
 async def test_conformance(database_url: str, made: Made, capability: str) -> None:
     """The saver passes every test of LangGraph's suite, and none of them is skipped."""
 

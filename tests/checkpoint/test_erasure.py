@@ -226,6 +226,32 @@ def test_reclaim_waits_for_a_writer_in_another_database(monkeypatch: pytest.Monk
         assert seen(read(), gone) == 0
 
 
+def test_reclaim_replaces_the_samples_of_the_planner() -> None:
+    """PostgreSQL's statistics hold frequent values, which a copy of the tables alone leaves as they were."""
+    with server_database("postgresql") as url, Database.open(url) as database:
+        database.setup()
+        records = CompactionRecords(database)
+        for thread in ("gone", "kept"):
+            for number in range(3):
+                records.archive(thread, f"{thread}-here", f"c{number}", [HumanMessage("x", id="x")], now=1.0)
+
+        def sampled() -> str:
+            query = (
+                "SELECT coalesce(most_common_vals::text, '') || coalesce(histogram_bounds::text, '') FROM pg_stats "
+                "WHERE starts_with(tablename, 'compaction_')"
+            )
+            with database.read() as conn:
+                return " ".join(conn.exec_driver_sql(query).scalars())
+
+        with database.engine.execution_options(isolation_level="AUTOCOMMIT").connect() as conn:
+            conn.exec_driver_sql("ANALYZE").close()
+        assert "gone-here" in sampled()
+        records.forget("gone")
+        database.reclaim()
+        assert "gone-here" not in sampled()
+        assert "kept-here" in sampled()
+
+
 def test_space_goes_back_to_the_file_system(tmp_path: Path) -> None:
     """A file whose threads were erased is as small as one that is new."""
     file = tmp_path / "big.db"

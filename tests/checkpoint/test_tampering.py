@@ -66,6 +66,27 @@ def test_swapped_rows_are_named(name: str, keys: Keyring | None) -> None:
         assert read(saver, "u")
 
 
+@pytest.mark.parametrize("keys", [None, Keyring(KEYS, current="k1")], ids=["open", "encrypted"])
+def test_exchanged_names_of_threads_are_named(keys: Keyring | None) -> None:
+    """Nobody reads another thread's conversation because its row has another thread's name."""
+    names = tables.thread.c.thread_id
+    with SQLAlchemySaver.from_url("memory", keys=keys) as saver:
+        saver.setup()
+        for thread in ("t", "u"):
+            fill(saver, thread, 2)
+            fill_records(saver, thread)
+        assert read(saver, "t") != read(saver, "u")
+        with saver.database.write() as conn:
+            for now, then in (("t", "between"), ("u", "t"), ("between", "u")):
+                conn.execute(sa.update(tables.thread).where(names == now).values(thread_id=then))
+        records = CompactionRecords(saver.database)
+        for thread in ("t", "u"):
+            with pytest.raises(RowError, match="of thread"):
+                read(saver, thread)
+            with pytest.raises(RowError, match="ledger row .* of thread" if keys is None else "of thread"):
+                records.history(thread)
+
+
 def change_places(conn: sa.Connection) -> None:
     """Let the oldest of three checkpoints stand where the newest stood, and the other way round."""
     number = tables.checkpoint.c.number
@@ -144,12 +165,20 @@ def change(table: sa.Table, **values: object) -> Callable[[sa.Connection], objec
     return lambda conn: conn.execute(sa.update(table).values(values))
 
 
+def _without(end: Callable[[Any], Any]) -> sa.Delete:
+    """Delete the first or the last row of the ledger."""
+    number = tables.ledger.c.id
+    return sa.delete(tables.ledger).where(number == sa.select(end(number)).scalar_subquery())
+
+
 COLUMNS: dict[str, tuple[str, Callable[[sa.Connection], object]]] = {
     "the parent of a compaction": ("ledger row", change(tables.ledger, parent_id=None)),
     "the namespace of a compaction": ("ledger row", change(tables.ledger, namespace="other")),
     "the checkpoint of a compaction": ("ledger row", change(tables.ledger, checkpoint_id="other")),
     "the namespace of an archive row": ("archive", change(tables.archive, namespace="other")),
     "an archive row": ("archive row", lambda conn: conn.execute(sa.delete(tables.archive))),
+    "the last ledger row": ("ledger row of compaction", lambda conn: conn.execute(_without(sa.func.max))),
+    "an earlier ledger row": ("ledger row of compaction", lambda conn: conn.execute(_without(sa.func.min))),
     "a snapshot": ("snapshot", lambda conn: conn.execute(sa.delete(tables.snapshot))),
 }
 

@@ -13,6 +13,8 @@ from langgraph_compaction.checkpoint.messages.message_codec import (
     dumps,
 )
 from langgraph_compaction.nodes import render
+from langgraph_compaction.nodes.conversation.item_types import without_pin_mark
+from langgraph_compaction.nodes.conversation.message_marks import is_pinned
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.faults.cases import EDITED
 from tests.graph.harness import WORDS
@@ -32,12 +34,18 @@ class Onlooker(Watcher):
         stored: Callable[[AnyMessage], AnyMessage],
     ) -> None:
         super().__init__(records, thread, lambda messages: total(WORDS, render(messages)))
-        self.pins, self.overhead, self._stored = pins, overhead, stored
+        self._given_pins, self.overhead, self._stored = pins, overhead, stored
         self.committed = self.rolled_back = 0
         self._written = False
         """Whether another writer has written since the draft was opened."""
         self._draft_opened = ""
         """The id of the draft whose messages `_opened` holds."""
+
+    @property
+    def pins(self) -> Collection[str]:
+        """Ids of the messages that are pinned without a mark: those of the case that had room."""
+        pins: Collection[str] | None = (self.state.get("memory") or {}).get("pins")
+        return self._given_pins if pins is None else pins
 
     @property
     def seen(self) -> set[str]:
@@ -64,8 +72,12 @@ class Onlooker(Watcher):
         super()._always(before, {**state, "memory": said})
 
     def _untouched(self, before: list[AnyMessage], now: list[AnyMessage]) -> None:
-        """A message with marks of ours that another writer has rewritten loses them, as forged ones do."""
-        super()._untouched(list(map(_unmarked, before)), list(map(_unmarked, now)))
+        """A message with marks of ours that another writer has rewritten loses them, as forged ones do.
+
+        So does a pinned message for whose pin there is no room.
+        """
+        was = [_unpinned(old, new) for old, new in zip(before, now, strict=False)] + before[len(now) :]
+        super()._untouched(list(map(_unmarked, was)), list(map(_unmarked, now)))
 
     def _restores(self, before: State, state: State) -> bool:
         """Whether a rollback in this step undoes a change of another writer."""
@@ -112,6 +124,11 @@ class Onlooker(Watcher):
 
 def _unmarked(message: AnyMessage) -> AnyMessage:
     return message.model_copy(update={"additional_kwargs": {}}) if message.content == EDITED else message
+
+
+def _unpinned(old: AnyMessage, new: AnyMessage) -> AnyMessage:
+    """Return the message as it stands now if it has only lost the mark of a pin, else as it was."""
+    return new if is_pinned(old) and without_pin_mark(old) == new else old
 
 
 def _draft_of(state: State) -> dict[str, Any] | None:

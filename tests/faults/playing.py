@@ -302,7 +302,7 @@ class Stage:
             or self.case.redact == "failing"
             or "overflow" in self.given
             or waits(messages)
-            or (least(messages, self.case.pins) + self.overhead) * scale > self.limit
+            or (least(messages, self.onlooker.pins) + self.overhead) * scale > self.limit
         )
 
     def _ended(self, turn: NodeContext, left_open: Any) -> str:

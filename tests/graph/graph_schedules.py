@@ -19,7 +19,8 @@ from langgraph_compaction.checkpoint import SQLAlchemySaver, UnknownAttemptError
 from langgraph_compaction.checkpoint.compaction import prepared
 from langgraph_compaction.graph import CompactionError, CompactionThread, create_compacting_agent
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes import ContextExhaustedError, use_prepared
+from langgraph_compaction.nodes import ContextExhaustedError
+from langgraph_compaction.nodes.ahead import use_prepared
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from tests.fakes import ScriptedModel
 from tests.graph.schedules import OWNER, SETTINGS, WORDS, World, main, play_in

@@ -4,6 +4,7 @@ Window and limit are 1,000, the trigger is 800 and the aim 500; a message costs 
 """
 
 import asyncio
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -129,6 +130,21 @@ def rounds(count: int, words: int = 50, tag: str = "r") -> list[AnyMessage]:
             AIMessage(filler(words, f"{tag}a{n}-"), id=f"{tag}-answer-{n}"),
         )
     ]
+
+
+NEAR: dict[str, Any] = {"messages": [*rounds(6), HumanMessage(filler(60, "near"), id="near")]}
+"""An input after which one more round as long as the last two would reach the trigger of 800 words."""
+
+
+def at_work() -> list[threading.Thread]:
+    """The OS threads that prepare summaries."""
+    return [one for one in threading.enumerate() if one.name == "compaction-ahead"]
+
+
+async def ended() -> None:
+    """Wait until nothing is prepared any more."""
+    for worker in at_work():
+        await asyncio.to_thread(worker.join, 60)
 
 
 def full(text: str = "and now?") -> dict[str, Any]:

@@ -28,9 +28,8 @@ from langgraph_compaction.nodes import (
     ContextExhaustedError,
     Reply,
     SummaryRequest,
-    prepare,
-    use_prepared,
 )
+from langgraph_compaction.nodes.ahead import prepare, use_prepared
 from langgraph_compaction.nodes.conversation.message_marks import is_summary
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.inline.runner import NODES, run_nodes
@@ -70,9 +69,12 @@ class Records:
         self.ends: list[tuple[str, str]] = []
         """How each preparation ended that is no longer there."""
         self.open: set[str] = set()
+        self.last_begun = 0.0
+        """The time at which the last compaction began."""
 
-    def begin(self, key: AttemptKey, messages: Sequence[Any], **_: Any) -> None:
+    def begin(self, key: AttemptKey, messages: Sequence[Any], *, now: float, **_: Any) -> None:
         """Write the snapshot."""
+        self.last_begun = now
         self.snapshots[key.compaction_id] = list(messages)
         self.open.add(key.compaction_id)
 
@@ -110,7 +112,7 @@ class Records:
         """Find nothing."""
 
     def claim_preparation(
-        self, key: AttemptKey, body: Any, *, now: float, until: float, unused: int, **_: Any
+        self, key: AttemptKey, body: Any, *, now: float, until: float, unused: int, since: float, **_: Any
     ) -> str | None:
         """Begin a preparation unless there is one, as `prepared.claim` does."""
         assert unused
@@ -119,6 +121,9 @@ class Records:
             if held:
                 return "exists"
             self.ends.append((self.row.verdict, "unused"))
+            self.row = None
+        if self.last_begun > since:
+            return "late"
         self.row = Preparation(
             compaction_id=key.compaction_id,
             verdict=PREPARED,
@@ -168,15 +173,21 @@ class Work:
     """A preparation that is under way in a process."""
 
     owner: str
+    epoch: int
     steps: Generator[Effect, Any, bool]
     effect: Effect | None = None
+    begun: bool = False
+    """Whether it has begun, or must not, so that its process begins no other before the next commit."""
+    unstored: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+    """The messages of its summaries that were paid for and are not stored yet."""
 
     def advance(self) -> bool:
         """Make the next call; return whether the work is over."""
         OWNER[0] = self.owner
         try:
             self.effect = next(self.steps) if self.effect is None else self.steps.send(self.effect.call())
-        except StopIteration:
+        except StopIteration as ended:
+            self.begun = ended.value
             return True
         return False
 
@@ -199,6 +210,8 @@ class World:
         self.alive = {"one", "two"}
         self.lost: set[frozenset[str]] = set()
         """Summaries whose process died before they were stored."""
+        self.begun: dict[str, int] = {}
+        """The number of commits at which each process last began a preparation."""
         self.clock = 1_000.0
         self.dependencies = Dependencies(
             settings=SETTINGS,
@@ -224,11 +237,13 @@ class World:
         """Never called here."""
         raise NotImplementedError
 
-    def start(self, context: Any, size: int) -> Any:
+    def start(self, context: Any, size: int, summarize: Any) -> Any:
         """Begin a preparation as the nodes do, but leave its steps to the schedule."""
-        near = prepare._is_near(context, size) and prepare._may(context)
+        free = OWNER[0] not in {work.owner for work in self.works} and self.begun.get(OWNER[0]) != context.epoch
+        near = free and prepare._is_near(context, size) and prepare._may(context)
         if near and size + prepare._lead(context, 20.0, None) >= context.sizes.trigger:
-            self.works.append(Work(OWNER[0], prepare._prepared(prepare._Ahead(context, None))))
+            ahead = prepare._prepared(prepare._Ahead(context, None), summarize)
+            self.works.append(Work(OWNER[0], context.epoch, ahead))
         yield from ()
 
     def context(self) -> NodeContext:
@@ -282,13 +297,20 @@ class World:
         for work in [one for one in self.works if one.owner == gone]:
             work.steps.close()
             self.works.remove(work)
-        known = set(self.asked)
-        self.lost |= known
+            self.lost |= set(work.unstored)
 
     def work(self) -> None:
         """Advance a preparation."""
-        if self.works and self.works[-1].advance():
+        if not self.works:
+            return
+        work, asked, stored = self.works[-1], len(self.asked), len(self.records.summaries)
+        if work.advance():
             self.works.pop()
+            if work.begun:
+                self.begun[work.owner] = work.epoch
+        work.unstored += self.asked[asked:]
+        if len(self.records.summaries) > stored:
+            work.unstored.clear()
 
     def check(self) -> None:
         """Raise `AssertionError` for a wrong swap, a lost message, a double payment or an open draft."""

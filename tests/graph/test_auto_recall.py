@@ -83,6 +83,29 @@ async def test_the_archive_is_quoted_for_the_request_alone(go: Drive) -> None:
     assert list(model.received[-1])[: len(model.received[-2]) - 1] == list(model.received[-2])[:-1]
 
 
+async def test_the_handles_of_a_quotation_give_the_whole_message(go: Drive) -> None:
+    """The agent passes a handle that it reads in the quotation to its tool `recall`, which shows what did not fit."""
+    long = ToolMessage(f"wifi password tulip-77 {filler(900, 'w')}", tool_call_id="l", id="long")
+    call = AIMessage("", tool_calls=[{"name": "read", "args": {"page": "wifi password"}, "id": "l"}], id="call")
+
+    def handle_of(request: list[BaseMessage]) -> AIMessage:
+        (quotation,) = quoted(request)
+        assert long.text not in quotation.text
+        (name,) = re.findall(r"^\[([0-9a-f]{12}) tool", quotation.text, re.MULTILINE)
+        assert name == handle(long)
+        return AIMessage("", tool_calls=[{"name": "recall", "args": {"handle": name}, "id": "r"}])
+
+    model = ScriptedModel()
+    graph = compacted(model, call, long, recall=True, context_window=16_000)
+    model.replies = [*model.replies[: len(model.received)], handle_of, "done"]
+    await go.invoke(graph, said(QUESTION))
+    recalled = values(graph)["messages"][-2]
+    assert isinstance(recalled, ToolMessage)
+    assert recalled.text.startswith(f"[{handle(long)} tool")
+    assert long.text in recalled.text
+    assert quoted(model.received[-1]) == []
+
+
 async def test_nothing_is_searched_where_nothing_can_be_found(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the first compaction, with the setting off, without a thread, after a tool's result."""
     searched: list[str] = []

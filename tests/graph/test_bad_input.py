@@ -2,7 +2,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableLambda
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.checkpoint import DatabaseError
 from langgraph_compaction.graph import (
@@ -14,6 +18,7 @@ from langgraph_compaction.graph import (
     create_compacting_agent,
     create_compaction_graph,
 )
+from langgraph_compaction.graph.middleware import CompactionMiddleware
 from tests.fakes import ScriptedModel
 from tests.graph.harness import Drive, agent, filler, said, values
 
@@ -110,6 +115,81 @@ def test_a_config_without_a_thread_is_named() -> None:
     with pytest.raises(SettingsError, match=r'give \{"configurable": \{"thread_id"'):
         CompactionThread(agent(), {}).history()
     assert CompactionThread(agent(), {"thread_id": "beside"}).history() == []  # type: ignore[typeddict-unknown-key] # LangGraph takes it
+
+
+WRONG: list[Any] = [{}, {"configurable": {}}, {"configurable": {"checkpoint_id": "1"}}, "1", {"configurable": "1"}]
+"""Configs that name no thread."""
+SAY_THREAD = r'give \{"configurable": \{"thread_id": "1"\}\}'
+
+
+def threadless(model: ScriptedModel) -> tuple[Any, Any]:
+    """Return our agent and LangChain's with the middleware, both with a checkpointer."""
+    plain = create_agent(model, middleware=[CompactionMiddleware(settings=KNOWN)], checkpointer=InMemorySaver())
+    return agent(model), plain
+
+
+@pytest.mark.parametrize("config", WRONG, ids=str)
+def test_every_call_needs_a_thread_if_there_is_a_checkpointer(config: Any) -> None:
+    """The error says what to write, and the model is not called."""
+    graph, plain = threadless(model := ScriptedModel())
+    for call in (
+        lambda: graph.invoke(said("hello"), config),
+        lambda: list(graph.stream(said("hello"), config)),
+        lambda: graph.get_state(config),
+        lambda: list(graph.get_state_history(config)),
+        lambda: graph.update_state(config, {}),
+        *(
+            method
+            for thread in (CompactionThread(graph, config), CompactionThread(plain, config))
+            for method in (thread.history, thread.pins, thread.undo, thread.compact)
+        ),
+    ):
+        with pytest.raises(SettingsError, match=SAY_THREAD):
+            call()
+    assert model.received == []
+
+
+@pytest.mark.parametrize("config", WRONG, ids=str)
+async def test_every_asynchronous_call_needs_a_thread_too(config: Any) -> None:
+    """With the same error."""
+    graph, plain = threadless(model := ScriptedModel())
+    for call in (
+        lambda: graph.ainvoke(said("hello"), config),
+        lambda: graph.aget_state(config),
+        lambda: anext(graph.aget_state_history(config)),
+        lambda: graph.aupdate_state(config, {}),
+        *(
+            method
+            for thread in (CompactionThread(graph, config), CompactionThread(plain, config))
+            for method in (thread.ahistory, thread.apins, thread.aundo, thread.acompact)
+        ),
+    ):
+        with pytest.raises(SettingsError, match=SAY_THREAD):
+            await call()
+    assert model.received == []
+
+
+def test_only_a_checkpointer_needs_a_thread() -> None:
+    """A run that keeps nothing works without one, and so does a graph whose own config names the thread."""
+    assert built(settings=KNOWN).invoke(said("hello"))["messages"]
+    bound = agent().with_config(configurable={"thread_id": "bound"})
+    bound.invoke(said("hello"))
+    assert len(bound.get_state({"configurable": {}}).values["messages"]) == 2
+
+
+async def test_a_run_inside_a_run_takes_its_thread(go: Drive) -> None:
+    """A node that calls the agent without a config is on the thread of its own run, as LangGraph lets it be."""
+    inner = agent()
+
+    def call(state: Any) -> Any:
+        return {"messages": inner.invoke({"messages": state["messages"]})["messages"]}
+
+    async def acall(state: Any) -> Any:
+        return {"messages": (await inner.ainvoke({"messages": state["messages"]}))["messages"]}
+
+    outer = StateGraph(MessagesState).add_node("call", RunnableLambda(call, acall)).add_edge(START, "call")
+    result = await go.invoke(outer.compile(checkpointer=InMemorySaver()), said("hello"))
+    assert result["messages"][-1].text == "ok"
 
 
 def test_the_window_comes_from_the_model_where_it_says_so() -> None:

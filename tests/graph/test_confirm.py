@@ -103,7 +103,7 @@ async def test_a_redaction_that_fails_takes_only_the_foreseen_sizes_from_the_que
 
 
 @pytest.mark.requirement("S4.23", "C4")
-@pytest.mark.parametrize("answer", [True, "accept", "Yes", {"accept": True}, {"focus": "the price"}])
+@pytest.mark.parametrize("answer", [True, "accept", "Yes", "好的", {"accept": True}, {"focus": "the price"}])
 async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:
     """Any clear yes goes on to the compaction."""
     graph = asking()
@@ -119,7 +119,9 @@ async def test_an_acceptance_compacts(go: Drive, answer: Any) -> None:
 
 
 @pytest.mark.requirement("S4.24")
-@pytest.mark.parametrize("answer", [False, "decline", "", "what?", {"accept": False, "focus": "x"}, 7, []])
+@pytest.mark.parametrize(
+    "answer", [False, "decline", "", "what?", "否", {"accept": False, "focus": "x"}, {"accept": "no"}, 7, []]
+)
 async def test_anything_else_declines(go: Drive, answer: Any) -> None:
     """The turn is answered on the whole conversation, and the ledger says who decided."""
     model = ScriptedModel()

@@ -17,6 +17,7 @@ from tests.graph.harness import (
     events,
     filler,
     frozen,
+    full,
     ledger,
     standing,
     tool_block,
@@ -198,3 +199,15 @@ async def test_who_only_watches_changes_nothing(
         assert verdicts(graph) == [expected]
     else:
         assert len(ledger(graph)) == 1
+
+
+async def test_the_detail_of_a_failure_is_redacted_in_the_event(go: Drive) -> None:
+    """As in the ledger; the state does not hold it."""
+    graph = agent(
+        summarizer=ScriptedModel(replies=[ValueError("number 4711 is wrong")]),
+        redact=lambda text: text.replace("4711", "[number]"),
+    )
+    chunks = await go.stream(graph, full(), stream_mode=["updates", "custom"])
+    event = next(one for one in events(chunks, "CompactionEvent") if one["verdict"].startswith("failed"))
+    assert event["detail"] == "number [number] is wrong" == ledger(graph)[0].detail
+    assert "detail" not in standing(graph)["last"]

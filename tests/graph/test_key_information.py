@@ -472,4 +472,4 @@ async def test_a_first_input_that_fills_the_room_is_not_pinned(go: Drive, caplog
     for text in (filler(500), "more", "and more"):
         await go.invoke(graph, said(text))
     assert values(graph)["memory"]["pins"] == []
-    assert caplog.text.count("The first input is not pinned: it takes 504 tokens") == 1
+    assert caplog.text.count("The first input is not pinned: pins would take 504 tokens") == 1

@@ -43,6 +43,6 @@ async def test_it_leaves_and_its_rule_stays(go: Drive) -> None:
 async def test_without_the_setting_the_turn_ends_with_an_error_that_names_the_sizes(go: Drive) -> None:
     """And the conversation is as it was."""
     graph, _ = working("keep")
-    with pytest.raises(ContextExhaustedError, match=r"the limit is 1000.*long_input"):
+    with pytest.raises(ContextExhaustedError, match=r"the limit is 1000.*Start a new thread.*long_input"):
         await go.invoke(graph, said(f"{RULE} {filler(965)}", "task"))
     assert values(graph)["messages"][0].id == "task"

@@ -29,7 +29,7 @@ def test_a_name_opens_a_model_with_and_without_langchain() -> None:
 def test_without_langchain_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Any other name needs `langchain`: the error names the extra that brings it."""
     monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
-    with pytest.raises(SettingsError, match=r"langgraph-compaction\[langchain\]"):
+    with pytest.raises(SettingsError, match=r"pip install '\.\[langchain\]'"):
         named_model(name)
 
 

@@ -5,11 +5,13 @@ from asyncio import to_thread
 from typing import Any
 
 import pytest
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from langgraph_compaction.graph import CompactionSettings, CompactionThread, create_compacting_agent
+from langgraph_compaction.graph.build_dependencies import dependencies_of
 from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.conversation.tokens import TextCounter
 from langgraph_compaction.nodes.conversation.window_and_reserve import Sizes
@@ -58,10 +60,29 @@ def sizes(model: Any, preset: str = "selective", ratio: float | None = None, **c
         (claude(), "selective", 0.99, 132_000, 136_000),
         (claude(), "faithful", None, 136_000, 136_000),
         (claude(max_tokens=8_192), "selective", None, 160_000, 191_808),
+        (claude().bind(max_tokens=8_192), "selective", None, 160_000, 191_808),
+        (gpt("gpt-4o").bind(max_tokens=32_768), "selective", None, 76_185, 95_232),
+        (gpt("gpt-4o").bind(max_completion_tokens=32_768).with_retry(), "selective", None, 76_185, 95_232),
+        (
+            gpt("gpt-4o", max_tokens=4_096).bind(max_tokens=1_000).bind(max_tokens=16_384),
+            "selective",
+            None,
+            89_292,
+            111_616,
+        ),
+        (
+            gpt("gpt-4o", max_tokens=16_384).bind(max_tokens=4_096).bind(stop=["."]),
+            "selective",
+            None,
+            102_400,
+            123_904,
+        ),
+        (gpt("gpt-4o", max_tokens=16_384).bind(max_tokens=None), "selective", None, 102_400, 115_200),
+        (gpt("gpt-5").bind(max_tokens=32_000), "selective", None, 217_600, 272_000),
     ],
 )
 def test_the_sizes_of_real_models(model: Any, preset: str, ratio: float | None, trigger: int, limit: int) -> None:
-    """As the profile and `max_tokens` of the object say."""
+    """As the profile and `max_tokens` of the object say, or of the outermost binding that names it."""
     found = sizes(model, preset, ratio)
     assert (found.trigger, found.limit) == (trigger, limit)
 
@@ -123,6 +144,39 @@ async def test_the_middleware_says_it_once_too(go: Drive, caplog: pytest.LogCapt
     for _ in range(3):
         await go.invoke(graph, {"messages": [HumanMessage("hello")]}, CONFIG)
     assert len(told(caplog)) == 1
+
+
+class ShortAnswers(AgentMiddleware[Any, Any, Any]):
+    """Limits the answer of each call, by the request's settings."""
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        """Bind a smaller `max_tokens`."""
+        return handler(request.override(model_settings={"max_tokens": 8_192}))
+
+    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+        """Bind a smaller `max_tokens`."""
+        return await handler(request.override(model_settings={"max_tokens": 8_192}))
+
+
+@pytest.mark.requirement("S1.3")
+async def test_the_settings_of_a_request_count_in_the_middleware(go: Drive) -> None:
+    """Before the call and after the answer; they stand over `max_tokens` of the model."""
+    for others, limit in (((), 136_000), ((ShortAnswers(),), 191_808)):
+        graph = middleware_agent(
+            sized_as(claude()),
+            others=others,
+            token_counter=HUNDREDS,
+            context_window=None,
+            output_reserve=None,
+            require_confirmation=True,
+        )
+        await go.invoke(graph, {"messages": [HumanMessage("hello")]}, CONFIG)
+        of_the_answer = dependencies_of(graph).sizes()
+        assert of_the_answer is not None
+        assert of_the_answer.limit == limit
+        await go.invoke(graph, talk(195_000), CONFIG)
+        (asked,) = graph.get_state(CONFIG).interrupts
+        assert asked.value["limit"] == limit
 
 
 async def test_each_model_of_an_agent_is_told_of(go: Drive, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,22 +9,30 @@ from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.thread_state import records_of
-from langgraph_compaction.nodes import Reply, prepare, use_prepared
+from langgraph_compaction.nodes import Reply
+from langgraph_compaction.nodes.ahead import prepare, use_prepared
+from langgraph_compaction.nodes.config.triggers import Command, UsedRatio
 from langgraph_compaction.nodes.digest import rules_and_requests
+from langgraph_compaction.nodes.gate.invariants import Finding
 from langgraph_compaction.nodes.testing import ReplyingSummarizer
 from langgraph_compaction.nodes.text.quoting import without_quotations
 from tests.fakes import ScriptedModel, StalledSummarizer
 from tests.graph.harness import (
     CONFIG,
+    NEAR,
     SUMMARY,
     THREAD,
     Drive,
     agent,
+    at_work,
+    ended,
     events,
     filler,
     ledger,
@@ -39,8 +47,6 @@ from tests.graph.middleware.agents import agent as langchain_agent
 from tests.graph.test_embedding import World
 
 MODES = ["updates", "custom"]
-NEAR: dict[str, Any] = {"messages": [*rounds(6), HumanMessage(filler(60, "near"), id="near")]}
-"""An input after which one more round as long as the last two would reach the trigger of 800 words."""
 REPLY = Reply(content=SUMMARY)
 OVER = said(filler(90, "over"), "over")
 BEYOND = said(filler(300, "beyond"), "beyond")
@@ -55,17 +61,6 @@ def told(chunks: Any) -> list[str]:
 def entries(graph: Any) -> list[tuple[str | None, str]]:
     """Verdict and reason of each row of the ledger."""
     return [(row.verdict, row.reason) for row in ledger(graph)]
-
-
-def at_work() -> list[threading.Thread]:
-    """The OS threads that prepare summaries."""
-    return [one for one in threading.enumerate() if one.name == "compaction-ahead"]
-
-
-async def ended() -> None:
-    """Wait until nothing is prepared any more."""
-    for worker in at_work():
-        await asyncio.to_thread(worker.join, 60)
 
 
 @pytest.fixture
@@ -145,6 +140,17 @@ async def test_while_it_is_written_a_turn_that_fits_goes_on(go: Drive, stalled: 
     assert (told(third), stalled.calls) == (["swapped"], 1)
 
 
+def answers_when_joined(stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the summarizer go as soon as a turn waits for it."""
+    waited = use_prepared._slept
+
+    def pause(seconds: float) -> Any:
+        stalled.let_go.set()
+        return waited(seconds)
+
+    monkeypatch.setattr(use_prepared, "_slept", pause)
+
+
 async def test_over_the_limit_a_turn_waits_for_it(
     go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,18 +158,26 @@ async def test_over_the_limit_a_turn_waits_for_it(
     graph = agent(ScriptedModel(), stalled, summary_ahead=True)
     await go.invoke(graph, NEAR)
     await asyncio.to_thread(stalled.entered.wait, 60)
-    waited = use_prepared._slept
-
-    def pause(seconds: float) -> Any:
-        stalled.let_go.set()  # the turn waits
-        return waited(seconds)
-
-    monkeypatch.setattr(use_prepared, "_slept", pause)
+    answers_when_joined(stalled, monkeypatch)
     second = await go.stream(graph, BEYOND, stream_mode=MODES)
     assert told(second)[:2] == ["joined", "swapped"]  # then the next one is prepared
     prepared, committed = ledger(graph)[:2]
     assert (prepared.verdict, committed.verdict) == ("prepared", "committed")
     assert (prepared.summary_calls or 0) + (committed.summary_calls or 0) == 1
+
+
+@pytest.mark.parametrize("given", [{"messages": [], "compaction_request": {"focus": None}}, said("/compact")])
+async def test_who_asks_for_a_compaction_waits_for_it(
+    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch, given: Any
+) -> None:
+    """A wish is not passed over, although the request fits: the summary that is on its way is joined."""
+    graph = agent(ScriptedModel(), stalled, summary_ahead=True, triggers=[UsedRatio(ratio=0.8), Command()])
+    await go.invoke(graph, NEAR)
+    await asyncio.to_thread(stalled.entered.wait, 60)
+    answers_when_joined(stalled, monkeypatch)
+    second = await go.stream(graph, given, stream_mode=MODES)
+    assert told(second)[:2] == ["joined", "swapped"]
+    assert (entries(graph), stalled.calls) == ([("prepared", "swapped"), ("committed", "")], 1)
 
 
 def forget(graph: Any) -> None:
@@ -225,6 +239,64 @@ async def test_a_failed_preparation_counts_as_a_failed_attempt(go: Drive) -> Non
     assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
 
 
+async def test_a_failed_preparation_counts_for_the_cool_down(go: Drive) -> None:
+    """The cool-down begins with it if it is the last failure that is allowed: nothing is asked again for a while."""
+    summarizer = ReplyingSummarizer(ValueError("broken"))
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0, breaker_cooldown_after=1)
+    await go.invoke(graph, NEAR)
+    await ended()
+    await go.invoke(graph, OVER)
+    first = standing(graph)
+    assert (len(summarizer.requests), first["last"]["verdict"]) == (1, "degraded_deterministic")
+    assert [row.verdict for row in ledger(graph)] == ["failed_permanent", "degraded_deterministic"]
+
+
+async def test_only_the_time_that_nobody_waited_is_told(
+    go: Drive, stalled: StalledSummarizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seconds that a turn waited for a preparation are not counted as saved."""
+    graph = agent(ScriptedModel(), stalled, summary_ahead=True)
+    await go.invoke(graph, NEAR)
+    await asyncio.to_thread(stalled.entered.wait, 60)
+    answers_when_joined(stalled, monkeypatch)
+    second = await go.stream(graph, BEYOND, stream_mode=MODES)
+    joined, swapped = events(second, "PreparationEvent")[:2]
+    took = ledger(graph)[0].duration_s or 0.0
+    assert swapped["seconds"] == pytest.approx(max(0.0, took - joined["seconds"]), abs=0.002)
+
+
+async def test_a_preparation_that_may_not_begin_is_not_told(go: Drive) -> None:
+    """Too many were not used: the ledger has no row, and the stream no event."""
+    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True, summary_ahead_unused=1)
+    await go.invoke(graph, NEAR)
+    await ended()
+    forget(graph)
+    again = await go.stream(graph, OVER, stream_mode=MODES)
+    assert told(again) == ["stale"]
+    for n in range(8):  # until another compaction is near, and due
+        assert told(await go.stream(graph, said(filler(60, f"more{n}-")), stream_mode=MODES)) == []
+        await ended()
+    assert [row.trigger for row in ledger(graph)] == ["ahead", "precheck", "precheck"]
+
+
+async def test_a_preparation_that_finds_nothing_to_remove_is_told_once(
+    go: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins again after each answer, because more messages may be old enough then."""
+
+    def nothing(*_: Any) -> Any:
+        return Finding("noop", "nothing_old_enough")
+        yield
+
+    monkeypatch.setattr(prepare, "choose_messages", nothing)
+    graph = agent(ScriptedModel(), ReplyingSummarizer(REPLY), summary_ahead=True)
+    states = list[str]()
+    for given in (NEAR, said(filler(20, "a")), said(filler(20, "b"))):
+        states += told(await go.stream(graph, given, stream_mode=MODES))
+        await ended()
+    assert (states, ledger(graph)) == (["preparing"], [])
+
+
 async def test_far_from_the_trigger_nothing_is_done(go: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain turn looks at no database for it, and starts no OS thread."""
 
@@ -274,6 +346,88 @@ async def test_an_asynchronous_client_is_awaited_on_the_loop() -> None:
     await graph.ainvoke(NEAR, CONFIG)
     await ended()
     assert entries(graph) == [("prepared", "ready")]
+
+
+async def write(_: Any) -> dict[str, Any]:
+    """Write a summary, as the node of a graph."""
+    await asyncio.sleep(0)
+    return {"messages": [AIMessage(SUMMARY)]}
+
+
+async def text(_: Any) -> AIMessage:
+    """Write a summary, as a runnable."""
+    await asyncio.sleep(0)
+    return AIMessage(SUMMARY)
+
+
+def compiled() -> Any:
+    """A graph that has only an asynchronous node."""
+    builder: Any = StateGraph(MessagesState)
+    builder.add_node("write", write)
+    builder.add_edge(START, "write")
+    return builder.compile()
+
+
+@pytest.mark.parametrize("summarizer", [compiled(), RunnableLambda(text)], ids=["graph", "runnable"])
+async def test_what_has_no_synchronous_side_is_awaited_on_the_loop(summarizer: Any) -> None:
+    """A graph and a runnable refuse a synchronous call by an error of their own."""
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
+    await graph.ainvoke(NEAR, CONFIG)
+    await ended()
+    await graph.ainvoke(OVER, CONFIG)
+    assert entries(graph) == [("prepared", "swapped"), ("committed", "")]
+
+
+async def test_a_type_error_of_the_summarizer_is_its_failure() -> None:
+    """It is not asked a second time, on the loop."""
+    summarizer = ReplyingSummarizer(TypeError("broken"))
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True, summary_retries=0)
+    await graph.ainvoke(NEAR, CONFIG)
+    await ended()
+    assert (entries(graph), len(summarizer.requests)) == ([("failed_permanent", "summary_exception:TypeError")], 1)
+
+
+class NeverOnThisLoop(OnlyAsynchronous):
+    """An asynchronous summarizer that does not answer before its loop ends."""
+
+    def __init__(self) -> None:
+        super().__init__(REPLY)
+        self.asked = threading.Event()
+
+    async def asummarize(self, request: Any) -> Any:
+        """Reply on the second loop."""
+        if self.requests or self.asked.is_set():
+            return await super().asummarize(request)
+        self.asked.set()
+        return await asyncio.Future()
+
+
+@pytest.mark.parametrize("cancels", [True, False], ids=["cancelled", "closed"])
+def test_a_loop_that_ends_is_no_failure_of_the_summarizer(*, cancels: bool) -> None:
+    """The preparation is abandoned at once, and the next turn asks the same summarizer, on its own loop."""
+    summarizer = NeverOnThisLoop()
+    graph = agent(ScriptedModel(), summarizer, summary_ahead=True)
+
+    async def turn() -> None:
+        await graph.ainvoke(NEAR, CONFIG)
+        await asyncio.to_thread(summarizer.asked.wait, 60)
+
+    if cancels:
+        asyncio.run(turn())
+    else:
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(turn())
+        pending = asyncio.all_tasks(loop)
+        loop.close()
+        for task in pending:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # as the test wants it
+    for worker in at_work():
+        worker.join(60)
+    assert entries(graph) == [("abandoned", "loop_ended")]
+    asyncio.run(graph.ainvoke(OVER, CONFIG))
+    assert entries(graph) == [("abandoned", "loop_ended"), ("committed", "")]
+    assert standing(graph).get("streak", 0) == 0
+    assert standing(graph)["last"]["strategy"] == "selective+own"
 
 
 async def test_an_erased_thread_does_not_come_back(stalled: StalledSummarizer, tmp_path: Path) -> None:
@@ -335,6 +489,20 @@ async def test_a_summary_outlives_its_graph(own_url: str) -> None:
             found.append(entries(graph))
     assert found == [[("prepared", "ready")], [("prepared", "swapped"), ("committed", "")]]
     assert broken.requests == []
+
+
+async def test_it_works_with_the_asynchronous_saver(own_url: str) -> None:
+    """The preparation writes from its own OS thread while the saver's loop runs."""
+    async with AsyncSQLAlchemySaver.from_url(own_url) as saver:
+        await saver.setup()
+        summarizer = ReplyingSummarizer(REPLY)
+        graph = agent(ScriptedModel(), summarizer, summary_ahead=True, checkpointer=saver)
+        await graph.ainvoke(NEAR, CONFIG)
+        await ended()
+        await graph.ainvoke(OVER, CONFIG)
+        rows = await asyncio.to_thread(ledger, graph)
+        assert [(row.verdict, row.reason) for row in rows] == [("prepared", "swapped"), ("committed", "")]
+        assert len(summarizer.requests) == 1
 
 
 def test_a_thread_without_a_checkpointer_prepares_nothing() -> None:

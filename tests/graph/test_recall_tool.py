@@ -78,8 +78,24 @@ async def test_a_compaction_is_recalled_whole_or_searched(go: Drive) -> None:
     assert "ru9-0" not in searched
 
 
+async def test_a_speaker_narrows_what_is_found(go: Drive) -> None:
+    """As an argument of the thread's method and of the tool."""
+    graph = compacted()
+    assert FACT.text in await asked(go, graph, "booking", speaker="user")
+    answers = await asked(go, graph, "booking", speaker="assistant")
+    assert "noted" in answers
+    assert FACT.text not in answers
+    call = {"name": "recall", "args": {"query": "booking", "speaker": "assistant"}, "id": "r1"}
+    graph = compacted(model=ScriptedModel(replies=["first", AIMessage("", tool_calls=[call]), "done"]), recall=True)
+    await go.invoke(graph, said("what did you say?"))
+    (result,) = [m for m in values(graph)["messages"] if isinstance(m, ToolMessage)]
+    assert result.text == answers
+
+
 def test_nothing_asked_is_an_error() -> None:
     """It says what to give."""
+    with pytest.raises(SettingsError, match="'human' is none of"):
+        CompactionThread(compacted(), CONFIG).recall("x", speaker="human")  # type: ignore[typeddict-item]
     with pytest.raises(SettingsError, match="give a query"):
         CompactionThread(compacted(), CONFIG).recall("  ")
     with pytest.raises(SettingsError, match="no room"):

@@ -45,7 +45,7 @@ async def test_an_input_larger_than_the_window_is_refused(go: Drive) -> None:
     assert len(model.received) == 1
     *_, stand_in, answer = values(graph)["messages"]
     assert isinstance(answer, AIMessage)
-    assert answer.text.startswith("Your last message was not sent to the model: with the fixed part it needs 1,204 ")
+    assert answer.text.startswith("A message was not sent to the model: with the fixed part")
     assert (stand_in.id, stand_in.type, stand_in.name) == ("huge", "human", "ann")
     assert "\n" not in stand_in.text
     assert "1204" in stand_in.text
@@ -73,7 +73,7 @@ async def test_the_next_small_input_works(go: Drive) -> None:
     await go.invoke(graph, huge())
     assert steps(await go.stream(graph, said("hello"))) == ["token_check", "model"]
     begun = [message.text[:20] for message in model.received[0]]
-    assert begun == ["[This message was no", "Your last message wa", "hello"]
+    assert begun == ["[This message was no", "A message was not se", "hello"]
 
 
 async def test_the_transcript_keeps_what_was_said(go: Drive) -> None:

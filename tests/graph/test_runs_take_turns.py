@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,17 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint import CheckpointError, DatabaseError, SQLAlchemySaver
 from langgraph_compaction.checkpoint.db.run_leases import MemoryRunLeases, RunLease
-from langgraph_compaction.graph import CompactionSettings, CompactionThread, ThreadBusyError, create_compacting_agent
+from langgraph_compaction.graph import (
+    CompactionSettings,
+    CompactionThread,
+    ThreadBusyError,
+    create_compacting_agent,
+)
 from langgraph_compaction.graph import exclusive_runs as module
 from langgraph_compaction.graph.middleware import CompactionMiddleware, one_run_at_a_time
+from langgraph_compaction.nodes.errors import TurnLostError
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, THREAD, Drive, said
 
@@ -318,6 +325,71 @@ def test_runs_that_wait_get_their_turn_in_order() -> None:
     assert leases.take(second)
     leases.release(second)
     assert leases.take(last)
+
+
+class Losing(MemoryRunLeases):
+    """Leases of which a run finds at its end that another one has taken its place, or that they cannot be reached."""
+
+    def __init__(self, lost: bool | CheckpointError) -> None:
+        super().__init__()
+        self.lost = lost
+
+    def release(self, lease: RunLease) -> Any:
+        """Give the lease back; return whether it was still held."""
+        super().release(lease)
+        if isinstance(self.lost, CheckpointError):
+            raise self.lost
+        return not self.lost
+
+
+UNREACHABLE = DatabaseError("cannot be reached")
+
+
+@pytest.mark.parametrize("build", [ours, langchains])
+@pytest.mark.parametrize(
+    "case", [(True, 0.0, True), (False, 99.0, False), (UNREACHABLE, 0.0, False), (UNREACHABLE, 99.0, True)]
+)
+async def test_a_run_that_has_lost_its_lease_is_not_acknowledged(
+    build: Any, go: Drive, case: tuple[Any, float, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run may have worked meanwhile. Without the database, only the time tells whether the lease held."""
+    (lost, seconds, raises), passed = case, [0.0]
+
+    def reply(_: list[Any]) -> AIMessage:
+        passed[0] = seconds
+        return AIMessage("answered")
+
+    leases, start = Losing(lost), time.time()
+    monkeypatch.setattr(module, "memory_leases", lambda _: leases)
+    monkeypatch.setattr(module, "_wall_clock", lambda: start + passed[0])
+    graph = build(ScriptedModel(replies=[reply]))
+    for _ in range(2):
+        if raises:
+            with pytest.raises(TurnLostError, match=r"lease of thread 'thread'.*send again what is missing"):
+                await go.invoke(graph, said("first"), durability="sync")
+        else:
+            await go.invoke(graph, said("first"), durability="sync")
+        passed[0] = 0.0
+
+
+@pytest.mark.parametrize("build", [ours, langchains])
+async def test_a_lost_lease_hides_no_error_of_the_run(build: Any, go: Drive) -> None:
+    """What ended the run is what its caller is told."""
+    graph = build(ScriptedModel(replies=[ConnectionError("down")]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "memory_leases", lambda _: Losing(lost=True))
+        with pytest.raises(ConnectionError, match="down"):
+            await go.invoke(graph, said("first"))
+
+
+def test_a_change_that_has_lost_its_lease_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither `update_state`, nor what the command line changes."""
+    graph, leases = ours(ScriptedModel()), Losing(lost=True)
+    monkeypatch.setattr(module, "memory_leases", lambda _: leases)
+    with pytest.raises(TurnLostError):
+        graph.update_state(CONFIG, said("first"), as_node="model")
+    with pytest.raises(TurnLostError), module.stored_turn(leases, THREAD, 0, "--wait"):
+        pass
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
+import sys
 from collections import Counter
+from typing import Any
+
+import pytest
 
 from tests.graph import graph_schedules
 from tests.graph.schedules import play
@@ -14,3 +18,32 @@ def test_no_schedule_of_stored_turns_swaps_in_a_wrong_summary() -> None:
     """The same with checkpoints, stored records and undo: `python -m tests.graph.graph_schedules` plays more."""
     ends = graph_schedules.play(1) + graph_schedules.play(3)
     assert ends["prepared", "swapped"] > 1
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, name: str, replaced: Any) -> None:
+    """Replace a function in every node that uses it."""
+    for node in ("ahead.prepare", "ahead.use_prepared", "summarize", "commit"):
+        module = sys.modules[f"langgraph_compaction.nodes.{node}"]
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, replaced)
+
+
+def play_all() -> None:
+    """Play enough schedules for either fault to show."""
+    for seed in range(6):
+        play(seed)
+
+
+def test_a_summary_of_other_messages_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the name of a summary did not stand for its messages, the schedules would fail."""
+    broken(monkeypatch, "summary_name", lambda *_: "the same for all")
+    with pytest.raises(AssertionError, match="wrong swap"):
+        play_all()
+
+
+def test_a_message_that_is_not_archived_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a removed message were in neither archive nor view, the schedules would fail."""
+    leaving = sys.modules["langgraph_compaction.nodes.commit"]._leaving
+    broken(monkeypatch, "_leaving", lambda *given: leaving(*given)[:-2])
+    with pytest.raises(AssertionError, match="lost message"):
+        play_all()

@@ -2,15 +2,17 @@
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.tracers.langchain import LangChainTracer
 from langgraph.types import Command
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
@@ -22,13 +24,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver, telemetry
 from langgraph_compaction.graph import ThreadBusyError
 from langgraph_compaction.graph.exclusive_runs import turn
-from langgraph_compaction.nodes import Reply, use_prepared
+from langgraph_compaction.nodes import Reply
+from langgraph_compaction.nodes.ahead import prepare, use_prepared
 from langgraph_compaction.nodes.testing import ReplyingSummarizer, ScriptedModel, usage
 from tests.fakes import StalledSummarizer
 from tests.graph import harness
-from tests.graph.harness import CONFIG, SUMMARY, Drive, calm, full, said, verdicts
+from tests.graph.harness import CONFIG, NEAR, SUMMARY, Drive, calm, ended, full, said, verdicts
 from tests.graph.middleware import agents
-from tests.graph.test_prepared import BEYOND, NEAR, ended
+from tests.graph.test_prepared import BEYOND
 
 BUILDS = {"ours": harness.agent, "langchain": agents.agent}
 SECRET = "sk-secret"  # noqa: S105 - what an exception might quote
@@ -144,6 +147,19 @@ async def test_a_compacting_turn_is_one_tree(go: Drive, build: Any, recorded: Re
     assert (summary.attributes or {})["gen_ai.usage.input_tokens"] == 700
     shown = str([(one.attributes, one.events, one.status.description) for one in recorded.spans])
     assert not any(words in shown for words in ("what was said", "ru0-0", "and now"))
+
+
+async def test_a_preparation_stands_below_the_turn_that_began_it(go: Drive, build: Any, recorded: Recorded) -> None:
+    """It has the caller's trace, although it ends after the turn, and a span of its own below the node."""
+    with request_of(recorded):
+        await go.invoke(build(ScriptedModel(), summarizing(recorded), summary_ahead=True), NEAR)
+        await ended()
+    assert len({one.context.trace_id for one in recorded.spans}) == 1
+    (chat,) = recorded.named("chat")
+    above = ["request", "compaction.model", "compaction.prepare", "compaction.summary", "chat"]
+    assert recorded.path(chat) == above
+    (prepared,) = recorded.named("compaction.prepare")
+    assert dict(prepared.attributes or {}) == {"gen_ai.conversation.id": harness.THREAD}
 
 
 async def test_metrics_of_a_compaction(go: Drive, build: Any, recorded: Recorded) -> None:
@@ -262,16 +278,42 @@ class Looking(ReplyingSummarizer):
         return super().summarize(request)
 
 
-async def test_a_summarizer_has_the_callers_context_variables(go: Drive, build: Any) -> None:
+class LookingOnLoop(Looking):
+    """One that is only asynchronous."""
+
+    def summarize(self, request: Any) -> Any:
+        """Refuse."""
+        raise NotImplementedError
+
+    async def asummarize(self, request: Any) -> Any:
+        """Record them on the loop."""
+        return super().summarize(request)
+
+
+@pytest.mark.parametrize("given", [full(), NEAR], ids=["in_turn", "ahead"])
+async def test_a_summarizer_has_the_callers_context_variables(go: Drive, build: Any, given: Any) -> None:
     """Credentials in one reach it, what it sets stays its own, and the run's thread and checkpointer stay outside."""
     looking = Looking()
     token = CREDENTIAL.set("tenant-7")
     try:
-        await go.invoke(build(calm(), looking), full())
+        await go.invoke(build(ScriptedModel(), looking, summary_ahead=True), given)
+        await ended()
         assert CREDENTIAL.get() == "tenant-7"
     finally:
         CREDENTIAL.reset(token)
     assert looking.seen == [("tenant-7", {})]
+
+
+async def test_an_asynchronous_summarizer_has_them_when_it_prepares() -> None:
+    """On the loop of the run, in a task with a copy of the turn's context."""
+    looking = LookingOnLoop()
+    token = CREDENTIAL.set("tenant-7")
+    try:
+        await harness.agent(ScriptedModel(), looking, summary_ahead=True).ainvoke(NEAR, CONFIG)
+        await ended()
+    finally:
+        CREDENTIAL.reset(token)
+    assert looking.seen == [("tenant-7", None)]
 
 
 async def test_a_stalled_summarizer_has_a_span_that_ends(go: Drive, recorded: Recorded) -> None:
@@ -324,3 +366,47 @@ async def test_a_tracer_sees_the_summarizer_under_its_node(go: Drive, build: Any
     graph = build(calm())
     await go.invoke(graph, full(), {**CONFIG, "callbacks": [runs]})
     assert runs.above("compaction_summary")[0] == ("summarize" if build is harness.agent else "model")
+
+
+class Uploads:
+    """A client of LangSmith that keeps what would be sent."""
+
+    def __init__(self) -> None:
+        self.created: list[dict[str, Any]] = []
+        self.ended: list[str] = []
+        self.otel_exporter = self.tracing_queue = None
+
+    def create_run(self, **run: Any) -> None:
+        """Keep a run that begins."""
+        self.created.append(run)
+
+    def update_run(self, **run: Any) -> None:
+        """Keep a run that ends."""
+        self.ended.append(str(run.get("name")))
+
+
+async def test_a_preparation_reaches_tracers_alone_of_the_callbacks(
+    go: Drive, build: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LangSmith's tracer puts the call below the node, even after the run; no other handler is called late."""
+    uploads, runs, gate, prepared = Uploads(), Runs(), threading.Event(), prepare._prepared
+
+    def late(*given: Any) -> Any:
+        gate.wait(60)
+        return (yield from prepared(*given))
+
+    monkeypatch.setattr(prepare, "_prepared", late)
+    graph = build(ScriptedModel(), summary_ahead=True)
+    tracer = LangChainTracer(client=cast("Any", uploads))
+    try:
+        await go.invoke(graph, NEAR, {**CONFIG, "callbacks": [tracer, runs]})
+        known = len(runs.names)
+        named = {run["name"]: run for run in uploads.created}
+        assert "compaction_summary" not in named
+    finally:
+        gate.set()
+    await ended()
+    (call,) = [run for run in uploads.created if run["name"] == "compaction_summary"]
+    assert call["trace_id"] == named["model"]["trace_id"]
+    assert call["parent_run_id"] == named["model"]["id"]
+    assert len(runs.names) == known

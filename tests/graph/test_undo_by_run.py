@@ -78,7 +78,8 @@ async def test_a_run_takes_a_compaction_back(go: Drive, named: bool) -> None:
     assert replaced["event_type"] == "CONVERSATION_REPLACED"
     await go.invoke(by_run, said("held"))
     assert standing(by_run)["epoch"] == 1
-    await go.invoke(by_run, wish(release=True))
+    chunks = await go.stream(by_run, wish(release=True), stream_mode=["updates", "custom"])
+    assert [event["held"] for event in events(chunks, "ReleaseEvent")] == [True]
     assert not standing(by_run)["held"]
     await go.invoke(by_run, said(filler(720)))
     assert standing(by_run)["epoch"] == 2
@@ -111,7 +112,8 @@ async def test_a_run_that_takes_nothing_back_says_why(
     assert last["tokens_after"] == last["tokens_before"]
     assert "id" not in last
     assert told in standing(graph)["last"]["detail"]
-    assert [(one["verdict"], one["reason"]) for one in events(chunks, "CompactionEvent")] == [("noop", reason)]
+    (event,) = events(chunks, "CompactionEvent")
+    assert (event["verdict"], event["reason"], told in event["detail"]) == ("noop", reason, True)
     assert verdicts(graph) == ["committed"]
     await go.invoke(graph, said("next"))
     assert values(graph)["messages"][-1].type == "ai"

@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 
+from tests.full import FULL
 from tests.kill.children import is_killed
 from tests.kill.fuse import Fuse
 from tests.kill.scenarios import Scenario, Worlds
@@ -38,7 +39,7 @@ PLACES = {
     "sql commit:after": 1,
 }
 """Where it dies, and how often the summarizer is called in all."""
-ON_SERVERS = ("sql record_summary:after", "sql commit:inside")
+ON_SERVERS = tuple(PLACES) if FULL else ("sql record_summary:after", "sql commit:inside")
 
 
 @pytest.mark.parametrize(

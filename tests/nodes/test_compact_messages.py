@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, trim_messages
 from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.prompts import ChatPromptTemplate
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 from langgraph_compaction.nodes import (
@@ -139,6 +140,19 @@ def test_what_is_no_conversation_is_refused(messages: Any, words: str) -> None:
     """At once, whatever its size, and the error says which item it is."""
     with pytest.raises(InvalidMessagesError, match=words):
         compact_messages(messages, max_tokens=10**6)
+
+
+@both
+def test_it_takes_the_result_of_a_prompt_template(compact: Compact) -> None:
+    """As `trim_messages` does, whether it is compacted or fits."""
+    template = ChatPromptTemplate([("system", "You help."), ("placeholder", "{said}")])
+    prompt = template.invoke({"said": numbered(text_rounds(20))})
+    tokens = count(prompt.to_messages())
+    assert [m.text for m in compact(prompt, max_tokens=tokens).new_messages] == [m.text for m in prompt.to_messages()]
+    found = compact(prompt, max_tokens=tokens // 2)
+    assert found.verdict == "committed"
+    assert found.new_token_count <= tokens // 2
+    assert should_compact(prompt, max_tokens=tokens // 2)
 
 
 def test_it_takes_what_trim_messages_takes() -> None:

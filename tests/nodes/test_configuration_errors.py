@@ -9,10 +9,10 @@ from langgraph_compaction.nodes import SettingsError, load_settings
 from tests.nodes.config.test_loading import env, section
 
 RATIO = (
-    "Share of the window at which (inclusive) a compaction starts. `None`: only the setting `triggers` starts "
-    "compactions."
+    "Size of a request at which (inclusive) a compaction starts, as a share of the window. `None`: only the setting "
+    "`triggers` starts compactions."
 )
-PREVIEW = "Number of tokens at the beginning of a clipped field that are kept."
+PREVIEW = "Number of tokens kept at the beginning of a shortened argument or result."
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown key of the YAML": (
         {"yaml": section("{triger_ratio: 0.7}")},
@@ -69,8 +69,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"yaml": section("{triggers: [{kind: used_ratio, ratio: 2}]}")},
         (
             "YAML: context_compaction.triggers[0].ratio = 2: Input should be less than or equal to 1 "
-            "(Additional triggers; the first that fires starts a compaction. If there are several token "
-            "triggers, the lowest counts.)"
+            "(Triggers in addition to `trigger_ratio`. The first trigger that fires starts a compaction. If several "
+            "triggers are sizes in tokens, the lowest size counts.)"
         ),
     ),
     "a threshold of turns that is none": (

@@ -13,7 +13,7 @@ from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey, Ledge
 from langgraph_compaction.checkpoint.messages.message_codec import (
     dumps,
 )
-from langgraph_compaction.nodes.token_check import NOT_SENT_ID
+from langgraph_compaction.nodes.runtime.refusal import NOT_SENT_ID
 from tests.invariants import check_transition, is_summary
 
 State = dict[str, Any]

@@ -1,19 +1,23 @@
 """Breaks functions that the tests of the requirements enter, and counts how often those tests fail.
 
-`python -m tests.requirements.mutants [--seed 0] [--draw 60] [--minutes 60] [PATH ...]` runs all tests that are marked
-with a line of the requirements (or those of them below PATH) once under coverage.py and records which product lines
-each one executes; the record is kept in `.make` and taken again until product or tests change. Then it draws
-functions by the seed, and in each one change of a line that is executed: a number one higher or lower, a comparison
-flipped, a condition negated, a call left out, a text misspelt. Each change is made in a copy of the project, and only
-the tests that execute the line run, those that execute the fewest product lines first, until one fails. Where none
-fails, the tests of the folder that mirrors the file's run too.
+`python -m tests.requirements.mutants [--seed 0] [--draw 60] [--minutes 60] [--named] [PATH ...]` runs all tests
+that are marked with a line of the requirements (or those of them below PATH) once under coverage.py and records
+which product lines each one executes; the record is kept in `.make` and taken again until product or tests change.
+Then it draws functions by the seed, and in each one change of a line that is executed: a number one higher or
+lower, a comparison flipped, a condition negated, a call left out, a text misspelt. Each change is made in a copy of
+the project, and only the tests that execute the line run, those that execute the fewest product lines first, until
+one fails. Where none fails, the tests of the folder that mirrors the file's run too.
 
 What the figures mean: of the changes in functions that the requirements need, the share that the marked tests notice,
 and how many more the tests beside them do: those of one function that no line of the requirements names.
 Changes that have no effect (an unreachable default) cannot be noticed, and code that runs at import (constants,
 defaults of settings) or in a child process is never changed. When the minutes are over, no further change is tried.
-The minutes do not include the recording. Exits with 1 where fewer than 19 in 20 of those that were tried are noticed
-by either.
+The minutes do not include the recording.
+
+With `--named`, the changes of `NAMED` are tried instead, each against the tests that are marked with its line alone.
+
+The counts, with seed, date and commit, are written to `benchmarks/results/mutants.json`. Exits with 1 where the
+marked tests notice fewer than 19 in 20 of the changes that were tried, or miss a named one.
 """
 
 import argparse
@@ -32,8 +36,10 @@ import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import coverage
 import pytest
@@ -41,6 +47,7 @@ from rich.console import Console
 
 from tests.requirements.lines import ROOT, tests
 from tests.requirements.mutations import Mutation, mutations
+from tests.requirements.named import NAMED
 
 PRODUCT = ("checkpoint", "graph", "nodes")
 NEEDED = (*PRODUCT, "package", "tests", "benchmarks", "notebooks", "docs", "pyproject.toml", "README.md")
@@ -58,8 +65,11 @@ FOR_TESTS = {"nodes/testing.py"}
 SECONDS = 300
 """How long the tests of one change may take; a change that makes them hang counts as noticed."""
 WANTED = 0.95
+RESULTS = ROOT / "benchmarks" / "results" / "mutants.json"
 MARKED, BESIDE = "marked", "beside"
 VERDICTS = {MARKED: "noticed ", BESIDE: "beside  ", "": "SURVIVED"}
+
+CONSOLE = Console(highlight=False, soft_wrap=True)
 
 Place = tuple[str, int]
 """A file of the product, relative to the project's root, and the number of one of its lines."""
@@ -243,41 +253,80 @@ def reached_by(chosen: Sequence[str], copy: Copy) -> Reached:
     return {name: frozenset((path, number) for path, number in places) for name, places in kept.items()}
 
 
+def drawn_by(seed: int, count: int, paths: Sequence[str], copy: Copy) -> list[Mutant]:
+    """Draw changes by a seed; print how many functions they are drawn from."""
+    reached = reached_by(marked(paths), copy)
+    found = mutants(copy.root, reached, random.Random(seed), count)  # noqa: S311 - a run can be repeated by its seed
+    entered = len(changeable(copy.root, reached))
+    CONSOLE.print(f"{len(reached)} tests enter {entered} functions; seed {seed}")
+    return found
+
+
+def named(copy: Copy) -> list[Mutant]:
+    """Return the changes of `NAMED`."""
+    return [Mutant(f"{one.line}, {one.what}", one.mutation(copy.root), one.tests) for one in NAMED]
+
+
+def tried(chosen: Sequence[Mutant], minutes: float, copy: Copy) -> list[str]:
+    """Try changes until the minutes are over; print one line for each, and return who noticed it."""
+    for name in HEAVY:
+        import_module(name)
+    for mutant in chosen[:3]:
+        copy.check(mutant.tests)
+    noticed, end = list[str](), time.monotonic() + 60 * minutes
+    for mutant in chosen:
+        if time.monotonic() > end:
+            break
+        noticed.append(copy.notices(mutant))
+        CONSOLE.print(
+            f"{VERDICTS[noticed[-1]]} {mutant.function}: {mutant.mutation} ({len(mutant.tests)} tests)", markup=False
+        )
+    return noticed
+
+
+def write_results(kind: str, **figures: Any) -> None:
+    """Write the figures of a run under its kind, and leave those of the other kind as they are."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    known: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    known[kind] = {**figures, "date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": commit or "unknown"}
+    RESULTS.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Read the command line, try the changes and print one line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--draw", type=int, default=60)
     parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--named", action="store_true")
     parser.add_argument("paths", nargs="*", default=["tests/"])
-    given, console = parser.parse_args(), Console(highlight=False, soft_wrap=True)
-    noticed: list[str] = []
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(Path(folder).resolve())
-        reached = reached_by(marked(given.paths), copy)
-        choose = random.Random(given.seed)  # noqa: S311 - a run can be repeated by its seed
-        drawn = mutants(copy.root, reached, choose, given.draw)
-        entered = len(changeable(copy.root, reached))
-        console.print(f"{len(reached)} tests enter {entered} functions; seed {given.seed}")
-        for name in HEAVY:
-            import_module(name)
-        for mutant in drawn[:3]:
-            copy.check(mutant.tests)
-        end = time.monotonic() + 60 * given.minutes
-        for mutant in drawn:
-            if time.monotonic() > end:
-                break
-            noticed.append(copy.notices(mutant))
-            console.print(
-                f"{VERDICTS[noticed[-1]]} {mutant.function}: {mutant.mutation} ({len(mutant.tests)} tests)",
-                markup=False,
-            )
-    by_marked, beside = noticed.count(MARKED), noticed.count(BESIDE)
-    console.print(
-        f"{by_marked + beside} of {len(noticed)} noticed, {by_marked} by marked tests and {beside} by those beside "
-        f"them; {len(drawn) - len(noticed)} not tried"
+        chosen = named(copy) if given.named else drawn_by(given.seed, given.draw, given.paths, copy)
+        noticed = tried(chosen, given.minutes, copy)
+    figures = {
+        "tried": len(noticed),
+        "not_tried": len(chosen) - len(noticed),
+        "noticed_by_marked": noticed.count(MARKED),
+        "noticed_beside": noticed.count(BESIDE),
+    }
+    if given.named:
+        write_results("named", **figures, changes=dict(zip((one.function for one in chosen), noticed, strict=False)))
+    else:
+        write_results("drawn", **figures, seed=given.seed, paths=given.paths)
+    CONSOLE.print(
+        f"{figures['noticed_by_marked']} of {len(noticed)} noticed by marked tests, {figures['noticed_beside']} more "
+        f"by those beside them; {figures['not_tried']} not tried"
     )
-    sys.exit(by_marked + beside < WANTED * len(noticed) or not noticed)
+    wanted = len(noticed) if given.named else WANTED * len(noticed)
+    sys.exit(not noticed or figures["noticed_by_marked"] < wanted)
 
 
 if __name__ == "__main__":

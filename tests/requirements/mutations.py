@@ -79,7 +79,7 @@ def _changed(node: ast.expr | ast.stmt, text: str) -> Iterator[str]:  # noqa: C9
             if value:
                 yield str(value - 1)
         case ast.Compare(ops=[op], comparators=[right]):
-            yield f"{source(node.left)} {FLIPPED[type(op)]} {source(right)}"
+            yield f"({source(node.left)}) {FLIPPED[type(op)]} ({source(right)})"  # segments lack their parentheses
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield f"bool({source(operand)})"
         case ast.BoolOp(op=op, values=values):

@@ -25,7 +25,10 @@ these tests enter, one change at a time, and counts how often the tests fail tha
 
 The column *real sizes* says whether a test of `tests/acceptance` is marked with the line: there the chat models are
 those of OpenAI and Anthropic with their own windows, 128,000 and 200,000 tokens (80,000 where the document's own
-settings say so), and the settings are the preset's defaults; only the call over the network is replaced.
+settings say so). The settings are the preset's defaults, and the agent's own model writes the summaries, except for
+what a test sets itself; besides, no summary is prepared ahead, because a test's requests would then depend on time.
+The answers of the models are scripted; with each provider, one test also sends its requests over HTTP, to a local
+server.
 
 {counted}
 """

@@ -1,7 +1,12 @@
 """The table of requirements is whole, true and up to date."""
 
-from tests.requirements.lines import lines, marks_a_test, names
+import ast
+from pathlib import Path
+
+from tests.requirements.lines import ROOT, lines, marks_a_test, names
 from tests.requirements.lines import tests as marked
+from tests.requirements.mutations import mutations
+from tests.requirements.named import NAMED
 from tests.requirements.table import PAGE, at_real_sizes, page
 
 MOST_MARKS = 3
@@ -29,6 +34,21 @@ def test_marks_name_lines_that_exist() -> None:
     """And at most three a test. Marks with other names (known bugs, choices) are no lines."""
     assert {name for name in marked() if name.startswith("S")} <= set(names())
     assert {test.name: count for test, count in marks_a_test().items() if count > MOST_MARKS} == {}
+
+
+def test_every_named_change_still_applies() -> None:
+    """Its code is in the file once, and tests are marked with its line."""
+    for one in NAMED:
+        change, text = one.mutation(ROOT), (ROOT / one.path).read_text(encoding="utf-8")
+        ast.parse(text[: change.begin] + change.new + text[change.end :])
+        assert one.tests
+
+
+def test_a_flipped_comparison_keeps_its_parentheses(tmp_path: Path) -> None:
+    """They do not belong to the operands in the syntax tree."""
+    (tmp_path / "x.py").write_text("held = (a or b) == (c if d else e)\n", encoding="utf-8")
+    changes = [one.new for found in mutations(tmp_path, "x.py").values() for one in found]
+    assert "(a or b) != (c if d else e)" in changes
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -3,10 +3,11 @@
     python -m tests.soak.poisoned --engine 100000 --graph 5000 [--minutes 5] [--seed 0]
 
 A thread is poisoned where the next short question cannot be answered. On the engine alone a random history and a
-question are compacted into the window. Through the graph the model gives such a step, or a client sends such a
-history, and three short questions follow, of which the last must be answered. Every preset takes part. Counts are
-printed, and written into benchmarks/results/poisoned.json; the exit code is 1 where a thread is poisoned. What
-nothing may shorten (pins, system messages) is small here.
+question are compacted into the window. Through the graph, and through LangChain's agent with the middleware, the
+model gives such a step, or a client sends such histories, with pins and system messages of every size; the first
+short question that follows must be answered, and so must the next one. Every preset takes part. Counts are printed,
+and written into benchmarks/results/poisoned.json; the exit code is 1 where a thread is poisoned. On the engine alone
+nothing is pinned and the system message is short: there nobody can refuse them.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from langgraph_compaction.nodes.config.presets import PRESETS
 from langgraph_compaction.nodes.conversation.tokens import total
 from tests.fakes import ScriptedModel
 from tests.graph.harness import CONFIG, WORDS, agent, said
+from tests.graph.middleware.agents import agent as middleware_agent
 from tests.histories import numbered
 from tests.invariants import check_request
 
@@ -94,6 +97,22 @@ def by_engine(seed: int) -> None:
     check_request(sent)
 
 
+def marked(chance: random.Random, messages: list[AnyMessage]) -> list[AnyMessage]:
+    """Return the messages as a client may send them: with pins, with marks of the header, with system messages."""
+    found: list[AnyMessage] = []
+    for given in messages:
+        message = given
+        if chance.random() < 0.2:
+            found.append(SystemMessage(words(chance), id=f"system-{len(found)}-{chance.random()}"))
+        if chance.random() < 0.25:
+            mark = chance.choice([{"pinned": True}, {"pinned": True, "is_meta": True}, {"kind": "skill_strategy"}])
+            message = message.model_copy(update={"additional_kwargs": {"compaction": mark}})
+        if isinstance(message, HumanMessage) and chance.random() < 0.2:
+            message = message.model_copy(update={"content": f"<Pin>{message.text}</Pin>"})
+        found.append(message)
+    return found
+
+
 @tool
 def read(path: str, n: int = 0) -> str:
     """Return as many words as the path has characters."""
@@ -101,7 +120,7 @@ def read(path: str, n: int = 0) -> str:
 
 
 def by_graph(seed: int) -> None:
-    """Give a thread such a history or such a step, then ask; raise if the third question has no answer."""
+    """Give a thread such a step or such histories, then ask; raise if a question has no answer."""
     chance = random.Random(f"graph {seed}")  # noqa: S311 - reproducible, not secret
     replies = [next(one for one in step(chance, 0) if isinstance(one, AIMessage))] if chance.random() < 0.6 else []
 
@@ -110,16 +129,33 @@ def by_graph(seed: int) -> None:
         check_request(messages)  # type: ignore[arg-type] # any messages
         return replies.pop() if replies else AIMessage("Noted.")
 
-    graph = agent(
-        ScriptedModel(replies=[reply]), "digest", tools=[read], **{"context_window": WINDOW, **settings(chance)}
+    build = chance.choice([agent, agent, middleware_agent])
+    more = {
+        "key_information_pin_first_input": chance.random() < 0.2,
+        "on_refusal": chance.choice(["message", "raise"]),
+    }
+    graph = build(
+        ScriptedModel(replies=[reply]),
+        "digest",
+        tools=[read],
+        **{"context_window": WINDOW, **settings(chance), **more},
     )
-    given = [*history(chance), HumanMessage(QUESTION)] if chance.random() < 0.6 else [HumanMessage(words(chance))]
-    for messages in ({"messages": given}, said("One."), said("Two.")):
-        try:
-            graph.invoke(messages, CONFIG)
-        except CompactionError:
-            continue
+    for number in range(chance.randint(1, 3)):
+        given = renamed(number, marked(chance, history(chance))) if chance.random() < 0.6 else []
+        given.append(HumanMessage(QUESTION if given else words(chance)))
+        asked: dict[str, Any] = {"messages": given}
+        if chance.random() < 0.1:
+            asked["compaction_request"] = {"memory": {"pins": [message.id for message in given if message.id]}}
+        with suppress(CompactionError):
+            graph.invoke(asked, CONFIG)
+        replies.clear()  # a step that the model gives now is not what a client sent
+        assert graph.invoke(said(QUESTION), CONFIG)["messages"][-1].text == "Noted."
     assert graph.invoke(said(QUESTION), CONFIG)["messages"][-1].text == "Noted."
+
+
+def renamed(number: int, messages: list[AnyMessage]) -> list[AnyMessage]:
+    """Return the messages with ids that no other input has."""
+    return [message.model_copy(update={"id": f"{number}-{message.id}"}) for message in messages]
 
 
 def play(name: str, check: Callable[[int], None], seeds: range, until: float) -> dict[str, Any]:

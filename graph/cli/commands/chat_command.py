@@ -19,6 +19,7 @@ from ...builder import Graph, create_compacting_agent
 from ...chat_model import agent_model, has_key
 from ...lab.demo.library_tools import library_tools
 from ..command_settings import Config, Window, command_settings, known_preset, window_tokens
+from ..confirmation_answers import answer_of, unclear
 from ..conversation import Conversation, Happening
 from ..open_database import exit_code, open_or_temporary
 from ..output.json_lines import JsonLines
@@ -80,7 +81,9 @@ def chat(
     db: Annotated[
         str | None,
         typer.Option(
-            envvar=DB_VARIABLE, help="URL of a database to keep the conversation in; by default nothing is kept."
+            envvar=DB_VARIABLE,
+            show_envvar=False,
+            help="URL of a database to keep the conversation in; by default nothing is kept.",
         ),
     ] = None,
     as_json: Annotated[
@@ -183,7 +186,7 @@ def _turn(screen: Screen, conversation: Conversation, happenings: Iterator[Happe
     try:
         shown, asked = _show(screen, happenings), False
         while (question := conversation.question) is not None:
-            answer, asked = _understood(screen.ask(question), question["answers"]), True
+            answer, asked = _answered(screen, question), True
             shown = _show(screen, conversation.answer(answer)) or shown
         if asked and (given := conversation.handoff) is not None:
             conversation.move()
@@ -214,18 +217,11 @@ def _show(screen: Screen, happenings: Iterator[Happening]) -> bool:
     return shown
 
 
-def _understood(answer: str, offered: list[Any]) -> object:
-    """Turn a person's line into the value with which the node `confirm` is resumed.
-
-    If "compact" is among the `offered` answers, the request is over the limit, and the line is the chosen answer.
-    Otherwise yes becomes True and no becomes False; any other line is a consent, and the focus for the summary.
-    """
-    said = answer.strip()
-    if "compact" in offered:
-        return said
-    if said.lower() in {"", "y", "yes"}:
-        return True
-    return False if said.lower() in {"n", "no"} else {"accept": True, "focus": said}
+def _answered(screen: Screen, question: dict[str, Any]) -> bool | str | dict[str, Any]:
+    """Ask until the person's line is a clear answer; return the value with which the node `confirm` is resumed."""
+    while (answer := answer_of(screen.ask(question), question)) is None:
+        screen.note(unclear(question))
+    return answer
 
 
 def explained(error: Exception) -> str:

@@ -15,17 +15,15 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from langgraph_compaction.checkpoint import CheckpointError
 from langgraph_compaction.checkpoint.db.urls import place
-from langgraph_compaction.nodes import CompactionError
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.summary.summarizers import summarizer_of
 
 from ...chat_model import environment_model
 from ...lab.demo.investigation import Investigation, problems
 from ...lab.demo.scripted_reader import QUESTIONS
-from ..open_database import exit_code, open_or_temporary
-from ..output.printing import Output, complain, print_lines, words
+from ..open_database import open_or_temporary, report_errors
+from ..output.printing import Output, print_lines, words
 from ..output.size_chart import chart
 from ..output.terminal import described
 
@@ -45,7 +43,7 @@ def demo(
     Exits with 1 if anything did not come out as it must.
     """
     console, started = Output(quiet=as_json), perf_counter()
-    try:
+    with report_errors():
         chosen = summarizer_of(environment_model() if summarizer == "model" else "digest")
         with open_or_temporary(db) as saver:
             work = Investigation(saver, tiktoken_counter(), chosen, thread=f"demo-{uuid4().hex[:8]}")
@@ -54,9 +52,6 @@ def demo(
                 console.print(f"It is thread {work.thread} in {place(saver.database.engine.url)}.\n", soft_wrap=True)
             _follow(work, console)
             figures = {**work.figures(), "seconds": round(perf_counter() - started, 1)}
-    except (CompactionError, CheckpointError) as error:
-        complain(str(error))
-        raise typer.Exit(exit_code(error)) from error
     failed = problems(figures)
     console.print(_page(work, figures, width=console.width), *(Text(problem, "red") for problem in failed), sep="\n")
     if as_json:
@@ -126,7 +121,10 @@ def _figures(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "messages lost", f"{lost or 'none'} of {figures['messages_said']}, {order}"
     if (rollback := figures["rollback"]) is not None:
         same, before, after = rollback["identical"], rollback["before"][:8], rollback["after"][:8]
-        yield "failed summary", f"conversation is {'identical' if same else 'DIFFERENT'}: SHA-256 {before} → {after}"
+        yield (
+            "failed summary",
+            f"conversation is {'identical' if same else 'DIFFERENT'} (its hash: {before} → {after})",
+        )
     for fact in figures["facts"]:
         yield "said in turn 1", f"{fact['said']} {fact['where'] or 'only in the archive'}"
     sizes = f"{decimal(figures['stored_bytes'])}; {decimal(figures['unshared_bytes'])} if nothing were shared"

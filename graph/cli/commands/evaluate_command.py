@@ -3,6 +3,7 @@
 The results are compared with a random choice of messages and with langchain-core's `trim_messages`.
 """
 
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +15,14 @@ from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from langgraph_compaction.checkpoint import CompactionRecords
+from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.config.base_model import nearest
 from langgraph_compaction.nodes.config.presets import PRESETS
 
 from ...lab.evaluation.evaluation_chart import SUFFIXES, write_chart, write_courses
+from ...lab.evaluation.long_threads import measured as long_measured
+from ...lab.evaluation.long_threads import questions, task_of
 from ...lab.evaluation.online import BASELINES as ONLINE_BASELINES
 from ...lab.evaluation.online import Online
 from ...lab.evaluation.online_scores import replayed
@@ -31,10 +34,13 @@ from ...lab.recordings import Recording, read_recordings
 from ...lab.replay.online_runs import run_of, through_the_graph
 from ...lab.replay.user_parts import UserParts, load_user_parts
 from ...offline_edit import newest
-from ..command_settings import checked_shares, shares_of
+from ...window_text import tokens_or_share
+from ..command_settings import checked_shares, shares_of, usage_errors
 from ..open_database import open_existing, report_errors
 from ..output.online_table import print_online
 from ..output.printing import Output, print_lines
+from ..output.recall_table import print_recall
+from .threads_command import DB_VARIABLE
 
 _LEGEND = (
     "Of the identifiers that calls after the cut need from before it, recall: those that are left; bound: those "
@@ -44,6 +50,8 @@ _LEGEND = (
     "cap. 95 %: bootstrap interval of bound, over runs."
 )
 
+_THREAD_TOKENS = 100_000
+"""With --recall: number of tokens of other runs in a thread, if there are so many."""
 _NEEDED = ("recall", "bound", "calls")
 _HEADINGS = ("cap", "policy", "recall", "bound", "95 %", "calls", "rules", "precise", "used", "recov-\nerable")
 
@@ -51,6 +59,17 @@ _HEADINGS = ("cap", "policy", "recall", "bound", "95 %", "calls", "rules", "prec
 def _picture(value: Path | None) -> Path | None:
     if value is not None and value.suffix not in SUFFIXES:
         raise typer.BadParameter(f"{value} is none of {', '.join(SUFFIXES)}")
+    return value
+
+
+def _windows(value: str) -> list[float]:
+    """Return windows, separated by commas: tokens as ints, shares as floats; raise a usage error for other text."""
+    with usage_errors():
+        return [tokens_or_share(one.strip()) for one in value.split(",")]
+
+
+def _windows_given(value: str) -> str:
+    _windows(value)
     return value
 
 
@@ -71,14 +90,29 @@ def evaluate(
     online: Annotated[
         bool, typer.Option("--online", help="Play whole runs, turn by turn, and measure availability and cost.")
     ] = False,
+    auto_recall: Annotated[
+        bool | None,
+        typer.Option("--auto-recall/--no-auto-recall", help="With --online: as the setting; default: each preset's."),
+    ] = None,
+    recall: Annotated[
+        bool, typer.Option("--recall", help="Measure what `recall` finds in long threads made of the files.")
+    ] = False,
     window: Annotated[
-        str, typer.Option(callback=checked_shares, help="With --online: windows, as shares of a run's own tokens.")
-    ] = "0.5",
+        str,
+        typer.Option(
+            callback=_windows_given,
+            metavar="TOKENS|SHARE",
+            help="With --online: windows in tokens, or as shares: system prompt and tools + 50% of the rest.",
+        ),
+    ] = "50%",
     use: Annotated[
         str | None, typer.Option(help="A Python file with your own strategies in a dict STRATEGIES.")
     ] = None,
-    db: Annotated[str | None, typer.Option(help="URL of a checkpoint database to read threads from.")] = None,
-    thread: Annotated[list[str] | None, typer.Option(help="A thread of --db; may be repeated.")] = None,
+    db: Annotated[
+        str | None,
+        typer.Option(help="URL of a database to read threads from; without --thread, all its threads."),
+    ] = None,
+    thread: Annotated[list[str] | None, typer.Option(help="A thread of the database; may be repeated.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(callback=_picture, help="Draw the figures into an .svg, .png or .html file."),
@@ -92,41 +126,51 @@ def evaluate(
 
     A run is cut in two, the part before the cut is compacted to a cap, and the identifiers that calls after the cut
     need are searched in the result. For comparison, randomly chosen exchanges and `trim_messages` are held to the
-    same caps. With --online nothing is cut: the whole run is played through the real graph in a small window. --use
-    executes the file it names.
+    same caps. With --online nothing is cut: the whole run is played through the real graph in a small window. With
+    --recall the archives of threads of 100,000 tokens are searched by the users' own messages, and by the queries of
+    `auto_recall`; presets do not matter. --use executes the file it
+    names. With --thread, --db defaults to the variable LANGGRAPH_COMPACTION_DATABASE_URL.
     """
     with report_errors():
+        if recall and (online or out is not None):
+            raise SettingsError("--recall goes with neither --online nor --out: it prints one table")
+        if auto_recall is not None and not online:
+            raise SettingsError("--auto-recall and --no-auto-recall need --online")
         own = load_user_parts(use) if use else UserParts()
-        chosen = _chosen([name.strip() for name in preset.split(",")], own)
+        chosen = _chosen([name.strip() for name in preset.split(",")], own, auto_recall)
         recordings = [one for file in files or () for one in read_recordings(file)]
-        recordings += _threads(db, thread or [])
+        recordings += _threads(db or (os.environ.get(DB_VARIABLE) if thread else None), thread or [])
         if not recordings:
             raise SettingsError("name files of conversations, or threads of a database: --db URL --thread ID")
-        if online:
-            rows = _online(recordings, chosen, own, shares_of(window))
+        if recall:
+            rows = _recalled(recordings)
+        elif online:
+            rows = _online(recordings, chosen, own, _windows(window))
         else:
             rows = _measured(_tasks(recordings, shares_of(cut_at)), chosen, own, shares_of(budget))
         if as_json:
             print_lines({**row, "note": SAID} for row in rows)
         else:
-            (print_online if online else _print)(rows)
+            (print_recall if recall else print_online if online else _print)(rows)
         if out is not None:
             draw = write_courses if online else write_chart
             draw(rows, out, f"{rows[0]['runs']} runs, {rows[0]['identifiers']} identifiers")
 
 
-def _chosen(names: Sequence[str], own: UserParts) -> dict[str, CompactionSettings]:
+def _chosen(names: Sequence[str], own: UserParts, auto_recall: bool | None) -> dict[str, CompactionSettings]:
     """Return the settings of each preset or strategy to measure."""
     known = [*PRESETS, *own.strategies]
     for name in names:
         if name not in known:
             raise SettingsError(f"there is no preset or strategy {name!r}; {nearest(name, known)}")
-    return {name: _settings(name) for name in names}
+    return {name: _settings(name, auto_recall) for name in names}
 
 
-def _settings(name: str) -> CompactionSettings:
+def _settings(name: str, auto_recall: bool | None) -> CompactionSettings:
     """Return a preset's settings, or the default settings with the strategy that the user chose."""
     given: dict[str, Any] = {"preset": name} if name in PRESETS else {"strategies": (name,)}
+    if auto_recall is not None:
+        given["auto_recall"] = auto_recall
     return CompactionSettings.model_validate(given)
 
 
@@ -134,7 +178,7 @@ def _threads(db: str | None, threads: Sequence[str]) -> list[Recording]:
     """Read the whole conversations of the named threads, including their archived messages."""
     if db is None:
         if threads:
-            raise SettingsError("--thread needs --db: the database that the thread is in")
+            raise SettingsError(f"--thread needs the database that the thread is in: --db URL, or {DB_VARIABLE}")
         return []
     with open_existing(db, *threads) as saver:
         found: list[Recording] = []
@@ -177,6 +221,20 @@ def _online(
     runs = [run_of(one) for one in recordings]
     with _progress("runs", len(runs) * len(policies) * len(windows)) as seen:
         return list(replayed(runs, policies, windows, seen=seen))
+
+
+def _recalled(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
+    """Search threads that hold a run among the other runs, up to 100,000 tokens of them."""
+    runs = [(task_of(one), one) for one in recordings]
+    total = sum(1 for name, one in runs for _ in questions(one, name))
+    if not total:
+        raise SettingsError(
+            "nothing to look for: no call in the conversations needs an identifier that is older than two rounds"
+        )
+    with Database.open("memory") as database, _progress("questions", total) as seen:
+        database.setup()
+        records = CompactionRecords(database)
+        return long_measured(records, runs, tokens=_THREAD_TOKENS, most=total, seen=seen)
 
 
 @contextmanager

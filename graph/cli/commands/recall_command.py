@@ -9,7 +9,7 @@ from langgraph_compaction.checkpoint import CompactionRecords
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter
 from langgraph_compaction.nodes.summary.recall_answer import answer
 
-from ...recall_tool import MAX_TOKENS, Wanted, look_up
+from ...recall_tool import MAX_TOKENS, Speaker, Wanted, look_up
 from ..open_database import open_existing
 from ..output.printing import Output, print_lines, words
 from .show_command import plain
@@ -28,6 +28,9 @@ def recall(
     ] = None,
     since: Annotated[datetime | None, typer.Option(help="Only messages archived since then (UTC).")] = None,
     until: Annotated[datetime | None, typer.Option(help="Only messages archived until then (UTC).")] = None,
+    speaker: Annotated[
+        Speaker | None, typer.Option(help="With a query: only what the user, the assistant or a tool said.")
+    ] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of the answer.")] = MAX_TOKENS,
     as_json: AsJson = False,
 ) -> None:
@@ -37,7 +40,14 @@ def recall(
     """
     wanted = " ".join(query or ())
     with open_existing(db, thread) as saver:
-        asked = Wanted(query=wanted, handle=handle, since=_at(since), until=_at(until), max_tokens=max_tokens)
+        asked = Wanted(
+            query=wanted,
+            handle=handle,
+            since=_at(since),
+            until=_at(until),
+            speaker=speaker,
+            max_tokens=max_tokens,
+        )
         found = look_up(CompactionRecords(saver.database), thread, asked)
     if as_json:
         places = [

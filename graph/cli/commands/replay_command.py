@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from langgraph_compaction.checkpoint import CheckpointError, Database
+from langgraph_compaction.checkpoint import Database
 from langgraph_compaction.checkpoint.db.urls import place
 from langgraph_compaction.nodes import CompactionError, CompactionSettings
 from langgraph_compaction.nodes.config.presets import PRESETS
@@ -23,7 +23,7 @@ from ...lab.replay.recorded_run import Options, Player, limit_of
 from ...lab.replay.replay_report import Report
 from ...lab.replay.user_parts import UserParts, load_user_parts
 from ..command_settings import Config, command_settings, preset_named, usage_errors
-from ..open_database import exit_code
+from ..open_database import report_errors
 from ..output.preset_comparison import comparison
 from ..output.printing import Output, complain, print_text, words
 from ..output.replay_page import page
@@ -100,7 +100,7 @@ def replay(
             "with --json no page is printed, so --out has nothing to draw; leave out one of the two",
             param_hint="--out",
         )
-    try:
+    with report_errors():
         recordings = read_recordings(file)
         chosen, own = _settings(preset, config), load_user_parts(use) if use else UserParts()
         for one in chosen:
@@ -121,9 +121,6 @@ def replay(
                 flawless = _play_all(recordings, plays, write, None if as_json else console)
             if out is not None:
                 _draw(console, out, title=file.name)
-    except (CompactionError, CheckpointError) as error:
-        complain(str(error))
-        raise typer.Exit(exit_code(error)) from error
     if not flawless:
         raise typer.Exit(1)
 

@@ -14,6 +14,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import LedgerRow
 from langgraph_compaction.checkpoint.db import tables
 
 from ..find_compaction import SHORT_ID
@@ -21,10 +22,19 @@ from ..open_database import open_existing
 from ..output.printing import Output, cells, print_lines
 
 DB_VARIABLE = "LANGGRAPH_COMPACTION_DATABASE_URL"
-Db = Annotated[str, typer.Option("--db", envvar=DB_VARIABLE, help="URL of the database, such as sqlite:///agent.db.")]
+Db = Annotated[
+    str,
+    typer.Option(
+        "--db",
+        envvar=DB_VARIABLE,
+        show_envvar=False,  # the end of the help names it: a column of options is too narrow
+        help="URL of the database, such as sqlite:///agent.db.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="A thread's id.")]
-_WHOLE = {"#", "id", "checkpoint", "begun", "last written"}
+_SPENT = "summary\nin/out"
+_WHOLE = {"#", "id", "checkpoint", "last written"}
 """Headings of the table columns whose texts are never wrapped onto several lines."""
 
 
@@ -69,20 +79,32 @@ def checkpoints(
 
 
 def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
-    """List a thread's compactions, the oldest first, with the verdict of each."""
+    """List a thread's compactions, the oldest first, with the verdict of each and the tokens of its summary.
+
+    A summary's tokens are those of the requests for it and those of the replies, as the model reported them.
+    """
     with open_existing(db, thread) as saver:
         rows = CompactionRecords(saver.database).history(thread)
     if as_json:
         print_lines(map(asdict, rows))
         return
-    table = table_of(left=("#", "id", "begun", "trigger", "strategy", "verdict"), right=("before", "after"))
+    table = table_of(left=("#", "id", "begun", "trigger", "strategy", "verdict"), right=("before", "after", _SPENT))
+    verdicts = next(column for column in table.columns if column.header == "verdict")
+    verdicts.width = max(map(len, ("verdict", *(row.verdict or "" for row in rows))))  # a reason is wrapped below it
     for number, row in enumerate(rows, 1):
         verdict = f"{row.verdict or 'open'} {row.reason}".strip()
         table.add_row(
             *cells(number, row.compaction_id[:SHORT_ID], format_time(row.started_at)),
-            *cells(row.trigger, row.strategy, verdict, row.tokens_before, row.tokens_after),
+            *cells(row.trigger, row.strategy, verdict, row.tokens_before, row.tokens_after, _spent(row)),
         )
     print_table(table, "It was never compacted.")
+
+
+def _spent(row: LedgerRow) -> str:
+    """Return the tokens that an attempt's summary took, in and out; empty if no model was asked for one."""
+    if not (row.summary_input_tokens or row.summary_output_tokens):
+        return ""
+    return f"{row.summary_input_tokens or 0:,}/{row.summary_output_tokens or 0:,}"
 
 
 def stats(

@@ -10,7 +10,7 @@ import typer
 from langgraph.checkpoint.base import ChannelVersions, empty_checkpoint
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
-from langgraph_compaction.nodes import CompactionError
+from langgraph_compaction.nodes import SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import marked_by_us
 from langgraph_compaction.nodes.conversation.tokens import tiktoken_counter, total
 from langgraph_compaction.nodes.runtime.undo_request import tell_ledger, undone
@@ -105,7 +105,7 @@ def branch(
     new = name or str(uuid4())
     with open_existing(db, thread) as saver:
         if new in saver.threads():
-            raise CompactionError(f"there is a thread {new!r} already: give another one by --as")
+            raise SettingsError(f"there is a thread {new!r} already: give another one by --as")
         values = newest(saver, thread).checkpoint["channel_values"]
         records = CompactionRecords(saver.database)
         found = find_compaction(records, thread, compaction).compaction_id

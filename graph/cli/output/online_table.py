@@ -7,10 +7,12 @@ from rich import box
 from rich.table import Table
 
 from ...lab.evaluation.scores import SAID
+from ...window_text import window_label
 from .printing import Output
 
 _LEGEND = (
-    "Each run is played whole, turn by turn, in a window of the system prompt, the tools and a share of the rest. "
+    "Each run is played whole, turn by turn, in a window of tokens, or of the system prompt, the tools and "
+    "a share of the rest. "
     "Available: of the identifiers in a call's arguments that were said before it, the percentage in the request "
     "that the call answers. Calls: percentage of calls with all their identifiers available. Times: compactions per "
     "run. Sent: tokens of all requests, divided by those without compaction. Reused: percentage of them in leading "
@@ -36,7 +38,7 @@ def print_online(rows: Sequence[Mapping[str, Any]]) -> None:
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     first = rows[0]
     about = f"{first['runs']} runs, {first['requests']} requests, {first['identifiers']} identifiers"
-    title = f"window {first['window']:.0%}: {about}"
+    title = f"window {window_label(first['window'])}: {about}"
     table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False, title=title)
     for heading in ("policy", "available", "95 %", "calls", "times", "sent", "reused", "cost", "over"):
         table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=True)

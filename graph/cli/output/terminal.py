@@ -8,6 +8,7 @@ from rich.table import Table
 
 from ...control_characters import visible
 from ...window_usage import WindowUsage
+from ..confirmation_answers import prompt_of, wording_of
 from ..conversation import Status
 from .printing import Output, cells, words
 from .size_chart import gauge
@@ -53,16 +54,11 @@ class Terminal:
 
     def ask(self, question: dict[str, Any]) -> str:
         """Print a question of the graph, and read the person's answer."""
-        self.note(
-            f"{question['question']} It holds {question['current_tokens']:,} of {question['max_tokens']:,} tokens; "
-            f"at most {question['limit']:,} can be sent."
-        )
-        if about := question.get("tokens_after_about"):
-            self.note(f"About {about:,} would be left.")
-        offered = question["answers"]
-        return self.read(
-            f"{', '.join(offered)}> " if "compact" in offered else "yes, no, or what to keep above all> "
-        )
+        wording = wording_of(question)
+        self.note(f"{question['question']} {wording.sizes.format_map(question)}")
+        if question.get("tokens_after_about"):
+            self.note(wording.left.format_map(question))
+        return self.read(prompt_of(question))
 
     def gauge(self, usage: WindowUsage) -> None:
         """Print how full the model's context window is."""
@@ -97,21 +93,36 @@ def described(event: dict[str, Any]) -> str:
         return str(event["message"]) if "message" in event else prepared(event)
     before, after, verdict = event.get("tokens_before", 0), event.get("tokens_after", 0), event.get("verdict", "")
     if verdict in {"committed", "degraded_deterministic"}:
-        instead = "; the digest wrote the summary instead" if verdict == "degraded_deterministic" else ""
+        instead = " by the fallback, without a model" if verdict == "degraded_deterministic" else ""
         return f"compacted: {before:,} → {after:,} tokens{instead}"
     if verdict == "noop":
         return "nothing to compact: every message is in the newest rounds, which are kept"
     if verdict == "refused":
         return f"your message was not sent: it needs {before:,} tokens, and the limit is {after:,}"
-    what, why = ("summary rejected" if verdict.startswith("rejected") else "not compacted"), event.get("reason")
-    return f"{what}: {why or verdict}; the messages are as they were"
+    why = event.get("reason") or verdict
+    what = f"summary rejected: {REJECTED[verdict]}" if verdict in REJECTED else f"not compacted: {why}"
+    return f"{what}; the messages are as they were"
+
+
+REJECTED = {
+    "rejected_empty": "the reply is empty",
+    "rejected_truncated": "the reply was cut off",
+    "rejected_not_a_summary": "the reply is no summary",
+    "rejected_tool_call": "the reply is a tool call",
+    "rejected_inflated": "it is too long",
+    "rejected_pairing": "a provider would refuse the conversation",
+    "rejected_pin_lost": "a pinned text is missing",
+    "rejected_facts_lost": "a fact that must stay is missing",
+    "rejected_insufficient": "the request is still too large",
+}
+"""What each verdict means; `history` and the JSON lines also have the exact reason."""
 
 
 PREPARED = {
     "preparing": "a summary is prepared in the background",
     "waiting": "the prepared summary is not ready yet; the turn goes on without it",
     "joined": "waited {seconds:.1f} s for the summary that was being prepared",
-    "swapped": "the prepared summary is used; nobody waited the {seconds:.1f} s that it took",
+    "swapped": "the prepared summary is used, which saved a wait of {seconds:.1f} s",
     "stale": "the prepared summary is not used ({reason})",
     "failed": "the summary could not be prepared ({reason})",
 }

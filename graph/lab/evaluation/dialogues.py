@@ -18,7 +18,8 @@ from .survival import text_of
 
 Outcome = Literal["stale", "unmarked", "spoken", "marked", "new", "neither"]
 """What a context shows of a rule and its revision: only the rule; both, the rule without a mark in a summary; both,
-the rule in the user's own message; both, the rule with a mark; only the revision; nothing."""
+the rule in the user's own message; both, one marked as the other's earlier or later words; only the revision;
+nothing."""
 
 CAP = 0.5
 """Share of the tokens of a context to which each compaction compacts it."""
@@ -96,12 +97,23 @@ def after_compactions(
 def outcome(context: Sequence[BaseMessage], rule: str, revision: str) -> Outcome:
     """Return what a context shows of a rule and of the sentence that revised it."""
     text = text_of(context)
-    summaries = text_of(message for message in context if is_summary(message)).replace(f"(was: {rule})", "")
+    summaries = text_of(message for message in context if is_summary(message))
+    unmarked = [line for line in summaries.splitlines() if rule in line and not _is_marked(line, rule, revision)]
     if revision not in text:
         return "stale" if rule in text else "neither"
-    if rule in summaries:
+    if unmarked:
         return "unmarked"
-    return "marked" if f"(was: {rule})" in text else "spoken" if rule in text else "new"
+    return "marked" if rule in summaries else "spoken" if rule in text else "new"
+
+
+def _is_marked(line: str, rule: str, revision: str) -> bool:
+    """Whether a line shows a rule as the earlier form of other words, or with the revision as its later words."""
+    return f"(was: {rule})" in line or revision in line.partition(f"{rule} (later: ")[2]
+
+
+def voided(context: Sequence[BaseMessage], rule: str) -> bool:
+    """Whether a context shows a rule as one that no longer holds."""
+    return f"(was: {rule})" in text_of(context)
 
 
 def kept(context: Sequence[BaseMessage], sentences: Iterable[str]) -> int:

@@ -5,8 +5,10 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from langgraph_compaction.checkpoint.extras import how_to_install
 from langgraph_compaction.nodes import SettingsError
 
+from ...window_text import window_label
 from .scores import SAID
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def write_courses(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> 
         for row in rows:
             course = row["course"][name]
             points = [100 * (at + 1) / len(course) for at in range(len(course))]
-            label = row["policy"] if len(windows) == 1 else f"{row['policy']}, {row['window']:.0%}"
+            label = row["policy"] if len(windows) == 1 else f"{row['policy']}, {window_label(row['window'])}"
             axes.plot(points, course, label=label)
         axes.set(title=heading, xlabel="requests of a run, %", xlim=(0, 100))
         axes.set_ylim(bottom=0)
@@ -59,9 +61,7 @@ def _figure(title: str) -> "Figure":
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - only a chart needs it
     except ImportError as error:
-        raise SettingsError(
-            "a chart needs matplotlib: pip install 'langgraph-compaction[lab]', or leave out --out"
-        ) from error
+        raise SettingsError(f"a chart needs matplotlib: {how_to_install('lab')}, or leave out --out") from error
     figure = Figure(figsize=(11, 5), layout="constrained")
     figure.suptitle(title)
     figure.text(0.5, -0.04, SAID, ha="center", fontsize=8)

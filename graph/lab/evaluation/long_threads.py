@@ -12,8 +12,9 @@ what words can reach (`_in_reach`), and what would be found if the run to which 
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -59,6 +60,12 @@ class Question:
     def words(self) -> str:
         """The message itself."""
         return self.view[-1].text
+
+
+def task_of(run: Recording) -> str:
+    """Return the task of a recording: of `file#task-trial` the task, else the recording's name."""
+    task, _, trial = run.name.rpartition("#")[2].rpartition("-")
+    return task if "#" in run.name and task and trial.isdecimal() else run.name
 
 
 def questions(run: Recording, task: str) -> Iterator[Question]:
@@ -112,7 +119,7 @@ def thread_of(
 
 def plain_bm25(messages: Sequence[AnyMessage], query: str) -> list[SearchHit]:
     """Return the messages that BM25 with English stems ranks first, without stop words and neighbors."""
-    texts = [Counter(terms(searched_text(message))) for message in messages]
+    texts = [_counted(searched_text(message)) for message in messages]
     wanted = set(terms(query))
     having = Counter(term for text in texts for term in wanted & text.keys())
     mean = sum(text.total() for text in texts) / len(texts)
@@ -133,6 +140,11 @@ def plain_bm25(messages: Sequence[AnyMessage], query: str) -> list[SearchHit]:
     ]
 
 
+@lru_cache(maxsize=16_384)
+def _counted(text: str) -> Counter[str]:
+    return Counter(terms(text))
+
+
 def measured(
     records: CompactionRecords,
     runs: Sequence[tuple[str, Recording]],
@@ -141,12 +153,12 @@ def measured(
     most: int,
     skipped: int = 0,
     seed: int = 0,
+    seen: Callable[[], None] = lambda: None,
 ) -> list[dict[str, Any]]:
     """Return a row of figures for each way to search, over at most `most` questions, drawn by the seed.
 
-    The first `skipped` questions that were drawn are left out.
-
-    `runs` are recordings, each with the name of its task.
+    The first `skipped` questions that were drawn are left out. `runs` are recordings, each with the name of its task.
+    `seen` is called after each question, to show the progress.
     """
     every = [question for task, run in runs for question in questions(run, task)]
     Random(seed).shuffle(every)  # noqa: S311 - a draw that can be repeated
@@ -163,11 +175,12 @@ def measured(
             ("auto_recall", query, quoted),
         ):
             reach = _in_reach(question, messages, own, words)
-            every_hit = records.search(thread, words, limit=len(messages))
+            every_hit = records.search(thread, words, limit=len(messages), follow=asking == "auto_recall")
             known = [one for one in every_hit if one.message.id in own][:MOST_FOUND]
             for name, each in (("recall", hits), ("BM25 with stems", plain_bm25(messages, words)), (KNOWN, known)):
                 found.setdefault((asking, name), []).append((*_judged(question, own, words, each), reach))
         records.forget(thread)
+        seen()
     return [
         {
             "query": asking,

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage
 
+from langgraph_compaction.nodes import SettingsError
+
 from .policies import SEEDS, Policy, count, exchanges, random_exchanges, trimmed
 from .survival import asked, holds, text_of
 
@@ -74,9 +76,20 @@ class Run:
         return self.schemas + count(self.header(len(self.messages)))
 
     def limit(self, window: float) -> int:
-        """Return the most tokens that a request may have: `fixed` plus the share `window` of all other tokens."""
+        """Return the most tokens that a request may have.
+
+        A `window` that is an int is this number; a float is the share of all tokens besides `fixed`, which are added.
+        Raise `SettingsError` if nothing but `fixed` has room.
+        """
         rest = count(self.messages) + self.schemas - self.fixed
-        return self.fixed + math.ceil(rest * window - 1e-9)  # floating point must not round 50 up to 51
+        share = self.fixed + math.ceil(rest * window - 1e-9)  # floating point must not round 50 up to 51
+        limit = window if isinstance(window, int) else share
+        if limit <= self.fixed:
+            raise SettingsError(
+                f"{self.name}: no room for a conversation: window {limit:,}, system prompt and tools {self.fixed:,} "
+                "tokens; give a larger --window"
+            )
+        return limit
 
 
 class Sent(NamedTuple):

@@ -111,7 +111,8 @@ def replayed(
 ) -> Iterator[dict[str, Any]]:
     """Replay all recorded runs with each policy and each window, and yield one row of figures for each pair.
 
-    A window is a share of a run's tokens (see `Run.limit`). `seen` is called after each run, to show the progress.
+    A window is a number of tokens (an int) or a share of a run's own tokens (a float), as `Run.limit` reads it.
+    `seen` is called after each run, to show the progress.
     """
     identifiers = sum(len(needed) for run in runs for calls in run.needed.values() for needed in calls)
     requests = sum(len(run.answers) for run in runs)

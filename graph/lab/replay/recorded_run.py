@@ -14,11 +14,12 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.prebuilt import ToolNode
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
-from langgraph_compaction.nodes import CompactionSettings
+from langgraph_compaction.nodes import CompactionSettings, SettingsError
 from langgraph_compaction.nodes.conversation.message_marks import is_real_user
 from langgraph_compaction.nodes.conversation.tokens import TokenCounter, texts_of, total
 from langgraph_compaction.nodes.conversation.transcript import calls_of
-from langgraph_compaction.nodes.token_check import NOT_SENT_ID
+from langgraph_compaction.nodes.runtime.admission import SYSTEM_REFUSED
+from langgraph_compaction.nodes.runtime.refusal import NOT_SENT_ID
 
 from ...builder import Graph, create_compacting_agent
 from ...window_text import part_of, tokens_or_share
@@ -136,7 +137,10 @@ class Player:
         self.take_stock()
 
     def _turn(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Run the graph with this input and return the last state that it streamed."""
+        """Play one turn and return the last state that the graph streamed.
+
+        Raises `SettingsError` if the window has no room beside the recorded system message.
+        """
         state: dict[str, Any] = {}
         try:
             for state in self.graph.stream(given, self.config, stream_mode="values", durability=self._durability):
@@ -144,6 +148,12 @@ class Player:
                     self.observe(state)
         except RecordingEndedError:
             pass  # the recording goes on with the next user message, so the turn ends here
+        last = (state.get("compaction") or {}).get("last") or {}
+        if last.get("reason") == SYSTEM_REFUSED:
+            raise SettingsError(
+                f"no room for a conversation: window {self.report.limit}, system messages and tools "
+                f"{last['tokens_before']} tokens. Give a larger window"
+            )
         return state
 
     def _leave_out_answer(self, state: dict[str, Any]) -> None:

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from ...conversation.clipping import with_clipped_text
-from ...conversation.message_marks import earlier_summary, is_summary
+from ...conversation.message_marks import earlier_summary, is_real_user, is_summary
 from ...conversation.tokens import texts_of
 from ...digest.digest import WeightedEntry, digest, weighted_entries
 from ...digest.entry import Section
+from ...digest.statements import rare_words
+from ...text.identifiers import identifiers
 from ..selector import MIN_PREVIEW, Choice, Demand, Selector
 
 _WORD_WORTH, _UNREAD_WORTH = 0.01, 0.02
@@ -152,6 +154,12 @@ def _packed(entries: Sequence[tuple[int, WeightedEntry]], room: int) -> list[tup
     return chosen
 
 
+def _asked(messages: Sequence[AnyMessage]) -> str:
+    """Return the identifiers and the rare words of the user's last message, which a result is to answer."""
+    text = next((message.text for message in reversed(messages) if is_real_user(message)), "")
+    return " ".join(dict.fromkeys([*identifiers(text), *sorted(rare_words(text))]))
+
+
 def _extracted(selector: Selector, index: int, tokens: int) -> AnyMessage:
     """Return a result with its facts in place of its text, or the result itself if the facts would not be shorter."""
     view, counter = selector.view, selector.meter.counter
@@ -160,6 +168,7 @@ def _extracted(selector: Selector, index: int, tokens: int) -> AnyMessage:
         return message
     only: tuple[Section, ...] = ("Facts",)
     call = view.messages[view.block_of[index].start]
-    made = digest([message], budget=tokens, counter=counter, sections=only, beside=[call])
+    asked = _asked(view.messages[:index])
+    made = digest([message], budget=tokens, counter=counter, sections=only, beside=[call], focus=asked)
     lines = [line.removeprefix("- ") for line in made.text.splitlines()[1:]]
     return with_clipped_text(message, "\n".join(lines), counter, recall=selector.settings.recall)

@@ -10,6 +10,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from langgraph_compaction.checkpoint import Database, Keyring, SQLAlchemySaver
 from langgraph_compaction.checkpoint.checkpoints import state_at_once
+from langgraph_compaction.checkpoint.checkpoints.listing import Listing
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.checkpoint.errors import RowError
 from tests.checkpoint.contract.steps import Steps, read, where
@@ -111,6 +112,57 @@ def test_a_damaged_row_is_named(saver: SQLAlchemySaver, thread_id: str) -> None:
         conn.execute(sa.delete(tables.block).where(tables.block.c.thread == thread.id))
     with pytest.raises(RowError, match=r"message 0 of thread .* is missing"):
         saver.get_tuple(config)
+
+
+@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
+def test_one_statement_lists_what_a_transaction_lists(
+    url: str, thread_id: str, keys: Keyring | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one thread and of all, page by page, with old messages, pending writes, filters, and `before`."""
+    with SQLAlchemySaver.from_url(url, keys=keys) as saver:
+        for name in (thread_id, f"other {thread_id}"):
+            steps = Steps(saver, name)
+            made = [steps.put(state) for state in (*STATES.values(), *({"count": n} for n in range(20)))]
+            for task in ("task 2", "task 1"):
+                saver.put_writes(made[2], [("b", 1), ("a", talk(1, start=9)[0])], task)
+        one = where(thread_id)
+        calls: list[tuple[RunnableConfig | None, dict[str, Any], int]] = [
+            (one, {}, 25),
+            (None, {}, 50),
+            (one, {"limit": 3}, 3),
+            (one, {"before": made[3]}, 25),
+            (where(f"other {thread_id}"), {"before": made[3]}, 3),
+            (None, {"before": made[3]}, 28),
+            (made[2], {}, 1),
+            (one, {"filter": {"source": "loop"}, "limit": 2}, 2),
+            (None, {"filter": {"source": "nowhere"}}, 0),
+        ]
+        for config, options, count in calls:
+            at_once = list(saver.list(config, **options))
+            with monkeypatch.context() as patch:
+                patch.setattr(Database, "can_read_at_once", property(lambda _: False))
+                assert at_once == list(saver.list(config, **options))
+            assert len(at_once) == count
+        with statements(saver.database) as texts:
+            assert len(list(saver.list(one, limit=10))) == 10
+        assert [text.split(".")[0] for text in texts[:1]] == ["SELECT chosen"]
+        assert len(texts) <= 3  # the others read old messages and large values
+
+
+def test_a_page_whose_rows_are_deleted_meanwhile_is_read_again(
+    saver: SQLAlchemySaver, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that were deleted after the first statement of a page are not reported as missing."""
+    Steps(saver, thread_id).put(STATES["messages in blocks"])
+    page = Listing.page
+
+    def late(*args: Any) -> Any:
+        found = page(*args)
+        saver.delete_thread(thread_id)
+        return found
+
+    monkeypatch.setattr(Listing, "page", late)
+    assert list(saver.list(where(thread_id))) == []
 
 
 def test_a_turn_of_a_graph_takes_few_round_trips(url: str, thread_id: str) -> None:

@@ -124,3 +124,12 @@ def test_text_no_database_can_hold_is_shown_with_replacements(records: Compactio
     records.close(key, Outcome(verdict="failed_permanent", now=1.0, detail="a\0b\ud800c", summary="x" * 100_000))
     (row,) = records.history(thread_id)
     assert (row.detail, row.summary) == ("a\ufffdb?c", "x" * 100_000)
+
+
+def test_a_row_is_shown_in_one_line(records: CompactionRecords, thread_id: str) -> None:
+    """What was tried, how it ended and the sizes."""
+    key = begin(records, thread_id)
+    (row,) = records.history(thread_id)
+    assert repr(row).startswith(f"<LedgerRow {key.compaction_id} ")
+    assert ": open, " in repr(row)
+    assert len(repr(row)) < 120

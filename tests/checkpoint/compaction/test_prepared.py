@@ -36,7 +36,8 @@ def claim(records: CompactionRecords, number: int, now: float = 10.0, **changed:
     """Begin a preparation."""
     given: dict[str, Any] = {"until": now + 60, "unused": 2, **changed}
     body = {"epoch": given.pop("epoch", 0), "drop": ["a"]}
-    return records.claim_preparation(key(number), body, now=now, **given, **opening(trigger=PREPARING))
+    opened = opening(trigger=PREPARING, epoch=body["epoch"])
+    return records.claim_preparation(key(number), body, now=now, **given, **opened)
 
 
 def told(records: CompactionRecords) -> list[tuple[str | None, str]]:
@@ -92,7 +93,7 @@ def test_a_commit_takes_the_preparation_with_its_cost(records: CompactionRecords
 def test_preparations_that_are_not_used_end_the_preparing(
     records: CompactionRecords, endings: list[tuple[str, str]], refused: str | None
 ) -> None:
-    """Two that went stale in a row end it for good, two unused within an hour for that hour."""
+    """Two that went stale in a row end it for a compaction, two unused within an hour for that hour."""
     for number, (verdict, reason) in enumerate(endings):
         assert claim(records, number) is None
         name = key(number).compaction_id
@@ -100,6 +101,29 @@ def test_preparations_that_are_not_used_end_the_preparing(
     assert claim(records, 9) == refused
     later = claim(records, 8, now=10.0 + 3_601) if refused else None
     assert later == (refused if refused == "stale" else None)
+
+
+def test_a_preparation_that_a_compaction_overtook_does_not_begin(records: CompactionRecords) -> None:
+    """The compaction began after the messages were read, and removes them itself."""
+    records.begin(AttemptKey(THREAD, "", "base", 0, 0), [], now=30.0, **opening())
+    assert claim(records, 1, now=31.0, since=29.0) == "late"
+    assert claim(records, 1, now=31.0, since=30.5) is None
+
+
+def test_after_stale_preparations_one_compaction_is_not_prepared(records: CompactionRecords) -> None:
+    """Then another one may begin; if it goes stale too, the next compaction is not prepared either."""
+
+    def stale(number: int, epoch: int) -> None:
+        assert claim(records, number, epoch=epoch, unused=99) is None
+        name = key(number).compaction_id
+        records.settle_preparation(THREAD, "", name, verdict="stale", reason="contradicted", now=12.0)
+
+    stale(1, epoch=0)
+    stale(2, epoch=1)
+    assert [claim(records, 3, epoch=epoch, unused=99) for epoch in (1, 2)] == ["stale", "stale"]
+    stale(3, epoch=3)
+    assert claim(records, 4, epoch=4, unused=99) == "stale"
+    assert claim(records, 4, epoch=5, unused=99) is None
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,26 @@ def test_a_search_can_be_narrowed(records: CompactionRecords, thread_id: str) ->
     assert len(found(records, thread_id, "card user", limit=2)) == 2
 
 
+@pytest.mark.parametrize(
+    ("speaker", "expected"),
+    [("user", {"m0", "m4"}), ("assistant", {"m1", "m3"}), ("tool", {"m2"}), (None, {"m0", "m1", "m2", "m3", "m4"})],
+)
+def test_a_search_can_be_narrowed_to_a_speaker(
+    records: CompactionRecords, thread_id: str, speaker: Any, expected: set[str]
+) -> None:
+    """Who said the words, or something beside them; a summary is nobody's words."""
+    summary = HumanMessage("oslo reykjavik", id="s", additional_kwargs={"compaction": {"kind": "compaction_summary"}})
+    archive(records, thread_id, [*SAID, summary])
+    assert set(found(records, thread_id, "oslo", limit=9, speaker=speaker)) == expected
+    assert found(records, thread_id, "reykjavik", speaker=speaker) == ([] if speaker else ["s"])
+
+
+def test_an_unknown_speaker_is_an_error(memory: CompactionRecords) -> None:
+    """That names the speakers there are."""
+    with pytest.raises(ValueError, match="'human' is none of 'user', 'assistant', 'tool'"):
+        memory.search("t", "oslo", speaker="human")
+
+
 def test_the_message_beside_a_hit_is_found_too(records: CompactionRecords, thread_id: str) -> None:
     """The question's words stand in one message, the value in the next; two messages away, no further."""
     said: list[AnyMessage] = [HumanMessage(f"entry {number}", id=f"e{number}") for number in range(9)]
@@ -186,6 +206,28 @@ CLIPPED = ToolMessage(
     name="get_user",
     additional_kwargs={"compaction": {"clipped": True, "handle": handle(SAID[2])}},
 )
+
+
+def test_an_identifier_counts_more_than_words(records: CompactionRecords, thread_id: str) -> None:
+    """Three words of the query stand in one message, its identifier in another; words come first without it."""
+    words = HumanMessage("The teal parcel is at the harbor", id="words")
+    between: list[AnyMessage] = [HumanMessage(f"calm sea {n}", id=f"n{n}") for n in range(9)]
+    archive(records, thread_id, [words, *between, AIMessage("RX-77 has left the building", id="named")])
+    assert found(records, thread_id, "teal parcel harbor RX-77", limit=1) == ["named"]
+    assert found(records, thread_id, "teal parcel harbor left", limit=1) == ["words"]
+
+
+def test_a_search_can_follow_the_identifiers_that_it_finds(records: CompactionRecords, thread_id: str) -> None:
+    """Only rare ones, and only where it is asked to."""
+    about = AIMessage("The tulips are parcel PX-9, sent 2024-05-17", id="about")
+    elsewhere = ToolMessage("PX-9: delayed", tool_call_id="c", id="same")
+    days: list[AnyMessage] = [HumanMessage(f"calm sea on 2024-05-17, {n}", id=f"n{n}") for n in range(120)]
+    archive(records, thread_id, [about, *days, elsewhere])
+    assert "same" not in found(records, thread_id, "tulips", limit=9)
+    followed = found(records, thread_id, "tulips", limit=4, follow=True)
+    assert (followed[0], "same" in followed) == ("about", True)
+    assert "n60" not in found(records, thread_id, "tulips", limit=99, follow=True)
+    assert found(records, thread_id, "xylophone", follow=True) == []
 
 
 def test_an_original_comes_before_a_summary_of_it(records: CompactionRecords, thread_id: str) -> None:
@@ -287,8 +329,8 @@ def test_an_index_with_an_erased_message_is_made_anew(records: CompactionRecords
     with records.database.read() as conn:
         thread = records.store.find(conn, thread_id, lock=False)
         assert thread is not None
-        with INDEXES.open(conn, thread, range(3)) as index:
-            assert (index.held, index.originals) == (set(), [])
+        with INDEXES.open(conn, thread, set(range(3))) as index:
+            assert (index.held, index.originals) == ({}, [])
     assert first(records, thread_id, "oslo") == "m2"
 
 
@@ -310,6 +352,15 @@ def test_with_a_key_the_same_is_found(tmp_path: Any) -> None:
     archive(records, "t")
     assert first(records, "t", "oslo") == "m2"
     assert first(records, "t", "订单") == "m4"
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert written
+    for word in ("oslo", "Oslo", "4421486", "ZK-4471", "zk-4471", "订单", "reserv"):
+        assert word.encode() not in written
+    plain = tmp_path / "plain.db"
+    records = CompactionRecords(Database.open(f"sqlite:///{plain}"))
+    records.database.setup()
+    archive(records, "t")
+    assert b"ZK-4471" in b"".join(path.read_bytes() for path in tmp_path.glob("plain.db*"))
 
 
 def test_old_messages_are_found_in_a_long_archive(records: CompactionRecords, thread_id: str) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from langgraph_compaction.checkpoint.compaction.search_terms import language_of, query_terms, terms
+from langgraph_compaction.checkpoint.compaction.search_terms import identifier_terms, language_of, query_terms, terms
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,21 @@ from langgraph_compaction.checkpoint.compaction.search_terms import language_of,
 def test_terms_are_what_a_person_would_look_for(text: str, found: list[str]) -> None:
     """Folded and stemmed, identifiers whole and in parts, wide characters in pairs."""
     assert terms(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("send PX-1 and px-1 to mia_li_3668", ["px-1", "mia_li_3668", "3668"]),
+        ("src/app.py on 2024-05-17, JFK, 486", ["src/app.py", "2024-05-17", "2024", "jfk", "486"]),
+        ("don't doesn’t OK 12 Oslo 订单编号 I", []),
+        ("", []),
+    ],
+)
+def test_identifiers_are_told_from_words(text: str, found: list[str]) -> None:
+    """As terms; contractions, short tokens and wide characters are none."""
+    assert identifier_terms(text) == found
+    assert set(found) <= set(terms(text))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,17 @@ def peer_url() -> Iterator[Callable[[], str]]:
 
 
 @pytest.fixture
-def url_for(session_url: Callable[[str], str], peer_url: Callable[[], str], tmp_path: Path) -> Callable[[Kind], str]:
+def url_for(
+    session_url: Callable[[str], str], cleared_url: Callable[[str], str], peer_url: Callable[[], str], tmp_path: Path
+) -> Callable[[Kind], str]:
     """Return a function that gives the URL of the database of a kind of saver."""
 
+    @cache
     def url_for(kind: Kind) -> str:
         if kind.database == "memory":
             return "memory"
+        if kind.encrypted:  # a list of all threads would refuse those of other tests, which are not encrypted
+            return f"sqlite:///{tmp_path / 'encrypted.db'}" if kind.local else cleared_url(kind.database)
         if kind.ours:
             return session_url(kind.database)
         return peer_url() if kind.database == "postgresql" else f"sqlite:///{tmp_path / 'peer.db'}"
@@ -55,7 +61,7 @@ def opened(url_for: Callable[[Kind], str]) -> Iterator[Opened]:
         def open_one(kind: Kind, **options: Any) -> Any:
             url = url_for(kind)
             saver = stack.enter_context(kind.opens(url, **options))
-            if url == "memory" and kind.ours:
+            if kind.ours and (url == "memory" or kind.encrypted):
                 saver.setup()
             return saver
 

@@ -17,7 +17,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver
+from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, Keyring, SQLAlchemySaver
 
 Saver = BaseCheckpointSaver[Any]
 Opens = Callable[..., AbstractContextManager[Any]]
@@ -198,6 +198,7 @@ class Kind:
     opens: Opens
     ours: bool = False
     prunes: bool = False
+    encrypted: bool = False
     detects: bool = True
     """Whether a message that is changed in place has to be noticed."""
 
@@ -210,6 +211,8 @@ class Kind:
         return f"{self.name}-{self.database}" if self.ours else self.name
 
 
+KEYS = Keyring({"contract": bytes(32)}, current="contract")
+ENCRYPTED = partial(SQLAlchemySaver.from_url, keys=KEYS)
 TRUSTING = partial(SQLAlchemySaver.from_url, detect_mutation=False)
 DATABASES = ("memory", "sqlite", "postgresql", "mariadb")
 OURS = [
@@ -217,6 +220,10 @@ OURS = [
     *(
         Kind("AsyncSQLAlchemySaver", each, partial(waiting, AsyncSQLAlchemySaver.from_url), ours=True, prunes=True)
         for each in ("sqlite", "postgresql")  # the same core: one database with one writer, one with many
+    ),
+    *(
+        Kind("Encrypted", each, ENCRYPTED, ours=True, prunes=True, encrypted=True)
+        for each in ("sqlite", "postgresql")  # one database with a cache of rows, one with single statements
     ),
     Kind("Trusting", "memory", TRUSTING, ours=True, prunes=True, detects=False),
 ]

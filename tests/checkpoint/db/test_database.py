@@ -1,6 +1,9 @@
 import sqlite3
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -12,7 +15,7 @@ from langgraph_compaction.checkpoint.errors import KeyTextError, RowError
 from langgraph_compaction.checkpoint.messages.message_store import (
     MessageStore,
 )
-from tests.checkpoint.listening import listening
+from tests.checkpoint.listening import listening, statements
 from tests.checkpoint.processes import forks, run_together
 from tests.checkpoint.samples import begin, talk
 
@@ -124,6 +127,55 @@ def test_a_foreign_engine_works_whatever_its_isolation(shared_url: str, thread_i
     with engine.connect() as conn:
         assert conn.get_isolation_level() == "SERIALIZABLE"
     engine.dispose()
+
+
+def test_transactions_of_a_mariadb_session_have_their_isolation(
+    session_url: Callable[[str], str], thread_id: str
+) -> None:
+    """Readers see one snapshot and writers the newest rows, whatever the connection did before.
+
+    The isolation of the session is set only where it changes.
+    """
+    url = session_url("mariadb")
+    count = sa.select(sa.func.count()).where(tables.thread.c.thread_id.startswith(thread_id))
+    with Database.open(url) as database, Database.open(url) as other:
+
+        def seen(transaction: Callable[[], AbstractContextManager[sa.Connection]], name: str) -> int:
+            """How many rows that were committed meanwhile a transaction sees."""
+            with transaction() as conn:
+                before = conn.execute(count).scalar_one()
+                create_thread(other, f"{thread_id}-{name}")
+                return int(conn.execute(count).scalar_one()) - before
+
+        for turn in range(2):
+            assert [seen(database.read, f"{turn}{n}") for n in "ab"] == [0, 0]
+            assert [seen(database.write, f"{turn}{n}") for n in "cd"] == [1, 1]
+            with statements(database) as texts:
+                seen(database.read, f"{turn}e")
+                seen(database.read, f"{turn}f")
+            assert len([text for text in texts if text.startswith("SET")]) == 1 + turn
+            with database.single_statements() as conn:  # SQLAlchemy changes the session, and changes it back
+                conn.execute(count)
+
+
+def test_what_is_left_open_on_a_mariadb_connection_is_rolled_back(
+    session_url: Callable[[str], str], thread_id: str
+) -> None:
+    """By the pool, which sends nothing after a transaction that has ended."""
+    ended: list[object] = []
+    with Database.open(session_url("mariadb")) as database:
+        key = create_thread(database, thread_id)
+        with database.engine.connect() as conn:
+            driver: Any = conn.connection.driver_connection
+        driver.rollback = lambda: ended.append(type(driver).rollback(driver))
+        create_thread(database, thread_id)
+        assert not ended
+        with database.engine.connect() as conn:
+            raw = conn.connection.cursor()  # bypasses SQLAlchemy, which then knows of no transaction
+            raw.execute("UPDATE compaction_thread SET nameless = 9 WHERE id = %s", (key,))
+        assert len(ended) == 1
+        with database.read() as conn:
+            assert conn.execute(sa.select(tables.thread.c.nameless).where(tables.thread.c.id == key)).scalar() == 0
 
 
 @pytest.mark.parametrize(

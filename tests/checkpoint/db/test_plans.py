@@ -1,18 +1,82 @@
-from collections.abc import Callable
+"""PostgreSQL's plans of what this package sends, on tables that are filled with rows of others."""
+
+import json
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, MessagesState, StateGraph
+from sqlalchemy.dialects import postgresql
 
-from langgraph_compaction.checkpoint import SQLAlchemySaver
+from langgraph_compaction.checkpoint import CompactionRecords, Database, SQLAlchemySaver
+from langgraph_compaction.checkpoint.db import tables
+from langgraph_compaction.checkpoint.db.run_leases import RunLease
+from langgraph_compaction.graph import CompactionThread
 from tests.checkpoint.listening import listening
 from tests.checkpoint.samples import talk
+from tests.graph.harness import agent, full, said
+
+ROWS = 2_000
+"""Rows of others in each table."""
+WHOLE = {
+    "sweep": {"compaction_thread"},
+    "statistics of all": {"compaction_thread"},
+    "a filter over all threads": {"compaction_checkpoint"},
+}
+"""Calls that look at each row of a table. `sweep` looks at all threads, because an index on the time of their last
+write would be written with each checkpoint; so would an index on the metadata."""
 
 
-def plans_of(saver: SQLAlchemySaver, work: Callable[[], object]) -> dict[str, str]:
-    """Return PostgreSQL's plan of each statement that some work sends, where a scan is the last resort."""
+def _value(column: sa.Column[Any]) -> str:
+    """Return an SQL expression that is different for each number `n`, and not the value of any test."""
+    number = f"n + {10**6}"
+    kind = column.type.compile(postgresql.dialect())
+    if kind == "BYTEA":
+        return f"decode(lpad(to_hex({number}), 32, '0'), 'hex')"
+    return (
+        number if kind in {"INTEGER", "BIGINT", "SERIAL", "BIGSERIAL", "DOUBLE PRECISION"} else f"'x' || ({number})"
+    )
+
+
+@pytest.fixture
+def saver(cleared_url: Callable[[str], str]) -> Generator[SQLAlchemySaver]:
+    """Return a saver whose tables hold many rows."""
+    with SQLAlchemySaver.from_url(cleared_url("postgresql"), on_conflict="raise") as opened:
+        with opened.database.write() as conn:
+            for table in tables.METADATA.sorted_tables:
+                if table is not tables.schema:
+                    names = ", ".join(f'"{column.name}"' for column in table.columns)
+                    values = ", ".join(map(_value, table.columns))
+                    conn.exec_driver_sql(
+                        f"INSERT INTO {table.name} ({names}) SELECT {values} FROM generate_series(1, {ROWS}) AS n"  # noqa: S608 - our own names
+                    )
+        with opened.database.single_statements() as conn:
+            conn.exec_driver_sql("ANALYZE")
+        yield opened
+
+
+def scanned(plan: Mapping[str, Any], *, limited: bool = False) -> Iterator[str]:
+    """Yield the tables of which a plan reads all rows, one after the other or through a whole index.
+
+    A scan in the order of an index that a LIMIT ends is none of these.
+    """
+    kind = plan["Node Type"]
+    by_index = "Index" in kind and "Index Cond" not in plan and not limited
+    if "Relation Name" in plan and (kind == "Seq Scan" or (by_index and kind != "Bitmap Heap Scan")):
+        yield plan["Relation Name"]
+    if kind == "Bitmap Index Scan" and "Index Cond" not in plan:
+        yield plan["Index Name"]
+    limited = kind == "Limit" or (limited and kind not in {"Sort", "Aggregate", "Hash", "Hash Join"})
+    for number, part in enumerate(plan.get("Plans", ())):
+        # a LIMIT ends the outer part of a nested loop early, not the inner part
+        yield from scanned(part, limited=limited and (kind != "Nested Loop" or number == 0))
+
+
+def scans(saver: SQLAlchemySaver, work: Callable[[], object]) -> tuple[int, dict[str, set[str]]]:
+    """Return how many different statements some work sends, and the tables that are scanned, by statement."""
     sent: dict[str, Any] = {}
 
     def collect(_conn: object, _cursor: object, statement: str, values: Any, *_: object) -> None:
@@ -20,45 +84,92 @@ def plans_of(saver: SQLAlchemySaver, work: Callable[[], object]) -> dict[str, st
 
     with listening(saver.database.engine, "before_cursor_execute", collect):
         work()
+    found: dict[str, set[str]] = {}
     with saver.database.engine.connect() as conn:
-        conn.exec_driver_sql("SET enable_seqscan = off")
-        return {
-            statement: "\n".join(conn.exec_driver_sql(f"EXPLAIN {statement}", values).scalars())
-            for statement, values in sent.items()
-        }
+        conn.exec_driver_sql("SET enable_seqscan = off")  # a scan is the last resort, also of a table with few rows
+        for statement, values in sent.items():
+            told = conn.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", values).scalar_one()
+            [plan] = json.loads(told) if isinstance(told, str) else told
+            if tables_of := {name for name in scanned(plan["Plan"]) if name.startswith("compaction_")}:
+                found[statement] = tables_of
+    return len(sent), found
 
 
-def test_no_statement_of_a_turn_scans_a_table(session_url: Callable[[str], str], thread_id: str) -> None:
-    """Of all that a turn, a longer read and a list of one thread send, each finds its rows by an index."""
+def test_each_statement_of_a_turn_uses_an_index(saver: SQLAlchemySaver, thread_id: str) -> None:
+    """Of all that a turn, a longer read, lists and the statistics of a thread send."""
     builder = StateGraph(MessagesState).add_node("answer", lambda _: {"messages": AIMessage("fine")})
     builder.add_edge(START, "answer")
     config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
-    with SQLAlchemySaver.from_url(session_url("postgresql"), on_conflict="raise") as saver:
-        graph = builder.compile(checkpointer=saver)
+    graph = builder.compile(checkpointer=saver)
 
-        def work() -> None:
-            for _ in range(2):
-                graph.invoke({"messages": HumanMessage("how?")}, config, durability="sync")
-            graph.update_state(config, {"messages": talk(300)})
-            assert len(graph.get_state(config).values["messages"]) == 304
-            assert len(steps := list(graph.get_state_history(config))) == 7
-            loop = {"source": "loop"}
-            assert len(list(saver.list(config, filter=loop, before=steps[1].config, limit=2))) == 2
-            assert saver.stats(thread_id)[0].messages == 304
+    def work() -> None:
+        for _ in range(2):
+            graph.invoke({"messages": HumanMessage("how?")}, config, durability="sync")
+        graph.update_state(config, {"messages": talk(300)})
+        assert len(graph.get_state(config).values["messages"]) == 304
+        assert len(steps := list(graph.get_state_history(config))) == 7
+        loop = {"source": "loop"}
+        assert len(list(saver.list(config, filter=loop, before=steps[1].config, limit=2))) == 2
+        assert saver.stats(thread_id)[0].messages == 304
 
-        saver.get_tuple(config)  # the first transaction checks the version of the tables
-        found = plans_of(saver, work)
-    assert len(found) > 10
-    assert {text: plan for text, plan in found.items() if "Seq Scan on compaction_" in plan} == {}
+    saver.get_tuple(config)  # the first transaction checks the version of the tables
+    count, found = scans(saver, work)
+    assert count > 10
+    assert found == {}
 
 
-def test_a_scan_is_seen(session_url: Callable[[str], str]) -> None:
-    """A condition without an index can only be met by looking at each row."""
-    with SQLAlchemySaver.from_url(session_url("postgresql")) as saver:
-        query = sa.text("SELECT id FROM compaction_thread WHERE nameless = 5")
+def test_a_list_of_all_threads_reads_in_the_order_of_an_index(
+    saver: SQLAlchemySaver, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also its second page, and by a transaction."""
+    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    with saver.database.write() as conn:  # rows of others cannot be decoded
+        conn.execute(sa.delete(tables.checkpoint))
+    builder = StateGraph(MessagesState).add_node("answer", lambda _: {"messages": AIMessage("fine")})
+    graph = builder.add_edge(START, "answer").compile(checkpointer=saver)
+    for _ in range(8):
+        graph.invoke({"messages": HumanMessage("how?")}, config)
+    for at_once in (True, False):
+        monkeypatch.setattr(Database, "can_read_at_once", at_once)
+        count, found = scans(saver, lambda: list(saver.list(None)))
+        assert count > 1
+        assert found == {}
 
-        def work() -> None:
-            with saver.database.read() as conn:
-                conn.execute(query).all()
 
-        assert any("Seq Scan on compaction_" in plan for plan in plans_of(saver, work).values())
+def test_each_statement_of_the_records_uses_an_index(saver: SQLAlchemySaver, thread_id: str) -> None:
+    """Of a compaction, of what is done with it afterwards, and of the leases of its runs."""
+    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    compacting = agent(checkpointer=saver, summary_ahead=True)
+    thread = CompactionThread(compacting, config)
+    records = CompactionRecords(saver.database)
+    waiting = RunLease(thread_id)
+
+    def work() -> None:
+        compacting.invoke(full(), config)
+        compacting.invoke(said("and then?"), config)
+        assert [row.verdict for row in thread.history()] == ["committed"]
+        assert thread.recall("ru0-0") is not None
+        with saver.lease(thread_id):
+            pass
+        lease = RunLease(thread_id)
+        assert records.run_leases.take(lease)
+        assert not records.run_leases.take(waiting)
+        assert records.run_leases.release(lease)
+        thread.undo()
+        thread.forget()
+
+    count, found = scans(saver, work)
+    assert count > 30
+    assert found == {}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_look_at_all_rows_is_seen(saver: SQLAlchemySaver, name: str) -> None:
+    """A condition without an index is seen, and of other tables only the rows of a thread are read."""
+    calls: Mapping[str, Callable[[], object]] = {
+        "sweep": lambda: saver.sweep(older_than=10**12),
+        "statistics of all": saver.stats,
+        "a filter over all threads": lambda: list(saver.list(None, filter={"source": "loop"})),
+    }
+    _, found = scans(saver, calls[name])
+    assert set().union(*found.values()) == WHOLE[name]

@@ -5,13 +5,17 @@ import socket
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
 
 from langgraph_compaction.checkpoint import CompactionRecords, Database
 from langgraph_compaction.checkpoint.db import run_leases, tables
 from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, PLACE_S, RunLease, StoredRunLeases
+from langgraph_compaction.checkpoint.errors import DatabaseError
+from tests.checkpoint.listening import statements
 from tests.checkpoint.samples import Clock
 
 
@@ -138,6 +142,83 @@ def test_a_forked_child_does_not_end_the_lease_of_its_parent(
         patched.setattr(run_leases, "owner", lambda: "host/1")
         leases.release(lease)
     assert stored(database, lease) == 1
+
+
+def test_a_run_learns_whether_it_held_its_lease(database: Database, clock: Clock, thread_id: str) -> None:
+    """Until it gave the lease back; also a run that another one has followed after the lease's time was over."""
+    ours, others = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
+    first, waiting, late, following = (RunLease(thread_id) for _ in range(4))
+    assert ours.take(first)
+    assert not others.take(waiting)
+    assert not others.release(waiting)
+    assert ours.release(first)
+    assert ours.take(late)
+    clock.time += LEASE_S + 1
+    assert others.take(following)
+    assert not ours.release(late)
+    assert others.release(following)
+    assert stored(database, waiting) == stored(database, late) == stored(database, following) == 0
+
+
+def test_a_lost_answer_is_no_lost_lease(
+    database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that is lost after the lease was deleted lets the second attempt find nothing."""
+    leases, lease, statement = StoredRunLeases(database, clock), RunLease(thread_id), database.statement
+    answers = [False]
+
+    def lost(*given: Any) -> int:
+        deleted = statement(*given)
+        if answers:
+            answers.pop()
+            error = OperationalError(
+                "DELETE", {}, Exception("server closed the connection"), connection_invalidated=True
+            )
+            raise DatabaseError("lost") from error
+        return deleted
+
+    assert leases.take(lease)
+    monkeypatch.setattr(database, "statement", lost)
+    assert leases.release(lease)
+    assert not answers
+    assert stored(database, lease) == 0
+
+
+def test_a_heartbeat_tells_that_a_lease_is_lost(
+    database: Database, clock: Clock, thread_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that are still held are prolonged all the same."""
+    leases, others = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
+    late, held = RunLease(thread_id), RunLease(f"other {thread_id}")
+    assert leases.take(late)
+    clock.time += LEASE_S + 1
+    assert others.take(RunLease(thread_id))
+    assert leases.take(held)
+    leases._prolong({lease.token: lease for lease in (late, held)})
+    assert late.lost
+    assert not held.lost
+    assert [record.message for record in caplog.records if "has lost its lease" in record.message]
+    assert leases.release(held)
+    assert not leases.release(late)
+
+
+def test_a_lease_that_is_free_takes_one_statement(database: Database, clock: Clock, thread_id: str) -> None:
+    """To take it and to give it back; also one whose time is over, where a statement can tell that."""
+    leases, others = StoredRunLeases(database, clock), StoredRunLeases(database, clock)
+    first, again, following = (RunLease(thread_id) for _ in range(3))
+
+    def sent(call: Callable[[], object]) -> int:
+        with statements(database) as texts:
+            assert call()
+        return len([text for text in texts if not text.startswith("SET ")])
+
+    assert others.take(again)  # the first transaction checks the version of the tables
+    assert others.release(again)
+    assert sent(lambda: leases.take(first)) == 1
+    clock.time += LEASE_S + 1
+    conditional = database.engine.dialect.name in {"postgresql", "sqlite"}
+    assert (sent(lambda: others.take(following)) == 1) is conditional
+    assert sent(lambda: others.release(following)) == 1
 
 
 def test_an_erased_thread_leaves_no_lease(database: Database, clock: Clock, thread_id: str) -> None:

@@ -2,9 +2,11 @@ from dataclasses import replace
 from uuid import uuid4
 
 from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
+from langgraph_compaction.checkpoint.compaction.prepared import PREPARING
 from tests.checkpoint.contract.steps import Steps
 from tests.checkpoint.listening import statements
-from tests.checkpoint.samples import begin, talk
+from tests.checkpoint.samples import COMMITTED, begin, key_of, opening, talk
 
 
 def test_statistics_of_all_threads_are_one_statement(own_url: str) -> None:
@@ -30,3 +32,25 @@ def test_statistics_of_all_threads_are_one_statement(own_url: str) -> None:
             assert saver.threads() == names
         assert sum(text.startswith("SELECT") for text in texts) == 1
         assert saver.stats("missing") == []
+
+
+def test_preparations_are_counted_apart_from_compactions(own_url: str) -> None:
+    """A compaction with a prepared summary is one; a preparation under way is neither used nor unused."""
+    with SQLAlchemySaver.from_url(own_url) as saver:
+        saver.setup()
+        records, name = CompactionRecords(saver.database), f"thread-{uuid4()}"
+        keys = [AttemptKey(name, "", f"base {number}", 0, -1) for number in range(3)]
+
+        def claim(key: AttemptKey) -> None:
+            given = opening(trigger=PREPARING)
+            assert records.claim_preparation(key, {"epoch": 0}, now=10.0, until=99.0, unused=9, **given) is None
+
+        claim(keys[0])
+        begin(records, name)
+        records.commit(key_of(name, talk(5)), COMMITTED, archived=[], used=keys[0].compaction_id)
+        claim(keys[1])
+        records.settle_preparation(name, "", keys[1].compaction_id, verdict="stale", reason="x", now=12.0)
+        claim(keys[2])
+        (found,) = saver.stats(name)
+        assert (found.compactions, found.preparations) == (1, 3)
+        assert (found.preparations_used, found.preparations_unused) == (1, 1)

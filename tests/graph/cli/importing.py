@@ -24,7 +24,7 @@ def imported(source: str, target: str, *more: str, code: int = 0) -> dict[str, A
     return json.loads(result.stdout)
 
 
-def refused(source: str, target: str, *more: str, code: int = 1) -> str:
+def refused(source: str, target: str, *more: str, code: int = 2) -> str:
     """Return the error, which is one line without a traceback."""
     result = run(source, target, *more)
     assert (result.exit_code, type(result.exception)) == (code, SystemExit)

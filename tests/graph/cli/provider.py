@@ -1,4 +1,4 @@
-"""A local server with OpenAI's chat API that gives scripted replies."""
+"""A local server with OpenAI's chat API and Anthropic's Messages API that gives scripted replies."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -52,6 +52,8 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self.provider.reply(request)
         if isinstance(reply, int):
             return self._refuse(reply)
+        if self.path.endswith("/messages"):
+            return self._send(200, "application/json", json.dumps(_message(reply, self.provider.counted)).encode())
         if not request.get("stream") and isinstance(reply, str):
             return self._send(200, "application/json", json.dumps(_whole(reply, self.provider.counted)).encode())
         self.send_response(200)
@@ -112,6 +114,23 @@ def _whole(text: str, counted: int) -> dict[str, Any]:
         "model": "test",
         "choices": [choice],
         "usage": _usage(counted),
+    }
+
+
+def _message(reply: str | dict[str, str], counted: int) -> dict[str, Any]:
+    """Return a reply as Anthropic's Messages API does, without streaming."""
+    content: dict[str, Any] = {"type": "text", "text": reply}
+    if isinstance(reply, dict):
+        content = {"type": "tool_use", "id": "call-1", "name": reply["name"], "input": json.loads(reply["arguments"])}
+    return {
+        "id": "x",
+        "type": "message",
+        "role": "assistant",
+        "model": "test",
+        "content": [content],
+        "stop_reason": "tool_use" if isinstance(reply, dict) else "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": counted, "output_tokens": 3},
     }
 
 

@@ -13,7 +13,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from langgraph_compaction.graph.cli.commands.chat_command import explained
+from langgraph_compaction.graph.cli.confirmation_answers import answer_of
 from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.cli.output.terminal import described
 from langgraph_compaction.nodes import SettingsError
 from tests.graph.cli.provider import ENDLESS, provider
 
@@ -152,7 +154,13 @@ def full() -> list[str]:
 
 @pytest.mark.requirement("S4.23")
 @pytest.mark.parametrize(
-    ("answer", "verdict"), [("", "committed"), ("yes", "committed"), ("the ships", "committed"), ("no", "declined")]
+    ("answer", "verdict"),
+    [
+        ("yes", "committed"),
+        ("keep: the ships", "committed"),
+        ('{"accept": true, "focus": "the ships"}', "committed"),
+        *((refusal, "declined") for refusal in ("no", "decline", "否", "不要", "nope", "cancel", "no thanks")),
+    ],
 )
 def test_a_confirmation_is_asked_in_the_chat(answer: str, verdict: str) -> None:
     """With --confirm the person is asked first; yes or a focus compacts, no goes on without."""
@@ -162,6 +170,40 @@ def test_a_confirmation_is_asked_in_the_chat(answer: str, verdict: str) -> None:
     (status,) = of_kind(said, "status")
     assert status["last"] == verdict
     assert len(of_kind(said, "answer")) == len(full())
+
+
+@pytest.mark.parametrize("line", ["keep: the ships", "保留：the ships", '{"accept": true, "focus": "the ships"}'])
+def test_a_focus_is_named_behind_a_colon_or_in_json(line: str) -> None:
+    """It is the answer that the question offers for it; other JSON is unclear."""
+    asked = {"answers": ["accept", "decline", {"accept": True, "focus": ""}], "language": "en"}
+    assert answer_of(line, asked) == {"accept": True, "focus": "the ships"}
+    assert [answer_of(other, asked) for other in ("keep:", '{"focus": 1}', "[" * 9_999)] == [None, None, None]
+
+
+@pytest.mark.requirement("S4.23")
+@pytest.mark.parametrize("line", ["", "the ships", "yes, but not now", "rather not"])
+def test_an_unclear_answer_is_asked_again_and_compacts_nothing(line: str) -> None:
+    """The chat says what can be answered; it neither takes the line for a focus nor for a consent."""
+    said = heard(*full(), line, "decline", "/status", args=["--confirm"])
+    assert len(of_kind(said, "question")) == 2
+    assert any("answer yes or no" in each["text"] for each in of_kind(said, "note"))
+    (status,) = of_kind(said, "status")
+    assert (status["last"], status["epoch"]) == ("declined", 0)
+
+
+@pytest.mark.parametrize(
+    ("env", "seen"),
+    [
+        ({}, ["at most 3,600 can be sent", "yes, no, or keep:"]),
+        ({"LANGUAGE": "zh"}, ["最多可发送 3,600", "是、否，或 保留："]),
+    ],
+)
+def test_a_terminal_asks_in_the_language_of_the_settings(env: dict[str, str], seen: list[str]) -> None:
+    """Question, sizes, prompt and the sentence about an unclear answer."""
+    given = NO_MODEL | {f"LANGGRAPH_COMPACTION_{name}": value for name, value in env.items()}
+    output = talk(*full(), "hm", "no", args=["--confirm"], env=given).output
+    assert all(text in " ".join(output.split()) for text in seen)
+    assert ("尚未压缩" in output, "Nothing is compacted yet" in output) == (bool(env), not env)
 
 
 def test_a_question_left_open_is_asked_again(tmp_path: Path) -> None:
@@ -218,6 +260,38 @@ def test_a_summary_by_the_model_is_not_shown_as_an_answer() -> None:
     assert "The person counted." in json.dumps(script.requests[-1])
 
 
+def test_a_summary_that_is_prepared_is_a_line_of_its_own() -> None:
+    """The chat says when a summary is prepared, and when it is used; each once."""
+
+    def answer(request: dict[str, Any]) -> str:
+        script.counted = len(json.dumps(request["messages"])) // 4
+        return "Yes." if request.get("stream") else "<summary>The person told of ships and ports.</summary>"
+
+    with provider(answer=answer) as script:
+        env = {**script.env, "LANGGRAPH_COMPACTION_CONTEXT_WINDOW": "4000"}
+        said = heard(*[f"{n}. {STORY}" for n in range(8)], env=env)
+    told = [each["state"] for each in of_kind(said, "event") if each["event"] == "PreparationEvent"]
+    assert told[0] == "preparing"
+    shown = [described(each) for each in of_kind(said, "event")]
+    assert shown.count("a summary is prepared in the background") == told.count("preparing")
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        ({"state": "preparing"}, "a summary is prepared in the background"),
+        ({"state": "waiting"}, "the prepared summary is not ready yet; the turn goes on without it"),
+        ({"state": "joined", "seconds": 2.04}, "waited 2.0 s for the summary that was being prepared"),
+        ({"state": "swapped", "seconds": 3.0}, "the prepared summary is used, which saved a wait of 3.0 s"),
+        ({"state": "stale", "reason": "contradicted"}, "the prepared summary is not used (contradicted)"),
+        ({"state": "failed", "reason": "x:ValueError"}, "the summary could not be prepared (x:ValueError)"),
+    ],
+)
+def test_what_becomes_of_a_prepared_summary_is_a_sentence(event: dict[str, Any], line: str) -> None:
+    """Each state has its own."""
+    assert described({"event": "PreparationEvent", **event}) == line
+
+
 @pytest.mark.parametrize(
     ("status", "advice"), [(401, "OPENAI_API_KEY"), (404, "OPENAI_MODEL"), (429, "rate limit"), (500, "failed")]
 )
@@ -248,13 +322,14 @@ def test_a_provider_that_cannot_be_reached_is_one_line() -> None:
         (["--window", "-5"], {}, "--window"),
         (["--window", "9", "--tools"], {}, "no room for a conversation"),
         (["--db", "nonsense"], {}, "no database URL"),
+        (["--thread", ""], {}, "an id is empty"),
         ([], {"OPENAI_API_KEY": "x", "OPENAI_MODEL": "my-own-model"}, "--window TOKENS"),
     ],
 )
 def test_what_cannot_work_is_said_clearly(args: list[str], env: dict[str, str], said: str) -> None:
     """A wrong option ends the command at once, with what to change and no traceback."""
     result = talk("Hello.", args=args, env={**NO_MODEL, **env})
-    assert result.exit_code != 0
+    assert result.exit_code == 2
     assert said in result.output
     assert isinstance(result.exception, SystemExit)
 

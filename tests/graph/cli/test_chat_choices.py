@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.graph.cli.test_chat import STORY, full, heard, of_kind, talk
+from tests.graph.cli.test_chat import NO_MODEL, STORY, full, heard, of_kind, talk
 
 
 @pytest.mark.requirement("S4.39")
@@ -12,6 +12,7 @@ from tests.graph.cli.test_chat import STORY, full, heard, of_kind, talk
         ("drop_oldest", "degraded_deterministic", ""),
         ("new_thread", "none", "Going on as chat-2"),
         ("raise", "declined", ""),
+        ("cancel", "declined", ""),
     ],
 )
 def test_over_the_limit_the_chat_offers_what_is_left(answer: str, last: str, seen: str) -> None:
@@ -21,9 +22,9 @@ def test_over_the_limit_the_chat_offers_what_is_left(answer: str, last: str, see
     assert first["answers"] != second["answers"] == ["compact", "drop_oldest", "new_thread", "raise"]
     assert any(seen in each["text"] for each in of_kind(said, "note"))
     assert of_kind(said, "status")[0]["last"] == last
-    assert len(of_kind(said, "answer")) == len(full()) + (answer != "raise")
+    assert len(of_kind(said, "answer")) == len(full()) + (last != "declined")
     assert ["update_state" in each["text"] for each in of_kind(said, "error")] == (
-        [True] if answer == "raise" else []
+        [True] if last == "declined" else []
     )
 
 
@@ -32,3 +33,21 @@ def test_in_a_terminal_the_choices_are_the_prompt() -> None:
     output = talk(*full(), "no", f"Now {STORY}", "compact", args=["--confirm"]).output
     assert "compact, drop_oldest, new_thread, raise> " in output
     assert "The conversation is over the limit." in output
+
+
+@pytest.mark.requirement("S4.39")
+def test_a_misspelt_choice_is_asked_again() -> None:
+    """It does not end the turn with an error."""
+    said = heard(*full(), "no", f"Now {STORY}", "drop oldest", "drop_oldest", "/status", args=["--confirm"])
+    assert [len(each["answers"]) for each in of_kind(said, "question")] == [3, 4, 4]
+    assert of_kind(said, "error") == []
+    assert of_kind(said, "status")[0]["last"] == "degraded_deterministic"
+
+
+def test_in_chinese_the_choices_are_explained() -> None:
+    """The words to type stay as they are."""
+    env = NO_MODEL | {"LANGGRAPH_COMPACTION_LANGUAGE": "zh"}
+    output = talk(*full(), "否", f"Now {STORY}", "raise", args=["--confirm"], env=env).output
+    assert (
+        "compact（压缩）、drop_oldest（隐藏最早的消息）、new_thread（开启新对话）、raise（报错，不发送）> " in output
+    )

@@ -3,6 +3,7 @@
 import json
 import platform
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from typer.testing import CliRunner, Result
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.checkpoint.db import tables
 from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.cli.output.terminal import REJECTED, described
 from langgraph_compaction.graph.lab.demo import investigation
 from langgraph_compaction.graph.lab.demo.investigation import Investigation, fingerprint, problems
 from langgraph_compaction.graph.lab.demo.scripted_reader import QUESTIONS
@@ -104,6 +106,32 @@ def test_the_first_line_says_that_the_model_is_scripted() -> None:
     assert "\x1b" not in output
 
 
+def test_the_page_fits_a_terminal_and_needs_no_glossary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eighty columns, plain words for the summary that fails, and at the end what to try next."""
+    monkeypatch.setattr(investigation, "QUESTIONS", QUESTIONS[:4])
+    monkeypatch.setattr(sys, "argv", ["langgraph-compaction", "demo"])
+    lines = run(env={"COLUMNS": "80"}).output.splitlines()
+    page = lines[: lines.index("What to try next:") + 7]
+    assert max(map(len, page)) <= 80
+    text = " ".join(" ".join(page).split())
+    assert "turn 4: summary rejected: the reply is empty; the messages are as they were" in text
+    assert "tokens by the fallback, without a model" in text
+    assert re.search(r"failed summary conversation is identical \(its hash: (\w{8}) → \1\)", text)
+    assert not re.search(r"max_tokens|no_content|digest|SHA|rejected_|degraded", text)
+    assert re.search(r"chat talk to an agent, and watch its window .* demo --db sqlite:///demo.db keep", text)
+    assert text.endswith("README.md an agent of your own in ten lines")
+
+
+def test_every_rejection_is_said_in_plain_words() -> None:
+    """Each verdict that the nodes give has its words, without the name of the reason, which `history` shows."""
+    nodes = Path(rollback.__file__).parent.rglob("*.py")
+    given = {name for path in nodes for name in re.findall(r'"(rejected_\w+)"', path.read_text(encoding="utf-8"))}
+    assert given == REJECTED.keys()
+    for verdict, plain in REJECTED.items():
+        said = described({"verdict": verdict, "reason": "some_reason"})
+        assert said == f"summary rejected: {plain}; the messages are as they were"
+
+
 @pytest.mark.usefixtures("short")
 def test_a_promise_that_is_not_kept_fails_the_command() -> None:
     """Too little work and no rollback: the command says so and exits with 1."""
@@ -168,19 +196,20 @@ def test_a_checkpoint_that_is_damaged_fails_the_command(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "said", "code"),
     [
-        (("--summarizer", "model"), "OPENAI_API_KEY"),
-        (("--summarizer", "magic"), "magic"),
-        (("--db", "oracle://x/y"), "oracle"),
-        (("--db", "postgresql://user:secret@127.0.0.1:1/y"), "cannot connect to postgresql://127.0.0.1:1/y"),
-        (("--db", "sqlite:////no/such/folder/x.db"), "/no/such/folder/x.db"),
+        (("--summarizer", "model"), "OPENAI_API_KEY", 2),
+        (("--summarizer", "magic"), "magic", 2),
+        (("--db", "oracle://x/y"), "oracle", 2),
+        (("--db", "postgresql://user:secret@127.0.0.1:1/y"), "cannot connect to postgresql://127.0.0.1:1/y", 1),
+        (("--db", "sqlite:////no/such/folder/x.db"), "/no/such/folder/x.db", 2),
+        (("--db", "sqlite:////dev/null/x.db"), "cannot connect to", 2),
     ],
 )
-def test_what_cannot_work_is_said_clearly(args: tuple[str, ...], said: str) -> None:
-    """A wrong option ends the command at once, with what is wrong and no traceback."""
+def test_what_cannot_work_is_said_clearly(args: tuple[str, ...], said: str, code: int) -> None:
+    """A wrong option ends the command at once with 2, a server that does not answer with 1, and no traceback."""
     result = run(*args, env={"OPENAI_API_KEY": None})
-    assert result.exit_code != 0
+    assert result.exit_code == code
     assert said in result.output
     assert "secret" not in result.output
     assert isinstance(result.exception, SystemExit)

@@ -9,8 +9,11 @@ from typer.testing import CliRunner, Result
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
 from langgraph_compaction.graph.cli.main import app
+from langgraph_compaction.graph.lab.evaluation.long_threads import KNOWN
 from langgraph_compaction.graph.lab.evaluation.recoverable import RECOVERED
 from langgraph_compaction.graph.lab.evaluation.scores import SAID, measured
+from langgraph_compaction.graph.lab.recordings import read_recordings
+from langgraph_compaction.graph.lab.replay.online_runs import run_of
 from tests.graph.cli.replaying import one_line, run
 
 FIELDS = {
@@ -145,6 +148,57 @@ def test_what_a_recall_brings_back_has_a_column_of_its_own(recorded: Path, monke
     assert " ".join(RECOVERED.split()) in " ".join(result.stdout.split())
 
 
+def test_what_recall_finds_in_long_threads(tmp_path: Path) -> None:
+    """By the user's words and the query of `auto_recall`, beside BM25; each run among the other."""
+    files = [tmp_path / f"{thing}.json" for thing in ("teal", "navy")]
+    for file in files:
+        file.write_text(json.dumps({"messages": told_and_needed(file.stem)}), encoding="utf-8")
+    found = rows(*files, "--recall")
+    searches = ("recall", "BM25 with stems", KNOWN)
+    assert [(row["query"], row["search"]) for row in found] == [
+        (q, s) for q in ("message", "auto_recall") for s in searches
+    ]
+    assert {(row["questions"], row["found"], row["note"]) for row in found} == {(2, 1.0, SAID)}
+    result = evaluate(*files, "--recall")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    words = " ".join(result.stdout.split())
+    assert all(said in words for said in (SAID, "2 questions", "hit@5", "BM25 with stems", "100.0"))
+
+
+def told_and_needed(thing: str) -> list[dict[str, Any]]:
+    """A run in which a number is said, two rounds pass, and a call needs the number."""
+    pause = [{"role": "user", "content": "Wait"}, {"role": "assistant", "content": "I wait."}]
+    function = {"name": "send", "arguments": json.dumps({"parcel": f"PX-{thing}-1"})}
+    call = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c", "type": "function", "function": function}],
+    }
+    return [
+        {"role": "user", "content": f"My {thing} crate has the number PX-{thing}-1."},
+        {"role": "assistant", "content": "Noted."},
+        *(2 * pause),
+        {"role": "user", "content": f"Now send the {thing} crate"},
+        call,
+    ]
+
+
+def test_auto_recall_can_be_switched(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For every preset; by default each has its own."""
+    played: list[dict[str, bool]] = []
+
+    def looked(_: Any, chosen: Any, *__: Any) -> list[dict[str, Any]]:
+        played.append({name: settings.auto_recall for name, settings in chosen.items()})
+        return []
+
+    monkeypatch.setattr("langgraph_compaction.graph.cli.commands.evaluate_command._online", looked)
+    for switch in ((), ("--auto-recall",), ("--no-auto-recall",)):
+        rows(recorded, "--online", "--preset", "faithful,selective", *switch)
+    both = ("faithful", "selective")
+    assert played == [{"faithful": True, "selective": False}, dict.fromkeys(both, True), dict.fromkeys(both, False)]
+
+
 def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) -> None:
     """With what its compactions took out of view."""
     db = f"sqlite:///{tmp_path / 'kept.db'}"
@@ -155,6 +209,33 @@ def test_a_thread_of_a_database_is_read_whole(recorded: Path, tmp_path: Path) ->
     (read, *_) = rows(recorded, "--preset", "faithful", "--budget", "0.5")
     assert (kept["identifiers"], kept["later_calls"]) == (read["identifiers"], read["later_calls"])
     assert rows("--db", db, "--preset", "faithful", "--budget", "0.5")[0] == kept
+
+
+def test_the_variable_names_the_database_of_a_thread_alone(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where files are given, the threads of that database are not read."""
+    db = f"sqlite:///{tmp_path / 'kept.db'}"
+    assert run(recorded, "--db", db).exit_code == 0
+    monkeypatch.setenv("LANGGRAPH_COMPACTION_DATABASE_URL", db)
+    with SQLAlchemySaver.from_url(db) as saver:
+        (thread,) = saver.threads()
+    options = ("--preset", "faithful", "--budget", "0.5")
+    assert rows("--thread", thread, *options) == rows("--db", db, "--thread", thread, *options)
+    assert {row["runs"] for row in rows(recorded, *options)} == {1}
+    assert {row["runs"] for row in rows(recorded, "--thread", thread, *options)} == {2}
+
+
+def test_a_window_is_tokens_or_a_share_as_in_other_commands(recorded: Path) -> None:
+    """A run in a window of tokens is the run in the share that makes as many."""
+    (run_,) = [run_of(one) for one in read_recordings(recorded)]
+    tokens = run_.limit(0.5)
+    found = rows(recorded, "--online", "--preset", "recent_rounds", "--window", f"{tokens},50%")
+    assert [row["window"] for row in found[::4]] == [tokens, 0.5]
+    for row, other in zip(found[:4], found[4:], strict=True):
+        assert {**row, "window": 0.5} == other
+    table = evaluate(recorded, "--online", "--preset", "recent_rounds", "--window", str(tokens)).stdout
+    assert f"window {tokens:,} tokens: 1 runs" in " ".join(table.split())
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
@@ -176,14 +257,20 @@ def test_the_chart_is_a_picture_of_the_rows(recorded: Path, tmp_path: Path, suff
     [
         ((), "name files of conversations, or threads of a database: --db URL --thread ID"),
         (("{file}", "--preset", "faithfull"), "did you mean faithful?"),
-        (("--thread", "a"), "--thread needs --db"),
+        (("--thread", "a"), "--db URL, or LANGGRAPH_COMPACTION_DATABASE_URL"),
+        (("{file}", "--online", "--window", "5"), "no room for a conversation: window 5, system prompt and tools"),
         (("nowhere.json",), "no such file"),
+        (("{file}", "--recall"), "nothing to look for"),
+        (("{file}", "--recall", "--online"), "goes with neither"),
+        (("{file}", "--no-auto-recall"), "need --online"),
         (("--db", "sqlite:///nowhere.db"), "there is no file nowhere.db"),
     ],
 )
 def test_what_cannot_be_measured_is_told_in_a_line(recorded: Path, args: tuple[str, ...], said: str) -> None:
     """And what to do instead."""
-    assert said in one_line(evaluate(*(arg.format(file=recorded) for arg in args), width=400))
+    result = evaluate(*(arg.format(file=recorded) for arg in args), width=400)
+    assert result.exit_code == 2
+    assert said in one_line(result)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +278,7 @@ def test_what_cannot_be_measured_is_told_in_a_line(recorded: Path, args: tuple[s
     [
         (("--budget", "0.25,2"), "is no share"),
         (("--cut", "half"), "is neither a number of tokens nor a share"),
-        (("--online", "--window", "150%"), "is no share"),
+        (("--online", "--window", "half"), "is neither a number of tokens nor a share"),
         (("--out", "a.pdf"), "is none of"),
     ],
 )

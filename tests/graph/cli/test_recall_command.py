@@ -71,6 +71,14 @@ def test_a_time_bounds_what_is_found(db: str, when: tuple[str, ...], found: bool
 
 
 @pytest.mark.usefixtures("graph")
+def test_a_speaker_narrows_what_is_found(db: str) -> None:
+    """The user named the booking, and the assistant did not."""
+    assert lines("recall", THREAD, "ZK-4471", "--speaker", "user", "--db", db)[0]["id"] == "fact"
+    others = lines("recall", THREAD, "ZK-4471", "--speaker", "assistant", "--db", db)
+    assert (others[0]["id"], "fact" in [one["id"] for one in others]) == ("noted", False)
+
+
+@pytest.mark.usefixtures("graph")
 def test_the_answer_keeps_its_size(db: str) -> None:
     """The parts that hold the words are what is shown."""
     told = call("recall", THREAD, "seat", "12C", "--max-tokens", "150", "--db", db).stdout

@@ -61,7 +61,12 @@ def _compact(records: CompactionRecords) -> None:
         key = AttemptKey("talk", "", fingerprint_all(messages), 0, attempt)
         records.begin(key, messages, now=1_790_000_000.0, **opening)
         outcome = Outcome(
-            verdict=verdict, now=1_790_000_001.0, reason="empty" if attempt == 0 else "", tokens_after=678
+            verdict=verdict,
+            now=1_790_000_001.0,
+            reason="empty" if attempt == 0 else "",
+            tokens_after=678,
+            summary_input_tokens=11_000 if attempt else None,
+            summary_output_tokens=321 if attempt else None,
         )
         if verdict == "committed":
             records.commit(key, outcome, archived=messages)
@@ -118,8 +123,17 @@ def test_compactions_are_listed_in_order(kept: str) -> None:
     first, second = lines("history", "talk", "--db", kept)
     assert (first["verdict"], first["reason"]) == ("rejected_empty", "empty")
     assert (second["verdict"], second["tokens_before"], second["tokens_after"]) == ("committed", 12_345, 678)
-    assert "2026-09-21 14:13:20 tokens summary committed 12,345 678" in shown("history", "talk", "--db", kept)
+    assert "2026-09-21 14:13:20 tokens summary committed 12,345 678 11,000/321" in shown(
+        "history", "talk", "--db", kept
+    )
     assert shown("history", "delta", "--db", kept) == "It was never compacted."
+
+
+def test_a_verdict_is_whole_in_a_narrow_terminal(kept: str) -> None:
+    """Other columns are wrapped instead; no line is longer than the terminal."""
+    printed = CliRunner().invoke(app, ["history", "talk", "--db", kept], env={"COLUMNS": "80"}).stdout
+    assert {"rejected_empty", "committed", "11,000/321", "in/out"} <= set(printed.split())
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_stats_show_the_bytes_by_kind(kept: str) -> None:
@@ -246,10 +260,10 @@ def test_looking_never_makes_a_database(tmp_path: Path, command: str) -> None:
 
 @pytest.mark.parametrize("kind", SERVERS)
 def test_a_server_without_the_tables_is_told(kind: str) -> None:
-    """They are not made by looking."""
+    """The command ends with 2, as for a file without them, and they are not made by looking."""
     with server_database(kind) as url:
         for _ in range(2):
-            assert "the tables are missing" in _one_line("threads", "--db", url, expect=1)
+            assert "the tables are missing" in _one_line("threads", "--db", url)
 
 
 @pytest.mark.parametrize("command", ["checkpoints", "history", "stats", "prune"])

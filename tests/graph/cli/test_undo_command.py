@@ -198,7 +198,7 @@ def test_a_branch_is_a_thread_to_talk_to(graph: Any, db: str) -> None:
     config = {"configurable": {"thread_id": "second"}}
     assert told["messages"] == len(values(graph, config)["messages"]) == 17
     assert len(graph.invoke(said("on"), config)["messages"]) > 1
-    assert "already" in call("branch", THREAD, row.compaction_id, "--db", db, "--as", "second", expect=1).stderr
+    assert "already" in call("branch", THREAD, row.compaction_id, "--db", db, "--as", "second", expect=2).stderr
 
 
 def test_a_thread_is_forgotten_only_after_a_yes(graph: Any, db: str) -> None:

@@ -1,3 +1,5 @@
+import asyncio
+
 import sqlalchemy as sa
 from langchain_core.messages import BaseMessage
 
@@ -5,7 +7,21 @@ from langgraph_compaction.checkpoint import CompactionRecords, SQLAlchemySaver
 from langgraph_compaction.graph import CompactionThread
 from langgraph_compaction.graph.inspector.report import Report, report_of
 from langgraph_compaction.graph.inspector.thread_data import ThreadData, read, stamp
-from tests.graph.harness import CONFIG, THREAD, WORDS, agent, full, standing, tool_block, values
+from tests.fakes import ScriptedModel
+from tests.graph.harness import (
+    CONFIG,
+    NEAR,
+    THREAD,
+    WORDS,
+    agent,
+    ended,
+    filler,
+    full,
+    said,
+    standing,
+    tool_block,
+    values,
+)
 from tests.graph.inspector.conftest import Told
 
 
@@ -113,6 +129,18 @@ def test_it_reads_from_every_database(own_url: str) -> None:
         assert (len(report["requests"]), report["attempts"][0]["kind"]) == (1, "committed")
         agent(checkpointer=saver).invoke(full(), CONFIG)
         assert stamp(saver, THREAD) != before
+
+
+async def test_a_summary_that_was_prepared_is_an_attempt_of_its_own() -> None:
+    """It has its own kind, whether it was used or not, and removes nothing."""
+    with SQLAlchemySaver.from_url("memory") as saver:
+        graph = agent(ScriptedModel(), checkpointer=saver, summary_ahead=True)
+        for given in (NEAR, said(filler(90, "over"))):
+            await asyncio.to_thread(graph.invoke, given, CONFIG)
+            await ended()
+        attempts = report_of(read(saver, THREAD), WORDS)["attempts"]
+        told = [(one["kind"], one["row"]["reason"], bool(one["left"])) for one in attempts]
+        assert told == [("prepared", "swapped", False), ("committed", "", True)]
 
 
 def test_without_checkpoints_the_ledger_is_still_told(told: Told) -> None:

@@ -61,7 +61,7 @@ def test_the_seeds_yaml_is_understood(tmp_path: Path, as_file: bool) -> None:
 
 
 def test_a_name_of_one_preset_implies_it() -> None:
-    """`keep_recent_rounds` has an effect in `recent_rounds` only; a preset that any source names stands over that."""
+    """`keep_recent_rounds` selects `recent_rounds`; the package's own name of the setting selects nothing."""
     weak = section("{keep_recent_rounds: 4}")
     for found in (
         load_settings(weak),
@@ -70,8 +70,27 @@ def test_a_name_of_one_preset_implies_it() -> None:
     ):
         assert found == CompactionSettings(preset="recent_rounds", recent_rounds_keep=4)
     assert load_settings(weak, env(TRIGGER_RATIO="0.7")).preset == "recent_rounds"
-    assert load_settings(section("{preset: selective}"), keep_recent_rounds=4).preset == "selective"
     assert load_settings(recent_rounds_keep=4).preset == "selective"
+
+
+@pytest.mark.requirement("S4.45")
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"preset": "selective", "keep_recent_rounds": 3}, "keep_recent_rounds"),
+        ({"yaml": section("{preset: selective}"), "keep_recent_rounds": 3}, "keep_recent_rounds"),
+        ({"yaml": section("{keep_recent_rounds: 3}"), "preset": "faithful"}, "YAML: context_compaction.keep_recent"),
+        ({"env": env(KEEP_RECENT_ROUNDS="3", PRESET="progressive")}, "LANGGRAPH_COMPACTION_KEEP_RECENT_ROUNDS"),
+        ({"keep_recent_rounds": 3, "strategies": ["full"]}, "keep_recent_rounds"),
+    ],
+)
+def test_a_name_without_effect_is_an_error_that_says_where_it_works(given: dict[str, Any], place: str) -> None:
+    """Only where no strategy of that preset is chosen: with one, the name has an effect in any preset."""
+    with pytest.raises(SettingsError, match="has an effect in the preset recent_rounds only") as raised:
+        load_settings(**given)
+    assert str(raised.value).startswith(place)
+    works = load_settings(preset="selective", strategies=["recent_rounds"], keep_recent_rounds=3)
+    assert (works.preset, works.recent_rounds_keep) == ("selective", 3)
 
 
 @pytest.mark.requirement("S4.28", "S4.29", "S4.30")

@@ -91,3 +91,40 @@ def test_ignorance_sets_no_rule(sentence: str) -> None:
 def test_an_ending_alone_makes_no_rule(said: str) -> None:
     """English words such as "came" end like a Turkish negative command, and are not taken for one."""
     assert strength_of(said) < FIRM
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "How should we proceed with the remaining days?",
+        "So what should I always bring along?",
+        "Wie soll ich das immer machen?",
+        "¿Cómo debo pagar siempre?",
+        "我应该怎么做？",
+        "Yes, I'd like to proceed with those dates.",
+        "Okay, let's go ahead with the second one.",
+    ],
+)
+def test_questions_for_information_and_acceptances_set_no_rule(sentence: str) -> None:
+    """They have words of rules, but set none."""
+    assert strength_of(sentence) == 0
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Could you always answer in French?",
+        "Yes, please proceed, but only with the gift card.",
+        "Lassen Sie die Heizung im Keller an.",
+        "Bleib bei günstigen Hotels.",
+        "Deje el coche delante de la casa.",
+        "Lasciate spenta la radio.",
+        "Zostawcie okna otwarte.",
+        "Deixe a chave na caixa.",
+        "Laat de hond in de tuin.",
+        "只订素食餐。",
+    ],
+)
+def test_orders_without_please_are_rules(sentence: str) -> None:
+    """In several languages; also a request in the form of a question, and an acceptance with a condition."""
+    assert strength_of(sentence) >= FIRM

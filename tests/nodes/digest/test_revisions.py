@@ -3,7 +3,13 @@
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from langgraph_compaction.graph.lab.evaluation.dialogues import ROUNDS, LossySummarizer, after_compactions, outcome
+from langgraph_compaction.graph.lab.evaluation.dialogues import (
+    ROUNDS,
+    LossySummarizer,
+    after_compactions,
+    outcome,
+    voided,
+)
 from langgraph_compaction.graph.lab.evaluation.revisions import REVISIONS, Revision
 from langgraph_compaction.nodes import CompactionSettings
 from langgraph_compaction.nodes.conversation.tokens import approximate_counter
@@ -50,29 +56,94 @@ def test_a_revision_is_not_revised_by_its_own_message() -> None:
 
 
 @pytest.mark.parametrize("later", ["soft", "firm"])
-def test_nearly_all_revisions_are_found(later: str) -> None:
+def test_every_revision_is_found(later: str) -> None:
     """In a later digest, the rule is marked; also in facts beside a summary."""
-    found = beside = 0
     for one in REVISIONS:
         first, said = told(f"Hello. {one.rule}"), getattr(one, later)
-        found += f"(was: {one.rule})" in told(said, previous=first).text
         earlier = facts_of([HumanMessage(one.rule)], None, budget=200, counter=COUNTER)
         facts = facts_of([HumanMessage(said)], earlier.record, budget=200, counter=COUNTER)
-        beside += f"(was: {one.rule})" in facts.text and one.rule not in facts.text.replace(f"(was: {one.rule})", "")
-    assert found >= 0.98 * len(REVISIONS)
-    assert beside >= 0.98 * len(REVISIONS)
+        for text in (told(said, previous=first).text, facts.text):
+            assert text.count(one.rule) == 1
+            assert f"{said} (was: {one.rule})" in text or f"{one.rule} (later: {said})" in text
+
+
+STILL_IN_FORCE = [
+    ("Never give my phone number to the courier.", "You may give my order code to the courier."),
+    ("Never write to me about the invoice.", "You can write to my bookkeeper instead."),
+    ("Never write to me about the invoice.", "It turns out the invoice was never printed after all."),
+    ("Do not rent cars with a manual gearbox.", "Forget the train, just rent the cars."),
+    ("Do not touch my savings account.", "My savings account was locked twice, forget about that fee."),
+    ("Always copy Marta on reports.", "Please send the reports for June again."),
+    ("Keep the dinner under 60 euros.", "The museum should be under 25 euros."),
+    ("Never restart the database.", "From now on restart the web servers every night."),
+    ("Never restart the database.", "You can restart the idle workers now."),
+    ("Only merge with two approvals.", "Actually, merge the staging branch first."),
+    ("All dates must be in ISO format.", "On second thought, show the dates in bold."),
+    ("Always ask me before moving money.", "You no longer need to move the archive boxes."),
+    ("不要给我打电话。", "可以给我同事打电话。"),
+    ("发票一律寄到公司。", "其实样品可以寄到公司前台。"),
+    ("Schicken Sie mir nie Werbung.", "Sie dürfen meinem Bruder Werbung schicken."),
+    ("Ne modifiez jamais le contrat.", "Vous pouvez modifier l'annexe du contrat maintenant."),
+    ("No borres nunca las copias.", "Ahora puedes borrar los ficheros de prueba."),
+    ("Никогда не звоните моему начальнику.", "Теперь можно звонить моему брату."),
+    ("Non cancellare mai le ricevute.", "Adesso puoi cancellare le bozze vecchie."),
+    ("Nigdy nie usuwaj kopii zapasowych.", "Teraz możesz usunąć stare pliki testowe."),
+    ("Não apague nunca as faturas.", "Agora pode apagar os rascunhos antigos."),
+    ("請求書は絶対に削除しないでください。", "今後は古い下書きを削除してください。"),
+]
+"""Rules, and later sentences that have words in common with them but are about another case."""
+
+
+@pytest.mark.parametrize(("rule", "said"), STILL_IN_FORCE)
+def test_words_about_another_case_void_no_rule(rule: str, said: str) -> None:
+    """The rule stays in force; at most the later words are shown beside it."""
+    texts = [told("Hello there.", rule, "What is next?", said).text, told(said, previous=told("Hi.", rule)).text]
+    for text in texts:
+        assert rule in text
+        assert f"was: {rule}" not in text
+        assert said in text
+
+
+UNRECOGNIZED = [
+    ("Never ring me at the shop.", "Hm, shop calls do not bother me at all these days."),
+    ("Always pay with Visa.", "Visa blocked my card, so it has to go through Maestro."),
+    ("不要订需要转机的航班。", "转机我也不介意了。"),
+    ("乗り継ぎ便は予約しないでください。", "乗り継ぎがあっても気にしません。"),
+]
+
+
+@pytest.mark.parametrize(("rule", "said"), UNRECOGNIZED)
+def test_a_rule_is_never_shown_without_later_words_about_it(rule: str, said: str) -> None:
+    """Also where the later sentence has no cue word, and a model's summary keeps neither."""
+    context = after_compactions(
+        {0: rule, 4: said}, CompactionSettings(), compactions=4, seed=5, summarizer=LossySummarizer()
+    )
+    assert outcome(context, rule, said) == "marked"
+    assert not voided(context, rule)
+
+
+def test_later_words_about_one_rule_gather_beside_it() -> None:
+    """The newest words stand last; the rule is never repeated, and none of its later words voids it alone."""
+    one = told("Hello. Never restart the database.")
+    two = told("You can restart the idle workers now.", previous=one)
+    three = told("Actually, you may restart the printers too.", "You may restart the database now.", previous=two)
+    assert (
+        "- Never restart the database. (later: You can restart the idle workers now."
+        " You may restart the database now.)" in three.text
+    )
+    assert three.text.count("Never restart the database.") == 1
 
 
 def test_a_rule_and_its_revisions_are_one_line() -> None:
     """Each further revision takes the place of the last, so that none is dropped without the others."""
     one = told("Hello. Keep the hotel under 120 dollars a night.")
     two = told("The new limit for the hotel is 180 dollars a night.", previous=one)
-    three = told("On second thought the hotel may cost 210 dollars a night.", previous=two)
+    three = told("On second thought the limit for the hotel is 210 dollars a night.", previous=two)
     assert "120" not in three.text
     assert "Keep the hotel under" not in three.text
     assert (
-        "- On second thought the hotel may cost 210 dollars a night. (was: The new limit for the hotel is 180 dollars"
-        " a night.)" in three.text
+        "- On second thought the limit for the hotel is 210 dollars a night."
+        " (was: The new limit for the hotel is 180 dollars a night.)" in three.text
     )
 
 

@@ -76,3 +76,20 @@ def test_rare_words_are_stems_and_pairs_of_characters() -> None:
     assert rare_words("The gardener and the gardeners") == {"garden"}
     assert rare_words("果园变") == {"果园", "园变"}
     assert len(rare_words(DECISIONS["th"])) > 10
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Here is the updated breakdown of the monthly costs:",
+        "**The travellers on this booking are:**",
+        "If you have any further questions, feel free to ask me.",
+        "Bei weiteren Fragen stehe ich gern zur Verfügung, noch Fragen sind willkommen.",
+        "如果还有其他问题，随时告诉我。",
+    ],
+)
+def test_headings_and_courtesies_of_the_assistant_are_no_statements(sentence: str) -> None:
+    """They take the place of decisions and reasons."""
+    said = "The old boiler was replaced by a heat pump."
+    found = statements([HumanMessage("Hello."), AIMessage(f"{said}\n{sentence}\nHello.")], 0)
+    assert [one.value for one in found if one.section == "Answers"] == [said]

@@ -61,6 +61,21 @@ def test_a_result_that_is_waited_for_stays_as_its_facts() -> None:
     assert last.text.count("HAT") > 5
 
 
+def test_a_result_keeps_the_values_that_the_question_asks_about() -> None:
+    """The row and the field that the user named stay where the result that the model waits for is shortened."""
+    rows = [{"lamp": f"LMP{n:03}", "weight": 1_000 + n, "warranty": 3_000 + n} for n in range(60)]
+    messages = [
+        HumanMessage("What is the warranty of LMP033?"),
+        asks("a", shelf="S-1"),
+        result("a", json.dumps(rows)),
+    ]
+    left = compact_messages(messages, max_tokens=220, preset="faithful")
+    shown = left[-1].text
+    assert "LMP033" in shown
+    assert "warranty 3033" in shown
+    assert "LMP059" not in shown
+
+
 def test_rules_and_identifiers_of_what_left_are_in_the_summary() -> None:
     """From the first message to the last."""
     messages = conversation(8)

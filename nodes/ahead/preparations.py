@@ -1,14 +1,14 @@
 """The summaries that this process prepares in the background, each on a daemon OS thread.
 
-A daemon thread with an empty context is not waited for when the process exits, and inherits neither the callbacks nor
-the streams of the turn that started it. A task would be cancelled with its run, and an executor would be joined.
+A daemon thread is not waited for when the process exits; a task would be cancelled with its run, and an executor
+would be joined. The thread has a copy of the turn's `contextvars` context, with its tracing and credentials, but
+without the configuration of the run, whose callbacks and streams end with the turn.
 """
 
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from contextvars import Context
 from threading import Lock, Thread
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from langgraph_compaction.checkpoint import Database
 
 from ..events import log
+from ..runtime.summarizer_call import context_without_run
 
 MOST_AT_ONCE = 16
 """Maximum number of preparations that a process works on for one database."""
@@ -39,6 +40,7 @@ class Preparations:
         self._working: dict[Place, Thread] = {}
         self._begun: OrderedDict[Place, int] = OrderedDict()
         self._answered: OrderedDict[Place, float] = OrderedDict()
+        self._in_vain: OrderedDict[Place, bool] = OrderedDict()
         self.usual_s = USUAL_S
         """Seconds that the last preparation took."""
 
@@ -57,6 +59,11 @@ class Preparations:
             free = place not in self._working and len(self._working) < MOST_AT_ONCE
             return free and self._begun.get(place) != epoch
 
+    def is_promising(self, place: Place) -> bool:
+        """Whether the last preparation of a thread found messages to summarize, or there was none yet."""
+        with self._lock:
+            return not self._in_vain.get(place, False)
+
     def start(self, place: Place, work: Callable[[], bool], epoch: int) -> None:
         """Start a daemon thread that does the work; `work` returns whether a preparation has begun, or must not."""
 
@@ -68,12 +75,13 @@ class Preparations:
                 log.exception("A summary could not be prepared for thread %r", place[0])
                 begun = True
             with self._lock:
+                _remember(self._in_vain, place, not begun)
                 if begun:
                     _remember(self._begun, place, epoch)
                 self.usual_s = max(time.monotonic() - began, 1.0) if begun else self.usual_s
                 self._working.pop(place, None)
 
-        worker = Thread(target=Context().run, args=(target,), daemon=True, name="compaction-ahead")
+        worker = Thread(target=context_without_run().run, args=(target,), daemon=True, name="compaction-ahead")
         with self._lock:
             self._working[place] = worker
         worker.start()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from langgraph_compaction.nodes.runtime import preparations
-from langgraph_compaction.nodes.runtime.preparations import Preparations
+from langgraph_compaction.nodes.ahead import preparations
+from langgraph_compaction.nodes.ahead.preparations import Preparations
 
 
 def test_the_threads_that_were_used_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,20 +19,20 @@ from langgraph_compaction.checkpoint.db.owner import owner
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint, loads
 from langgraph_compaction.checkpoint.telemetry import record
 
-from .conversation.transcript import message_id
-from .digest.examination import contradiction, used_since
-from .events import PreparationEvent, emit, log
-from .gate.invariants import Finding
+from ..compaction_request import WISHES
+from ..conversation.transcript import message_id
+from ..digest.examination import contradiction, used_since
+from ..events import PreparationEvent, emit, log
+from ..gate.invariants import Finding
+from ..runtime.effects import Effects, either
+from ..runtime.ledger_io import known_summary, settle
+from ..runtime.levels import count_failure, names, urgent
+from ..runtime.node_context import NEW_THREAD, NodeContext, Update
+from ..runtime.propose_draft import choose_messages, summary_name
+from ..selection.selector import Choice, Selection
+from ..state import Draft
+from .preparations import Place, is_working_on
 from .prepare import place_of
-from .runtime.effects import Effects, either
-from .runtime.ledger_io import known_summary, settle
-from .runtime.levels import count_failure, names, urgent
-from .runtime.node_context import NEW_THREAD, NodeContext, Update
-from .runtime.preparations import Place, is_working_on
-from .runtime.propose_draft import choose_messages
-from .selection.selector import Choice, Selection
-from .state import Draft
-from .summarize import summary_name
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.2
 """Shortest and longest pause between two looks at a preparation that a turn waits for."""
@@ -44,17 +44,21 @@ class Ahead:
 
     preparation: Preparation | None = None
     """A preparation that may be used."""
+    waited_s: float = 0.0
+    """Seconds that this turn has waited for the preparation."""
     waits: bool = False
     """Whether the turn goes on without a compaction, because the summary is not ready yet."""
     changed: Update = field(default_factory=dict[str, Any])
-    """Keys of the channel `compaction`: a failed preparation counts as a failed attempt, and waiting takes time."""
+    """Keys of the channel `compaction`: a failed preparation counts as a failed attempt, and waiting takes time. A
+    preparation that was abandoned with its event loop is no failure of the summarizer."""
 
 
 def find_prepared(context: NodeContext) -> Effects[Ahead]:
     """Return what is prepared for this thread.
 
-    If the summary is not ready, the turn goes on without a compaction as long as the request fits; over the limit it
-    waits. A summary that is on its way is not asked for a second time.
+    If the summary is not ready, the turn goes on without a compaction as long as the request fits. It waits if the
+    request is over the limit, or if a person asked for the compaction. A summary that is on its way is not asked for
+    a second time.
     """
     compaction = context.compaction
     special = compaction.get("focus") or compaction.get("summarize_all") or compaction.get("max_messages")
@@ -62,20 +66,21 @@ def find_prepared(context: NodeContext) -> Effects[Ahead]:
     by_model = context.settings.summary_ahead and not context.fallback_chain[0].is_deterministic
     if place is None or special or compaction.get("trigger") == NEW_THREAD or not by_model:
         return Ahead()
-    found, changed = (yield from _read(context, place)), Update()
+    found, changed, waited = (yield from _read(context, place)), Update(), 0.0
     if found is not None and found.is_under_way and not _may_end(context, found):
         found = yield from _read(context, place)  # it may have ended since it was read
     if found is not None and _may_end(context, found):
-        if not urgent(context):
+        if not urgent(context) and compaction.get("trigger") not in WISHES:
             emit(context.writer, PreparationEvent(state="waiting", compaction_id=found.compaction_id))
             return Ahead(waits=True)
-        found, changed = yield from _joined(context, place, found)
+        found, waited = yield from _joined(context, place, found)
+        changed["seconds_left"] = max(0.0, context.settings.summary_deadline_s - waited)
     if found is None or not found.has_failed:
-        return Ahead(preparation=found, changed=changed)
+        return Ahead(preparation=found, waited_s=waited, changed=changed)
     yield from settle(context, found.compaction_id, found.verdict, found.reason)
     told = PreparationEvent(state="failed", reason=found.reason, compaction_id=found.compaction_id)
     emit(context.writer, told)
-    if found.body["levels"] == names(context):
+    if found.verdict != ABANDONED and found.body["levels"] == names(context):
         changed |= count_failure(context, found.body["base"], found.body["level"], Finding(*found.body["failure"]))
     return Ahead(changed=changed)
 
@@ -96,8 +101,8 @@ def _may_end(context: NodeContext, found: Preparation) -> bool:
     return is_working_on(found.compaction_id) if found.owner == owner() else found.may_end(context.now())
 
 
-def _joined(context: NodeContext, place: Place, found: Preparation) -> Effects[tuple[Preparation | None, Update]]:
-    """Wait until the summary is there or cannot be expected any more; return it, and the time that is left."""
+def _joined(context: NodeContext, place: Place, found: Preparation) -> Effects[tuple[Preparation | None, float]]:
+    """Wait until the summary is there or cannot be expected any more; return it, and the seconds that it took."""
     began, pause, left = time.monotonic(), _FIRST_PAUSE_S, context.settings.summary_deadline_s
     now: Preparation | None = found
     while now is not None and _may_end(context, now) and time.monotonic() - began < left:
@@ -112,22 +117,20 @@ def _joined(context: NodeContext, place: Place, found: Preparation) -> Effects[t
         context.writer,
         PreparationEvent(state="joined", seconds=round(waited, 3), compaction_id=found.compaction_id),
     )
-    return now, {"seconds_left": max(0.0, left - waited)}
+    return now, waited
 
 
 def _slept(seconds: float) -> Effects[None]:
     yield from either(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
 
 
-def use_prepared(
-    context: NodeContext, draft: Draft, found: Preparation | None
-) -> Effects[tuple[Selection, Update] | None]:
+def use_prepared(context: NodeContext, draft: Draft, ahead: Ahead) -> Effects[tuple[Selection, Update] | None]:
     """Complete the draft with a prepared choice, and return what `choose_messages` returns; `None` if it is stale.
 
     It is stale if a message that it removes was changed, if the choice is not allowed or does not fit any more, if
     another summarizer is set, or if what was said since contradicts the summary.
     """
-    if found is None:
+    if (found := ahead.preparation) is None:
         return None
     trial = draft.copy()
     outcome = yield from _examined(context, trial, found)
@@ -137,7 +140,7 @@ def use_prepared(
         emit(context.writer, PreparationEvent(state="stale", reason=outcome, compaction_id=found.compaction_id))
         log.info("The prepared summary of thread %r is not used: %s", context.thread_id, outcome)
         return None
-    seconds = None if found.duration_s is None else round(found.duration_s, 3)
+    seconds = None if found.duration_s is None else round(max(0.0, found.duration_s - ahead.waited_s), 3)
     emit(context.writer, PreparationEvent(state="swapped", seconds=seconds, compaction_id=found.compaction_id))
     return outcome
 

@@ -7,41 +7,43 @@ of the conversation. The messages that arrive meanwhile do not matter: they stay
 
 import asyncio
 import math
-from collections.abc import Mapping
-from concurrent.futures import CancelledError
-from contextvars import Context
+from collections.abc import Callable, Mapping
+from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast
 
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.messages import AIMessage
+from langchain_core.tracers.langchain import LangChainTracer
 from langgraph.runtime import Runtime
 
 from langgraph_compaction.checkpoint.checkpoints.write_guards import acting_for, current_run
 from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
 from langgraph_compaction.checkpoint.compaction.prepared import PREPARED, PREPARING, READY
 from langgraph_compaction.checkpoint.messages.message_codec import dumps, fingerprint
+from langgraph_compaction.checkpoint.telemetry import span
 
-from .conversation.tokens import total
-from .conversation.transcript import Transcript, message_id
-from .events import PreparationEvent, emit, log
-from .gate.invariants import Finding
-from .gate.reply_checks import Reply
-from .runtime.effects import Effects, either, run
-from .runtime.finish_attempt import failure, outcome_of
-from .runtime.ledger_io import opening_of
-from .runtime.levels import names, untried_level
-from .runtime.node_context import NodeContext
-from .runtime.preparations import Place, preparations_of, working_on
-from .runtime.propose_draft import choose_messages, opened_draft
-from .runtime.trigger_and_warning import breaker_history
-from .selection.breaker import suspension_reason
-from .selection.selector import Selection
-from .state import EMBEDDED, EMBEDDED_IN, CompactionState, Draft
-from .summarize import summarize, summary_name
-from .summary.fallback_chain import FallbackChain
-from .summary.summarizers import Summarizer, SummaryRequest
+from ..conversation.tokens import total
+from ..conversation.transcript import Transcript, message_id
+from ..events import PreparationEvent, emit, log
+from ..gate.invariants import Finding
+from ..gate.reply_checks import Reply
+from ..runtime.effects import Effects, either, run
+from ..runtime.finish_attempt import failure, outcome_of
+from ..runtime.ledger_io import opening_of
+from ..runtime.levels import names, untried_level
+from ..runtime.node_context import NodeContext, Update
+from ..runtime.propose_draft import choose_messages, opened_draft, summary_name
+from ..runtime.summarizer_call import SummaryAbandonedError, context_without_run
+from ..runtime.trigger_and_warning import breaker_history
+from ..selection.breaker import suspension_reason
+from ..selection.selector import Selection
+from ..state import EMBEDDED, EMBEDDED_IN, CompactionState, Draft
+from ..summary.fallback_chain import FallbackChain
+from ..summary.summarizers import Summarizer, SummaryRequest
+from .preparations import Place, preparations_of, working_on
 
 EARLIEST = 0.6
 """Share of the trigger below which nothing is prepared, however fast the conversation grows."""
@@ -51,14 +53,21 @@ MOST_STEPS = 8
 """Largest number of steps of a tool loop that a preparation begins ahead of the trigger."""
 GRACE_S = 30.0
 """Seconds beyond `summary_deadline_s` that a preparation may take before another process takes its place."""
+_LOOK_S = 0.05
+"""Seconds after which an OS thread that waits for an asynchronous summarizer looks whether the loop still runs."""
+_ASYNCHRONOUS_ONLY = ("No synchronous function provided", "Cannot invoke a coroutine function synchronously")
+"""Texts of the `TypeError` of a node of LangGraph, and of a `RunnableLambda`, with only an asynchronous function."""
+Node = Callable[[NodeContext], Effects[Update]]
+
 ATTEMPT = -1
 """The attempt number in the key of a preparation; an attempt at a level has another."""
 
 
-def prepare_if_due(context: NodeContext, size: int) -> Effects[None]:
+def prepare_if_due(context: NodeContext, size: int, summarize: Node) -> Effects[None]:
     """Start to prepare a summary in the background if the next compaction is near; `size` is that of the request.
 
-    Far below the trigger this compares numbers only: it reads no database and starts no thread.
+    `summarize` is the node that writes the summary of a draft. Far below the trigger this compares numbers only: it
+    reads no database and starts no thread.
     """
     place = place_of(context)
     if place is None or not _is_near(context, size):
@@ -74,16 +83,32 @@ def prepare_if_due(context: NodeContext, size: int) -> Effects[None]:
         ahead = _Ahead(context, loop)
 
         def work() -> bool:
-            with acting_for(turn):
-                return run(_prepared(ahead))
+            thread = {"gen_ai.conversation.id": ahead.thread_id or ""}
+            with acting_for(turn), span("compaction.prepare", thread):
+                return run(_prepared(ahead, summarize))
 
         preparations.start(place, work, context.epoch)
 
     async def alaunch() -> None:
         launch(asyncio.get_running_loop())
 
+    told = preparations.is_promising(place) and not (yield from _is_refused(context, place))
     yield from either(lambda: launch(None), alaunch)
-    emit(context.writer, PreparationEvent(state="preparing"))
+    if told:
+        emit(context.writer, PreparationEvent(state="preparing"))
+
+
+def _is_refused(context: NodeContext, place: Place) -> Effects[bool]:
+    """Whether earlier preparations keep one from beginning, or this cannot be found out."""
+    epoch, now, unused = context.epoch, context.now(), context.settings.summary_ahead_unused
+    try:
+        found = yield from context.query(
+            lambda: context.records.preparation_refusal(*place, epoch=epoch, now=now, unused=unused)
+        )
+    except Exception:  # noqa: BLE001 - the turn goes on
+        log.exception("The preparations of thread %r could not be read", context.thread_id)
+        return True
+    return found is not None
 
 
 def place_of(context: NodeContext) -> Place | None:
@@ -124,7 +149,7 @@ def _lead(context: NodeContext, usual_s: float, pace: float | None) -> int:
 
 
 class _Ahead(NodeContext):
-    """The context of a preparation: that of a turn's node, without its callbacks and streams."""
+    """The context of a preparation: that of a turn's node, without its streams, and of its callbacks with tracers."""
 
     def __init__(self, turn: NodeContext, loop: asyncio.AbstractEventLoop | None) -> None:
         known = turn.config.get("configurable", {})
@@ -133,13 +158,18 @@ class _Ahead(NodeContext):
         due = {**turn.compaction, **wanted, "summarize_all": False, "max_messages": None}
         super().__init__(
             cast("CompactionState", {**turn.state, "messages": turn.messages, "compaction": due}),
-            {"configurable": {name: known[name] for name in kept if name in known}},
+            {
+                "configurable": {name: known[name] for name in kept if name in known},
+                "callbacks": _tracers(turn.callbacks),
+            },
             Runtime(context=turn.runtime.context, store=turn.runtime.store),
             turn.dependencies,
             messages=turn.messages,
             origin=turn,
         )
         self._chain, self._loop = turn.fallback_chain, loop
+        self.read_at = turn.now()
+        """The time at which the messages were read."""
 
     @cached_property
     def fallback_chain(self) -> FallbackChain:
@@ -148,6 +178,25 @@ class _Ahead(NodeContext):
             level if level.is_deterministic else replace(level, summarizer=_OffLoop(level.summarizer, self._loop))
             for level in self._chain
         )
+
+
+def _tracers(callbacks: Any) -> BaseCallbackManager | None:
+    """Return those of a run's callbacks that may be called after the run has ended: LangSmith's tracers.
+
+    They put a later call below the node that started it, and write it in the background. Other handlers may belong to
+    streams that are closed by then, or to an event loop that has ended.
+    """
+    if not isinstance(callbacks, BaseCallbackManager):
+        return None
+    tracers: list[BaseCallbackHandler] = [one for one in callbacks.handlers if isinstance(one, LangChainTracer)]
+    kept = callbacks.copy()
+    kept.set_handlers(tracers)
+    return kept
+
+
+def _is_asynchronous_only(error: Exception) -> bool:
+    """Whether a summarizer refused a synchronous call because it has only an asynchronous side."""
+    return isinstance(error, NotImplementedError) or any(text in str(error) for text in _ASYNCHRONOUS_ONLY)
 
 
 @dataclass(frozen=True)
@@ -163,26 +212,39 @@ class _OffLoop:
         return self.inner.name
 
     def summarize(self, request: SummaryRequest) -> Reply:
-        """Call the summarizer; raise `NotImplementedError` if it is only asynchronous and there is no loop."""
+        """Call the summarizer.
+
+        Raises the summarizer's own error if it is only asynchronous and the run has no loop, and
+        `SummaryAbandonedError` if the loop ends before the reply.
+        """
         try:
             return self.inner.summarize(request)
-        except NotImplementedError:
-            loop = self.loop
-            if loop is None or not loop.is_running():
+        except (NotImplementedError, TypeError) as error:
+            if self.loop is None or not _is_asynchronous_only(error):
                 raise
-            asked = self.inner.asummarize(request)
-            reply = Context().run(lambda: asyncio.run_coroutine_threadsafe(cast("Any", asked), loop))
-            try:
-                return cast("Reply", reply.result())
-            except CancelledError as error:
-                raise ConnectionError("the event loop ended before the summary was written") from error
+            return self._awaited(request, self.loop)
+
+    def _awaited(self, request: SummaryRequest, loop: asyncio.AbstractEventLoop) -> Reply:
+        if not loop.is_running():
+            raise SummaryAbandonedError
+        asked = cast("Any", self.inner.asummarize(request))
+        try:
+            reply = context_without_run().run(lambda: asyncio.run_coroutine_threadsafe(asked, loop))
+        except RuntimeError as error:  # the loop was closed just now
+            asked.close()
+            raise SummaryAbandonedError from error
+        while not reply.done() and loop.is_running():
+            wait([reply], timeout=_LOOK_S)
+        if not reply.done() or reply.cancelled():
+            raise SummaryAbandonedError
+        return cast("Reply", reply.result())
 
     async def asummarize(self, request: SummaryRequest) -> Reply:
         """Await the summarizer."""
         return await self.inner.asummarize(request)
 
 
-def _prepared(context: NodeContext) -> Effects[bool]:
+def _prepared(context: _Ahead, summarize: Node) -> Effects[bool]:
     """Choose the messages and have them summarized; return whether no other preparation is to be begun now."""
     base = context.base_fingerprint()
     level = untried_level(context, base)
@@ -201,16 +263,20 @@ def _prepared(context: NodeContext) -> Effects[bool]:
     until, unused = now + context.settings.summary_deadline_s + GRACE_S, context.settings.summary_ahead_unused
     with working_on(key.compaction_id):
         refused = yield from context.query(
-            lambda: context.records.claim_preparation(key, body, now=now, until=until, unused=unused, **opening)
+            lambda: context.records.claim_preparation(
+                key, body, now=now, until=until, unused=unused, since=context.read_at, **opening
+            )
         )
         if refused:
             log.debug("No summary is prepared for thread %r: %s", context.thread_id, refused)
         else:
-            yield from _summarized(context, draft, key, body)
+            yield from _summarized(context, draft, key, body, summarize)
     return True
 
 
-def _summarized(context: NodeContext, draft: Draft, key: AttemptKey, body: Mapping[str, Any]) -> Effects[None]:
+def _summarized(
+    context: NodeContext, draft: Draft, key: AttemptKey, body: Mapping[str, Any], summarize: Node
+) -> Effects[None]:
     """Have the chosen messages summarized, and store the result."""
     try:
         done: Draft = (yield from summarize(context.after({"draft": draft})))["compaction"]["draft"]

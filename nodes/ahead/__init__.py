@@ -1,0 +1,1 @@
+"""Summaries that are prepared in the background, ahead of the compactions that use them."""

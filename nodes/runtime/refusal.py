@@ -1,0 +1,171 @@
+"""Refuse messages that can never be sent: archive them, put a line in the place of each, and answer for the model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import RunnableLambda
+
+from langgraph_compaction.checkpoint.compaction.attempt import AttemptKey
+
+from ..conversation.item_types import without_pin_mark
+from ..conversation.message_marks import MARK, is_pinned, marks
+from ..conversation.tokens import total
+from ..conversation.transcript import Transcript, message_id
+from ..errors import MessageRefusedError
+from ..gate.invariants import Finding
+from ..state import replace
+from .admission import SYSTEM_REFUSED, Admission, pinned_tokens
+from .effects import Effects, either
+from .finish_attempt import failure, finish_attempt
+from .ledger_io import REFUSAL, note, store
+from .node_context import NodeContext, Update
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Messages that cannot be sent to the model, and why."""
+
+    messages: Sequence[AnyMessage]
+    least: int
+    """Tokens of the smallest request with them."""
+    reason: str
+    why: str
+    """The reason as it is told to the user and to the model."""
+    what: str
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether a line stands in the place of these messages already, and the request exceeds the limit with it."""
+        return any(marks(message).get("refused") for message in self.messages)
+
+
+def refused_system(admission: Admission) -> Refusal | None:
+    """Return the refusal of new system messages that leave too little room."""
+    if not admission.refused:
+        return None
+    why = f"with it, system messages, system prompt and tools take {admission.needed} tokens"
+    return Refusal(
+        messages=admission.refused,
+        least=admission.needed,
+        reason=SYSTEM_REFUSED,
+        why=why,
+        what="system message",
+    )
+
+
+def refused_input(context: NodeContext, view: Transcript) -> Refusal | None:
+    """Return the refusal of the newest user message if the smallest request with it exceeds the limit.
+
+    That request also holds the pins, unless they hold more than half of the room, because the window became smaller,
+    or unless the message may be shortened.
+    """
+    if view.pending_user is None:
+        return None
+    newest, sizes = context.messages[view.pending_user], context.sizes
+    least, why = sizes.fixed + context.meter.scaled(context.counter.message(newest)), "with the fixed part"
+    if (
+        least <= sizes.limit
+        and context.settings.long_input == "keep"
+        and not is_pinned(newest, context.memory.get("pins") or ())
+    ):
+        pinned = pinned_tokens(context)
+        least += pinned if pinned <= sizes.most_pinned else 0
+        why = "with the fixed part and the pins"
+    if least <= sizes.limit:
+        return None
+    return Refusal(
+        messages=[newest],
+        least=least,
+        reason="message_over_limit",
+        why=f"{why} it needs {least} tokens",
+        what="message",
+    )
+
+
+NOT_SENT_ID = "not-sent-"
+"""The beginning of the id of an answer to messages that were not sent to the model."""
+
+
+def refuse(context: NodeContext, common: dict[str, Any], refusal: Refusal) -> Effects[Update]:
+    """Archive refused messages, put one line in the place of each, answer with one that says so, and end the turn.
+
+    Raises `MessageRefusedError` inside a parent with `on_refusal="raise"`; the parent's list is unchanged. Raises the
+    error also if the archive cannot be written: the messages then stay in the conversation, and the run can be
+    resumed once the database works.
+    """
+    others = [message for message in context.messages if message not in refusal.messages]
+    rest = context.after({}, others)
+    limit, key = rest.sizes.limit, context.key(context.base_fingerprint(), 0, REFUSAL)
+    try:
+        names = yield from store(context, key, refusal.messages)
+    except Exception as error:
+        yield from _tell(rest, key, failure(error, "archive"), refusal.least)
+        raise MessageRefusedError(
+            f"a {refusal.what} cannot be sent: {refusal.why} and the limit is {limit}. It could not "
+            f"be archived ({type(error).__name__}) and stays in the conversation: mend the database, then run "
+            "again, or send a shorter message"
+        ) from error
+    lines = {
+        message_id(message): _line(refusal, message, name, limit)
+        for message, name in zip(refusal.messages, names, strict=True)
+    }
+    last = yield from _tell(rest, key, Finding("refused", refusal.reason), refusal.least)
+    raises = context.settings.on_refusal == "raise"
+    if raises and context.dependencies.embedded:
+        raise MessageRefusedError(next(iter(lines.values())).text)  # no later node of this graph could raise
+    step = "model" if raises else "end"
+    kept: list[AnyMessage] = [lines.get(message_id(item), item) for item in context.messages]
+    answer = AIMessage(_answer_text(refusal, names, limit), id=f"{NOT_SENT_ID}{key.compaction_id}")
+    size = rest.sizes.fixed + context.meter.scaled(total(context.counter, [*lines.values(), answer]))
+    if size <= limit and not raises and not context.dependencies.embedded:  # a parent answers itself
+        kept.append(answer)
+        yield from _stream(context, answer)
+    return {
+        "messages": replace(kept),
+        "compaction": {**common, "step": step, "route": "end", "last": last},
+        "applied": {"drop": [], "clip": lines, "summary": None},
+    }
+
+
+def _line(refusal: Refusal, message: AnyMessage, name: str, limit: int) -> HumanMessage:
+    """Return the line in the place of a refused message, of which `name` is the handle."""
+    text = (
+        f"[This {refusal.what} was not sent to the model: {refusal.why} and the limit is {limit}. It is kept in the "
+        f"archive under {name}. Send a shorter one.]"
+    )
+    mark = {**marks(without_pin_mark(message)), "refused": True, "handle": name}
+    if isinstance(message, SystemMessage):
+        mark["is_meta"] = True
+    kwargs = {**message.additional_kwargs, MARK: mark}
+    return HumanMessage(text, id=message.id, additional_kwargs=kwargs, name=message.name)
+
+
+def _answer_text(refusal: Refusal, names: Sequence[str], limit: int) -> str:
+    """Return the answer to refused messages, of which `names` are the handles."""
+    return (
+        f"A {refusal.what} was not sent to the model: {refusal.why} and the limit is {limit}. It is kept in the "
+        f"archive under {', '.join(names)}. Send a shorter one."
+    )
+
+
+def _stream(context: NodeContext, message: AnyMessage) -> Effects[None]:
+    """Make `stream_mode="messages"` show a message of this node, which it does not look for in a replaced list."""
+    shown = {"messages": [message]}
+
+    def show(_: Any) -> dict[str, Any]:
+        return shown
+
+    async def ashow(_: Any) -> dict[str, Any]:
+        return shown
+
+    node = RunnableLambda(show, afunc=ashow, name=context.config.get("metadata", {}).get("langgraph_node"))
+    yield from either(lambda: node.invoke({}, context.config), lambda: node.ainvoke({}, context.config))
+
+
+def _tell(context: NodeContext, key: AttemptKey, found: Finding, least: int) -> Effects[dict[str, Any]]:
+    """Report refused messages in the ledger and as an event; return `compaction["last"]`."""
+    yield from note(context, "precheck", found.verdict, least, reason=found.reason, key=key)
+    limit = context.sizes.limit
+    return finish_attempt(context, found.verdict, reason=found.reason, before=least, after=limit, limit=limit)
