@@ -83,11 +83,12 @@ check: $(STAMPS)/dev
 # A part of the tests with exactly the lowest versions that pyproject.toml allows, and with those that a new user's pip
 # chooses, which constraints.txt holds back elsewhere. Each time everything is installed anew.
 test-oldest test-newest:
-	$(PYTHON) tests/versions/run.py $(@:test-%=%)
+	$(PYTHON) -m tests.versions.run $(@:test-%=%)
 
-# Both, the pinned versions, and the type checkers for each version of Python; prints a table.
+# Both and the pinned versions on each Python that is on PATH or in pyenv's folder (PYTHONS=3.12,3.13 chooses), and the
+# type checkers for each supported version of Python. Writes benchmarks/results/matrix.json.
 matrix: $(STAMPS)/dev
-	$(PYTHON) tests/versions/run.py oldest pinned newest types
+	$(PYTHON) -m tests.versions.run oldest pinned newest types --python $${PYTHONS:-every} --keep
 
 # Tests of LangGraph and LangChain with our checkpointers and our middleware; their sources are downloaded. Half an
 # hour. Servers: TEST_POSTGRES_URL and TEST_MARIADB_URL. Writes benchmarks/results/foreign.json.

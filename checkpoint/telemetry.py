@@ -31,6 +31,8 @@ HISTOGRAMS: Mapping[str, tuple[str, str]] = {
     "compaction.tokens_saved": ("{token}", "Tokens by which a committed compaction made the request smaller"),
     "summary.duration": ("s", "Time of all calls of a summarizer for one request"),
     "summary.tokens": ("{token}", "Tokens that a summarizer reported for one request"),
+    "preparation.wait": ("s", "Time that a turn over the limit waited for a summary that was being prepared"),
+    "run.wait": ("s", "Time that a run waited for the other runs on its thread"),
     "database.duration": ("s", "Time of one call of the checkpointer or the records, with waits for locks"),
     "database.wait": ("s", "Time that an asynchronous call waited for a free worker thread"),
 }

@@ -23,6 +23,7 @@ from langgraph.types import StateSnapshot
 
 from langgraph_compaction.checkpoint import CheckpointError
 from langgraph_compaction.checkpoint.db.run_leases import LEASE_S, RunLease, RunLeases, StoredRunLeases, memory_leases
+from langgraph_compaction.checkpoint.telemetry import record
 from langgraph_compaction.nodes import SettingsError, ThreadBusyError
 from langgraph_compaction.nodes.errors import TurnLostError
 from langgraph_compaction.nodes.events import log
@@ -250,6 +251,16 @@ def _holding(config: RunnableConfig | None, lease: RunLease) -> RunnableConfig:
 
 
 def _taken(wanted: _Wanted) -> Effects[None]:
+    """Take the lease, or wait until it is free; record the wait, however it ends."""
+    began, taken = time.monotonic(), False
+    try:
+        yield from _awaited(wanted)
+        taken = True
+    finally:
+        record("run.wait", time.monotonic() - began, {"taken": taken})
+
+
+def _awaited(wanted: _Wanted) -> Effects[None]:
     """Take the lease, or wait until it is free; raise `ThreadBusyError` when the time is over."""
     started, pause = time.monotonic(), _FIRST_PAUSE_S
     wanted.until = _wall_clock() + LEASE_S

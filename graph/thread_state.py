@@ -132,19 +132,27 @@ def open_nodes(state: StateSnapshot) -> tuple[str, ...]:
     return tuple(task.name for task in state.tasks)
 
 
-def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, new: bool = False) -> Effects[None]:
+def written(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Effects[None]:
     """Update a thread whose turn is over, in the name of a node that ends turns, so that no node runs next.
 
-    Both graphs of this package have the node `commit`. In LangChain's agent it is the node that ran last or, in a
-    `new` thread, the node that ends a run, because an update attributed to the input loses private channels.
+    Both graphs of this package have the node `commit`. In LangChain's agent it is the node after which a run ends: in
+    the name of another one, for example `model`, the edges of that node would be followed.
     """
-    last = next((source for source, target in graph.builder.edges if target == END), None) if new else None
     update = yield from _with_own_marks(graph, config, update)
-    node = AS_NODE if AS_NODE in graph.builder.nodes else last
+    node = AS_NODE if AS_NODE in graph.builder.nodes else _last_node(graph)
     yield from either(
         lambda: graph.update_state(config, update, as_node=node),
         lambda: graph.aupdate_state(config, update, as_node=node),
     )
+
+
+def _last_node(graph: Graph) -> str | None:
+    """Return a node that only the end follows; `None`, with which LangGraph takes the last one that ran, if none."""
+    builder = graph.builder
+    edges = [*builder.edges, *((source, target) for sources, target in builder.waiting_edges for source in sources)]
+    goes_on = {source for source, target in edges if target != END}
+    goes_on |= {source for source, found in builder.branches.items() if found}
+    return next((source for source, target in edges if target == END and source not in goes_on), None)
 
 
 def _with_own_marks(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Effects[dict[str, Any]]:

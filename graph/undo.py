@@ -95,5 +95,5 @@ def branched(
         "compaction": {"v": STATE_VERSION, "step": "end", "route": "end"},
         "memory": old.values.get("memory") or {},
     }
-    yield from written(graph, new, update, new=True)
+    yield from written(graph, new, update)
     return new

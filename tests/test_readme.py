@@ -22,6 +22,7 @@ from langgraph_compaction.nodes import CompactionSettings, errors
 from langgraph_compaction.nodes import events as told
 from langgraph_compaction.nodes.config.settings import GROUPS
 from tests.fakes import claude, gpt
+from tests.versions.run import cell
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -237,7 +238,8 @@ def test_the_figures_are_those_that_were_measured() -> None:
         assert row in PAGES["recall.md"].splitlines(), row
     assert all(words in PAGES["recall.md"] for words in recall_words())
     assert list(summary_rows()) == README.partition("|---|--:|--:|\n")[2].partition("\n\n")[0].splitlines()
-    for row in (*saver_rows(SAVERS), *missed_rows(), *foreign_rows(), *foreign_reasons()):
+    foreign = (*foreign_rows(), *foreign_reasons(), *matrix_rows(), *matrix_versions())
+    for row in (*saver_rows(SAVERS), *missed_rows(), *foreign):
         assert row in PAGES["benchmarks.md"].splitlines(), row
     for row in fault_rows(IN_PLACE):
         assert row in PAGES["deepagents.md"].splitlines(), row
@@ -265,6 +267,27 @@ def foreign_reasons() -> Iterator[str]:
     yield "|---|--:|---|"
     for (suite, why), count in counts.items():
         yield line(f"`{suite}`", (str(count), why))
+
+
+def matrix_rows() -> Iterator[str]:
+    """The tests that passed on each Python with each set of versions; empty where there is no result."""
+    rows = {(row["kind"], row["python"]): row for row in results("matrix")}
+    kinds = ("oldest", "pinned", "newest", "types")
+    yield line("Python", ("lowest versions", "pinned versions", "newest versions", "mypy and pyright"))
+    yield "|---|---|---|---|---|"
+    for python in sorted({python for _, python in rows}):
+        yield line(python, [cell(rows.get((kind, python))) for kind in kinds])
+
+
+def matrix_versions() -> Iterator[str]:
+    """The packages that each set of versions had, and how many packages an installation without extras was."""
+    found = {row["kind"]: row for row in results("matrix") if "versions" in row}
+    kinds = [kind for kind in ("oldest", "pinned", "newest") if kind in found]
+    yield line("package", kinds)
+    yield f"|---{'|---' * len(kinds)}|"
+    for package in found[kinds[0]]["versions"]:
+        yield line(package, [found[kind]["versions"][package] for kind in kinds])
+    yield line("packages without extras", [str(found[kind]["packages"]) for kind in kinds])
 
 
 SIZED = {

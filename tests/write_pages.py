@@ -26,6 +26,8 @@ from tests.test_readme import (
     foreign_reasons,
     foreign_rows,
     growth_rows,
+    matrix_rows,
+    matrix_versions,
     missed_rows,
     saver_rows,
     size_rows,
@@ -64,7 +66,7 @@ def main() -> None:
     tables = {
         "benchmarks.md": [
             *(survival_rows(), wait_rows(), fault_rows(COMPARED), saver_rows(SAVERS), missed_rows()),
-            *(foreign_rows(), foreign_reasons()),
+            *(foreign_rows(), foreign_reasons(), matrix_rows(), matrix_versions()),
             *(growth_rows(), stall_rows()),
         ],
         "deepagents.md": [fault_rows(IN_PLACE)],

@@ -17,6 +17,7 @@ from langgraph_compaction.checkpoint.compaction.ledger import ABANDONED
 from langgraph_compaction.checkpoint.compaction.prepared import STALE, Preparation
 from langgraph_compaction.checkpoint.db.owner import owner
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint, loads
+from langgraph_compaction.checkpoint.telemetry import record
 
 from ..compaction_request import WISHES
 from ..conversation.transcript import message_id
@@ -110,6 +111,8 @@ def _joined(context: NodeContext, place: Place, found: Preparation) -> Effects[t
         if not is_working_on(now.compaction_id):
             now = yield from _read(context, place)
     waited = time.monotonic() - began
+    ready = now is not None and not now.is_under_way and not now.has_failed
+    record("preparation.wait", waited, {"ready": ready})
     emit(
         context.writer,
         PreparationEvent(state="joined", seconds=round(waited, 3), compaction_id=found.compaction_id),

@@ -1,5 +1,6 @@
 """Spans and metrics of OpenTelemetry: one tree under the caller's span, and no text of the conversation in it."""
 
+import asyncio
 import contextvars
 import threading
 from collections.abc import Iterator
@@ -21,13 +22,16 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from langgraph_compaction.checkpoint import AsyncSQLAlchemySaver, SQLAlchemySaver, telemetry
+from langgraph_compaction.graph import ThreadBusyError
+from langgraph_compaction.graph.exclusive_runs import turn
 from langgraph_compaction.nodes import Reply
-from langgraph_compaction.nodes.ahead import prepare
+from langgraph_compaction.nodes.ahead import prepare, use_prepared
 from langgraph_compaction.nodes.testing import ReplyingSummarizer, ScriptedModel, usage
 from tests.fakes import StalledSummarizer
 from tests.graph import harness
-from tests.graph.harness import CONFIG, NEAR, SUMMARY, Drive, calm, ended, full, verdicts
+from tests.graph.harness import CONFIG, NEAR, SUMMARY, Drive, calm, ended, full, said, verdicts
 from tests.graph.middleware import agents
+from tests.graph.test_prepared import BEYOND
 
 BUILDS = {"ours": harness.agent, "langchain": agents.agent}
 SECRET = "sk-secret"  # noqa: S105 - what an exception might quote
@@ -170,6 +174,41 @@ async def test_metrics_of_a_compaction(go: Drive, build: Any, recorded: Recorded
     tokens = {point.attributes["gen_ai.token.type"]: point.sum for point in recorded.points("summary.tokens")}
     assert tokens == {"input": 700, "output": 9}
     assert [point.attributes["summarizer"] for point in recorded.points("summary.duration")] == ["model"]
+
+
+async def test_a_run_that_waits_for_another_one_is_measured(go: Drive, recorded: Recorded) -> None:
+    """Whether it got its turn in the end, too."""
+    graph = harness.agent(calm())
+    with turn(graph, CONFIG), pytest.raises(ThreadBusyError):
+        await go.invoke(graph, said("now"), context={"turn_wait_s": 0.0})
+    await go.invoke(graph, said("later"))
+    assert {point.attributes["taken"]: point.count for point in recorded.points("run.wait")} == {False: 1, True: 2}
+
+
+@pytest.mark.parametrize("ready", [True, False])
+async def test_the_wait_for_a_summary_that_is_being_prepared_is_measured(
+    go: Drive, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, *, ready: bool
+) -> None:
+    """Whether the summary was there in the end, too."""
+    stalled, slept = StalledSummarizer(), use_prepared._slept
+
+    def pause(seconds: float) -> Any:
+        stalled.let_go.set()  # the turn waits
+        return slept(seconds)
+
+    monkeypatch.setattr(use_prepared, "_slept", pause)
+    if not ready:
+        stalled.reply = RuntimeError("down")
+    graph = harness.agent(ScriptedModel(), stalled, summary_ahead=True)
+    await go.invoke(graph, NEAR)
+    await asyncio.to_thread(stalled.entered.wait, 60)
+    try:
+        await go.invoke(graph, BEYOND)
+    finally:
+        stalled.let_go.set()
+        await ended()
+    points = recorded.points("preparation.wait")
+    assert [(point.count, point.attributes["ready"]) for point in points] == [(1, ready)]
 
 
 async def test_a_failed_summary_is_an_error_without_its_message(go: Drive, build: Any, recorded: Recorded) -> None:

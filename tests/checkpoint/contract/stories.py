@@ -4,6 +4,7 @@ import operator
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -254,15 +255,22 @@ def remembering(run: Run) -> Any:
 def broken(run: Run) -> Any:
     """A node that fails beside one that does not, and a run that is taken up again."""
     failures = [ValueError("no"), ValueError("no again")]
+    has_run = Event()
 
     def fail(_state: State) -> Any:
+        has_run.wait(20)  # a node that has not run when another one fails is canceled
+        time.sleep(0.01)
         if failures:
             raise failures.pop(0)
         return {"log": ["at last"]}
 
+    def fine(_state: State) -> Any:
+        has_run.set()
+        return {"log": ["fine"], "messages": [AIMessage("fine", id="fine")]}
+
     builder = StateGraph(State)
     builder.add_node("fail", fail)
-    builder.add_node("fine", lambda _state: {"log": ["fine"], "messages": [AIMessage("fine", id="fine")]})
+    builder.add_node("fine", fine)
     builder.add_node("after", lambda state: {"number": len(state["log"])})
     builder.add_edge(START, "fail")
     builder.add_edge(START, "fine")

@@ -136,6 +136,7 @@ async def test_an_undo_of_a_run_that_was_given_up(go: Drive) -> None:
     assert len(CompactionThread(graph, CONFIG).undo().compactions) == 1
     assert [m.id for m in values(graph)["messages"]][:17] == [m.id for m in full()["messages"]]
     assert len(values(graph)["messages"]) == 17 + 2
+    assert graph.get_state(CONFIG).next == ()
     await go.invoke(graph, said("once more", "again"))
     assert "ru0-0 " in texts(model.received[-1])
 
