@@ -79,9 +79,9 @@ def checkpoints(
 
 
 def history(thread: Thread, *, db: Db, as_json: AsJson = False) -> None:
-    """List a thread's compactions, the oldest first, with the verdict of each and the tokens of its summary.
+    """List a thread's compactions, the oldest first, with the verdict of each.
 
-    A summary's tokens are those of the requests for it and those of the replies, as the model reported them.
+    The tokens of a summary are those of the requests for it and those of the replies, as the model reported them.
     """
     with open_existing(db, thread) as saver:
         rows = CompactionRecords(saver.database).history(thread)
