@@ -20,7 +20,7 @@ from langgraph_compaction.nodes.selection.selector import Selector
 from langgraph_compaction.nodes.state import with_ids
 
 from .builder import Graph
-from .thread_state import at_rest, settled, state_of, written
+from .thread_state import at_rest, open_nodes, settled, state_of, written
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ def unpinned(graph: Graph, config: RunnableConfig, message_id: str | None, text:
     """
     _one_of(message_id, text)
     state = yield from at_rest(graph, config, or_failed=True)
-    yield from written(graph, config, _releasing(state, message_id) if text is None else _releasing_text(state, text))
+    update = _releasing(state, message_id) if text is None else _releasing_text(state, text)
+    yield from written(graph, config, update, ends=not open_nodes(state))
 
 
 def _releasing(state: StateSnapshot, message_id: str | None) -> dict[str, Any]:

@@ -132,14 +132,15 @@ def open_nodes(state: StateSnapshot) -> tuple[str, ...]:
     return tuple(task.name for task in state.tasks)
 
 
-def written(graph: Graph, config: RunnableConfig, update: dict[str, Any]) -> Effects[None]:
+def written(graph: Graph, config: RunnableConfig, update: dict[str, Any], *, ends: bool = True) -> Effects[None]:
     """Update a thread whose turn is over, in the name of a node that ends turns, so that no node runs next.
 
+    With `ends=False` the turn has failed, and the node that failed runs next if the turn is resumed.
     Both graphs of this package have the node `commit`. In LangChain's agent it is the node after which a run ends: in
     the name of another one, for example `model`, the edges of that node would be followed.
     """
     update = yield from _with_own_marks(graph, config, update)
-    node = AS_NODE if AS_NODE in graph.builder.nodes else _last_node(graph)
+    node = AS_NODE if AS_NODE in graph.builder.nodes else _last_node(graph) if ends else None
     yield from either(
         lambda: graph.update_state(config, update, as_node=node),
         lambda: graph.aupdate_state(config, update, as_node=node),

@@ -15,6 +15,8 @@ M = TypeVar("M", bound=BaseMessage)
 
 MARK = "compaction"
 """Key of `additional_kwargs` under which this package stores its mark: a mapping that describes the message."""
+NAMED_CHARACTERS = 16
+"""Number of leading characters of a fingerprint that the channel `compaction` holds, to keep checkpoints small."""
 
 SUMMARY_KIND = "compaction_summary"
 
@@ -45,8 +47,8 @@ def with_our_marks(messages: Iterable[M]) -> list[M]:
 
 
 def marked_by_us(messages: Iterable[BaseMessage]) -> list[str]:
-    """Return the fingerprints of the messages that have marks which only a compaction writes."""
-    return [fingerprint(message) for message in with_our_marks(messages)]
+    """Return the beginnings of the fingerprints of the messages that have marks which only a compaction writes."""
+    return [fingerprint(message)[:NAMED_CHARACTERS] for message in with_our_marks(messages)]
 
 
 def without_our_marks(message: M) -> M:

@@ -14,7 +14,7 @@ from langchain_core.messages import AnyMessage, SystemMessage
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint_all
 
 from ..conversation.item_types import without_pin_mark
-from ..conversation.message_marks import is_pinned, is_summary
+from ..conversation.message_marks import NAMED_CHARACTERS, is_pinned, is_summary
 from ..conversation.tokens import total
 from ..events import PinsRefusedEvent, emit, log
 from ..selection.selector import Selector
@@ -51,7 +51,7 @@ def admit(context: NodeContext) -> Admission:
     Raises `SettingsError` if the system prompt and the tools leave no room.
     """
     admitted = context.compaction.get("admitted") or []
-    system = {fingerprint_all([message]): message for message in _system_messages(context)}
+    system = {fingerprint_all([message])[:NAMED_CHARACTERS]: message for message in _system_messages(context)}
     new = {name: message for name, message in system.items() if name not in admitted}
     if new and (refused := _too_large(context, system, new)):
         needed = context.meter.scaled(context.meter.overhead + total(context.counter, list(system.values())))
@@ -106,7 +106,7 @@ def _pinned(context: NodeContext) -> dict[str, list[AnyMessage]]:
     pins = frozenset(map(str, context.memory.get("pins") or ()))
     units = _selector(context, pins).pinned_units if _may_be_pinned(context, pins) else ()
     found = [[context.messages[index] for index in unit] for unit in units]
-    return {fingerprint_all(messages): messages for messages in found}
+    return {fingerprint_all(messages)[:NAMED_CHARACTERS]: messages for messages in found}
 
 
 def _may_be_pinned(context: NodeContext, pins: Collection[str]) -> bool:

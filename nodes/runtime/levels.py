@@ -6,14 +6,11 @@ model of the call, so the names of the levels are stored beside each index, and 
 
 from typing import Any
 
+from ..conversation.message_marks import NAMED_CHARACTERS
 from ..gate.invariants import Finding
 from ..summary.fallback_chain import Level, after_failure, strategy
 from .ledger_io import REFUSAL
 from .node_context import NodeContext
-
-TRIED_CHARACTERS = 16
-"""Number of leading characters of a fingerprint that the list `tried` in the channel holds, to keep checkpoints
-small."""
 
 REMEMBERED = 8
 """Number of attempts that the list `tried` holds."""
@@ -60,7 +57,7 @@ def is_late(context: NodeContext) -> bool:
 
 def tried(context: NodeContext, base_fingerprint: str, level: int) -> list[str]:
     """Return the entry that stands in the channel's list `tried` if this level was tried on these messages."""
-    return [base_fingerprint[:TRIED_CHARACTERS], strategy(context.settings, context.fallback_chain[level])]
+    return [base_fingerprint[:NAMED_CHARACTERS], strategy(context.settings, context.fallback_chain[level])]
 
 
 def attempt_number(context: NodeContext, base_fingerprint: str, level: int) -> int:

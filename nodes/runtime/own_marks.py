@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage
 
 from langgraph_compaction.checkpoint.messages.message_codec import fingerprint
 
-from ..conversation.message_marks import with_our_marks, without_our_marks
+from ..conversation.message_marks import NAMED_CHARACTERS, with_our_marks, without_our_marks
 from ..events import MarksRemovedEvent, emit, log
 from .effects import Effects
 from .node_context import NodeContext
@@ -29,7 +29,7 @@ def without_foreign_marks(context: NodeContext) -> Effects[NodeContext]:
         return context
     foreign: list[str] = []
     for message in with_our_marks(context.messages):
-        claims = fingerprint(message) not in (known or ())
+        claims = fingerprint(message)[:NAMED_CHARACTERS] not in (known or ())
         if claims and not (yield from _is_archived(context, message)):
             foreign.append(str(message.id))
     if not foreign:
