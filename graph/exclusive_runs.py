@@ -301,7 +301,7 @@ def _released(wanted: _Wanted) -> Effects[bool]:
         log.warning(
             "The lease of thread %r could not be given back, and ends by itself: %s", wanted.lease.thread_id, error
         )
-        return _wall_clock() < wanted.until
+        return _wall_clock() < max(wanted.until, wanted.lease.until)
     return held is not False
 
 

@@ -239,9 +239,11 @@ class CompactionMiddleware(AgentMiddleware[CompactingState, Any, Any]):
         _refuse_second_summarizer(state)
         fault = fault_of(state.get(REQUEST), state.get("compaction") or {})
         if not fault and (state.get(REQUEST) is None or Transcript(state["messages"]).awaits_answer):
-            return None
+            return _without_old_refusal(state)
         context = yield from run_nodes(context_of_hook(state, runtime, self._remembered(state)), "token_check")
-        return {**update_of_hook(context, state["messages"]), "jump_to": "end"}
+        update = update_of_hook(context, state["messages"])
+        yield from keep_from_streaming(update)
+        return {**update, "jump_to": "end"}
 
     def _agent_end(self, state: CompactingState, runtime: Runtime[Any]) -> Effects[Update | None]:
         compaction = state.get("compaction") or {}
@@ -339,6 +341,13 @@ def _no_model_yet(_state: Any, _runtime: Any) -> Model:
 def _saver() -> Any:
     """Return this run's checkpointer: the parent's if the agent is a node of another graph."""
     return config_of_run().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER)
+
+
+def _without_old_refusal(state: CompactingState) -> Update | None:
+    """End the step of a run that was refused, so that a later run which calls no model does not raise again."""
+    compaction = state.get("compaction") or {}
+    refused = (compaction.get("last") or {}).get("verdict") == "refused"
+    return {"compaction": {"step": "end"}} if refused and compaction.get("step") == "model" else None
 
 
 def _response(context: NodeContext, caller: Caller, given: Sequence[Any]) -> Response:

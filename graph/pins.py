@@ -14,6 +14,7 @@ from langgraph_compaction.nodes.conversation.message_marks import MARK, is_pinne
 from langgraph_compaction.nodes.conversation.pin_tags import pins_in, without_pin
 from langgraph_compaction.nodes.conversation.request import meter_of_thread
 from langgraph_compaction.nodes.conversation.tokens import total
+from langgraph_compaction.nodes.runtime.admission import unit_name
 from langgraph_compaction.nodes.runtime.dependencies import Dependencies
 from langgraph_compaction.nodes.runtime.effects import Effects, blocking
 from langgraph_compaction.nodes.selection.selector import Selector
@@ -46,8 +47,8 @@ def pinned(graph: Graph, config: RunnableConfig, message_id: str | None, text: s
         raise SettingsError(f"the thread holds no message {name!r}: CompactionThread.pins() and get_state show ids")
     dependencies = yield from settled(graph)
     compaction = state.values.get("compaction") or {}
-    yield from blocking(lambda: _hold_half(dependencies, compaction, messages, frozenset({*known, name})))
-    yield from written(graph, config, update)
+    admitted = yield from blocking(lambda: _admitted(dependencies, compaction, messages, frozenset({*known, name})))
+    yield from written(graph, config, {**update, "compaction": {"admitted": admitted}})
     return name
 
 
@@ -116,16 +117,23 @@ def _marked(message: AnyMessage, mark: Mapping[str, Any]) -> AnyMessage:
     return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, MARK: dict(mark)}})
 
 
-def _hold_half(
+def _admitted(
     dependencies: Dependencies, compaction: Mapping[str, Any], messages: list[AnyMessage], known: frozenset[str]
-) -> None:
-    sizes = dependencies.sizes()
-    if sizes is None:  # each call chooses the model, and so the window
-        return
+) -> list[str]:
+    """Return the names of all system messages and pins that the thread has admitted, the new pin included.
+
+    Raise `SettingsError` if the pins, with the texts in `<Pin>` tags, would hold more than half of the room.
+    """
     counter = dependencies.counter_for(dependencies.fixed_model)
     meter = meter_of_thread(compaction, counter, dependencies.overhead(counter))
-    system = total(counter, [message for message in messages if isinstance(message, SystemMessage)])
-    room = sizes.limit - meter.scaled(meter.overhead + system)
-    held = Selector.of(messages, dependencies.settings, meter, known).pinned_tokens
-    if held > room // 2:
-        raise SettingsError(f"pins would hold {held} tokens, more than half of the room of {room}: pin less")
+    selector = Selector.of(messages, dependencies.settings, meter, known)
+    sizes = dependencies.sizes()
+    if sizes is not None:  # else each call chooses the model, and so the window
+        system = total(counter, [message for message in messages if isinstance(message, SystemMessage)])
+        room = sizes.limit - meter.scaled(meter.overhead + system)
+        texts = dict.fromkeys(text for message in messages for text in pins_in(message))
+        held = selector.pinned_tokens + meter.scaled(sum(map(counter.text, texts)))
+        if held > room // 2:
+            raise SettingsError(f"pins would hold {held} tokens, more than half of the room of {room}: pin less")
+    names = [unit_name([messages[index] for index in unit]) for unit in selector.pinned_units]
+    return [*dict.fromkeys([*(compaction.get("admitted") or []), *names])]

@@ -18,7 +18,7 @@ from .conversation.tokens import total
 from .conversation.transcript import Transcript, message_id
 from .errors import EmbeddingError
 from .events import PreCompactEvent, TriggerSource, emit, log
-from .runtime.admission import Admission, admit, pinned_tokens
+from .runtime.admission import Admission, admit, pinned_tokens, unit_name
 from .runtime.effects import Effects
 from .runtime.ephemeral_removal import expire
 from .runtime.ledger_io import abandon
@@ -152,6 +152,9 @@ def _update(context: NodeContext, compaction: dict[str, Any]) -> Update:
         update["messages"] = replace(context.messages)
     if first := _first_pinned(context):
         update["memory"] = first
+        pinned = [message for message in first_inputs(context.messages) if message.id in (first["pins"] or ())]
+        known = compaction.get("admitted", context.compaction.get("admitted") or [])
+        update["compaction"] = {**compaction, "admitted": [*known, *(unit_name([message]) for message in pinned)]}
     return update
 
 

@@ -48,6 +48,8 @@ class RunLease:
     """Whether the run is over. A call that takes the lease after that gives it back at once."""
     waits: bool = False
     """Whether the lease was asked for in vain: the run then tries to be the next one."""
+    until: float = 0.0
+    """The end of the lease, in seconds since the epoch, as the last heartbeat wrote it; 0 before the first one."""
     lost: bool = False
     """Whether a stored lease was found to have ended, or to be another run's, before its run was over."""
 
@@ -158,6 +160,9 @@ class StoredRunLeases:
         If the connection is lost, so that the rows may have been deleted by a call whose answer was lost, the lease
         counts as held unless a heartbeat has found it lost.
         """
+        with self._lock:  # before the lease ends, because a heartbeat forgets leases that have ended
+            taken = lease in self._held
+            self._held.discard(lease)
         lease.ended = True
         if lease.process != owner():  # this is a forked child, and the run goes on in its parent
             return True
@@ -172,9 +177,6 @@ class StoredRunLeases:
             return self.database.statement(mine)
 
         deleted = self.database.retry(delete)
-        with self._lock:
-            taken = lease in self._held
-            self._held.discard(lease)
         return taken and not lease.lost and (deleted > 0 or calls > 1)
 
     def _free_lease(self, lease: RunLease) -> tuple[sa.Insert, dict[str, Any]]:
@@ -264,8 +266,10 @@ class StoredRunLeases:
     def _prolong(self, leases: Mapping[str, RunLease]) -> None:
         """Prolong leases by their tokens; mark those that are lost."""
         ours = _lease.token.in_(leases)
-        later = sa.update(tables.run_lease).where(ours).values(until=self._now() + self._lasts_s)
-        if self.database.run_statement(later) >= len(leases):
+        until = self._now() + self._lasts_s
+        if self.database.run_statement(sa.update(tables.run_lease).where(ours).values(until=until)) >= len(leases):
+            for lease in leases.values():
+                lease.until = until
             return
         held = self.database.run_read(lambda conn: {*conn.scalars(sa.select(_lease.token).where(ours))})
         for token, lease in leases.items():

@@ -51,7 +51,7 @@ def admit(context: NodeContext) -> Admission:
     Raises `SettingsError` if the system prompt and the tools leave no room.
     """
     admitted = context.compaction.get("admitted") or []
-    system = {fingerprint_all([message])[:NAMED_CHARACTERS]: message for message in _system_messages(context)}
+    system = {unit_name([message]): message for message in _system_messages(context)}
     new = {name: message for name, message in system.items() if name not in admitted}
     if new and (refused := _too_large(context, system, new)):
         needed = context.meter.scaled(context.meter.overhead + total(context.counter, list(system.values())))
@@ -63,6 +63,11 @@ def admit(context: NodeContext) -> Admission:
     return Admission(
         context=context, admitted=[*system, *(name for name in units if name not in gone)], memory=memory
     )
+
+
+def unit_name(messages: Sequence[AnyMessage]) -> str:
+    """Return the name of a system message, or of a pinned message with its tool block, in the list `admitted`."""
+    return fingerprint_all(messages)[:NAMED_CHARACTERS]
 
 
 def pinned_tokens(context: NodeContext, pins: Collection[str] | None = None) -> int:
@@ -106,7 +111,7 @@ def _pinned(context: NodeContext) -> dict[str, list[AnyMessage]]:
     pins = frozenset(map(str, context.memory.get("pins") or ()))
     units = _selector(context, pins).pinned_units if _may_be_pinned(context, pins) else ()
     found = [[context.messages[index] for index in unit] for unit in units]
-    return {fingerprint_all(messages)[:NAMED_CHARACTERS]: messages for messages in found}
+    return {unit_name(messages): messages for messages in found}
 
 
 def _may_be_pinned(context: NodeContext, pins: Collection[str]) -> bool:

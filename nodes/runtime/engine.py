@@ -71,6 +71,8 @@ class Call:
     meter: Meter
     pins: frozenset[str] = frozenset()
     """Ids of pinned messages."""
+    said: frozenset[str] = frozenset()
+    """Ids of messages that stay as pinned ones do, but take no room from pins: the answer of a turn that is over."""
     redaction: Redaction | None = None
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: BUILT_IN)
     names_handles: bool = False
@@ -86,12 +88,13 @@ class Call:
 
     def pinned_texts(self, messages: Sequence[AnyMessage]) -> tuple[str, ...]:
         """Return the texts that the user pinned, as far as pins take no more than half of the room together."""
-        left = max(0, self.sizes.most_pinned - self.selector(messages).pinned_tokens)
+        pinned = Selector.of(messages, self.settings, self.meter, self.pins).pinned_tokens
+        left = max(0, self.sizes.most_pinned - pinned)
         return pinned_texts(messages, self.meter.unscaled(left), self.meter.counter)
 
     def selector(self, messages: Sequence[AnyMessage]) -> Selector:
         """Return the selector by which strategies choose messages of this conversation."""
-        return Selector.of(messages, self.settings, self.meter, self.pins)
+        return Selector.of(messages, self.settings, self.meter, self.pins | self.said)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_compaction.graph import CompactionError, CompactionThread, SettingsError
 from langgraph_compaction.graph.thread_state import records_of
-from tests.fakes import ScriptedModel, calls, texts
+from tests.fakes import ScriptedModel, calls, texts, usage
 from tests.graph.harness import CONFIG, Drive, agent, filler, full, rounds, said, tool_block, values
+from tests.graph.middleware.agents import agent as middleware_agent
 
 
 async def test_a_pinned_message_outlives_compactions(go: Drive) -> None:
@@ -175,3 +176,47 @@ def test_a_thread_whose_last_node_is_in_no_checkpoint_is_left_alone() -> None:
     graph.invoke(None, CONFIG)
     assert values(graph)["messages"][-1].text == "ok"
     CompactionThread(graph, CONFIG).pin(text="yes")
+
+
+async def test_a_pinned_text_stays_beside_a_long_answer(go: Drive) -> None:
+    """The answer of a turn stays as pins do, but takes no room from them."""
+    model = ScriptedModel(replies=[AIMessage(filler(350, "answer"))])
+    graph = agent(model, summarizer="digest")
+    kept = filler(380, "kept")
+    await go.invoke(graph, said(f"<Pin>{kept}</Pin>"))
+    for turn in range(4):
+        await go.invoke(graph, said(filler(40, f"turn{turn}-")))
+    assert values(graph)["compaction"]["epoch"] >= 1
+    assert [found.text for found in CompactionThread(graph, CONFIG).pins()] == [kept]
+
+
+async def test_texts_and_messages_share_the_room_of_pins(go: Drive) -> None:
+    """A pin that would push a pinned text out is refused."""
+    graph = agent()
+    await go.invoke(graph, said(f"<Pin>{filler(300, 'kept')}</Pin>"))
+    with pytest.raises(SettingsError, match="more than half of the room of 1000"):
+        CompactionThread(graph, CONFIG).pin(text=filler(300, "new"))
+
+
+@pytest.mark.parametrize("build", [agent, middleware_agent], ids=["graph", "middleware"])
+async def test_a_pin_that_was_accepted_stays_where_there_is_less_room(go: Drive, build: Any) -> None:
+    """Fewer tokens fit after the provider has counted more than we do."""
+    model = ScriptedModel()
+    graph = build(model)
+    await go.invoke(graph, said("hello"))
+    name = CompactionThread(graph, CONFIG).pin(text=filler(450, "rule"))
+    model.replies = [usage(AIMessage("ok"), 700)]
+    await go.invoke(graph, said("one"))
+    assert values(graph)["compaction"]["calibration"]["scripted"] > 1.2
+    model.replies = ["ok"]
+    await go.invoke(graph, said("two"))
+    assert [found.message_id for found in CompactionThread(graph, CONFIG).pins()] == [name]
+
+
+async def test_a_pinned_first_input_stays_where_there_is_less_room(go: Drive) -> None:
+    """The same for the input that a setting pins."""
+    model = ScriptedModel(replies=[usage(AIMessage("ok"), 700)])
+    graph = agent(model, key_information_pin_first_input=True)
+    await go.invoke(graph, said(filler(450, "goal"), "first"))
+    await go.invoke(graph, said("two"))
+    assert [found.message_id for found in CompactionThread(graph, CONFIG).pins()] == ["first"]

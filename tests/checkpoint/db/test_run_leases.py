@@ -184,6 +184,38 @@ def test_a_lost_answer_is_no_lost_lease(
     assert stored(database, lease) == 0
 
 
+def test_a_heartbeat_while_a_lease_is_given_back_takes_nothing_from_it(
+    database: Database, clock: Clock, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Heartbeats forget leases that have ended; the run held this one until its end all the same."""
+    leases = StoredRunLeases(database, clock)
+    mine, other = RunLease(thread_id), RunLease(f"another {thread_id}")
+    assert leases.take(mine)
+    assert leases.take(other)  # keeps the heart beating
+    statement = database.statement
+
+    def beat_meanwhile(*given: Any) -> Any:
+        if (beat := beats.pop() if beats else None) is not None:
+            beat()
+        return statement(*given)
+
+    def beat() -> None:
+        with pytest.raises(SystemExit):
+            leases._beat()
+
+    beats, rests = [beat], iter([None, SystemExit()])
+
+    def rest(_: float) -> None:
+        if (end := next(rests)) is not None:
+            raise end
+
+    monkeypatch.setattr(run_leases.time, "sleep", rest)
+    monkeypatch.setattr(database, "statement", beat_meanwhile)
+    assert leases.release(mine)
+    monkeypatch.undo()
+    assert leases.release(other)
+
+
 def test_a_heartbeat_tells_that_a_lease_is_lost(
     database: Database, clock: Clock, thread_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, hook_config
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import tool
@@ -15,7 +15,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, Overwrite
 
 from langgraph_compaction.checkpoint import SQLAlchemySaver
-from langgraph_compaction.graph import CompactionThread, as_node
+from langgraph_compaction.graph import CompactionThread, MessageRefusedError, as_node
 from langgraph_compaction.graph.offline_edit import newest
 from langgraph_compaction.graph.pending_updates import in_view, pending
 from langgraph_compaction.nodes.testing import ScriptedModel, calls, texts, usage
@@ -285,3 +285,32 @@ def test_what_is_pending_is_applied_in_place() -> None:
     assert in_view([a, b], {}) == [a, b]
     gone = {"pending": pending([a, b], [summary])}
     assert [m.text for m in in_view([a, b, behind], gone)] == ["s", "y"]
+
+
+async def test_a_request_alone_streams_no_message(go: Drive) -> None:
+    """Neither the summary nor the removal that replaces the list."""
+    graph = agent(ScriptedModel())
+    await go.invoke(graph, full())
+    asked = {"messages": [], "compaction_request": {"focus": None, "full": True}}
+    streamed = await go.stream(graph, asked, stream_mode="messages")
+    assert verdicts(graph)[-1] == "committed"
+    assert streamed == []
+
+
+class Guard(AgentMiddleware[Any, Any, Any]):
+    """Answers some inputs without the model."""
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - LangChain's signature
+        """End the turn where the word "blocked" stands."""
+        blocked = "blocked" in state["messages"][-1].text
+        return {"jump_to": "end", "messages": [AIMessage("not here")]} if blocked else None
+
+
+async def test_a_refusal_is_raised_once(go: Drive) -> None:
+    """A later turn that calls no model does not raise it again."""
+    graph = agent(ScriptedModel(replies=["done"]), others=[Guard()], on_refusal="raise")
+    with pytest.raises(MessageRefusedError):
+        await go.invoke(graph, said(filler(1_200), "large"))
+    assert (await go.invoke(graph, said("blocked")))["messages"][-1].text == "not here"
+    assert (await go.invoke(graph, said("hi")))["messages"][-1].text == "done"
